@@ -105,6 +105,8 @@ PLANS_AND_ASKS = "It plans first, and somebody must approve the plan."
 """What a job does if its plan needs an approval."""
 APPLIES_WITHOUT_ASKING = "It plans first, and then applies the plan without asking again."
 DESTROYS_WITHOUT_ASKING = "It plans first, and then destroys what the plan lists without asking again."
+UNDECRYPTABLE = "Give the server the master key that was in use then."
+"""What to do about stored content that cannot be decrypted."""
 _ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}
 _ENDED = {
     "succeeded": "succeeded",

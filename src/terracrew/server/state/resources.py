@@ -4,6 +4,7 @@ import asyncio
 
 import msgspec
 
+from terracrew.errors import Undecryptable
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.objects import Objects
 from terracrew.server.secrets.keyring import Keyring
@@ -26,6 +27,8 @@ class Resources(msgspec.Struct, frozen=True):
     """How many resources; None where that is not known, because the state is kept elsewhere or is too large to be read."""
     addresses: list[str] = []
     """The first 20 of them."""
+    problem: str = ""
+    """Why the state cannot be read, if it cannot be decrypted: its resources are then not named."""
 
 
 class _Instance(msgspec.Struct):
@@ -60,7 +63,10 @@ async def current(db: Database, objects: Objects, keys: Keyring, module_id: str,
     version = kept.state.version or 0
     if kept.state.size > MAX_READ_BYTES:
         return Resources(version, counted)
-    plain = (await content.read(objects, keys, kept.contexts, kept.sealed)).content
+    try:
+        plain = (await content.read(objects, keys, kept.contexts, kept.sealed)).content
+    except Undecryptable as error:  # whoever asks still learns how many there are
+        return Resources(version, counted, problem=error.message)
     try:
         is_large = len(plain) > _THREAD_ABOVE_BYTES
         found = await asyncio.to_thread(addresses, plain) if is_large else addresses(plain)

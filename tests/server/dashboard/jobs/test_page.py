@@ -4,6 +4,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from terracrew.server.secrets.keyring import Keyring
 from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
 
@@ -26,6 +27,16 @@ async def test_the_job_page_shows_outputs_but_never_a_sensitive_one(world: Appli
         "Runner lost",
     ):
         assert word in planning, word
+
+
+async def test_the_job_page_explains_outputs_that_cannot_be_decrypted(world: Application, jobs: dict[str, str]) -> None:
+    """The whole page answered 500, and with it the plan, the attempts and the log were out of reach."""
+    foreign = Keyring([b"f" * 32])
+    content = foreign.encrypt(b"{}", f"outputs:{jobs['done']}")
+    sql = "UPDATE outputs SET content = :content WHERE job_id = :id"
+    await world.server.db.write(lambda tx: tx.run(sql, content=content, id=jobs["done"]))
+    page = await (await logged_in(world)).see_job(jobs["done"])
+    assert f"was encrypted under master key {foreign.key_id}, which was not given. Give the server" in page
 
 
 @pytest.mark.feature("U5", "J9", "J10")

@@ -41,6 +41,8 @@ def confirm(api: "Api", module: str, yes: bool) -> None:
 
     found = api.get(f"/modules/{segment(module)}/resources")
     output.note(_words(module, found))
+    if found.get("problem"):
+        output.note(f"Its state cannot be read, so they are not named: {found['problem']}.")
     for address in found["addresses"][:MAX_RESOURCES_NAMED]:
         click.echo(f"  - {output.text(address)}", err=True)
     count: int | None = found["count"]

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from terracrew import plan_words
+from terracrew.errors import Undecryptable
 from terracrew.protocol.events import Output, ResourceChange
 from terracrew.protocol.spec import Step
 from terracrew.server.dashboard import states, words
@@ -155,7 +156,10 @@ async def _outputs(tx: Tx, who: Principal, place: authorize.Place, job: Job, key
         return None
     if row["object"] is not None:
         return [OutputRow("all outputs", "too large to be shown here: `terracrew module outputs` prints them")]
-    content = keys.decrypt(bytes(row["content"]), outputs_context(job.id))
+    try:
+        content = keys.decrypt(bytes(row["content"]), outputs_context(job.id))
+    except Undecryptable as error:  # the log and the plan of the job can be shown nevertheless
+        return [OutputRow("all outputs", f"{error.message}. {words.UNDECRYPTABLE}")]
     found = msgspec.json.decode(content, type=dict[str, Output])
     return [OutputRow(name, None if each.is_sensitive else _text(each.value)) for name, each in sorted(found.items())]
 
