@@ -76,7 +76,7 @@ def test_reading_is_tried_again_when_the_server_hangs_up_or_is_busy(site: Script
 
 def test_a_post_is_sent_once_unless_it_carries_an_idempotency_key(site: ScriptedServer) -> None:
     site.then(Asked.hang_up)
-    with pytest.raises(errors.Unreachable, match="may have been done"):
+    with pytest.raises(errors.Unreachable, match="may have been carried out"):
         Api(site.url).post("/groups", {"path": "a"})
     assert len(site.asked) == 1
     site.then(Asked.hang_up, lambda asked: asked.answer(201, {"id": "job_1"}))
