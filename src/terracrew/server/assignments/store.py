@@ -19,7 +19,7 @@ SELECT runner_id, place_id, kind, organization_id, path FROM assignments WHERE r
 
 
 async def insert(tx: Tx, runner_id: str, place_id: str, kind: PlaceKind, organization_id: str, path: str) -> bool:
-    """Let a place use a runner. Return false if it already could."""
+    """Let a place use a runner. Returns False if it already could."""
     made = Assignment(runner_id, place_id, kind, path, datetime.fromtimestamp(tx.now, UTC))
     done = await tx.run(_INSERT, **to_params(made), organization_id=organization_id)
     return done > 0

@@ -16,7 +16,7 @@ from terracrew.server.principals.model import Principal
 
 WINDOW_SECONDS = 60.0
 MAX_ENTRIES_PER_WINDOW = 60
-"""The most entries of one server. Further failures are counted in one entry for each kind."""
+"""The most entries that one server writes in a window. Further failures are counted in one entry for each kind."""
 MAX_REMEMBERED_USERS = 1000
 OTHERS = "others"
 _log = get_logger("terracrew.server.failures")
@@ -27,7 +27,7 @@ Action = Literal["login.fail", "link.fail", "password.fail", "token_exchange.fai
 class Failure(msgspec.Struct, frozen=True):
     action: Action
     address: str
-    """The client's address; of IPv6 the /64, since one client has all of it."""
+    """The client's address. For IPv6 it is the /64 network, because one client has all of that."""
     target_kind: str
     target: str
     """The id of a user, service account or runner that exists. Empty for every other name: people type passwords there."""
@@ -66,7 +66,7 @@ class Failures:
         *,
         is_limited: bool = False,
     ) -> None:
-        """Count one failure. `is_limited`: it was refused without being evaluated. Never waits and never raises."""
+        """Count one failure. `is_limited` means that a rate limit refused it unevaluated. This never waits and never raises."""
         failure = Failure(action, limit_key(address), target_kind, target, organization_id)
         count = self._counts.get(failure)
         if count is None and len(self._counts) >= MAX_ENTRIES_PER_WINDOW:
@@ -75,7 +75,9 @@ class Failures:
         now = self._clock()
         if count is None:
             count = self._counts[failure] = _Count(now, now)
-            _log.warning(action, address=failure.address, target=failure.target)  # the others are told with their count
+            _log.warning(
+                action, address=failure.address, target=failure.target
+            )  # the entry has the number of the others
         count.last_at = now
         if is_limited:
             count.limited += 1
@@ -102,7 +104,7 @@ class Failures:
             await self.step()
 
     async def step(self) -> int:
-        """Write what was counted; returns the number of entries."""
+        """Write an entry for each kind of failure that was counted. Returns the number of entries."""
         if not self._counts:
             return 0
         counts, self._counts = self._counts, {}

@@ -17,6 +17,6 @@ class Entry(msgspec.Struct, frozen=True):
     target_id: str
     details: dict[str, Any]
     address: str | None = None
-    """The address that it came from; None if the server itself did it."""
+    """The address that the request came from; None if the server itself made the change."""
     credential_id: str | None = None
-    """The session, API token or secret that it was done with."""
+    """The session, API token or secret that the change was made with."""

@@ -1,4 +1,4 @@
-"""Every change leaves a line, in the transaction that makes it: both are there, or neither."""
+"""Writes an entry of the audit log for each change, in the same transaction, so that neither exists without the other."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ class Change(msgspec.Struct, frozen=True):
     target_id: str
     details: Mapping[str, object] = {}
     organization_id: str | None = None
-    """The actor's own, unless another one is named."""
+    """The organization of the entry; None means the actor's own."""
 
 
 async def record(
@@ -40,16 +40,16 @@ async def record(
     *,
     organization_id: str | None = None,
 ) -> None:
-    """Write down a change. The organization is the actor's own unless another one is named."""
+    """Write the entry of a change. Without `organization_id`, it belongs to the actor's organization."""
     await record_all(tx, [Change(who, action, target_kind, target_id, details or {}, organization_id)])
 
 
 async def record_all(tx: Tx, changes: Sequence[Change]) -> None:
-    """Write down many changes with one statement."""
+    """Write the entries of many changes with one statement."""
     now = datetime.fromtimestamp(tx.now, UTC)
     rows: list[tuple[str | None, Entry]] = []
     for change in changes:
-        # Nobody means to put a secret here; should one slip in, it stays readable by nobody.
+        # Callers do not put secrets here. If one does by mistake, the secret is replaced.
         text = ANYWHERE.sub("(secret)", msgspec.json.encode(change.details).decode())
         who = change.who
         entry = Entry(

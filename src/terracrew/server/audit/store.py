@@ -16,7 +16,7 @@ _INSERT_TYPES = ENTRIES.types_of(*ENTRIES.fields, organization_id="text")
 
 
 async def insert(tx: Tx, entries: Sequence[tuple[str | None, Entry]]) -> None:
-    """Write entries down, each for its organization (None: for the server itself)."""
+    """Insert entries, each with its organization (None for the server itself)."""
     rows = [(*values(entry), organization_id) for organization_id, entry in entries]
     await tx.each(_INSERT, _INSERT_TYPES, rows)
 
@@ -32,7 +32,7 @@ async def has(tx: Tx, action: str, target_id: str) -> bool:
 
 
 async def delete_batch(tx: Tx, entry_ids: Sequence[str]) -> None:
-    """Delete entries that retention keeps no longer."""
+    """Delete entries that retention no longer keeps."""
     rows = [(each,) for each in entry_ids]
     await tx.each("DELETE FROM audit WHERE id IN (SELECT id FROM batch)", {"id": "text"}, rows)
 
@@ -48,7 +48,7 @@ _ENTRIES: dict[tuple[bool, bool], LiteralString] = {
 
 
 async def entries(tx: Tx, organization_id: str | None, target_id: str | None, before: str, limit: int) -> list[Entry]:
-    """Return the newest first, of one organization or (None) of all, on one target or on all."""
+    """Return entries, the newest first. None as the organization or the target stands for all of them."""
     given: dict[str, Param] = {"before": before or NEWEST_ID, "limit": limit}
     if organization_id is not None:
         given["organization_id"] = organization_id
@@ -58,7 +58,7 @@ async def entries(tx: Tx, organization_id: str | None, target_id: str | None, be
 
 
 async def older(tx: Tx, after: str, newest: str, before: float, limit: int) -> list[Row]:
-    """Return entries made before this time, after this one, and their bytes; `newest` sorts behind all entries in question."""
+    """Return entries after the id `after` made before this time, with their sizes. `newest` sorts after the ids of all of them."""
     return await tx.all(
         """SELECT id, length(details) + length(action) + length(target_id) + length(actor_name) AS bytes FROM audit
         WHERE id > :after AND id < :newest AND created_at <= :before ORDER BY id LIMIT :limit""",

@@ -1,4 +1,4 @@
-"""A group: a place of the tree that holds groups, modules and runners; the organization is the one without a name."""
+"""A group: a place of the tree that holds groups, modules and runners. The root group of an organization has an empty name."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 Interrupted = Literal["ask", "retry"]
-"""After a change that was cut short: ask a person before anything is changed again, or try again (twice does no harm)."""
+"""What follows an interrupted change: `ask` a person before anything is changed again, or `retry` because a repetition is harmless."""
 MaxDestroy = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 """How many resources an APPLY may destroy without an approval."""
 MaxDestroyPercent = Annotated[int, msgspec.Meta(ge=0, le=100)]
@@ -31,7 +31,8 @@ class Group(msgspec.Struct, frozen=True):
     description: str
     created_at: datetime
     interrupted: Interrupted | None = None
-    """For the modules in and below it that do not choose by themselves; none means as the group above it. So with the rest."""
+    """What follows an interrupted change of the modules in and below the group that have no setting of their own. None means that
+    the setting of the group above applies; the same holds for the other settings."""
     max_destroy: MaxDestroy | None = None
     """How many resources an APPLY may destroy (or replace) without an approval; destroying everything always needs one."""
     max_destroy_percent: MaxDestroyPercent | None = None

@@ -64,7 +64,7 @@ async def paths(tx: Tx, organization_id: str, seen: Visible, most: int) -> list[
 
 
 async def above(tx: Tx, group_ids: Collection[str]) -> list[Row]:
-    """Return each of these groups (`start_id`) with itself and those above it (`id`), nearest first."""
+    """Return a row for each of these groups (`start_id`) and each group above it, including itself (`id`), nearest first."""
     return await tx.each(_GROUPS_ABOVE, {"id": "text"}, [(group_id,) for group_id in sorted(group_ids)])
 
 

@@ -1,4 +1,4 @@
-"""What may become of the tree of groups."""
+"""Creates, changes, finds and deletes groups, and checks that the caller may do so."""
 
 import msgspec
 from msgspec import UNSET
@@ -20,7 +20,7 @@ _APPROVAL_FIELDS = ("max_destroy", "max_destroy_percent", "self_approval", "serv
 
 
 async def ensure_organization(tx: Tx, name: str) -> Organization:
-    """Find the organization of that name, or make it, with the group that is its root."""
+    """Return the organization of that name. If it does not exist, create it with its root group."""
     if made := await store.insert_organization(tx, name):
         await store.insert(tx, made.id, None, "", "", "")
     return made or await store.organization_named(tx, name)
@@ -35,7 +35,7 @@ def unseen(reference: str) -> NotFound:
 
 
 async def find(tx: Tx, who: Principal, reference: str) -> Group:
-    """Find a group by its id, or by its path in one's own organization."""
+    """Find a group by its id, or by its path in the caller's organization."""
     if ids.is_id("grp", reference):
         group = await store.get(tx, ids.parse("grp", reference))
     else:
@@ -104,7 +104,7 @@ async def delete(tx: Tx, who: Principal, reference: str) -> None:
     group = await find(tx, who, reference)
     await authorize.require(tx, who, Verb.TREE_WRITE, place(group), unseen(reference))
     if group.parent_id is None:
-        raise Conflict("this is the organization itself: it stays")
+        raise Conflict("this is the organization itself, which cannot be deleted")
     await store.hold(tx, group.id)
     left = {kind: count for kind, count in (await store.contents(tx, group.id)).items() if count}
     if left:
@@ -118,7 +118,7 @@ async def delete(tx: Tx, who: Principal, reference: str) -> None:
 
 
 async def listing(tx: Tx, who: Principal, parent: str | None, after: str | None, limit: int) -> Page[Group]:
-    """Return those that the reader may see, and those on the way to them."""
+    """Return the groups that the reader may see, and the groups on the way to them."""
     seen = await authorize.visible(tx, who, Verb.TREE_READ)
     organization_id = who.organization_id or ""
     parent_id: str | None = None
@@ -130,7 +130,7 @@ async def listing(tx: Tx, who: Principal, parent: str | None, after: str | None,
 
 
 async def on_the_way(tx: Tx, who: Principal, reference: str, seen: authorize.Visible) -> Group:
-    """Find a group that the reader may see, or that leads to something that they may."""
+    """Find a group that the reader may see, or that leads to something that they may see."""
     group = await find(tx, who, reference)
     if not _is_seen(seen, group):
         raise unseen(reference)

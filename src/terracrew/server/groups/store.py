@@ -50,7 +50,7 @@ async def take_job_numbers(tx: Tx, organization_id: str, count: int) -> range:
 
 
 async def insert_organization(tx: Tx, name: str) -> Organization | None:
-    """Make it; None if another server has just done so."""
+    """Insert an organization. Returns None if one of this name exists."""
     made = Organization(ids.new("org"), name, datetime.fromtimestamp(tx.now, UTC))
     is_new = await tx.run(ORGANIZATIONS.insert() + " ON CONFLICT (name) DO NOTHING", **to_params(made))
     return made if is_new else None
@@ -106,7 +106,7 @@ async def at(tx: Tx, organization_id: str, path: str) -> Group | None:
 
 
 async def hold(tx: Tx, id: str) -> None:  # noqa: A002
-    """Keep what is directly in a group as it is until the transaction ends."""
+    """Lock the row of a group until the transaction ends, so that nothing is added to or removed from it."""
     await tx.one("SELECT id FROM groups WHERE id = :id FOR UPDATE", id=id)
 
 
@@ -125,9 +125,9 @@ _OF_READER: LiteralString = (
 async def within(
     tx: Tx, seen: Visible, organization_id: str, parent: str | None, after: str, limit: int
 ) -> list[Group]:
-    """Return those directly in a group, or every one below the root if no group is named, by id.
+    """Return the groups directly in a group, or all groups below the root if `parent` is None, ordered by id.
 
-    Of them, those that the reader may see and those on the way to what the reader may see.
+    Only groups that the reader may see, and those on the way to what the reader may see, are returned.
     """
     if seen.is_nothing:
         return []

@@ -1,4 +1,4 @@
-"""Paths of the tree: `a/b/c`, the empty one being the organization itself."""
+"""Paths of the tree, such as `a/b/c`. The empty path is the organization itself."""
 
 import re
 
@@ -9,7 +9,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}\Z")
 
 
 def parse(text: str) -> str:
-    """Let a path pass, or say what is wrong with it."""
+    """Return the path if it is valid, or raise an error that says what is wrong with it."""
     if text == "":
         return text
     if len(text) > MAX_LEVELS * 64:
@@ -24,7 +24,7 @@ def parse(text: str) -> str:
 
 
 def name(text: str) -> str:
-    """The same for a single name."""
+    """Return the name if it is valid, or raise an error that says what is wrong with it."""
     if not _NAME.match(text):
         raise Invalid(f"{text!r} is not a valid name: {_reason(text)}", name=text)
     return text
@@ -35,13 +35,13 @@ def join(parent: str, name: str) -> str:
 
 
 def split(path: str) -> tuple[str, str]:
-    """Return the path of the group that it is in, and its own name."""
+    """Return the path of the group that contains this place, and the place's own name."""
     parent, _, name = path.rpartition("/")
     return parent, name
 
 
 def is_within(path: str, place: str) -> bool:
-    """Return whether it is that place, or somewhere below it."""
+    """Return whether `path` is `place`, or below it."""
     return place in ("", path) or path.startswith(place + "/")
 
 

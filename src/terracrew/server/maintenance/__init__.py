@@ -1,1 +1,1 @@
-"""What keeps an administrator in control from the machine of the server: a way in, the local token, and backups."""
+"""What an administrator needs on the server's machine: access without a password, the local token, and backups."""

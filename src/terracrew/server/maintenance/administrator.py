@@ -1,4 +1,4 @@
-"""A way in for the administrator, on the machine of the server and without its help: a token, or a link that logs in once."""
+"""Gives the administrator access on the server's machine, without the running server: a token, or a link that logs in once."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from terracrew.server.settings import ServerSettings
 
 
 def admin_token(settings: ServerSettings) -> str:
-    """Return an API token of the administrator. On SQLite the one in the data directory, where the server has left it."""
+    """Return an API token of the administrator: with SQLite the one that the server left in the data directory, if there is one."""
     settings.check()
     file = settings.directory / local_token.FILE_NAME
     if not settings.is_postgres and file.exists() and (found := file.read_text().strip()):
@@ -32,7 +32,7 @@ async def _new_token(settings: ServerSettings) -> str:
 
 
 def admin_link(settings: ServerSettings) -> str:
-    """Return a link that logs the administrator in, once. On SQLite no server may be running: it has the database to itself."""
+    """Return a link that logs the administrator in once. With SQLite, no server may be running, because it owns the database."""
     settings.check()
     return asyncio.run(_new_link(settings))
 

@@ -29,20 +29,20 @@ _POSTGRES = (
 
 
 class Backup(msgspec.Struct, frozen=True):
-    """What was copied. It is written last, so a directory that has it is complete."""
+    """Describes what was copied. The file with it is written last, so a directory that has the file is complete."""
 
     version: str
     made_at: datetime
     migration: int
-    """The newest one that the database has."""
+    """The number of the newest migration that was applied to the database."""
     database_bytes: int
     objects: int
     left_out: list[str]
-    """What must be kept elsewhere, since it does not lie where this server could copy it."""
+    """What an operator has to back up separately, because this command cannot copy it."""
 
 
 def make(settings: ServerSettings, target: Path) -> Backup:
-    """Copy database, objects and master key into a new directory, readable by its owner alone."""
+    """Copy the database, the objects and the master key into a new directory that only its owner can read."""
     if settings.is_postgres:
         raise Invalid(_POSTGRES)
     source = Path(settings.database.removeprefix("sqlite:///"))

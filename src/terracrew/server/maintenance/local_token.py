@@ -13,12 +13,12 @@ from terracrew.server.secrets import credentials
 FILE_NAME = "admin.token"
 LIFETIME_SECONDS = 7 * 86400.0
 RENEW_BELOW_SECONDS = LIFETIME_SECONDS / 2
-"""A token with less than this left is replaced; it stays valid to its end, for commands that still use it."""
+"""A token that expires sooner than this is replaced. It stays valid until then, for commands that still use it."""
 CHECK_SECONDS = 3600.0
 
 
 async def run(server: Server) -> None:
-    """Renew it in time, and at once where it was revoked: with a change of the administrator's password, say."""
+    """Renew the token in time, and at once if it was revoked, for example by a change of the administrator's password."""
     with server.db.listen("access") as wakeups:
         while True:
             await renew(server)
@@ -36,7 +36,7 @@ async def renew(server: Server) -> bool:
 
     if found and await server.db.read(is_fresh):
         return False
-    # One that has no end was left by an earlier version.
+    # An earlier version left tokens that never expire; they are deleted.
     await server.db.write(lambda tx: store.delete_endless_token(tx, sha256))
     secret = await make(server)
     durable.write(file, secret.text.encode())

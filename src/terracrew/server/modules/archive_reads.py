@@ -1,4 +1,4 @@
-"""Reads which archives are not used."""
+"""Finds archives that are not used."""
 
 from typing import LiteralString
 
@@ -8,11 +8,11 @@ _UNUSED: LiteralString = """archives.created_at <= :grace
     AND NOT EXISTS (SELECT 1 FROM modules WHERE substr(modules.source, 33, 36) = archives.id)
     AND NOT EXISTS (SELECT 1 FROM jobs WHERE substr(jobs.source, 33, 36) = archives.id
         AND (jobs.finished_at IS NULL OR jobs.finished_at > :before))"""
-"""Archives made before `:grace` that no module has, and no job that has not ended before `:before`."""
+"""Archives made before `:grace` that no module uses, and that no job uses unless it ended before `:before`."""
 
 
 async def unused(tx: Tx, after: str, grace: float, before: float, limit: int) -> list[Row]:
-    """Return unused archives after this one, and their sizes."""
+    """Return the unused archives after the archive `after`, with their sizes."""
     return await tx.all(
         "SELECT id, size AS bytes FROM archives WHERE id > :after AND " + _UNUSED + " ORDER BY id LIMIT :limit",
         after=after,

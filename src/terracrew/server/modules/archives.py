@@ -1,4 +1,4 @@
-"""Uploading a source: to a file first, looked through, and only then stored."""
+"""Uploading a source: the archive is written to a file, inspected, and only then stored."""
 
 import asyncio
 import hashlib
@@ -23,11 +23,11 @@ from terracrew.server.uploads.service import Body, Staging
 MAX_ARCHIVE_BYTES = 100 * 1024 * 1024
 TARGET = "archive"
 _inspectors = ThreadPoolExecutor(2, "inspect")
-"""Looking through one may take seconds, so that only so many are looked through at a time, and nobody else waits."""
+"""Inspecting an archive may take seconds, so two threads of their own do it, and no other work waits for them."""
 
 
 async def require(db: Database, who: Principal) -> str:
-    """Return the organization. An archive has no place yet, so it takes the right to use one anywhere in the organization."""
+    """Return the organization. An archive is not in the tree yet, so the right to use one anywhere in the organization is enough."""
     for verb in (Verb.TREE_WRITE, Verb.JOB_RUN):
         seen = await authorize.visible(db, who, verb)
         if who.organization_id and (seen.organization_id is None or seen.bindings):
@@ -41,7 +41,7 @@ async def keep(staging: Staging, folder: Path, who: Principal, organization_id: 
         made = body.result.rpartition("/")[2]
         archive = await staging.db.read(lambda tx: store.archive(tx, made, organization_id))
         if archive is None:
-            raise NotFound(f"the archive {made}, which was made of this upload, has been removed")
+            raise NotFound(f"the archive {made}, which was made from this upload, has been removed")
         return archive
     with tempfile.NamedTemporaryFile(dir=folder, prefix="archive-") as file:
         sha256, size = await _receive(body, file)

@@ -18,10 +18,10 @@ MAX_SOURCE_SETTINGS_BYTES = 16 * 1024
 MAX_AUDIENCES = 5
 MAX_AUDIENCE_CHARACTERS = 200
 MAX_INPUT_LEVELS = 100
-"""Levels of lists and objects in an input or in the settings of a source: what is read back must not run out of stack."""
+"""The deepest nesting of lists and objects in an input or in the settings of a source, so that decoding never runs out of stack."""
 _INPUT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,254}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}\Z")
-# What the executor itself sets. A module that could would redirect its state or read with another job's token.
+# The executor itself sets these. A module that could set them could redirect its state or read with another job's token.
 _RESERVED = re.compile(r"(TERRACREW_|TF_HTTP_|TF_TOKEN_).*|TF_CLI_CONFIG_FILE\Z|TF_DATA_DIR\Z", re.DOTALL)
 
 
@@ -86,7 +86,7 @@ def check_audiences(audiences: Sequence[str]) -> None:
 
 
 def check_local(source: LocalSource, roots: Sequence[Path]) -> None:
-    """A local path must be written as it is and lie under one of the roots that the server allows."""
+    """Refuse a local path that is not in its normal form, or not under one of the roots that the server allows."""
     if not posixpath.isabs(source.path) or posixpath.normpath(source.path) != source.path or "\0" in source.path:
         raise Invalid(f"source.path: {source.path!r} should be absolute and without `.`, `..` or double slashes")
     if not roots:

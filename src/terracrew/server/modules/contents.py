@@ -1,4 +1,4 @@
-"""Inputs and environment of a module: encrypted at rest, and given whole to its jobs only."""
+"""The inputs and the environment of a module. They are encrypted at rest, and only the module's jobs get all of their values."""
 
 import secrets
 from typing import Any
@@ -32,7 +32,7 @@ def opened(keys: Keyring, module_id: str, sealed: bytes | None) -> Content:
 
 
 def plain_texts(keys: Keyring, module_id: str, sealed: bytes | None) -> list[str]:
-    """Inputs and environment as an earlier version had stored them: the hashes of plans that wait were made of these texts."""
+    """Return the inputs and the environment as an earlier version stored them. The hashes of waiting plans were made from these texts."""
     if sealed is None:
         return ["{}", "{}"]
     found = msgspec.json.decode(keys.decrypt(bytes(sealed), context(module_id)), type=dict[str, msgspec.Raw])
@@ -44,20 +44,21 @@ async def load(tx: Tx, keys: Keyring, module_id: str) -> Content:
 
 
 async def save(tx: Tx, keys: Keyring, module_id: str, content: Content) -> None:
-    """The revision tells later whether a plan was made from this content, without a hash from which it could be guessed."""
+    """Store the content with a new revision. The revision shows later whether a plan was made from this content. It is random,
+    because the content could be guessed from a hash."""
     sealed = keys.encrypt(msgspec.json.encode(content), context(module_id))
     await store.set_content(tx, module_id, sealed, revision=secrets.token_hex(8))
 
 
 async def seal_plain(db: Database, keys: Keyring) -> int:
-    """Encrypt in batches what an earlier version stored in plain text; an interrupted run is continued."""
+    """Encrypt in batches what an earlier version stored in plain text. After an interruption, the next call continues."""
 
     async def work(tx: Tx) -> tuple[int, bool]:
         rows = await store.hold_plain(tx, _BATCH_ROWS)
         for row in rows:
             plain = '{"inputs":' + row["plain_inputs"] + ',"environment":' + row["plain_environment"] + "}"
             await store.seal_plain(tx, row["id"], keys.encrypt(plain.encode(), context(row["id"])))
-        # Asked anew: rows that another server has just encrypted are missing among those above, and not the last ones.
+        # The rows above may be fewer than a batch although more follow, because another server has just encrypted some.
         return len(rows), await store.has_plain(tx)
 
     count, has_more = 0, True

@@ -1,6 +1,6 @@
-"""What people see of a module's inputs and environment, and what becomes of it when they send it back.
+"""Hides values in a module's inputs and environment, and restores them when a person sends them back hidden.
 
-Values of the environment are write-only. Of the inputs, those are hidden that look like secrets.
+The values of the environment are write-only. Inputs are hidden if they look like secrets.
 """
 
 from typing import Any, cast
@@ -14,7 +14,7 @@ from terracrew.server.modules.contents import Content
 from terracrew.server.modules.model import Module
 
 HIDDEN = MASK.decode()
-"""Stands for a value that is stored and not shown. Sent back in its place, it keeps what is stored."""
+"""Stands for a value that is stored but not shown. If a person sends it back, the stored value is kept."""
 _MISSING = object()
 
 

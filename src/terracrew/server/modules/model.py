@@ -1,4 +1,4 @@
-"""A module: a leaf of the tree, with its engine, where its source comes from and what goes into it."""
+"""A module: a leaf of the tree, with its engine, its source, its inputs and its settings."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -34,7 +34,7 @@ class Module(msgspec.Struct, frozen=True):
     source: Source
     backend: Backend
     oidc_audiences: list[str]
-    """The clouds that its jobs get tokens for."""
+    """The audiences for which its jobs get tokens, one for each cloud."""
     runner_id: str | None
     runner_instance_name: str | None
     state_version: int

@@ -1,4 +1,4 @@
-"""What the groups above a module say about its approvals: how much it may destroy unasked, and who may approve."""
+"""The approval settings that apply to a module: how much it may destroy without an approval, and who may approve."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from terracrew.server.modules.model import DestroyLimits
 
 
 class ModulePolicy(msgspec.Struct, frozen=True):
-    """Each setting is the module's own where it has one, else that of the nearest group that has one."""
+    """Each setting is the module's own if it has one, otherwise that of the nearest group that has one."""
 
     limits: DestroyLimits = DestroyLimits()
     self_approval: bool = True

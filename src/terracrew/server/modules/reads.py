@@ -28,7 +28,7 @@ _OF_READER: LiteralString = (
         AND substr(modules.path, 1, length(CAST(:below AS text))) = CAST(:below AS text)
         AND seen_modules.id > :after ORDER BY seen_modules.id LIMIT :count"""
 )
-"""In the order of the visible modules: for that of `modules`, PostgreSQL may plan to look at every module of the database."""
+"""The order is that of `seen_modules.id`: to order by `modules.id`, PostgreSQL might read every module of the database."""
 
 _SEARCHED: LiteralString = """groups.path >= :group_path AND (groups.path > :group_path OR modules.name > :name)
     AND (CAST(:word_1 AS text) = '%%' OR lower(modules.path || ' ' || modules.description) LIKE CAST(:word_1 AS text) ESCAPE '\\')
@@ -74,7 +74,7 @@ class ModuleScope(msgspec.Struct, frozen=True):
 
 
 async def page(tx: Tx, seen: Visible, within: ModuleScope, after: str, count: int) -> list[Row]:
-    """The first `count` modules after that id which the reader may see."""
+    """Return the first `count` modules after the id `after` that the reader may see."""
     if seen.is_nothing:
         return []
     given: dict[str, Param] = {"after": after, "count": count}
@@ -122,7 +122,7 @@ def _searching(
 
 
 async def with_newest_job(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
-    """Return what a list shows of these modules: their newest job, and what stands in the way of the next one."""
+    """Return what a list shows of these modules: their newest job, and what blocks the next one."""
     return await tx.each(_WITH_NEWEST_JOB, {"id": "text"}, [(module_id,) for module_id in module_ids])
 
 
@@ -136,7 +136,7 @@ async def names(tx: Tx, module_id: str) -> Row | None:
 
 
 async def approval_settings(tx: Tx, module_id: str) -> list[Row]:
-    """Return what each group above a module says about approvals, nearest first, with what the module itself says."""
+    """Return the approval settings of each group above a module, nearest first, each with the module's own settings."""
     return await tx.all(
         """SELECT groups.max_destroy, groups.max_destroy_percent, groups.self_approval, groups.service_account_approval,
             modules.max_destroy AS own_destroy, modules.max_destroy_percent AS own_percent
@@ -148,7 +148,7 @@ async def approval_settings(tx: Tx, module_id: str) -> list[Row]:
 
 
 async def interrupted_settings(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
-    """Return what each group above these modules says about interrupted jobs, the nearest group last."""
+    """Return the setting for interrupted jobs of each group above these modules that has one, the nearest group last."""
     return await tx.each(
         """SELECT modules.id, groups.interrupted FROM batch JOIN modules ON modules.id = batch.id
             JOIN groups ON groups.organization_id = modules.organization_id AND groups.interrupted IS NOT NULL

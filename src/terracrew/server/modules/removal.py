@@ -25,7 +25,7 @@ async def kept(tx: Tx, module_id: str) -> Remains:
 
 
 async def delete(tx: Tx, module_id: str) -> None:
-    """Hide the module and whatever belongs to it from everybody."""
+    """Hide the module and everything that belongs to it from everybody."""
     group_id = await groups.ensure_deleted_place(tx)
     await role_store.delete_roles_of_module(tx, module_id)
     await store.hide(tx, module_id, DELETED_ORGANIZATION, group_id)

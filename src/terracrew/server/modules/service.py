@@ -1,4 +1,4 @@
-"""What may become of a module."""
+"""Creates, changes, finds and deletes modules, and checks that the caller may do so."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ def place(module: Module) -> Place:
 
 
 async def find(tx: Tx, who: Principal, reference: str, verb: Verb, unseen: NotFound | None = None) -> Module:
-    """Find a module by its id, or by its path in one's own organization, for something that one may do with it."""
+    """Find a module by its id, or by its path in the caller's organization. The caller must have the right to do `verb` with it."""
     if ids.is_id("mod", reference):
         module = await store.get(tx, ids.parse("mod", reference))
     else:
@@ -47,7 +47,7 @@ async def find(tx: Tx, who: Principal, reference: str, verb: Verb, unseen: NotFo
 async def find_many(
     tx: Tx, wanted: Iterable[tuple[Principal, str]], verb: Verb
 ) -> dict[tuple[str, str], Module | TerracrewError]:
-    """`find` for many at once, by principal id and reference, with a handful of statements."""
+    """Find many modules at once with few statements. The keys of the result are the principal's id and the reference."""
     found: dict[tuple[str, str], Module | TerracrewError] = {}
     asked = {(who.id, reference): (who, reference) for who, reference in wanted}
     by_id = {ids.parse("mod", reference) for _, reference in asked.values() if ids.is_id("mod", reference)}
@@ -60,7 +60,7 @@ async def find_many(
         if module is not None and allowed[who.id].covers(place(module)):
             found[key] = module
             continue
-        try:  # by its path, or to be refused in the right words
+        try:  # the reference is a path, or `find` raises the right error
             found[key] = await find(tx, who, reference, verb)
         except TerracrewError as error:
             found[key] = error
@@ -68,7 +68,7 @@ async def find_many(
 
 
 async def interrupted(tx: Tx, modules: Sequence[Module]) -> dict[str, Interrupted]:
-    """Return what follows a change that is cut short, by module id: its own choice, else that of the nearest group that has one."""
+    """Return by module id what follows an interrupted change: the module's own setting, otherwise that of the nearest group with one."""
     chosen: dict[str, Interrupted] = {module.id: module.interrupted for module in modules if module.interrupted}
     if rest := sorted({module.id for module in modules} - chosen.keys()):
         rows = await reads.interrupted_settings(tx, rest)
@@ -145,7 +145,7 @@ async def change(
     await store.update(tx, after)
     if has != had:
         await contents.save(tx, keys, after.id, has)
-    # Values stay out of the audit: inputs and environment may hold secrets.
+    # Values are not recorded in the audit log, because inputs and environment may contain secrets.
     changed = [field for field in given if getattr(before, field) != getattr(after, field)]
     changed = sorted(
         [*changed, *(field for field in ("inputs", "environment") if getattr(had, field) != getattr(has, field))]
@@ -157,7 +157,7 @@ async def change(
 
 
 async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
-    """Delete a module. Its history and states go only if that is said; they are removed afterwards, in small batches."""
+    """Delete a module. If it has jobs or states, `force` is required; these are removed later, in small batches."""
     module = await find(tx, who, reference, Verb.TREE_WRITE)
     if await store.hold(tx, module.id) is None:
         raise NotFound(f"module `{module.path}` has just been deleted")
@@ -167,7 +167,8 @@ async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
     if (kept.jobs or kept.states) and not force:
         raise Conflict(
             f"module `{module.path}` has {kept.jobs} jobs and {kept.states} states, which would be deleted with it. "
-            "What it has built stays and would be unknown here: run a DESTROY first, or ask for force=true (--force on the command line)",
+            "The resources that it has created would remain, and nothing would manage them: run a DESTROY first, "
+            "or ask for force=true (--force on the command line)",
             jobs=kept.jobs,
             states=kept.states,
         )
@@ -181,7 +182,7 @@ async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
 async def listing(
     tx: Tx, who: Principal, group: str | None, recursive: bool, after: str | None, limit: int
 ) -> Page[Module]:
-    """Return those that the reader may see: of a group, of all below it too, or of the whole organization."""
+    """Return the modules that the reader may see in a group, or also below it, or in the whole organization."""
     seen = await authorize.visible(tx, who, Verb.TREE_READ)
     within = reads.ModuleScope(who.organization_id or "")
     if group is not None:
@@ -191,10 +192,10 @@ async def listing(
 
 
 async def checked_source(tx: Tx, organization_id: str, source: Source, roots: Sequence[Path], engine: str) -> Source:
-    """Let a source pass that this organization may use; an archive gets its size and hash from its row.
+    """Return the source if the organization may use it. An archive gets its size and hash from its row.
 
-    An archive without a configuration of the engine is refused here. What a folder on a runner's machine holds is known only
-    there: the executor looks.
+    An archive without a configuration of the engine is refused here. Only the executor can check a folder on a runner's
+    machine.
     """
     checks.check_subdirectory(source.subdirectory)
     match source:

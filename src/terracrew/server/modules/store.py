@@ -32,7 +32,7 @@ async def insert(tx: Tx, module: Module) -> None:
 
 
 async def update(tx: Tx, module: Module) -> None:
-    """Write what a person may change; the version of the state is not part of it."""
+    """Write the columns that a person may change. The version of the state is not one of them."""
     await tx.run(_UPDATE, **to_params(module, "id", *_CHANGED_BY_PEOPLE))
 
 
@@ -92,7 +92,7 @@ async def delete(tx: Tx, id: str) -> None:  # noqa: A002
 
 
 async def next_deleted(tx: Tx, after: str) -> str | None:
-    """Return a deleted module of which something is left, by id."""
+    """Return the id of the next deleted module after `after` whose row still exists."""
     row = await tx.one(
         """SELECT id FROM modules WHERE organization_id = :organization_id AND path > :after ORDER BY path LIMIT 1""",
         organization_id=DELETED_ORGANIZATION,
@@ -116,7 +116,7 @@ async def get_many(tx: Tx, ids: Sequence[str]) -> list[Module]:
 
 
 async def hold(tx: Tx, id: str) -> Module | None:  # noqa: A002
-    """Read it and keep it as it is until the transaction ends."""
+    """Read a module and lock its row until the transaction ends."""
     row = await tx.one("SELECT * FROM modules WHERE id = :id FOR UPDATE", id=id)
     return None if row is None or row["organization_id"] == DELETED_ORGANIZATION else row_to(Module, row)
 
@@ -136,7 +136,7 @@ async def at(tx: Tx, organization_id: str, path: str) -> Module | None:
 
 
 def modules(rows: Sequence[Row]) -> list[Module]:
-    """Whole rows as modules."""
+    """Convert whole rows to modules."""
     return rows_to(Module, rows)
 
 
@@ -158,7 +158,7 @@ async def archive(tx: Tx, id: str, organization_id: str) -> Archive | None:  # n
 
 
 async def hold_archive(tx: Tx, id: str, organization_id: str) -> Archive | None:  # noqa: A002
-    """Read it and keep it from being removed until the transaction ends, which makes something of it."""
+    """Read an archive and lock its row, so that it cannot be removed before the transaction that uses it ends."""
     row = await tx.one(
         "SELECT * FROM archives WHERE id = :id AND organization_id = :organization_id FOR SHARE",
         id=id,

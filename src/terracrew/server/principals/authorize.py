@@ -1,4 +1,4 @@
-"""The one authorization seam: who, which verb, on which place. Every request and every message passes `require`."""
+"""Authorization: decides which principal may use which verb on which place. Every request and every message passes `require`."""
 
 from enum import StrEnum
 from typing import Literal, Protocol, cast
@@ -33,7 +33,7 @@ class Verb(StrEnum):
 
 V = Verb
 _VIEWER = frozenset({V.TREE_READ, V.JOB_READ, V.RUNNER_READ})
-# A state may hold passwords, so looking at the tree does not include it.
+# A state may contain passwords, so the right to see the tree does not include it.
 _OPERATOR = _VIEWER | {V.JOB_RUN, V.JOB_CANCEL, V.STATE_READ}
 _APPROVER = _OPERATOR | {V.JOB_APPROVE}
 _OWNER = _APPROVER | {V.TREE_WRITE, V.STATE_WRITE, V.RUNNER_WRITE, V.ACCESS_READ, V.ACCESS_WRITE, V.AUDIT_READ}
@@ -44,11 +44,11 @@ GRANTS: dict[Role, frozenset[Verb]] = {
     Role.OWNER: _OWNER,
 }
 MACHINE_ONLY = frozenset({V.HUB_CONNECT, V.ATTEMPT_REPORT, V.ATTEMPT_READ})
-"""What no person does, not even an administrator."""
+"""The verbs that no person may use, not even an administrator."""
 
 
 class RunnerRecord(Protocol):
-    """What counts of a runner here."""
+    """The fields of a runner that authorization needs."""
 
     @property
     def id(self) -> str: ...
@@ -86,12 +86,12 @@ def module(organization_id: str, path: str, job_id: str | None = None, attempt: 
 
 
 def allows(roles: frozenset[Role], verb: Verb) -> bool:
-    """Tell whether one of these roles includes the verb."""
+    """Return whether one of these roles includes the verb."""
     return any(verb in GRANTS[role] for role in roles)
 
 
 def covers(binding_kind: str, binding_path: str, place: Place) -> bool:
-    """Tell whether a role that is bound here holds at that place of the same organization."""
+    """Return whether a role that is bound to this kind and path applies to a place of the same organization."""
     if binding_kind == "module":
         return place.kind == "module" and place.path == binding_path
     if binding_path == "" or place.path.startswith(f"{binding_path}/"):
@@ -100,7 +100,7 @@ def covers(binding_kind: str, binding_path: str, place: Place) -> bool:
 
 
 def may_serve_runner(principal: Principal, runner: RunnerRecord) -> bool:
-    """A worker token serves exactly its runner; a service account, the runners that it is bound to."""
+    """Return whether the principal may serve the runner: a worker token its own one, a service account those that name it."""
     if principal.organization_id != runner.organization_id:
         return False
     if principal.kind == "runner":
@@ -109,19 +109,19 @@ def may_serve_runner(principal: Principal, runner: RunnerRecord) -> bool:
 
 
 def require_runner(principal: Principal, runner: RunnerRecord) -> None:
-    """`hub.connect`: hold the connection of this runner."""
+    """Raise an error unless the principal may hold the connection of this runner (the verb `hub.connect`)."""
     if not may_serve_runner(principal, runner):
         raise NotFound("there is no such runner for this credential: check its organization, name and service account")
 
 
 def require_person(principal: Principal) -> None:
-    """For what a person has of their own: API tokens, a password."""
+    """Raise an error unless the principal is a person. Only people have API tokens and a password."""
     if principal.kind != "user":
         raise Forbidden("only a person has this; a service account has client secrets")
 
 
 def require_reader(principal: Principal) -> None:
-    """For what is about everything that one may see: a machine's credential is about one thing."""
+    """Raise an error unless the principal is a person or a service account. A machine's credential is for one thing only."""
     if principal.kind not in ("user", "service_account"):
         raise Forbidden("only a person or a service account may follow what happens")
 
@@ -129,10 +129,10 @@ def require_reader(principal: Principal) -> None:
 async def require(
     source: Tx | Database, principal: Principal, verb: Verb, place: Place, unseen: NotFound | None = None
 ) -> None:
-    """Return if the principal may. Where it may not even know of the place, the answer is that there is none.
+    """Raise an error unless the principal may. If it may not even know that the place exists, the error is NotFound.
 
-    `unseen` is that answer in the words of whoever looked the place up by an id: the same as if there were none, since
-    ours would tell its path.
+    A caller that looked the place up by an id passes its own error for a missing place as `unseen`, because the default error
+    would reveal the path.
     """
     unseen = unseen or _not_found(place)
     if principal.attempt is not None:
@@ -168,9 +168,9 @@ def _require_attempt(kind: str, own: AttemptScope, verb: Verb, place: Place, uns
 
 
 class Visible(msgspec.Struct, frozen=True):
-    """The places of an organization (None: of any) where a principal may do something; for lists.
+    """The places of an organization (None: of all) where a principal may do something. Lists use it.
 
-    Lists filter by `visibility`, which says the same in SQL.
+    The statements of lists filter by `visibility`, which expresses the same in SQL.
     """
 
     organization_id: str | None
@@ -178,7 +178,7 @@ class Visible(msgspec.Struct, frozen=True):
     reader_id: str = ""
     """The id of the principal that has these role bindings."""
     roles: str = ""
-    """The roles that count, each between two spaces."""
+    """The roles that include the verb, each between two spaces."""
 
     def covers(self, place: Place) -> bool:
         if self.organization_id is None:
@@ -187,7 +187,7 @@ class Visible(msgspec.Struct, frozen=True):
         return own and any(covers(kind, path, place) for kind, path in self.bindings)
 
     def is_everything(self, organization_id: str) -> bool:
-        """Tell whether nothing in the organization is hidden, so that a list needs no filter."""
+        """Return whether nothing in the organization is hidden, so that a list needs no filter."""
         if self.organization_id is None:
             return True
         return self.organization_id == organization_id and ("group", "") in self.bindings
@@ -197,12 +197,12 @@ class Visible(msgspec.Struct, frozen=True):
         return self.organization_id is not None and not self.bindings
 
     def leads_to(self, path: str) -> bool:
-        """Tell whether a group lies on the way to something visible, so that a tree can be walked."""
+        """Return whether a group is on the way to something visible, so that the reader can walk the tree to it."""
         return any(bound.startswith(f"{path}/") or path == "" for _, bound in self.bindings)
 
 
 async def visible(source: Tx | Database, principal: Principal, verb: Verb) -> Visible:
-    """Return where the principal may: what `require` would say of each place, in one question."""
+    """Return all places where the principal may use the verb. It agrees with what `require` decides for each single place."""
     if principal.attempt is not None or principal.kind == "runner":
         return Visible("")
     if principal.kind == "system" or principal.is_system_admin:
@@ -217,7 +217,7 @@ async def visible(source: Tx | Database, principal: Principal, verb: Verb) -> Vi
 
 
 async def roles_at(source: Tx | Database, principal: Principal, place: Place) -> frozenset[Role]:
-    """Return the roles that hold here, those inherited from above included."""
+    """Return the roles that apply here, including those inherited from above."""
     bindings = await _bindings(source, principal)
     return frozenset(role for kind, path, role in bindings if covers(kind, path, place))
 
@@ -227,7 +227,7 @@ async def _bindings(source: Tx | Database, principal: Principal) -> list[tuple[s
         rows = await reads.role_bindings(tx, principal.id, principal.organization_id)
         return [(row["place_kind"], row["path"], Role(row["role"])) for row in rows]
 
-    # Protocols both: only a database has `kind`.
+    # Both types are protocols, so `isinstance` cannot tell them apart; only a database has `kind`.
     return await (cast("Database", source).read(read) if hasattr(source, "kind") else read(cast("Tx", source)))
 
 

@@ -1,7 +1,7 @@
-"""What a credential may hand on: nothing that outlives it, and no way into the account that is more than itself.
+"""Limits what can be created with an API token or a client secret: nothing outlives it or gives more control of the account.
 
-A person who is logged in, and the token that the server leaves on its own machine, are not bound by this: whoever has
-those has the account, or the server's data, anyway.
+These limits do not apply to a person who is logged in, or to the token that the server leaves on its own machine. With those,
+a person already controls the account or the server's data.
 """
 
 from datetime import UTC, datetime
@@ -13,12 +13,13 @@ DAY_SECONDS = 86400
 
 
 def is_bound(who: Principal) -> bool:
-    """Tell whether this request was made with something that may have leaked: an API token, or a client secret."""
+    """Return whether this request was made with a credential that may have leaked: an API token or a client secret."""
     return who.credential in ("token", "secret")
 
 
 def require_login(who: Principal, what: str) -> None:
-    """For what gives lasting control of an account. `what` completes "an API token cannot …"."""
+    """Refuse an action that gives lasting control of an account, unless the person is logged in. `what` completes the message
+    "an API token cannot …"."""
     if is_bound(who):
         raise Forbidden(
             f"an API token cannot {what}: log in to the dashboard, or use the command line on the server's machine"
@@ -26,7 +27,7 @@ def require_login(who: Principal, what: str) -> None:
 
 
 def require_no_end(who: Principal, what: str) -> None:
-    """For what has no end of its own, so a credential that ends cannot make it."""
+    """Refuse to create something that never expires with a credential that expires."""
     if is_bound(who) and who.credential_ends_at is not None:
         raise Forbidden(
             f"{_end(who.credential_ends_at)}, and {what} would outlive it: use one that has no end, or log in"
@@ -34,7 +35,7 @@ def require_no_end(who: Principal, what: str) -> None:
 
 
 def expiry(who: Principal, now: float, days: int | None) -> float | None:
-    """Return when something that this credential makes ends: never after the credential itself."""
+    """Return when something that is created with this credential expires: not after the credential itself."""
     wanted = None if days is None else now + days * DAY_SECONDS
     if not is_bound(who) or who.credential_ends_at is None:
         return wanted

@@ -31,13 +31,13 @@ class Principal(msgspec.Struct, frozen=True):
     is_system_admin: bool = False
     attempt: AttemptScope | None = None
     credential_id: str | None = None
-    """Which token, session or secret it came by; what is revoked is found by it."""
+    """The token, session or secret that the principal used. What was opened with a revoked credential is found by this id."""
     expires_at: float | None = None
-    """When its access token ends, by the servers' clock; a connection that was opened by it ends then, too."""
+    """When its access token expires, by the servers' clock. A connection that was opened with it ends then, too."""
     credential: Literal["session", "token", "local_token", "secret"] | None = None
-    """How a person or a service account has proved who they are. A local token is one that was used on the server's machine."""
+    """How a person or a service account has authenticated. A local token is one that was used on the server's machine."""
     credential_ends_at: float | None = None
-    """When the API token or client secret itself ends; None if it has no end."""
+    """When the API token or client secret itself expires; None if it never does."""
     address: str | None = None
     """The address of the request or the connection, for the audit log. None for the server itself."""
 

@@ -1,4 +1,4 @@
-"""What a reader may see, as SQL: relations that the statements of lists begin with.
+"""What a reader may see, as SQL. The statements of lists begin with these relations.
 
 They start at the reader's role bindings and descend the tree by ids, so that the cost of a list depends on what its reader
 may see, and no comparison of paths depends on the collation of a database. A reader who may see everything of an
@@ -18,10 +18,10 @@ seen_groups (id) AS (
     SELECT group_id FROM bound WHERE group_id IS NOT NULL
     UNION SELECT groups.id FROM seen_groups JOIN groups ON groups.parent_id = seen_groups.id
         AND groups.organization_id || '' = :reader_organization_id)"""
-"""`seen_groups`: the groups where the reader's roles hold.
+"""Defines `seen_groups`: the groups to which the reader's roles apply.
 
-PostgreSQL takes a condition on an expression for a rare one. Without it, it expects thousands of groups and reads every module
-of the database instead of looking up those of a few groups. (SQLite is kept from the index of the organization by it.)
+The expression `organization_id || ''` makes PostgreSQL expect few rows. Without it, PostgreSQL expects thousands of groups and
+reads every module of the database instead of those of a few groups. It also keeps SQLite from using the organization's index.
 """
 SEEN_MODULES: LiteralString = (
     SEEN_GROUPS
@@ -30,7 +30,7 @@ seen_modules (id) AS (
     SELECT modules.id FROM seen_groups JOIN modules ON modules.group_id = seen_groups.id
     UNION SELECT module_id FROM bound WHERE module_id IS NOT NULL)"""
 )
-"""`seen_modules`, too: the modules in those groups, and those where a role is bound to the module itself."""
+"""Defines `seen_modules` as well: the modules in those groups, and those where a role is bound to the module itself."""
 WAY_GROUPS: LiteralString = (
     SEEN_GROUPS
     + """,
@@ -39,11 +39,11 @@ way_groups (id) AS (
     UNION SELECT modules.group_id FROM bound JOIN modules ON modules.id = bound.module_id
     UNION SELECT groups.parent_id FROM way_groups JOIN groups ON groups.id = way_groups.id WHERE groups.parent_id IS NOT NULL)"""
 )
-"""`way_groups`, too: the groups on the way from the organization to what the reader may see."""
+"""Defines `way_groups` as well: the groups on the way from the organization to what the reader may see."""
 
 
 def params(seen: Visible) -> dict[str, Param]:
-    """Return the values that these relations take."""
+    """Return the parameters of these relations."""
     return {
         "reader_id": seen.reader_id,
         "reader_organization_id": seen.organization_id,

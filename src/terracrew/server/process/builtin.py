@@ -31,7 +31,7 @@ async def run(server: Server, stop: Stop) -> None:
 
 
 async def _run(server: Server, stop: Stop) -> None:
-    """It speaks the hub's protocol over loopback, like any other."""
+    """Run the runner once. It speaks the hub's protocol over loopback, like every other runner."""
     record, token = await server.db.write(lambda tx: _record(tx, server.keys))
     directory = server.settings.directory / "runner"
     config = RunnerConfig(
@@ -56,7 +56,8 @@ async def _run(server: Server, stop: Stop) -> None:
 
 
 def instance_name(database: str, directory: Path) -> str:
-    """SQLite has one server. Of several, each has a directory of its own on its host: its name stays through restarts."""
+    """Return the name of this server's instance. With PostgreSQL there may be several servers, so the name is made from the host
+    and the data directory, and stays the same after a restart."""
     if database == "sqlite":
         return "server"
     host = socket.gethostname()
@@ -64,7 +65,7 @@ def instance_name(database: str, directory: Path) -> str:
 
 
 async def _record(tx: Tx, keys: Keyring) -> tuple[Runner, Secret]:
-    """All servers show the same worker token: a new one for each would end the connections of the others."""
+    """Return the record and its worker token. All servers use the same token: a new one would end the others' connections."""
     text = credentials.new("tcw").text
     stored = await stored_values.get_or_put(tx, _TOKEN, keys.encrypt(text.encode(), _TOKEN))
     text = keys.decrypt(stored, _TOKEN).decode()

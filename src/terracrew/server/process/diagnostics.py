@@ -1,4 +1,4 @@
-"""The server's diagnostics in the same form as a runner's: one line an entry, whichever library wrote it."""
+"""The server's own log, in the same form as a runner's: one line for each entry, regardless of which library wrote it."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ LEVELS = {"uvicorn": "warning"}
 
 
 def configure(stream: TextIO | None = None) -> None:
-    """Send what our own code and libraries say to standard output, as `time level category: message name=value`."""
+    """Write the log entries of Terracrew and its libraries to standard output, as `time level category: message name=value`."""
     lines.configure(LEVELS, stream or sys.stdout)
     logging.getLogger("uvicorn.error").addFilter(_is_news)
 

@@ -1,4 +1,4 @@
-"""Serving the application: the socket, uvicorn, and a stop that ends the endless streams first."""
+"""Serves the application: binds the socket, runs uvicorn, and on a stop closes the event streams first."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ MAX_FRAME_BYTES = 5 * 1024 * 1024
 PING_SECONDS = 20
 """The time between pings to a silent connection, and how long it may take to answer one."""
 GRACE_SECONDS = 5
-"""How long requests that are being answered may still take once the server is told to stop."""
+"""How long running requests may still take after the server was told to stop."""
 BACKLOG_CONNECTIONS = 4096
 MAX_ACCEPTS_PER_TURN = 8
 """libuv accepts one connection for each listening descriptor and turn of the event loop; this many descriptors share the
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 def bind(settings: ServerSettings) -> socket.socket:
-    """Take the address, before anything else is opened. Nobody is let in yet."""
+    """Bind the address before anything else is opened. No connection is accepted yet."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             settings.host or None, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -75,7 +75,7 @@ async def serve(server: Server, listener: socket.socket, started: asyncio.Event 
         Connections(
             _max_connections(settings), settings.max_connections_per_address, parse_networks(settings.trusted_proxies)
         ),
-        proxy_headers=False,  # `Front` reads them: uvicorn trusts loopback unasked
+        proxy_headers=False,  # `Front` reads them, because uvicorn trusts loopback by default
         ws=HubWebSocket,
         lifespan="on",
         log_config=None,
@@ -112,7 +112,7 @@ def stopped_by_signals(closing: asyncio.Event) -> Generator[None]:
 
 
 def _allow_connections() -> None:
-    """Each connection is a descriptor: the 1,024 that a shell usually allows are not enough for a crew."""
+    """Raise the limit of open descriptors. Each connection needs one, and the usual 1,024 are not enough for a crew."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(MAX_DESCRIPTORS, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -141,7 +141,7 @@ class _Uvicorn(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
-        # Its own way raises the signal again at the end, and the process would die before the database is closed.
+        # Uvicorn's own method raises the signal again at the end, which would end the process before the database is closed.
         yield
 
 

@@ -1,4 +1,4 @@
-"""The time between a server's start and its database's first answer: it waits, says so, and answers 503."""
+"""Waits at the start of a server until the database answers. Meanwhile it logs why, and answers requests with 503."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ log = get_logger("terracrew.server")
 
 
 async def until_database_answers(listener: socket.socket, build: Callable[[], Awaitable[T]]) -> T:
-    """Build the server, again and again while the database cannot be reached. Every other error ends the start."""
+    """Build the server, and try again while the database cannot be reached. Every other error ends the start."""
     try:
         return await build()
     except Unavailable as error:
@@ -51,7 +51,7 @@ async def until_database_answers(listener: socket.socket, build: Callable[[], Aw
 
 
 def _is_away(error: Unavailable) -> bool:
-    """Return whether to wait: a wrong password or a database that does not exist would not pass by itself."""
+    """Return whether to wait. A wrong password or a database that does not exist would not correct itself."""
     return bool(error.details.get("is_away") or error.details.get("retry_after"))
 
 

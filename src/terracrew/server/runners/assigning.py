@@ -9,7 +9,7 @@ from terracrew.server.runners.model import Runner
 
 
 async def assign(tx: Tx, runner: Runner, place_id: str, kind: PlaceKind, organization_id: str, path: str) -> bool:
-    """Let a place use the runner; false if it already could. A runner serves nothing outside its own group."""
+    """Let a place use the runner. Returns False if it already could. A runner serves nothing outside its own group."""
     if runner.is_shared:
         raise Conflict(f"`{runner.path}` is shared: it serves every module and takes no assignments")
     if organization_id != runner.organization_id:

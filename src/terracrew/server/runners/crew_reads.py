@@ -1,7 +1,7 @@
-"""Reads the crews of places: how many of the runners there are online and free, and who they are.
+"""Reads the crew of a place: which runners serve it, and how many of them are online and free.
 
-All places are answered by one statement. Only instances that are connected are counted, and of a runner without one only the
-instance that was connected last is read: a fleet leaves thousands of old ones behind.
+One statement answers for all places. Only connected instances are counted. Of a runner without one, only the instance that
+was connected last is read, because a fleet leaves thousands of old instances behind.
 """
 
 from collections.abc import Collection
@@ -12,7 +12,7 @@ from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.runners.model import SILENCE_SECONDS
 
 MAX_LISTED = 100
-"""How many runners of one place are looked at to say who is offline."""
+"""How many runners of one place are read to say which ones are offline."""
 _COLUMNS: Columns = {
     "place_id": "text",
     "name": "text",
@@ -29,7 +29,8 @@ _MEMBERS: LiteralString = """WITH members AS (
     UNION ALL SELECT batch.place_id, batch.name, batch.engine, batch.now, batch.since, batch.most, runners.id
     FROM batch JOIN runners ON runners.organization_id IS NULL AND batch.place_id = '')
 """
-"""Each place with its runners: a group or a module by its assignments, a runner by itself, and the shared ones."""
+"""Each place with its runners: a group or module with the runners assigned to it, a runner with itself, and the empty place with
+the shared runners."""
 _SLOTS: LiteralString = (
     "CASE WHEN instances.capacity < runners.max_jobs THEN instances.capacity ELSE runners.max_jobs END"
 )
@@ -88,7 +89,7 @@ async def assigned_places(tx: Tx, runner_ids: Collection[str]) -> list[Row]:
 
 
 async def counts(tx: Tx, wanted: Collection[tuple[str, str, str]]) -> list[Row]:
-    """Count the runners of places, each with the name of the instance (empty for any) and the engine that are asked for."""
+    """Count the runners of places. Each element of `wanted` is a place, the name of an instance (empty for any) and an engine."""
     return await tx.each(_CREWS, _COLUMNS, _batch(tx, wanted))
 
 

@@ -1,4 +1,4 @@
-"""SQL fragments that tell which runners may have a job: by the assignments of its module and the plan that it continues with."""
+"""SQL fragments that say which runners may get a job, from the assignments of its module and the plan that it continues with."""
 
 from typing import LiteralString
 

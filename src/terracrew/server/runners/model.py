@@ -50,7 +50,7 @@ class Runner(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def group(self) -> str | None:
-        """The path of the group that it is in."""
+        """The path of the group that the runner is in, or None for a shared runner."""
         return None if self.is_shared else self.path.rpartition("/")[0]
 
 
@@ -119,7 +119,7 @@ class RunnerView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_disk_full(self) -> bool:
-        """Whether nothing but full disks keeps it from taking jobs."""
+        """Whether it takes no jobs only because the disks of its connected instances are full."""
         here = [instance for instance in self.instances if instance.is_connected]
         return bool(here) and not self.is_draining and all(instance.is_disk_full for instance in here)
 
@@ -186,7 +186,7 @@ class AssignTo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def instance_status(instance: Instance) -> RunnerStatus:
-    """An instance is connected if there was contact within a minute; `hub/presence` finds silent ones and knows about gaps."""
+    """Return the status of an instance. It counts as connected until `hub/presence` finds that it is silent."""
     if not instance.is_connected:
         return RunnerStatus.OFFLINE
     return RunnerStatus.DRAINING if instance.is_draining else RunnerStatus.ONLINE

@@ -15,14 +15,14 @@ from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
 
 MIN_KEPT_RUNNERS = 200
-"""The runners of a smaller organization are counted each time."""
+"""The runners of an organization with fewer are counted for each request."""
 STATUS: LiteralString = """CASE
     WHEN NOT EXISTS (SELECT 1 FROM instances WHERE instances.runner_id = runners.id AND instances.is_connected)
         THEN 'OFFLINE'
     WHEN NOT runners.is_draining AND EXISTS (SELECT 1 FROM instances
         WHERE instances.runner_id = runners.id AND instances.is_connected AND NOT instances.is_draining) THEN 'ONLINE'
     ELSE 'DRAINING' END"""
-"""A runner is what its best instance is. One that was told to drain drains for as long as an instance is connected."""
+"""A runner has the best status of its instances, but a runner that was told to drain is DRAINING while an instance is connected."""
 _MATCHES: LiteralString = (
     "lower(runners.path || ' ' || runners.description || ' ' || coalesce(runners.region, '') || ' ' || runners.tags)"
 )
@@ -31,7 +31,7 @@ _NAMED: LiteralString = """EXISTS (SELECT 1 FROM instances
 
 
 def _word(parameter: LiteralString) -> LiteralString:
-    """Return whether a word is in what describes a runner, or in the name of an instance that is connected."""
+    """Return the condition that a word is in the texts that describe a runner, or in the name of a connected instance."""
     return (
         "(" + parameter + " = '%%' OR " + _MATCHES + " LIKE " + parameter + " ESCAPE '\\'"
         " OR " + _NAMED + parameter + " ESCAPE '\\'))"
@@ -93,7 +93,7 @@ _COUNTS: LiteralString = (
     ", found AS MATERIALIZED (SELECT " + STATUS + " AS status FROM own AS runners WHERE " + _SEARCHED + ")"
     " SELECT found.status, count(*) AS runners FROM found GROUP BY found.status"
 )
-"""Materialized, since SQLite would find out the status once for the group and once for the answer."""
+"""The relation is materialized, because SQLite would otherwise compute each status twice: for the group and for the answer."""
 _COUNTS_OF_ORGANIZATION: LiteralString = """
 SELECT CASE WHEN runners.is_draining OR here.is_taking = 0 THEN 'DRAINING' ELSE 'ONLINE' END AS status, count(*) AS runners
 FROM (SELECT instances.runner_id, max(CASE WHEN instances.is_draining THEN 0 ELSE 1 END) AS is_taking
@@ -125,7 +125,7 @@ class RunnerScope(msgspec.Struct, frozen=True):
 
 
 async def page(tx: Tx, seen: Visible, within: RunnerScope, status: str | None, after: str, count: int) -> list[str]:
-    """The first `count` runners after that id."""
+    """Return the ids of the first `count` runners after the id `after`."""
     source, given = _source(seen, within)
     rows = await tx.all(_SOURCES[source] + _BY_ID, status=status, after=after, count=count, **given)
     return [row["id"] for row in rows]
@@ -144,7 +144,7 @@ async def by_path(
 
 
 async def counts(tx: Tx, seen: Visible, within: RunnerScope, words: dict[str, Param]) -> dict[str, int]:
-    """Return how many runners match a search, by their status; for a large organization, as it was a moment ago."""
+    """Return how many runners match a search, by status. The numbers of a large organization may be a moment old."""
     source, given = _source(seen, within)
     if source == "organization" and not _is_search(words):
         question = within.organization_id, within.is_shared
@@ -165,7 +165,7 @@ async def _read_counts(tx: Tx, wanted: Collection[tuple[str, bool]]) -> dict[tup
 LARGE_COUNTS: KeptAnswers[tuple[str, bool], dict[str, int]] = KeptAnswers(
     _read_counts, lambda _, counts: sum(counts.values()) >= MIN_KEPT_RUNNERS
 )
-"""By organization, with or without the shared runners."""
+"""The counts by organization, with or without the shared runners."""
 
 
 def _is_search(words: dict[str, Param]) -> bool:

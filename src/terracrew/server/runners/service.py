@@ -1,4 +1,4 @@
-"""What may become of a runner's record."""
+"""Registers, changes, finds and removes runners, and checks that the caller may do so."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -37,14 +37,14 @@ MAX_PINNED_READ, MAX_PINNED_NAMED = 100, 5
 
 
 def place(runner: Runner | RunnerView) -> Place:
-    """Return the group that it is in; the server itself for a shared one, which only its administrators change."""
+    """Return the place whose rights count: the runner's group, or the server for a shared runner, which only administrators change."""
     if runner.organization_id is None:
         return authorize.SERVER
     return authorize.group(runner.organization_id, runner.group or "")
 
 
 async def find(tx: Tx, who: Principal, reference: str, verb: Verb) -> Runner:
-    """Find a runner by its id, or by its path in one's own organization, for something that one may do with it."""
+    """Find a runner by its id, or by its path in the caller's organization. The caller must have the right to do `verb` with it."""
     if ids.is_id("rnr", reference):
         runner = await store.get(tx, ids.parse("rnr", reference))
     else:
@@ -64,7 +64,7 @@ async def show(tx: Tx, who: Principal, reference: str) -> RunnerView:
 async def listing(
     tx: Tx, who: Principal, group: str | None, status: RunnerStatus | None, after: str | None, limit: int
 ) -> Page[RunnerView]:
-    """Return those of a group and of all below it, or of the whole organization with the shared ones."""
+    """Return the runners in and below a group, or those of the whole organization with the shared ones."""
     seen = await authorize.visible(tx, who, Verb.RUNNER_READ)
     within = reads.RunnerScope(who.organization_id or "", is_shared=is_shared_seen(who))
     if group is not None:
@@ -75,7 +75,7 @@ async def listing(
 
 
 def is_shared_seen(who: Principal) -> bool:
-    """Shared runners serve everybody, so every person and every service account may see them."""
+    """Return whether the caller may see the shared runners. They serve everybody, so every person and service account may."""
     return who.kind in ("user", "service_account")
 
 
@@ -84,7 +84,7 @@ async def create(tx: Tx, who: Principal, new: NewRunner) -> Runner:
 
 
 async def register(tx: Tx, who: Principal, new: Registration, url: str) -> Registered:
-    """Make a runner that connects by a worker token of its own; the token is in the answer and nowhere else."""
+    """Register a runner with a worker token of its own. Only the answer contains the token; the server stores its hash."""
     group = await _group(tx, who, new.group)
     token = credentials.new("tcw")
     runner = await store.at(tx, group.organization_id, paths.join(group.path, paths.name(new.name)))
@@ -114,7 +114,7 @@ async def ensure_shared(
     token: Secret | None = None,
     allow_multiple_instances: bool = False,
 ) -> tuple[Runner, str]:
-    """Make or update a shared runner that the configuration declares, and give it that worker token, or one for this start."""
+    """Create or update a shared runner that the configuration declares, and set this worker token, or a new one if none is given."""
     token = token or credentials.new("tcw")
     known = await store.shared(tx, paths.name(name))
     if known is None:
@@ -142,7 +142,7 @@ async def ensure_shared(
 
 
 async def changeable(tx: Tx, who: Principal, reference: str) -> Runner:
-    """Return a runner that the reader may change."""
+    """Return a runner that the caller may change."""
     return await find(tx, who, reference, Verb.RUNNER_WRITE)
 
 
@@ -166,12 +166,11 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: RunnerChange) -
 
 
 async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
-    """Remove a runner that has nothing to do.
+    """Remove a runner that has no jobs, is not pinned by a module and does not take jobs.
 
-    `force` removes one that has. Modules that name it as their only runner keep doing so, and nothing else runs them: another
-    runner would have credentials that nobody meant for them. Its connections end and it claims nothing more. What it
-    still runs is delivered by the attempts' own credentials, or lost like the attempts of any runner that is silent
-    any more.
+    With `force`, any runner is removed. Modules that are pinned to it stay pinned, and no other runner runs them: another
+    runner could have credentials that are not meant for them. The runner's connections end, and it claims no more jobs. The
+    attempts that it still runs deliver with their own credentials, or are lost like the attempts of any silent runner.
     """
     runner = await _hold(tx, who, reference)
     jobs = await store.active_jobs(tx, runner.id)
@@ -213,7 +212,7 @@ async def _pinned_words(tx: Tx, who: Principal, runner: Runner, count: int) -> s
 
 
 async def note(tx: Tx, who: Principal, action: str, runner: Runner, **details: object) -> None:
-    """Record a change and wake the scheduler: queued jobs may have other runners now."""
+    """Record a change and wake the scheduler, because other runners may be eligible for queued jobs now."""
     facts = {"path": runner.path, **details}
     await audit.record(tx, who, action, "runner", runner.id, facts, organization_id=runner.organization_id)
     tx.wake("runners", runner.id)
@@ -260,7 +259,7 @@ async def _hold(tx: Tx, who: Principal, reference: str) -> Runner:
 
 
 async def _account(tx: Tx, reference: str | None, runner: Runner) -> str | None:
-    """A service account may serve a runner of its own group or of one below it; never a shared runner."""
+    """Return the id of the service account. It may serve a runner of its own group or of a group below it, but no shared runner."""
     if reference is None:
         return None
     if runner.is_shared:

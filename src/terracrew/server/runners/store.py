@@ -55,13 +55,13 @@ async def get(tx: Tx, id: str) -> Runner | None:  # noqa: A002
 
 
 async def hold(tx: Tx, id: str) -> Runner | None:  # noqa: A002
-    """Read it and keep it as it is until the transaction ends."""
+    """Read a runner and lock its row until the transaction ends."""
     row = await tx.one("SELECT * FROM runners WHERE id = :id FOR UPDATE", id=id)
     return None if row is None else row_to(Runner, row)
 
 
 async def at(tx: Tx, organization_id: str, path: str) -> Runner | None:
-    """Return the organization's runner of that path, else the shared one."""
+    """Return the organization's runner with that path, otherwise the shared one."""
     row = await tx.one(
         """SELECT * FROM runners WHERE path = :path AND (organization_id = :organization_id OR organization_id IS NULL)
            ORDER BY organization_id IS NULL LIMIT 1""",
@@ -77,7 +77,7 @@ async def shared(tx: Tx, name: str) -> Runner | None:
 
 
 async def active_jobs(tx: Tx, id: str) -> list[int]:  # noqa: A002
-    """Return the numbers of the jobs that it has."""
+    """Return the numbers of the jobs that the runner has now."""
     rows = await tx.all(
         f"SELECT number FROM jobs WHERE runner_id = :id AND status IN {ACTIVE_STATUSES} ORDER BY number", id=id
     )
@@ -85,7 +85,7 @@ async def active_jobs(tx: Tx, id: str) -> list[int]:  # noqa: A002
 
 
 async def delete(tx: Tx, id: str) -> None:  # noqa: A002
-    """Its jobs and attempts stay, and know it by its name."""
+    """Delete a runner. Its jobs and attempts stay, so its name and those of its instances are kept."""
     await tx.run(
         """INSERT INTO removed (id, name, worker_token_sha256, removed_at)
            SELECT id, path, worker_token_sha256, CAST(:now AS double precision) FROM runners WHERE id = :id
@@ -97,7 +97,7 @@ async def delete(tx: Tx, id: str) -> None:  # noqa: A002
 
 
 async def pinned_modules(tx: Tx, id: str, limit: int) -> list[tuple[str, str]]:  # noqa: A002
-    """Organization and path of modules that name this runner as theirs."""
+    """Return the organization and the path of modules that are pinned to this runner."""
     rows = await tx.all(
         "SELECT organization_id, path FROM modules WHERE runner_id = :id ORDER BY path LIMIT :limit", id=id, limit=limit
     )
@@ -110,7 +110,7 @@ async def count_pinned_modules(tx: Tx, id: str) -> int:  # noqa: A002
 
 
 async def get_many(tx: Tx, ids: Sequence[str]) -> list[Runner]:
-    """In the order of the ids."""
+    """Return these runners, in the order of the ids."""
     rows = await tx.each(
         "SELECT runners.* FROM batch JOIN runners ON runners.id = batch.id", {"id": "text"}, [(each,) for each in ids]
     )

@@ -1,4 +1,4 @@
-"""Reads what is shown of runners: their instances, their jobs and their status."""
+"""Reads the instances, the jobs and the status of runners, for the people who look at them."""
 
 from collections.abc import Sequence
 from typing import LiteralString
@@ -10,7 +10,7 @@ from terracrew.server.runners import reads
 MAX_CONNECTED = 100
 """How many connected instances of a runner are shown; all of them count for its capacity and its status."""
 _LAST_DISCONNECTED: LiteralString = "10"
-"""How many instances that are gone are shown: the last ones."""
+"""How many of the instances that disconnected last are shown."""
 _COLUMNS: Columns = {"id": "text", "most": "bigint"}
 _ROW: LiteralString = f"""SELECT instances.*, (
     SELECT count(*) FROM jobs WHERE jobs.instance_id = instances.id AND jobs.status IN {ACTIVE_STATUSES}) AS jobs """
@@ -53,7 +53,7 @@ async def facts(tx: Tx, runner_ids: Sequence[str]) -> list[Row]:
 
 
 async def counts_by_status(tx: Tx) -> list[Row]:
-    """Count all runners by their status, apart for those that are disabled."""
+    """Count all runners by their status. Disabled runners are counted separately."""
     return await tx.all(
         """SELECT is_disabled, CASE WHEN connected = 0 THEN 'OFFLINE' WHEN is_draining OR online = 0 THEN 'DRAINING'
             ELSE 'ONLINE' END AS status, count(*) AS runners

@@ -23,7 +23,7 @@ async def views(tx: Tx, runners: Sequence[Runner]) -> list[RunnerView]:
 
 
 async def views_of(tx: Tx, runner_ids: Sequence[str]) -> list[RunnerView]:
-    """In the order of the ids."""
+    """Return these runners as people see them, in the order of the ids."""
     return await views(tx, await store.get_many(tx, runner_ids))
 
 
