@@ -71,7 +71,7 @@ STEPS = {
 STEP_STATUSES = {
     "PENDING": "Not started",
     "RUNNING": "Running",
-    "UNHEARD": "No contact",
+    "OUT_OF_CONTACT": "No contact",
     "WAITING": "Waiting",
     "SUCCEEDED": "Succeeded",
     "FAILED": "Failed",

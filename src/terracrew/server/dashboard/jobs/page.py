@@ -107,12 +107,12 @@ class JobPage(msgspec.Struct, frozen=True):
         return self.view.is_terminal or self.shown not in (None, self.view.attempt)
 
     @property
-    def told(self) -> dict[int, str]:
+    def endings(self) -> dict[int, str]:
         """Return attempt → how it ended, in words."""
         return {each.attempt: each.text for each in self.view.run}
 
     @property
-    def is_unheard(self) -> bool:
+    def is_out_of_contact(self) -> bool:
         """Return whether there is no contact with the attempt, so that its current step is not known."""
         return self.view.reason is not None and self.view.reason.code in ("lost", "silent")
 

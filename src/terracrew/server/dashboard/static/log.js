@@ -14,7 +14,7 @@ const lines = new Lines();
 const view = new View(part("view"), lines, JSON.parse(panel.dataset.steps));
 const search = new Search(lines, showHits);
 const queue = [];
-let isPumping = false, isComplete = false, drawn = 0, isHeard = !("unheard" in panel.dataset), wanted = lineOf(location.hash);
+let isPumping = false, isComplete = false, drawn = 0, isInContact = !("outOfContact" in panel.dataset), wanted = lineOf(location.hash);
 
 /** The number of the line that `#L…` names, if it names one. */
 function lineOf(hash) {
@@ -121,8 +121,8 @@ view.onfollow = (on) => {
 /** Nothing comes from a runner without contact, so nothing is followed, whatever the reader wants. */
 function showFollowing() {
   const word = part("follow").querySelector("span");
-  word.dataset.state = view.isFollowing && isHeard ? "on" : "off";
-  word.textContent = !isHeard ? "No contact" : view.isFollowing ? "Following" : "Follow";
+  word.dataset.state = view.isFollowing && isInContact ? "on" : "off";
+  word.textContent = !isInContact ? "No contact" : view.isFollowing ? "Following" : "Follow";
 }
 
 const box = part("search");
@@ -177,7 +177,7 @@ if (panel.dataset.log === "finished") {
   live.on("log", (event) => take(event.data));
   live.on("job", (event) => {
     const { reason } = JSON.parse(event.data);
-    isHeard = !["lost", "silent"].includes(reason?.code);
+    isInContact = !["lost", "silent"].includes(reason?.code);
     showFollowing();
   });
   showFollowing();
