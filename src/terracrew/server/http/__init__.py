@@ -1,1 +1,1 @@
-"""What the API and the dashboard share: how a request is read and authenticated, and how an error is answered."""
+"""What the API and the dashboard share: reading and authenticating requests, and answering errors."""

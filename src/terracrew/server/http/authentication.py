@@ -1,10 +1,10 @@
-"""The one door for HTTP: it finds out who is asking before any handler runs.
+"""Authenticates every HTTP request before its handler runs.
 
-A handler that anybody may call says so itself, by `public=True` in its decorator. Its `request.user` is None where nobody
-is logged in, and in every change, so it acts for no session. One that says `takes_metrics_token=True` also answers to the
-token for metrics, without looking anybody up. No address alone lets anybody in.
-One that says `ignores_credentials=True` answers without looking anybody up, so it works while the database is away.
-WebSockets are not let in by a cookie at all: the hub asks `principal_from_bearer` for itself.
+A handler that anybody may call has `public=True` in its decorator. Its `request.user` is None if nobody is logged in, and for
+every change that has only a cookie, so it never acts for a session. A handler with `takes_metrics_token=True` also accepts
+the token for metrics, without a query. A handler with `ignores_credentials=True` answers without a query, so it works while
+the database is unavailable. An address alone never authenticates anybody.
+WebSockets do not accept cookies: the hub itself calls `principal_from_bearer`.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ class Authentication(msgspec.Struct, frozen=True):
     """How the request authenticated itself; `request.auth`."""
 
     csrf_token: str | None = None
-    """What this session's forms and htmx requests must send along; only a browser's session has one."""
+    """The token that the forms and htmx requests of a browser's session must send; None for every other credential."""
 
 
 class AuthenticationMiddleware(ASGIMiddleware):
@@ -63,7 +63,7 @@ async def authenticate(
     if is_change:
         sessions.check_origin(
             request, identity.url
-        )  # also for a login, so that no other site can log somebody in as somebody else
+        )  # this includes logins, so that no other site can log a person in as somebody else
         if is_public:
             return None, Authentication()
     secure = sessions.is_secure(request, identity.url)

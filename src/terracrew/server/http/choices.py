@@ -1,4 +1,4 @@
-"""Names the values that an enumeration has, for the error about a value that it does not have."""
+"""Lists the possible values of an enumeration, for the error about a value that is not one of them."""
 
 import re
 from typing import Any
@@ -11,7 +11,7 @@ _INDEX = re.compile(r"\[[^\]]*\]")
 
 
 def explained(message: str, annotation: Any, place: str) -> str:
-    """Return the message of the decoder, with the possible values where it is about one of a fixed set; `place` is like `a.b[0]`."""
+    """Return the message of the decoder, with the possible values if there is a fixed set of them. `place` is like `a.b[0]`."""
     found = _INVALID.match(message)
     values = _values_at(annotation, place) if found else []
     return f"{found[1]} is not one of {', '.join(values)}" if found and values else message
@@ -42,7 +42,7 @@ def _inside(kinds: list[inspect.Type], name: str) -> list[inspect.Type]:
 
 
 def _plain(kind: inspect.Type) -> list[inspect.Type]:
-    """Return the alternatives of a union, without what is only said about a type."""
+    """Return the alternatives of a union, without their metadata."""
     if isinstance(kind, inspect.Metadata):
         return _plain(kind.type)
     if isinstance(kind, inspect.UnionType):

@@ -19,5 +19,5 @@ def address_of(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
 
 
 def is_on_this_machine(connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
-    """Tell whether a request was made on this machine. What a proxy on this machine passes on comes from elsewhere."""
+    """Return whether a request was made on this machine. A request that a proxy on this machine forwarded was not."""
     return is_loopback(address_of(connection)) and not is_forwarded(connection.scope["headers"])

@@ -6,7 +6,7 @@ from litestar.types import Message, Scope
 
 
 class Counts:
-    """Answered requests by method and status; plain numbers, since each request passes here."""
+    """Counts answered requests by method and status, as plain numbers, because this runs for every request."""
 
     def __init__(self) -> None:
         self.answers: Counter[tuple[str, int]] = Counter()

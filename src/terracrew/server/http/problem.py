@@ -1,4 +1,4 @@
-"""The border where an error becomes an answer: problem+json (RFC 9457) with the stable code of its class."""
+"""Turns errors into answers: problem+json (RFC 9457) with the stable code of the error's class."""
 
 import logging
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ RETRY_AFTER_SECONDS = 1.0
 """The default wait of a client after a 503."""
 _CODES = {error.status: error.code for error in (Invalid, Unauthenticated, Forbidden, NotFound, TooLarge, RateLimited)}
 _WENT_AWAY = "client disconnected prematurely"
-"""The framework's word for a client that is gone before its body is here. It calls that an error of the server."""
+"""The framework's message for a client that disconnects before its body has arrived. The framework treats it as a server error."""
 _log = logging.getLogger("terracrew.server")
 
 
@@ -56,9 +56,9 @@ def from_error(_: Request[Any, Any, Any], error: TerracrewError) -> Response[byt
 
 
 def from_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
-    """What the framework itself refused."""
+    """Answer a request that the framework itself refused."""
     if error.detail == _WENT_AWAY:
-        # Not a refusal: a client that still gets this answer may send its request again.
+        # This is not a refusal: a client that still gets this answer may send its request again.
         return from_error(request, Unavailable("the body did not arrive whole"))
     if error.status_code == HTTPStatus.INTERNAL_SERVER_ERROR:
         return from_surprise(request, error)
@@ -74,7 +74,7 @@ def from_http(request: Request[Any, Any, Any], error: HTTPException) -> Response
 
 
 def from_surprise(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    """Whatever nobody expected: the reader gets a number to quote, the log gets the rest."""
+    """Answer an unexpected error. The client gets a number to quote, and the log gets the traceback under this number."""
     number = uuid7().hex
     _log.error("error %s in %s %s", number, request.scope["method"], request.scope["path"], exc_info=error)
     detail = f"something went wrong on the server; its log has it under {number}"
@@ -85,11 +85,11 @@ def _invalid(request: Request[Any, Any, Any], error: ValidationException) -> Inv
     found: list[Any] = error.extra if isinstance(error.extra, list) else []
     errors = [{"field": str(each.get("key", "")), "message": str(each.get("message", ""))} for each in found]
     for each in errors:
-        if each["message"] == repr(each["field"]):  # the framework's way of saying that there is none
+        if each["message"] == repr(each["field"]):  # this is how the framework reports a missing value
             each["message"] = "it is missing"
         if taken := request.route_handler.parsed_fn_signature.parameters.get(each["field"]):
             each["message"] = choices.explained(each["message"], taken.annotation, "")
-    if any(each["field"] == "data" for each in errors):  # what is wrong with one that is there is told elsewhere
+    if any(each["field"] == "data" for each in errors):  # `Call.json` reports what is wrong with a body that exists
         return Invalid("a JSON body is expected here, and there is none")
     words = "; ".join(f"{each['field']}: {each['message']}" if each["field"] else each["message"] for each in errors)
     return Invalid(words or error.detail, errors=errors)

@@ -1,4 +1,4 @@
-"""Refuses query parameters that an operation of the API does not have, so that a misspelt one is not ignored in silence."""
+"""Refuses query parameters that an operation of the API does not have, so that a misspelt one is not silently ignored."""
 
 from difflib import get_close_matches
 from functools import cache
@@ -15,7 +15,7 @@ MAX_QUOTED_CHARACTERS = 60
 
 
 async def refuse_unknown(request: Request[Any, Any, Any]) -> None:
-    """Compare the names in the query with those that the operation takes; pages are not held to it."""
+    """Refuse a query parameter of an API operation that the operation does not have. Pages of the dashboard are not checked."""
     if not request.scope["path"].startswith(API) or not request.scope["query_string"]:
         return
     known = _known(request.route_handler, frozenset(request.scope["path_params"]))

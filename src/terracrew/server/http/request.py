@@ -18,17 +18,17 @@ from terracrew.server.http import choices
 from terracrew.server.principals.model import Principal
 
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-"""As JSON writes it; after an even number of backslashes, else it is text about it."""
+"""A NUL character as JSON escapes it. After an odd number of further backslashes, the same characters are ordinary text."""
 
 
 class Call(Request[Principal, Any, State]):
     """A request as our handlers see it. Each face adds the context that its handlers need."""
 
     async def json(self) -> Any:
-        """Decode the body as what the handler takes: no number from a string, no unknown field.
+        """Decode the body strictly to the type that the handler takes: a string is not a number, and unknown fields are refused.
 
-        The framework would decode to plain values first and convert those leniently; what is already of the type it
-        lets pass as it is.
+        The framework would decode to plain values and convert those leniently. It leaves values that already have the right
+        type unchanged.
         """
         field = self.route_handler.parsed_data_field
         if field is None:
@@ -59,18 +59,18 @@ class App(Litestar):
 
     @staticmethod
     def _get_default_plugins(plugins: list[PluginProtocol]) -> list[PluginProtocol]:
-        # Its own way also loads pydantic and attrs, where they are installed: a third of the start and 10 MB for nothing.
+        # The framework's own method also loads pydantic and attrs if they are installed, which takes a third of the start and 10 MB.
         return [*plugins, MsgspecDIPlugin()]
 
     beside: Mapping[str, Callable[[Any, Any, Any], Awaitable[None]]] = MappingProxyType({})
-    """WebSockets that are served by themselves, by their path."""
+    """ASGI applications that serve WebSockets without the framework, by path."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "websocket" and scope["path"] in self.beside:
             await self.beside[scope["path"]](scope, receive, send)
             return
         if scope["type"] == "http" and scope["method"] == "HEAD":
-            # HEAD is GET without the body, which the HTTP server leaves out: monitors ask /healthz in this way.
+            # HEAD is handled like GET, and the HTTP server leaves out the body. Monitors request /healthz in this way.
             scope = {**scope, "method": "GET"}
         raw: bytes = scope.get("raw_path") or b""
         if b"%2f" in raw.lower():
@@ -79,7 +79,8 @@ class App(Litestar):
 
 
 async def refuse_oversized(request: Request[Any, Any, Any]) -> None:
-    """A body that is too large is refused even where nobody would read it; what comes in pieces, while it is read."""
+    """Refuse a body that is too large by its declared length, even if the handler does not read it. A body without a declared length
+    is refused while it is read."""
     limit = request.route_handler.resolve_request_max_body_size()
     length = request.content_length
     if limit is not None and length is not None and length > limit:
@@ -87,7 +88,7 @@ async def refuse_oversized(request: Request[Any, Any, Any]) -> None:
 
 
 def tree_path(segment: str) -> str:
-    """Return what a segment of a URL says: an id or a path of the tree."""
+    """Return the id or the path of the tree that a segment of a URL stands for."""
     return segment.replace("%2F", "/")
 
 

@@ -1,4 +1,4 @@
-"""Streams that stay open: so many for each reader, and none for longer than the reader's rights."""
+"""Event streams: limits how many a reader has open, and ends them when the reader's rights change."""
 
 import time
 from collections import Counter
@@ -29,7 +29,9 @@ class Streams:
         before = self._changes[reader], self._changes[""]
         try:
             async for piece in stream:
-                is_over = ends_at is not None and self._clock() >= ends_at  # nobody is told when a token ends by time
+                is_over = (
+                    ends_at is not None and self._clock() >= ends_at
+                )  # no wake-up announces that a token has expired
                 if is_over or before != (self._changes[reader], self._changes[""]):
                     return
                 yield piece
@@ -39,7 +41,7 @@ class Streams:
                 del self._open[reader], self._changes[reader]
 
     async def watch_rights(self) -> None:
-        """The loop that learns whose rights have changed, here and on other servers; runs as long as the server."""
+        """Listen for changes of rights, on this and on other servers, for as long as the server runs."""
         with self._db.listen("access", "roles") as wakeups:
             async for _, reader in wakeups:
                 if not reader or reader in self._open:

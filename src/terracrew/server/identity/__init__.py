@@ -1,1 +1,1 @@
-"""Who somebody is: people, service accounts and roles, signed tokens and their keys, limits on guesses."""
+"""Identity: people, service accounts and roles, signed tokens and their keys, and limits on wrong guesses."""

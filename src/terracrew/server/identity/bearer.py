@@ -17,10 +17,10 @@ from terracrew.server.secrets import credentials
 
 
 async def principal_from_bearer(identity: Identity, token: str) -> Principal:
-    """Return who holds this token.
+    """Return the principal of this token.
 
-    The hub credential of an attempt is found even after the attempt has ended: what it may still deliver is for the hub
-    to say. Its API credential ends with the attempt.
+    The hub credential of an attempt is accepted even after the attempt has ended, and the hub decides what it may still
+    deliver. The API credential of an attempt ends with the attempt.
     """
     kind, separator, _ = token.partition("_")
     principal: Principal | None = None

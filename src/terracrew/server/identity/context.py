@@ -1,4 +1,4 @@
-"""What the parts of identity share in a running server, made once when it starts."""
+"""The objects that the packages of identity share in a running server. They are made once, when it starts."""
 
 from dataclasses import dataclass
 
@@ -14,12 +14,12 @@ from terracrew.server.secrets.keyring import Keyring
 @dataclass(frozen=True)
 class Identity(LoginGuard):
     url: str
-    """How browsers and machines reach this server; also who its tokens are from."""
+    """The address by which browsers and machines reach this server. It is also the issuer of its tokens."""
     tokens: AccessTokens
 
 
 async def open_identity(db: Database, keys: Keyring, url: str) -> Identity:
-    """Load the signing keys (the first server makes them) and start without any failures counted."""
+    """Load the signing keys, which the first server makes, and start with no failures counted."""
     signing, limits, failures = SigningKeys(db, keys), Limits(), Failures(db)
     await signing.load()
     tokens = AccessTokens(db, signing, limits, failures, url.rstrip("/"))

@@ -1,4 +1,4 @@
-"""The first start of a server: it makes an organization, and an administrator who gets in by a one-time link."""
+"""The first start of a server, which makes an organization and an administrator who logs in by a one-time link."""
 
 from terracrew.errors import Conflict
 from terracrew.server.audit import service as audit
@@ -12,7 +12,7 @@ from terracrew.server.secrets import credentials
 
 
 async def first_start(db: Database, organization: str = "default") -> str | None:
-    """Make the first organization and its administrator where there is nobody yet; the token of a one-time link."""
+    """Make the first organization and its administrator, and return the token of a one-time link. Returns None if there are users."""
     link = credentials.new("tcl")
 
     async def work(tx: Tx) -> str | None:

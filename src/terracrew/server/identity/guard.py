@@ -1,4 +1,4 @@
-"""What a login is checked with: the database, the limits for wrong guesses, and the record of failures."""
+"""What the check of a login needs: the database, the limits on wrong guesses, and the record of failures."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,8 @@
 """Rate limits on failures. An attempt is counted before it is evaluated and refunded if it succeeds, so attempts that run
 at the same time cannot pass the limit together.
 
-Each key has a bucket that an attempt fills by one and that drains steadily. In memory and bounded: a restart forgets.
+Each key has a bucket that an attempt fills by one and that drains steadily. The buckets are in memory and
+limited in number, and a restart forgets them.
 """
 
 import math
@@ -19,9 +20,9 @@ MAX_KEYS = 20_000
 class Limit(msgspec.Struct, frozen=True):
     name: str
     failures: int
-    """How many may follow one another at once."""
+    """How many failures may follow one another immediately."""
     drain_seconds: float
-    """How long one failure takes to be forgotten."""
+    """The time after which one failure is forgotten."""
 
     def of(self, key: str) -> "Key":
         return Key(self, key)
@@ -55,7 +56,7 @@ class Limits:
         self._buckets: OrderedDict[Key, tuple[float, float]] = OrderedDict()
 
     def attempt(self, *keys: Key) -> LoginAttempt:
-        """Count one attempt against each key; refuse, and count nothing, if one of them is full."""
+        """Count one attempt against each key. If the bucket of one is full, raise RateLimited and count nothing."""
         wait = max((self._wait(key) for key in keys), default=0)
         if wait > 0:
             raise RateLimited(f"too many failures: try again in {wait} seconds", retry_after=wait)

@@ -38,7 +38,7 @@ class Histogram:
         self._sums[values] += value
 
     def rows(self) -> Iterator[tuple[Labels, list[tuple[str, float]], float]]:
-        """Label values, cumulated buckets by their bound, and the sum."""
+        """Yield the label values, the cumulative buckets by their bounds, and the sum."""
         for values, counts in self._counts.items():
             total = 0
             buckets: list[tuple[str, float]] = []

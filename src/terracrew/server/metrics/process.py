@@ -17,7 +17,7 @@ loop_failures = Counter(
 changes = Counter("terracrew_audited_changes", "Changes in the audit log, by what was done", ("action",))
 ALL = (loop_lag, loop_failures, changes)
 
-# What an operator may want to be told of is there before it first happens: a rate needs a value to start from.
+# These counters exist before the first event, because an alert on a rate needs a value to start from.
 for _action in (
     "job.give_up",
     "state.adopt",

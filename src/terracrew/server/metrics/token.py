@@ -21,7 +21,7 @@ def ensure(directory: Path) -> None:
 
 
 def is_valid(directory: Path, authorization: str) -> bool:
-    """Tell whether an `Authorization` header has the token."""
+    """Return whether an `Authorization` header has the token."""
     scheme, _, given = authorization.partition(" ")
     try:
         expected = (directory / FILE_NAME).read_bytes().strip()

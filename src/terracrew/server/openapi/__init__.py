@@ -1,1 +1,1 @@
-"""The OpenAPI document of the API, completed with what handlers and structs say about themselves."""
+"""The OpenAPI document of the API, completed with the docstrings of handlers and structs."""

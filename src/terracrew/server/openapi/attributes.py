@@ -1,4 +1,4 @@
-"""Reads the strings below the fields of a struct, which describe them in the code, for the description of the API."""
+"""Reads the docstrings below the fields of a struct, for the description of the API."""
 
 import ast
 import inspect
@@ -37,7 +37,7 @@ def _described(kind: type[msgspec.Struct]) -> dict[str, str]:
 def _in_source(kind: type) -> dict[str, str]:
     try:
         body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
-    except (OSError, TypeError, SyntaxError):  # an installation without its sources
+    except (OSError, TypeError, SyntaxError):  # the installation has no source files
         return {}
     found: dict[str, str] = {}
     statements = body.body if isinstance(body, ast.ClassDef) else []

@@ -1,4 +1,4 @@
-"""Which command of the command line does what an operation of the API does; the page and a test read this table."""
+"""Maps each operation of the API to the command of the command line that does the same. The API page and a test use it."""
 
 COMMANDS: dict[str, str] = {
     "GET /api/v1/groups": "group list",

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what the framework reads off our handlers, with what it cannot see of them."""
+"""The OpenAPI document: what the framework derives from the handlers, completed with what it cannot derive."""
 
 import re
 from typing import Any
@@ -94,7 +94,7 @@ _UNSEEN: dict[str, dict[str, Any]] = {
 
 
 class Document(JsonRenderPlugin):
-    """Serves the document, made once."""
+    """Serves the document, which is made at the first request."""
 
     def __init__(self) -> None:
         super().__init__(path=["/openapi.json", "/"])
@@ -107,7 +107,7 @@ class Document(JsonRenderPlugin):
 
 
 def completed(document: dict[str, Any]) -> dict[str, Any]:
-    """Every operation may answer with a problem and takes a token or a session, unless it says otherwise."""
+    """Add to every operation that it may answer with a problem, and that it needs a token or a session unless it says otherwise."""
     components = document["components"]
     components["schemas"]["Problem"] = _PROBLEM
     components["responses"] = {
@@ -131,7 +131,7 @@ def completed(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _close(schemas: dict[str, Any], part: dict[str, Any]) -> None:
-    """Whatever a request is made of refuses unknown fields."""
+    """Mark every object in a request body as one that refuses unknown fields."""
     for name in _REFERENCE.findall(msgspec.json.encode(part)):
         schema = schemas[name.decode()]
         if schema.get("type") == "object" and schema.get("additionalProperties") is not False:

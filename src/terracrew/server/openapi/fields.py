@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 MAX_LEVELS = 2
-"""Levels of objects that are shown inside an object; deeper ones are only named."""
+"""How many levels of nested objects are shown. Deeper ones are only named."""
 _NUMBERS = {"minimum": "at least", "maximum": "at most", "minLength": "at least", "maxLength": "at most"}
 
 
@@ -21,7 +21,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 def parameters(operation: dict[str, Any], schemas: dict[str, Any]) -> list[Field]:
-    """Return what goes into the path, the query and the headers."""
+    """Return the parameters in the path, the query and the headers."""
     found: list[Field] = []
     for each in operation.get("parameters", []):
         row = _field(each["name"], each["schema"], schemas, bool(each.get("required")), each.get("description", ""))
@@ -31,7 +31,7 @@ def parameters(operation: dict[str, Any], schemas: dict[str, Any]) -> list[Field
 
 
 def of_content(content: dict[str, Any], schemas: dict[str, Any]) -> list[Field]:
-    """Return the fields of a JSON body; none where it is something else."""
+    """Return the fields of a JSON or form body; empty for any other body."""
     schema = content.get("application/json", content.get("application/x-www-form-urlencoded", {})).get("schema", {})
     return list(_rows(_resolved(schema, schemas), schemas, 0, frozenset()))
 

@@ -34,7 +34,7 @@ _PAGE = re.compile(rb"Page_[\w.]*?(\w+)_(?=\")")
 
 
 def complete(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the document with words; `Page_terracrew.server.jobs.model.JobListed_` becomes `PageOfJobListed`."""
+    """Return the document with these texts. The name `Page_terracrew.server.jobs.model.JobListed_` becomes `PageOfJobListed`."""
     document = msgspec.json.decode(_PAGE.sub(rb"PageOf\1", msgspec.json.encode(document)))
     document["info"]["description"] = INTRODUCTION
     used = {tag for methods in document["paths"].values() for each in methods.values() for tag in each.get("tags", [])}
@@ -54,5 +54,5 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _identifier(summary: str) -> str:
-    """`Run a job on a module` becomes `run_a_job_on_a_module`."""
+    """Return an identifier made from a summary: `Run a job on a module` becomes `run_a_job_on_a_module`."""
     return re.sub(r"[^a-z0-9]+", "_", summary.lower().replace("'s", "")).strip("_")

@@ -1,4 +1,4 @@
-"""How many connections there are, in total and for each client network, and which idle one makes room for a new one."""
+"""Counts connections, in total and for each client network, and closes idle ones to make room for new ones."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -23,9 +23,9 @@ class _Client:
 class Connections:
     """The connections of one server process.
 
-    The limit for each client network counts HTTP connections only. A connection that became a WebSocket counts in the
-    total alone: the hub closes it within seconds unless a valid credential is behind it, and a whole fleet of runners may
-    share one address. `Handshakes` limits those that wait to become one.
+    The limit for each client network counts HTTP connections only. A connection that became a WebSocket counts only
+    in the total: the hub closes it within seconds unless a valid credential is behind it, and a whole fleet of runners may
+    share one address. `Handshakes` limits the connections that wait to become a WebSocket.
     """
 
     def __init__(self, max_total: int, max_per_address: int, trusted_proxies: tuple[Network, ...] = ()) -> None:
@@ -37,10 +37,10 @@ class Connections:
         self.refused_total = 0
 
     def admit(self, address: str) -> str | None:
-        """Count a new connection. None if it must be refused; otherwise the key to give to the other methods."""
+        """Count a new connection. Returns the key to pass to the other methods, or None if the connection must be refused."""
         key = limit_key(address)
         client = self._clients.get(key)
-        is_proxy = is_within(address, self._trusted_proxies)  # whose clients are many
+        is_proxy = is_within(address, self._trusted_proxies)  # many clients share its address
         if client and not is_proxy and client.open_connections >= self._max_per_address and not self._evict(client):
             self.refused_total += 1
             return None
@@ -52,7 +52,7 @@ class Connections:
         return key
 
     def network_of(self, address: str, headers: Headers) -> str:
-        """Return what limits on handshakes count: the network of the client, behind a trusted proxy, too."""
+        """Return the client network by which handshakes are limited. Behind a trusted proxy, it is that of the proxy's client."""
         return limit_key(client_of(address, headers, self._trusted_proxies))
 
     def mark_idle(self, connection: ClientConnection, key: str) -> None:

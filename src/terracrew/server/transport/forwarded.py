@@ -39,9 +39,9 @@ def scheme_of(peer: str, headers: Headers, trusted: tuple[Network, ...]) -> str 
 
 
 def is_forwarded(headers: Headers) -> bool:
-    """Tell whether a proxy says that it passes this request on for somebody else.
+    """Return whether the headers show that a proxy forwarded this request.
 
-    Not every proxy tells for whom: some send only the scheme or the name that they were asked for, or their own name.
+    Not every proxy names its client: some send only the scheme or the host of the original request, or their own name.
     """
     return any(name in _FORWARDING or name.startswith(_FORWARDING_PREFIX) for name, _ in headers)
 

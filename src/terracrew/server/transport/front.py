@@ -1,4 +1,4 @@
-"""The first thing that a request meets: it learns who the client is, and refuses host names that are not this server's."""
+"""The first ASGI application that gets a request. It determines the client's address, and refuses host names that are not this server's."""
 
 from http import HTTPStatus
 from typing import Any
@@ -11,7 +11,7 @@ from terracrew.server.transport import forwarded, refusals
 from terracrew.server.transport.hosts import AllowedHosts
 
 PROBE_PATHS = frozenset({"/healthz", "/readyz"})
-"""Answered whatever their `Host` is: a load balancer's probe uses an address that only it knows. They tell nothing."""
+"""Paths that are answered for every `Host`, because a load balancer's probe may use any address. Their answers reveal nothing."""
 _MAX_QUOTED_HOST = 100
 _log = get_logger("terracrew.server.transport")
 
@@ -47,7 +47,7 @@ async def _refuse(scope: Any, send: Any, host: str) -> None:
     detail = (
         f"this server is not known as {name!r}: use the address of its public URL, or start it with --allowed-hosts"
         if name
-        else "a request names the host that it is for, once, in a Host header"
+        else "a request must have exactly one Host header that names this server"
     )
     _log.info("refused a host name", host=name, client=scope["client"][0] if scope.get("client") else UNKNOWN)
     status = HTTPStatus.MISDIRECTED_REQUEST

@@ -9,9 +9,9 @@ from collections import OrderedDict
 from typing import Protocol
 
 MAX_ACTIVE_HANDSHAKES = 16
-"""Handshakes whose credential is being checked. A request waits for about as many of them, whatever else arrives."""
+"""The most handshakes whose credential is checked at once. An ordinary request waits for at most about this many of them."""
 MAX_WAITING_HANDSHAKES = 8_000
-"""In total, beside one of each network. `Connections` limits how many networks there can be."""
+"""The most handshakes that wait, not counting one of each network. `Connections` limits how many networks there can be."""
 MAX_WAITING_PER_NETWORK = 6_000
 """A fleet of 5,000 runners behind one address returns at once after an outage, and must not be refused."""
 MAX_TURN_SECONDS = 1.0
@@ -36,7 +36,7 @@ class Handshakes:
         self._is_scheduled = False
 
     def add(self, handshake: Handshake, network: str) -> bool:
-        """Let it wait for its turn. False if so many wait already that this one must be refused.
+        """Let a handshake wait for its turn. Returns False if so many wait already that this one must be refused.
 
         One handshake of each network may always wait, so that two networks which fill the table do not shut out the others.
         """
@@ -51,7 +51,7 @@ class Handshakes:
         return True
 
     def remove(self, handshake: Handshake, network: str) -> None:
-        """Forget one that has gone while it waited."""
+        """Forget a handshake whose connection was closed while it waited."""
         queue = self._waiting.get(network)
         if queue is None or handshake not in queue:
             return
@@ -61,7 +61,7 @@ class Handshakes:
             del self._waiting[network]
 
     def end_turn(self, handshake: Handshake) -> None:
-        """Let the next one begin. It does no harm to say so twice."""
+        """End the turn of a handshake, so that the next one begins. A second call has no effect."""
         timer = self._active.pop(handshake, None)
         if timer is not None:
             timer.cancel()

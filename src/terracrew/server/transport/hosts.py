@@ -21,9 +21,9 @@ class AllowedHosts:
         self._suffixes = tuple(name[1:] for name in names if name.startswith("*."))
 
     def is_allowed(self, header: str, local_address: str) -> bool:
-        """Tell whether a `Host` header names this server. `local_address` is where the connection arrived.
+        """Return whether a `Host` header names this server. `local_address` is the address that the client has connected to.
 
-        An address is no name that somebody else could point here, so the one that the client has connected to is allowed.
+        That address is allowed, because nobody can make an IP address point to another server, as is possible with a name.
         """
         if self._is_any:
             return True

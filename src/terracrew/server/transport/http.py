@@ -20,7 +20,7 @@ from terracrew.server.transport.handshakes import Handshakes
 from terracrew.server.transport.keepalive import HubWebSocket
 
 MAX_HEAD_BYTES = 64 * 1024
-"""Request line and headers of one request; also chunk framing and trailers between two pieces of a body."""
+"""The limit for the request line and headers of one request, and for the chunk framing and trailers between two pieces of a body."""
 MAX_HEADER_FIELDS = 200
 HEAD_TIMEOUT_SECONDS = 10.0
 """The time from the connection, or from the first byte of a later request, to the end of the headers."""
@@ -28,7 +28,7 @@ IDLE_TIMEOUT_SECONDS = 75.0
 """How long a connection waits for its next request. A proxy closes it earlier: nginx after 60 s, Caddy after 30 s."""
 BODY_WINDOW_SECONDS = 30.0
 MIN_BODY_BYTES_PER_WINDOW = 15_000
-"""500 bytes a second. A body that arrives more slowly is given up."""
+"""A body that arrives more slowly than this, 500 bytes per second, is refused."""
 WRITE_STALL_SECONDS = 120.0
 """How long a client may leave a full send buffer unread."""
 RETRY_AFTER_SECONDS = 2
@@ -106,7 +106,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def close_idle(self) -> None:
-        """Close this connection to make room for another one; it has no request."""
+        """Close this connection, which has no request, to make room for another one."""
         self._stop_timers()
         self._release()
         self.transport.close()
@@ -190,7 +190,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._phase is not Phase.HEAD:
-            return  # a trailer: nobody reads them, and the list of headers must not grow any more
+            return  # this is a trailer: the application does not read trailers, and the list of headers must not grow any more
         if len(self.headers) >= MAX_HEADER_FIELDS:
             self._refusal = (
                 HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
@@ -227,7 +227,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._enter(Phase.IDLE)
 
     def _is_answered(self) -> bool:
-        """Tell whether every request that was read completely has its whole answer."""
+        """Return whether every request that was read completely has its whole answer."""
         return self.cycle is None or self.cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]  (uvicorn's type is wrong)
 
     # ---- timers
@@ -249,10 +249,10 @@ class LimitedHttpProtocol(HttpToolsProtocol):
                 self._table.mark_idle(self, self._key)
                 self._timer = self.loop.call_later(IDLE_TIMEOUT_SECONDS, self.close_idle)
             case Phase.ANSWER:
-                pass  # how long an answer takes is for the application to say
+                pass  # the application decides how long an answer may take
 
     def _on_head_timeout(self) -> None:
-        if self.flow.read_paused:  # it is this server that does not read
+        if self.flow.read_paused:  # the client may have sent the headers, and this server does not read
             self._enter(Phase.HEAD)
         elif self._has_begun:
             wait = f"the headers of a request did not arrive within {HEAD_TIMEOUT_SECONDS:g} seconds"

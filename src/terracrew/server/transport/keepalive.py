@@ -1,4 +1,4 @@
-"""The WebSockets of the hub: pings only where they are asked for, and what becomes of them is told."""
+"""The WebSockets of the hub. They send pings only on request, and report each answer or its absence to the application."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,19 +7,21 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame
 
 KEEP_ALIVE = "websocket.keep_alive"
-"""Beside the messages of ASGI: have the other end answer pings from now on. Runners need none, they have heartbeats."""
+"""A message that ASGI does not have: send pings from now on. Runners send heartbeats, so their connections need no pings."""
 PONG = "websocket.pong"
-"""Beside the messages of ASGI: the other end has answered a ping."""
+"""A message that ASGI does not have: the other end has answered a ping."""
 END_TURN = "websocket.end_turn"
-"""Beside the messages of ASGI: the credential was checked, or waits for the database, so the next handshake may begin."""
+"""A message that ASGI does not have: the credential was checked, or its check waits for the database, so the next handshake
+may begin."""
 SILENT_CODE = 1011
-"""The code of a disconnection that was ours, since the other end did not answer. It was not seen to go."""
+"""The close code if this server disconnects because the other end did not answer. The other end may still be alive."""
 STOPPING_CODE = 1012
-"""The code of a disconnection that was ours, since this server stops."""
+"""The close code if this server disconnects because it is stopping."""
 CLOSE_SECONDS = 3.0
-"""How long the other end may take to answer a close. Uvicorn waits for ten seconds, and a refused connection counts as long."""
+"""How long the other end may take to answer a close. Uvicorn waits for ten seconds, and a refused connection
+counts towards the limits for that time."""
 MAX_BYTES_AFTER_CLOSE = 64 * 1024
-"""After that nothing more is read: nobody uses it, and a frame of 5 MB would be buffered until it is complete."""
+"""After this many bytes nothing more is read. Nothing uses them, and a frame of 5 MB would be buffered until it is complete."""
 
 
 class HubWebSocket(WebSocketsSansIOProtocol):
@@ -58,7 +60,7 @@ class HubWebSocket(WebSocketsSansIOProtocol):
         if message["type"] == "websocket.close":
             self._end_turn()
         if message["type"] == "websocket.accept":
-            # They are referred to for as long as the connection lasts, and for a fleet that is megabytes.
+            # The headers would be kept in memory as long as the connection lasts, which takes megabytes for a fleet.
             self.request.headers.clear()
             self.response.headers.clear()
 
@@ -68,7 +70,7 @@ class HubWebSocket(WebSocketsSansIOProtocol):
             self.on_turn_end = None
 
     def start_keepalive(self) -> None:
-        """Called when the connection is accepted, which is before it is known whose it is."""
+        """Do nothing. Uvicorn calls this when the connection is accepted, before the client is authenticated."""
 
     def handle_pong(self, event: Frame) -> None:
         is_awaited = self.pending_ping_payload is not None
@@ -77,6 +79,6 @@ class HubWebSocket(WebSocketsSansIOProtocol):
             self.queue.put_nowait({"type": PONG})  # pyright: ignore[reportArgumentType]  (not of ASGI, see above)
 
     def keepalive_timeout(self) -> None:
-        # Before the one that the end of the transport puts there, which looks like that of a client that was killed.
+        # This must be queued before the message about the end of the transport, which looks like that of a client that was killed.
         self.queue.put_nowait({"type": "websocket.disconnect", "code": SILENT_CODE, "reason": "keepalive ping timeout"})
         super().keepalive_timeout()

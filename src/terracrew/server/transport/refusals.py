@@ -1,4 +1,4 @@
-"""Answers that the application does not make: problem+json in the shape that every other error has."""
+"""Answers that are sent without the application, as problem+json in the same form as every other error."""
 
 from http import HTTPStatus
 

@@ -1,4 +1,4 @@
-"""The runner or attempt that a worker token or the credential of an attempt leads to, and the rotation of worker tokens."""
+"""Finds the runner of a worker token and the attempt of a credential, and rotates worker tokens."""
 
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
@@ -6,7 +6,7 @@ from terracrew.server.principals.model import AttemptScope
 
 
 async def runner_by_worker_token(tx: Tx, token_sha256: str) -> Row | None:
-    """Return the runner with this token, or with this one as the next, which then counts as its token."""
+    """Return the runner that has this token as its current or next one. `worker_token_sha256` is the hash of that token."""
     return await tx.one(
         "SELECT id, name, organization_id, worker_token_sha256, false AS is_next FROM runners"
         " WHERE worker_token_sha256 = :sha256",
@@ -19,7 +19,8 @@ async def runner_by_worker_token(tx: Tx, token_sha256: str) -> Row | None:
 
 
 async def offer_worker_token(tx: Tx, token_sha256: str, next_sha256: str) -> bool:
-    """Let another token follow the runner's one. Processes that share a token could not learn of it, so theirs stays."""
+    """Register the token that follows the runner's current one. Returns False for a token that several processes share, because
+    the others could not learn of the new one."""
     return bool(
         await tx.run(
             "UPDATE runners SET next_worker_token_sha256 = :next"
@@ -31,7 +32,7 @@ async def offer_worker_token(tx: Tx, token_sha256: str, next_sha256: str) -> boo
 
 
 async def replace_worker_token(tx: Tx, next_sha256: str) -> bool:
-    """The next token was used: from now on it is the only one."""
+    """Replace the runner's token by its next one, which has just been used for the first time."""
     return bool(
         await tx.run(
             "UPDATE runners SET worker_token_sha256 = next_worker_token_sha256, next_worker_token_sha256 = NULL"

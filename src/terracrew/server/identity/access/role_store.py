@@ -23,7 +23,7 @@ _BIND_ROLE = (
 async def bind_role(
     tx: Tx, organization_id: str, kind: str, principal_id: str, role: str, place_kind: str, path: str, created_by: str
 ) -> RoleBinding:
-    """Give a role at a place; it replaces the one that the same principal had just there."""
+    """Give a principal a role at a place. It replaces the role that the principal had at exactly this place."""
     group_id = await require_group(tx, organization_id, path) if place_kind == "group" else None
     module_id = await _module_id(tx, organization_id, path) if place_kind == "module" else None
     wanted: dict[str, Param] = {
@@ -62,7 +62,7 @@ _ROLES_OF_READER: LiteralString = (
 
 
 async def roles(tx: Tx, seen: Visible, organization_id: str, after: str, limit: int) -> list[RoleBinding]:
-    """Return those at the places that the reader may see."""
+    """Return the role bindings at the places that the reader may see."""
     if seen.is_nothing:
         return []
     if not seen.is_everything(organization_id):

@@ -37,7 +37,7 @@ async def create_account(db: Database, who: Principal, name: str, group: str) ->
 
 
 async def accounts(tx: Tx, who: Principal, group: str, after: str | None, limit: int) -> Page[ServiceAccount]:
-    """Return those of a group and below it."""
+    """Return the service accounts in and below a group."""
     organization_id = who.organization_id or ""
     await authorize.require(tx, who, Verb.ACCESS_READ, authorize.group(organization_id, paths.parse(group)))
     return page(await access_store.accounts(tx, organization_id, group, start(after), limit + 1), limit)
@@ -91,7 +91,7 @@ async def create_secret(
 
 
 async def revoke_secret(tx: Tx, who: Principal, account_id: str, secret_id: str) -> None:
-    """End a secret, the tokens that it was traded for, and the connections that they opened."""
+    """Revoke a secret. The access tokens that were issued for it end, and so do the connections that were opened with them."""
     account = await _account(tx, who, account_id, Verb.ACCESS_WRITE)
     await access_store.delete_secret(tx, account.id, secret_id)
     await audit.record(
@@ -121,7 +121,7 @@ def _named(account: ServiceAccount) -> dict[str, str]:
 
 
 async def bind_role(tx: Tx, who: Principal, principal: str, role: Role, path: str, kind: str) -> RoleBinding:
-    """Give a role at a place to a user (by name or id) or a service account (by id) of one's own organization."""
+    """Give a role at a place to a user (by name or id) or a service account (by id) of the caller's organization."""
     organization_id = who.organization_id or ""
     await authorize.require(tx, who, Verb.ACCESS_WRITE, _place(organization_id, paths.parse(path), kind))
     if principal.startswith("sac_"):
@@ -152,7 +152,7 @@ async def unbind_role(tx: Tx, who: Principal, binding_id: str) -> None:
 
 
 async def roles(tx: Tx, who: Principal, after: str | None, limit: int) -> Page[RoleBinding]:
-    """Return those at the places whose access one may read."""
+    """Return the role bindings at the places whose access the caller may read."""
     organization_id = who.organization_id or ""
     seen = await authorize.visible(tx, who, Verb.ACCESS_READ)
 

@@ -38,7 +38,7 @@ def no_account(account_id: str) -> NotFound:
 
 
 async def accounts(tx: Tx, organization_id: str, group: str, after: str, limit: int) -> list[ServiceAccount]:
-    """Return those of a group and of everything below it."""
+    """Return the service accounts in and below a group."""
     rows = await tx.all(
         'SELECT a.*, groups.path AS "group" FROM service_accounts AS a JOIN groups ON groups.id = a.group_id'
         " WHERE a.organization_id = :organization_id AND a.id > :after AND (CAST(:path AS text) = '' OR"
@@ -55,7 +55,7 @@ async def accounts(tx: Tx, organization_id: str, group: str, after: str, limit: 
 
 
 async def delete_account(tx: Tx, account_id: str) -> None:
-    """Remove it, its secrets, its roles and its place with runners."""
+    """Remove a service account, its secrets and its roles. Runners that named it name no service account any more."""
     await tx.run("UPDATE runners SET service_account_id = NULL WHERE service_account_id = :id", id=account_id)
     await role_store.delete_roles_of(tx, account_id)
     await tx.run("DELETE FROM service_accounts WHERE id = :id", id=account_id)

@@ -1,6 +1,6 @@
-"""Replaces the key that signs access tokens every month: a new one is published a day before it signs.
+"""Replaces the key that signs access tokens every month. A new key is published a day before it signs.
 
-A retired key verifies for as long as a token that it signed may live; then it is removed with its private part.
+A retired key verifies for longer than any token that it signed is valid. Then it is deleted with its private part.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class Rotation:
             await asyncio.sleep(backoff.jittered(LOOK_SECONDS, 0.2))
 
     async def step(self) -> None:
-        """One server of all takes the next step; each reads the keys, long before a new one signs."""
+        """Let one of the servers take the next step of the rotation. Every server then reads the keys, long before a new one signs."""
         if await lease.acquire(self._db, LEASE, self._server_id, LOOK_SECONDS):
             done = await self._db.write(self._rotate)
             if done:
@@ -36,7 +36,7 @@ class Rotation:
         await self._signing.load()
 
     async def _rotate(self, tx: Tx) -> str:
-        """Take the next step, if one is due; what was done."""
+        """Take the next step of the rotation if one is due. Returns what was done, or an empty string."""
         await store.delete_retired(tx, tx.now - 2 * VERIFY_AFTER_SECONDS)
         following = await store.following(tx)
         if following is not None:

@@ -1,4 +1,4 @@
-"""The keys that sign access tokens: ES256, shared by all servers of a database, private parts encrypted at rest."""
+"""The ES256 keys that sign access tokens. All servers of a database share them, and the private parts are encrypted at rest."""
 
 import time
 from typing import Any
@@ -14,16 +14,16 @@ from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.identity.keys import store
 from terracrew.server.secrets.keyring import Keyring
 
-ALGORITHM = "ES256"  # what every cloud's federation takes, too
+ALGORITHM = "ES256"  # the identity federation of every cloud accepts it as well
 VERIFY_AFTER_SECONDS = 3600.0
-"""How long a retired key verifies: longer than any token lives."""
+"""How long a retired key verifies, which is longer than any token is valid."""
 REFRESH_SECONDS = 300.0
 UNKNOWN_KEY_SECONDS = 5.0
 """A token of an unknown key makes a server read its keys again, but not more often than this: anybody can make such tokens."""
 PUBLISHED_SECONDS = 86400.0
 """How long a new key is public before it signs: every server has read it by then, and so have the clouds that trust it."""
 NEVER_SECONDS = 253_402_300_800.0
-"""The year 10,000: a key that does not sign yet has not been retired."""
+"""The year 10,000, which is stored as the time of retirement of a key that does not sign yet."""
 _MAX_TOKEN_CHARACTERS = 4096
 GENERIC = "this credential is not valid"
 
@@ -37,7 +37,7 @@ class SigningKeys:
         self._loaded_at = float("-inf")
 
     async def load(self) -> None:
-        """Read the keys; the first server to come makes the first one."""
+        """Read the keys. If there is none yet, make the first one."""
         rows = await self._db.read(_rows)
         if not any(row["is_active"] for row in rows):
             rows = await self._db.write(self._make)
@@ -48,13 +48,13 @@ class SigningKeys:
         self._loaded_at = time.monotonic()
 
     async def publish_next(self, tx: Tx) -> str:
-        """Make a key that every server verifies and shows at once, and that signs from tomorrow on; its id."""
+        """Make a key and return its id. Every server publishes it and verifies with it at once, and it signs from tomorrow on."""
         new, public, private = self._generate()
         await store.insert_next(tx, new, public, private, tx.now + PUBLISHED_SECONDS, NEVER_SECONDS)
         return new
 
     async def sign(self, claims: dict[str, Any], kind: str) -> str:
-        """Make a token. Its `kind` is the `typ` header, so that a token made for one use is none for another."""
+        """Make a token. Its `kind` is the `typ` header, so that a token made for one use is not accepted for another."""
         if self._active is None or time.monotonic() - self._loaded_at > REFRESH_SECONDS:
             await self.load()
         if self._active is None:
@@ -63,7 +63,7 @@ class SigningKeys:
         return jwt.encode({"alg": ALGORITHM, "kid": key_id, "typ": kind}, claims, key, [ALGORITHM])
 
     async def verify(self, token: str, kind: str) -> dict[str, Any]:
-        """Return the claims of a token that one of our keys signed; what they say is for the caller to check."""
+        """Return the claims of a token that one of our keys signed. The caller must check the claims."""
         try:
             if len(token) > _MAX_TOKEN_CHARACTERS:
                 raise ValueError

@@ -42,7 +42,7 @@ async def insert_next(
 
 
 async def following(tx: Tx) -> Row | None:
-    """Return the key that signs next, and from when on; None if none is published."""
+    """Return the published key that signs next, with the time from which it signs; None if there is none."""
     return await tx.one(
         "SELECT id, signs_from FROM signing_keys WHERE NOT is_active AND retired_at > :now ORDER BY signs_from LIMIT 1",
         now=tx.now,

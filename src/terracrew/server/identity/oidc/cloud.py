@@ -1,4 +1,4 @@
-"""Tokens for clouds: what an engine shows to a cloud that trusts this server's keys, to take a role there (OIDC)."""
+"""Tokens for clouds (OIDC): an engine presents one to a cloud that trusts this server's keys, to assume a role there."""
 
 import secrets
 import time
@@ -29,7 +29,7 @@ class Subject(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What a cloud's trust policy compares. No name or path has a colon in it, so it can be read in one way only."""
+        """The subject that a cloud's trust policy compares. Names and paths contain no colon, so it is unambiguous."""
         return f"organization:{self.organization}:module:{self.module_path}:phase:{self.phase}"
 
 
@@ -42,7 +42,7 @@ class CloudToken(msgspec.Struct, frozen=True):
 
 
 async def mint(signing: SigningKeys, issuer: str, subject: Subject, audience: str) -> CloudToken:
-    """Make a token for one audience; who may have it is for the caller to check."""
+    """Make a token for one audience. The caller must check who may have it."""
     if audience == AUDIENCE:
         raise Invalid(f"the audience {AUDIENCE} is this server's own: no token for a cloud is made for it")
     now = int(time.time())
@@ -64,7 +64,7 @@ async def mint(signing: SigningKeys, issuer: str, subject: Subject, audience: st
 
 
 def configuration(issuer: str) -> dict[str, Any]:
-    """Return what a cloud reads first: who signs, and where the keys are."""
+    """Return the document that a cloud reads first: the issuer, and where its keys are."""
     claims = [
         "iss",
         "sub",

@@ -1,4 +1,5 @@
-"""Access tokens of machines: `client_credentials` in, a signed token of fifteen minutes out, good while its secret is.
+"""Access tokens of machines: exchanges `client_credentials` for a signed token that is valid for fifteen minutes, or until the
+secret is revoked.
 
 A client id is `<organization>:<client>`. The client is a service account's id, or a runner's id with its worker token;
 a shared runner belongs to no organization and has no prefix.
@@ -29,9 +30,9 @@ from terracrew.server.secrets import credentials
 LIFETIME_SECONDS = 900
 KIND = "at+jwt"  # RFC 9068
 USED_AT_SECONDS = 600.0
-"""`last_used_at` is exact to ten minutes, so that being used costs no write."""
+"""`last_used_at` is exact only to ten minutes, so that most uses need no write."""
 CACHE_SECONDS = 5.0
-"""A revocation is told by a wake-up; one that got lost is noticed after this."""
+"""A wake-up announces each revocation. If the wake-up is lost, the revocation takes effect after this time."""
 _MAX_CACHED_TOKENS = 10_000
 
 
@@ -68,7 +69,7 @@ class AccessTokens:
         self._generation = 0
 
     async def exchange(self, client_id: str, client_secret: str, address: str, next_sha256: str = "") -> AccessToken:
-        """Exchange a secret for a token. The right secret is accepted however often others failed.
+        """Exchange a secret for a token. The right secret is accepted regardless of how many wrong ones were counted.
 
         `next_sha256` is the hash of a worker token that is to follow this one; the first exchange of that one ends this one.
         """
@@ -116,7 +117,7 @@ class AccessTokens:
         return await self._db.write(lambda tx: credential_store.offer_worker_token(tx, sha256, next_sha256))
 
     async def _failed(self, client_id: str, address: str) -> TerracrewError:
-        """Count a failed exchange, and return what to say of it."""
+        """Count a failed exchange, and return the error to answer with."""
         network, client = limit_key(address), client_id.rpartition(":")[2]
         kind, organization_id = await self._db.read(lambda tx: credential_store.client(tx, client))
         error: TerracrewError = Unauthenticated(GENERIC)
@@ -133,7 +134,7 @@ class AccessTokens:
         return error
 
     async def principal(self, token: str) -> Principal:
-        """Return who a token speaks for, if it is ours, in time, and its secret has not been revoked."""
+        """Return the principal of a token, if we signed it, it has not expired, and its secret was not revoked."""
         claims = await self._checked(token)
         cached = self._live.get(claims)
         if cached is not None and time.monotonic() < cached[1]:
@@ -143,27 +144,27 @@ class AccessTokens:
         if principal is None:
             self._live.pop(claims, None)
             raise Unauthenticated(GENERIC)
-        if generation == self._generation:  # else something was revoked while we read
+        if generation == self._generation:  # otherwise something was revoked during the read
             if len(self._live) >= _MAX_CACHED_TOKENS:
                 self._live.clear()
             self._live[claims] = principal, time.monotonic() + CACHE_SECONDS
         return principal
 
     async def is_live(self, principal: Principal) -> bool:
-        """Return whether the secret behind a connection that has been open for a while is still good."""
+        """Return whether the secret behind a connection that has been open for a while is still valid."""
         return (
             await self._db.read(lambda tx: _secret(tx, principal.kind, principal.id, principal.credential_id))
             is not None
         )
 
     def forget(self, principal_id: str) -> None:
-        """Read anew what this service account or runner may still do."""
+        """Forget what is cached about this service account or runner, so that it is read again."""
         self._generation += 1
         for claims in [claims for claims in self._live if claims.sub == principal_id]:
             del self._live[claims]
 
     async def forget_revoked(self) -> None:
-        """The loop that listens for revocations, here and on other servers; runs as long as the server."""
+        """Listen for revocations, on this and on other servers, for as long as the server runs."""
         with self._db.listen("access") as wakeups:
             async for _, principal_id in wakeups:
                 self.forget(principal_id)
@@ -171,7 +172,7 @@ class AccessTokens:
     async def _checked(self, token: str) -> _Claims:
         claims = await self.signing.verify(token, KIND)
         needed = JWTClaimsRegistry(
-            leeway=5,  # clocks of several servers
+            leeway=5,  # the clocks of several servers may differ
             iss={"essential": True, "value": self._issuer},
             aud={"essential": True, "value": AUDIENCE},
             exp={"essential": True},
@@ -191,7 +192,7 @@ class AccessTokens:
 
 async def _client(tx: Tx, client_id: str, secret_sha256: str) -> Principal | None:
     prefix, _, client = client_id.rpartition(":")
-    # No name has control characters, and a database may refuse to look for them.
+    # Names contain no control characters, and a database may refuse to search for them.
     organization_id = await groups.organization_id(tx, prefix) if prefix and prefix.isprintable() else None
     if prefix and organization_id is None:
         return None
@@ -217,7 +218,7 @@ async def _live(tx: Tx, claims: _Claims) -> Principal | None:
 
 
 async def _secret(tx: Tx, kind: str, principal_id: str, credential_id: str | None) -> Row | None:
-    """Return the row of the service account or runner, if this secret of it is still good."""
+    """Return the row of the service account or runner, if this secret of it is still valid."""
     if kind == "service_account":
         return await access_store.account_of_secret(tx, principal_id, credential_id or "")
     row = await credential_store.runner_with_worker_token(tx, principal_id)
@@ -240,5 +241,5 @@ def _principal(
 
 
 def _worker_sid(runner: Row) -> str:
-    # A new worker token ends what the old one was traded for; the stored hash itself stays here.
+    # A new worker token changes this id, which ends the access tokens of the old one. The id does not reveal the stored hash.
     return credentials.digest(f"sid:{runner['worker_token_sha256']}")[:24]

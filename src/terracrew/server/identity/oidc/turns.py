@@ -1,7 +1,7 @@
-"""Turns for token exchanges: a few at a time, and nobody waits longer than clients are patient.
+"""Turns for token exchanges: only a few run at a time, and no client waits for its turn until its request times out.
 
-After an outage a whole fleet asks for tokens at once. Without a bound, a client far behind gives up and asks again, while
-the server still works for the request that nobody waits for any more: on a slow machine that queue never gets shorter.
+After an outage, a whole fleet asks for tokens at once. Without this limit, a client far back in the queue gives up and asks
+again, while the server still works on the request that was given up. On a slow machine, that queue never gets shorter.
 """
 
 import asyncio

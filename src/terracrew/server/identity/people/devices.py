@@ -1,5 +1,5 @@
-"""Browsers that a person has logged in with before. They have a limit of their own, so a stranger's wrong guesses from the
-same address do not keep the person out.
+"""Browsers that a person has logged in with before. They have a limit of their own, so another person's wrong guesses from
+the same address do not lock the person out.
 
 The cookie is encrypted under the master key and names the person; nothing is stored. It does not log anybody in.
 """
@@ -25,7 +25,7 @@ class _Device(msgspec.Struct, frozen=True):
 
 
 def new(keys: Keyring, name: str, now: float) -> str:
-    """Make the cookie of a browser that has just logged this person in."""
+    """Return the cookie for a browser in which this person has just logged in."""
     device = msgspec.json.encode(_Device(secrets.token_hex(16), name, now))
     return base64.urlsafe_b64encode(keys.encrypt(device, _CONTEXT)).decode().rstrip("=")
 

@@ -1,4 +1,4 @@
-"""Logging in by password, logging out, and changing one's password."""
+"""Logs people in by password, logs them out, and changes their passwords."""
 
 import re
 import time
@@ -18,7 +18,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
 
 NAME = re.compile(r"(?!usr_)[a-z0-9][a-z0-9._@+-]{0,99}\Z")
-"""Names of users."""
+"""The pattern of a user's name."""
 WRONG_LOGIN = "the name or the password is wrong"
 
 
@@ -26,7 +26,7 @@ async def login(guard: LoginGuard, name: str, password: str, address: str, devic
     """Check a password and start a session. `device` is the cookie of a browser that somebody has logged in with before.
 
     Wrong passwords are counted for this name from this address, and for the address as a whole. A browser that this
-    person has used before is counted by itself: nobody else can use its limit up.
+    person has used before has its own count, so nobody else can use up its limit.
     """
     name = name[:200].strip().lower()
     try:
@@ -41,7 +41,7 @@ async def login(guard: LoginGuard, name: str, password: str, address: str, devic
 
     async def work(tx: Tx) -> Session:
         user = await store.password_of(tx, name)
-        if user is None or user != found:  # disabled, or another password, since
+        if user is None or user != found:  # the user was disabled or got another password in the meantime
             raise Unauthenticated(WRONG_LOGIN)
         return await start_session(tx, user[0], "password", address)
 
@@ -95,9 +95,9 @@ class PasswordChanged(msgspec.Struct, frozen=True):
 
 
 async def set_password(guard: LoginGuard, who: Principal, password: str, current: str | None) -> PasswordChanged:
-    """Change one's own password. All other sessions and all API tokens end.
+    """Change the caller's own password. All other sessions and all API tokens end.
 
-    It needs the current password, with a session as with a token. A user without a password must be logged in.
+    The current password is required, with a session as well as with a token. A user without a password must be logged in.
     """
     authorize.require_person(who)
     passwords.check_strength(password)
@@ -128,7 +128,7 @@ async def _check_current(guard: LoginGuard, who: Principal, current: str, passwo
 async def store_password(
     tx: Tx, user: User, password_hash: str, who: Principal, keep_session: str | None = None
 ) -> PasswordChanged:
-    """Store a new password. A first one revokes no tokens: nobody can have logged in by an old one."""
+    """Store a new password. A first password revokes no tokens, because nobody can have logged in with an old one."""
     before = await store.password_of(tx, user.id)
     await store.set_password(tx, user.id, password_hash)
     ended = await store.delete_sessions_of(tx, user.id, but=keep_session)

@@ -1,4 +1,4 @@
-"""Sessions and API tokens of a person: for that person, and for those who administer their organization."""
+"""Lists and ends the sessions and API tokens of a person, for that person and for administrators of their organization."""
 
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
@@ -18,7 +18,7 @@ async def list_sessions(tx: Tx, who: Principal, user: str, after: str | None, li
 
 
 async def end_sessions(tx: Tx, who: Principal, user: str) -> int:
-    """End all sessions of a user, except the caller's current one. Return how many have ended."""
+    """End all sessions of a user, except the caller's current one. Returns how many ended."""
     found = await _person(tx, who, user, Verb.ACCESS_WRITE)
     ended = await store.delete_sessions_of(tx, found.id, but=who.credential_id if found.id == who.id else None)
     await _record(tx, who, found, "session.revoke", "user", found.id, {"sessions": ended})
@@ -51,7 +51,7 @@ async def _person(tx: Tx, who: Principal, user: str, verb: Verb) -> User:
     found = await store.find_user(tx, who.id if user == ME and who.kind == "user" else user)
     if found is not None and found.id == who.id:
         return found
-    # Checked before the lookup, because otherwise a caller without permission could try out names.
+    # The right is checked before an error reveals whether the user exists, because otherwise a caller could try out names.
     await authorize.require(tx, who, verb, authorize.organization(who.organization_id))
     if found is None:
         raise unseen

@@ -1,4 +1,4 @@
-"""Passwords of people: argon2, off the event loop and never more than two at a time, since each takes 64 MiB."""
+"""Hashes passwords with argon2, outside the event loop and at most two at a time, because each hash takes 64 MiB."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from terracrew.errors import Invalid, Unavailable
 
 MIN_CHARACTERS, MAX_CHARACTERS = 10, 1024
 MAX_PENDING_HASHES = 40
-"""Hashes that run or wait, of everybody together: about two seconds of work. More are refused at once."""
+"""The most hashes that may run or wait, which is about two seconds of work. Further ones are refused at once."""
 RETRY_AFTER_SECONDS = 2
 T = TypeVar("T")
 
@@ -41,19 +41,19 @@ async def hashed(password: str) -> str:
 
 
 async def matches(password: str, password_hash: str | None) -> bool:
-    """Compare; without a hash it takes as long and says no, so that the time does not tell who exists."""
+    """Return whether the password matches the hash. Without a hash this takes as long, so the time does not reveal who exists."""
     if len(password) > MAX_CHARACTERS:
         return False
     return await _in_thread(lambda: _verify(password, password_hash))
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    """Wait for one of the threads; refuse where too many wait already."""
+    """Run the work in one of the threads. Raises Unavailable if too many wait already."""
     if _pending.count >= MAX_PENDING_HASHES:
-        raise Unavailable("too many people log in at this moment: try again", retry_after=RETRY_AFTER_SECONDS)
+        raise Unavailable("too many people are logging in at this moment: try again", retry_after=RETRY_AFTER_SECONDS)
     _pending.count += 1
     running = asyncio.get_running_loop().run_in_executor(_threads, work)
-    running.add_done_callback(_pending.end)  # called also where the request that waits for it is canceled
+    running.add_done_callback(_pending.end)  # it is called even if the waiting request is canceled
     return await running
 
 

@@ -1,4 +1,4 @@
-"""People: how the first one gets in, one-time links, users, and the tokens that they make for their scripts."""
+"""People: one-time links, by which also the first administrator logs in, users, and the API tokens for their scripts."""
 
 from terracrew.errors import Conflict, Invalid, Unauthenticated
 from terracrew.server.addresses import limit_key
@@ -16,17 +16,17 @@ from terracrew.server.secrets import credentials
 
 ADMINISTRATOR = "admin"
 LINK_LIFETIME_SECONDS = 3600.0
-"""How long a link is valid that is used at once: that of the first start, and one that users create for themselves."""
+"""How long a link for immediate use is valid: the one of the first start, and those that users create for themselves."""
 INVITATION_LIFETIME_SECONDS = 24 * 3600.0
-"""How long a link is valid that is sent to somebody else."""
+"""How long a link that is sent to another person is valid."""
 WRONG_LINK = "this link is used up, expired or wrong: have a new one made on the server's machine"
 
 
-# The first start, and the way back in
+# One-time links of the first start, and for people who cannot log in
 
 
 async def renew_first_link(db: Database) -> str | None:
-    """Make a new link where the administrator has not set a password yet: the one before was short-lived."""
+    """Make a new link if the administrator has not set a password yet, because the earlier link may have expired."""
     link = credentials.new("tcl")
 
     async def work(tx: Tx) -> str | None:
@@ -40,13 +40,13 @@ async def renew_first_link(db: Database) -> str | None:
 
 
 async def make_link(db: Database, user: str = ADMINISTRATOR, who: Principal = SYSTEM) -> str:
-    """Return the token of a new link for a user, by name or id; for oneself, or on the server's machine."""
+    """Return the token of a new link for a user, by name or id. Users do this for themselves, or somebody on the server's machine."""
     token, _ = await replace_link(db, user, who)
     return token
 
 
 async def replace_link(db: Database, user: str, who: Principal) -> tuple[str, bool]:
-    """Return the same, and whether an earlier link of that user, which nobody has used, ends with it."""
+    """Return the token of a new link, and whether it replaces an earlier link of that user that could still be used."""
     link = credentials.new("tcl")
 
     async def work(tx: Tx) -> bool:
@@ -70,7 +70,7 @@ def link_url(url: str, token: str) -> str:
 
 
 async def link_owner(guard: LoginGuard, token: str, address: str) -> User:
-    """Whom a link would log in, without using it up: programs that preview links do no harm."""
+    """Return the user whom a link would log in, without using the link up, so that a program that previews links does no harm."""
     sha256 = credentials.digest(token)
     user = await guard.db.read(lambda tx: store.link_owner(tx, sha256))
     if user is None:
@@ -101,7 +101,7 @@ async def redeem_link(guard: LoginGuard, token: str, address: str, password: str
 
 
 async def create_user(db: Database, who: Principal, name: str, is_system_admin: bool) -> tuple[User, str]:
-    """Make a user of one's own organization, without a role, and the token of a link to get in."""
+    """Create a user without roles in the caller's organization. Returns the user and the token of a link to log in with."""
     if not logins.NAME.match(name):
         raise Invalid("a user's name starts with a letter or digit and has lower case letters, digits and . _ @ + -")
     link = credentials.new("tcl")
@@ -133,7 +133,7 @@ async def users(tx: Tx, who: Principal, after: str | None, limit: int) -> Page[U
 
 
 async def set_disabled(tx: Tx, who: Principal, user_id: str, is_disabled: bool) -> User:
-    """Shut a user out, or let them in again. Their sessions are gone; their tokens sleep."""
+    """Disable or enable a user. All sessions end. API tokens are kept, but are not accepted while the user is disabled."""
     user = await store.user(tx, user_id)
     place = authorize.organization(user.organization_id)
     await authorize.require(tx, who, Verb.ACCESS_WRITE, place, store.no_user(user_id))
@@ -155,7 +155,7 @@ async def set_disabled(tx: Tx, who: Principal, user_id: str, is_disabled: bool) 
 async def create_token(
     db: Database, who: Principal, name: str, expires_in_days: int | None
 ) -> tuple[ApiToken, credentials.Secret]:
-    """Make a token that acts as its owner; its text is never seen again. It ends with the token that it was made with."""
+    """Create a token that acts as its owner. Its text is shown only once. It expires no later than the token it was created with."""
     authorize.require_person(who)
     secret = credentials.new("tcu")
 
@@ -174,7 +174,7 @@ async def create_token(
 
 
 async def create_local_token(db: Database, user: User, name: str, lifetime_seconds: float) -> credentials.Secret:
-    """Make a token for the server's own machine: used there, it counts like a login."""
+    """Create a token for the server's own machine. If it is used there, it counts like a login."""
     secret = credentials.new("tcu")
 
     async def work(tx: Tx) -> None:

@@ -1,4 +1,4 @@
-"""Logins in a browser: the cookie, how long it lasts, and what keeps other sites from using it."""
+"""Sessions of browsers: the cookie, how long it is valid, and the checks that keep other sites from using it."""
 
 import hashlib
 import hmac
@@ -25,7 +25,7 @@ CSRF_HEADER, CSRF_FIELD = "X-CSRF-Token", "_csrf"
 IDLE_SECONDS = 24 * 3600.0
 SESSION_SECONDS = 14 * 24 * 3600.0
 SEEN_AT_SECONDS = 60.0
-"""How exactly the last use is kept."""
+"""The precision with which the last use is stored."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -36,7 +36,7 @@ async def start(tx: Tx, user: User, address: str | None = None) -> Session:
 
 
 async def principal(db: Database, token: str) -> Principal | None:
-    """Return who this cookie belongs to, if it is still good."""
+    """Return the principal of this cookie; None if the session has ended."""
     sha256 = credentials.digest(token)
 
     async def find(tx: Tx) -> tuple[Principal, bool] | None:
@@ -72,7 +72,7 @@ def person(user: User, credential_id: str | None, address: str | None = None) ->
 
 
 def is_secure(request: Request[Any, Any, Any], url: str) -> bool:
-    """Tell whether browsers reach this server by https: by its public URL, or by the word of a trusted proxy."""
+    """Return whether browsers use https to reach this server, according to its public URL or to a trusted proxy."""
     return url.startswith("https:") or request.scope["scheme"] == "https"
 
 
@@ -81,12 +81,12 @@ def cookie_name(name: str, *, secure: bool) -> str:
 
 
 def cookie(session: Session, *, secure: bool) -> Cookie:
-    """For the answer to a login."""
+    """Return the session's cookie, for the answer to a login."""
     return _cookie(COOKIE, session.token, int(SESSION_SECONDS), secure=secure)
 
 
 def device_cookie(value: str, *, secure: bool) -> Cookie:
-    """For the answer to a login; see `devices`."""
+    """Return the cookie that marks a known browser, for the answer to a login; see `devices`."""
     return _cookie(DEVICE_COOKIE, value, devices.LIFETIME_SECONDS, secure=secure)
 
 
@@ -103,7 +103,7 @@ def _cookie(name: str, value: str, max_age_seconds: int, *, secure: bool) -> Coo
 
 
 def csrf_token(session_token: str) -> str:
-    """For forms and htmx: only pages of this session can know it, and it does not give the session away."""
+    """Return the token for forms and htmx. Only pages of this session know it, and it does not reveal the session's token."""
     return hmac.new(session_token.encode(errors="replace"), b"csrf", hashlib.sha256).hexdigest()
 
 
@@ -117,7 +117,7 @@ async def check_csrf(request: Request[Any, Any, Any], session_token: str) -> Non
 
 
 def check_origin(request: Request[Any, Any, Any], url: str) -> None:
-    """Refuse a change that a browser says another site asked for."""
+    """Refuse a change that another site asked for, according to the browser's headers."""
     site = request.headers.get("Sec-Fetch-Site")
     if site is not None:
         is_foreign = site != "same-origin"

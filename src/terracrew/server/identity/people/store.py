@@ -1,4 +1,4 @@
-"""The rows of people, their sessions, links and tokens. Whatever is looked up by a secret is looked up by its hash."""
+"""The rows of people, their sessions, links and tokens. Secrets are stored and looked up as hashes."""
 
 from datetime import UTC, datetime
 
@@ -78,7 +78,7 @@ async def set_disabled(tx: Tx, user_id: str, is_disabled: bool) -> User:
 
 
 async def insert_link(tx: Tx, user_id: str, token_sha256: str, expires_at: float) -> bool:
-    """A user has one link at most. Returns whether another one, which could still be used, ends with this."""
+    """Insert the only link of a user. Returns whether it replaces another one that could still be used."""
     ended = await tx.all(
         "DELETE FROM one_time_links WHERE user_id = :user_id RETURNING expires_at > :now AS is_usable",
         user_id=user_id,
@@ -107,7 +107,7 @@ async def link_owner(tx: Tx, token_sha256: str) -> User | None:
 
 
 async def take_link(tx: Tx, token_sha256: str) -> bool:
-    """Use a link up; of any number who try, one gets it."""
+    """Use a link up. Returns False if another request has already used it."""
     return await tx.run("DELETE FROM one_time_links WHERE token_sha256 = :sha256", sha256=token_sha256) == 1
 
 
@@ -144,7 +144,7 @@ async def delete_session(tx: Tx, token_sha256: str) -> Row | None:
 
 
 async def delete_sessions_of(tx: Tx, user_id: str, but: str | None = None) -> int:
-    """End all sessions of a user but one; returns how many."""
+    """End all sessions of a user except `but`. Returns how many ended."""
     return await tx.run("DELETE FROM sessions WHERE user_id = :user_id AND id <> :but", user_id=user_id, but=but or "")
 
 
@@ -189,7 +189,7 @@ async def tokens(tx: Tx, user_id: str, after: str, limit: int) -> list[ApiToken]
 
 
 async def delete_token(tx: Tx, user_id: str, token_id: str) -> str:
-    """Revoke one's own token, and return its name."""
+    """Revoke a token of this user, and return its name."""
     row = await tx.one(
         "DELETE FROM api_tokens WHERE id = :id AND user_id = :user_id RETURNING name", id=token_id, user_id=user_id
     )
@@ -199,7 +199,7 @@ async def delete_token(tx: Tx, user_id: str, token_id: str) -> str:
 
 
 async def delete_tokens_of(tx: Tx, user_id: str) -> int:
-    """Revoke all API tokens of a user; returns how many."""
+    """Revoke all API tokens of a user. Returns how many were revoked."""
     return await tx.run("DELETE FROM api_tokens WHERE user_id = :user_id", user_id=user_id)
 
 
@@ -256,7 +256,7 @@ async def prune_links(tx: Tx, before: float, count: int) -> int:
 
 
 async def prune_tokens(tx: Tx, before: float, count: int) -> int:
-    """Remove API tokens that expired before this time; until then their owners see that they did."""
+    """Remove API tokens that expired before this time. Until then, their owners can see that they have expired."""
     return await tx.run(
         "DELETE FROM api_tokens WHERE id IN (SELECT id FROM api_tokens WHERE expires_at < :before LIMIT :count)",
         before=before,
