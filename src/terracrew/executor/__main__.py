@@ -1,4 +1,4 @@
-"""Starts an executor from what it reads from its standard input, for dispatchers that cannot fork one.
+"""Starts an executor whose specification is read from standard input, for dispatchers that cannot fork one.
 
 The process leads a session of its own, so that a runner finds the processes that outlive it.
 """
@@ -16,7 +16,7 @@ from terracrew.protocol.start import ExecutorStart
 
 def _run() -> int:
     if os.getsid(0) != os.getpid():
-        os.setsid()  # a leader of a process group cannot do this: start a job of an interactive shell with setsid(1)
+        os.setsid()  # this fails for the leader of a process group, so a job of an interactive shell must be started with setsid(1)
     start = msgspec.json.decode(sys.stdin.buffer.read(), type=ExecutorStart)
     return main.run(start, process_record.of(os.getpid()))
 

@@ -1,4 +1,4 @@
-"""What has been asked of this attempt from outside: to cancel, to make way for its successor, or to stop trying."""
+"""The requests to stop that this attempt has received: it was canceled, superseded, or refused by the server."""
 
 import asyncio
 from collections.abc import Callable, Generator
@@ -21,7 +21,7 @@ class Control:
         self.superseded: str | None = None
         self.refused: str | None = None
         self.is_refused_for_now = False
-        """This program cannot deliver it, but a newer one may."""
+        """Whether this version of the executor cannot deliver the attempt, although a newer one may."""
         self._listeners: list[Callable[[], None]] = []
 
     @property
@@ -30,9 +30,9 @@ class Control:
         return any(each is not None for each in (self.cancel, self.ended_by, self.superseded, self.refused))
 
     def stop_mode(self, *, is_mutating: bool) -> StopMode | None:
-        """Return how a running engine is to be stopped, if at all.
+        """Return how a running engine must be stopped, or None if it may continue.
 
-        An engine that is applying for a superseded attempt may finish, because stopping it would leave more undone.
+        The engine of a superseded attempt may finish a mutating step, because stopping it would leave a change half made.
         """
         if self.cancel in ("interrupt", "kill"):
             return self.cancel
@@ -59,14 +59,14 @@ class Control:
             self._tell()
 
     def refuse(self, reason: str, *, is_for_now: bool = False) -> None:
-        """The server will never take anything of this attempt again, or not from this version of us."""
+        """Record that the server will never accept anything from this attempt again, or not from this version of the executor."""
         if self.refused is None:
             self.refused, self.is_refused_for_now = reason, is_for_now
             self._tell()
 
     @contextmanager
     def listening(self, listener: Callable[[], None]) -> Generator[None]:
-        """Call it now and whenever something is asked."""
+        """Call the listener now and whenever a new request arrives."""
         self._listeners.append(listener)
         try:
             listener()

@@ -1,4 +1,4 @@
-"""Room on the disk that is taken before it is needed, so that a full disk stops the log and nothing else."""
+"""Reserves disk space before it is needed, so that a full disk stops only the log."""
 
 import ctypes
 import errno
@@ -22,17 +22,17 @@ class Room:
         self._can_reserve = True
 
     def keep(self, position: int) -> bool:
-        """Reserve that much space after the position. Return whether it is reserved."""
+        """Reserve the space after this position. Returns whether it is reserved."""
         if self._end - position >= self._size:
             return True
         return any(self._take(position, position + self._size + extra) for extra in (_STEP_BYTES, 0))
 
     def forget(self) -> None:
-        """The file was cut, and what lay beyond its end is gone."""
+        """Forget the reservation, because the file was truncated and the reserved blocks are gone."""
         self._end = 0
 
     def _take(self, position: int, end: int) -> bool:
-        # Only what is not there yet: tmpfs takes back everything of a range that it cannot give whole.
+        # Reserve only the new part: if tmpfs cannot reserve a whole range, it releases all of it.
         start = max(position, self._end)
         if self._can_reserve and _libc.fallocate(self._descriptor, _KEEP_SIZE_FLAG, start, end - start) == 0:
             self._end = end
@@ -41,7 +41,7 @@ class Room:
             if number in (*DISK_FULL_ERRORS, errno.EINTR):
                 return False
             raise OSError(number, os.strerror(number))
-        self._can_reserve = False  # some file systems cannot: then what is free must do
+        self._can_reserve = False  # the file system cannot reserve space, so only the free space is checked
         disk = os.fstatvfs(self._descriptor)
         return disk.f_bavail * disk.f_frsize >= end - position
 

@@ -1,6 +1,6 @@
 """The executor: a process that runs exactly one attempt of one job and reports all of it before it ends.
 
-Order matters for speed: files, the state backend's socket and the engine come first; event loop and connection are made
+The order matters for speed: files, the state backend's socket and the engine come first. The event loop and the connection are made
 while the engine runs. Everything is imported here, since executors are forked from a process that has imported this module.
 """
 
@@ -43,7 +43,7 @@ _logger = logging.getLogger("terracrew.executor")
 
 
 def warm(engine_paths: Sequence[str]) -> None:
-    """Import plug-ins and ask engines for their versions ahead of time; executors forked afterwards need not."""
+    """Import plug-ins and ask engines for their versions ahead of time, so that executors that are forked later need not do it."""
     discovery.find_all(engine_paths)
     plugins.preload(plugins.ENGINES)
     plugins.preload(plugins.SOURCES)
@@ -64,7 +64,7 @@ def _run_attempt(start: ExecutorStart) -> int:
 
 
 def _attempt(start: ExecutorStart) -> Coroutine[Any, Any, int]:
-    """All parts of an attempt. Its engine, unless something large has to be fetched, is running when this returns."""
+    """Create all parts of an attempt. When this returns, its engine is running, unless something large has to be fetched first."""
     if (granted := start.granted) is None:
         raise Invalid("the executor was started without a job")
     spec, credentials, directory = granted.spec, granted.credentials, Path(start.directory)
@@ -103,8 +103,8 @@ async def _run(
         ]
         output.follow()
         result = await working
-        # Stopped by nothing but a server of another version, it has no result: an updated runner delivers what it left,
-        # and says that it is gone.
+        # An attempt that stopped only because of the server's version gets no result. An updated runner delivers what is
+        # left of it, and reports that it is gone.
         if not (result.status == "CANCELED" and parts.control.is_refused_for_now):
             parts.recorder.fact(result)
         code = await parts.finish()

@@ -1,7 +1,7 @@
 """Runs the first part of a coroutine before there is an event loop, because making one takes longer than starting an engine.
 
-It works for coroutines that give way by `asyncio.sleep(0)` before anything that needs the loop: that is a bare yield, from
-which a task goes on as if it had been the task's from the start.
+It works for coroutines that call `asyncio.sleep(0)` before anything that needs the loop. That is a bare yield, after which a task
+can continue as if it had run the coroutine from the start.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ async def _return(value: T) -> T:
 
 
 async def run_or_in_thread(is_large: bool, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Do a small thing at once, so that the engine starts first; a large one must not block the event loop."""
+    """Call the function directly if the work is small, so that the engine starts first. Large work must not block the event loop."""
     if not is_large:
         return function(*args, **kwargs)
     await asyncio.sleep(0)  # there may be no loop yet

@@ -1,6 +1,6 @@
 """Delivers what a dead executor left: its outbox, output that it had not read, a state that the engine could not save.
 
-The runner has made sure that every process of the attempt is gone. Nothing is run and no result is made up.
+The runner has made sure that every process of the attempt has ended. The salvage runs nothing and records no result.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ async def run(start: ExecutorStart) -> int:
     if delivered.is_done(directory):
         return exit_codes.DELIVERED
     kept = attempt_record.read(directory)
-    # The module's own secrets were in the memory of the executor alone; the server knows them, and masks them.
+    # The module's own secrets were only in the memory of the executor. The server knows them, and masks them.
     tokens = cloud_tokens.left(directory, EngineDirectory(Path(start.engine_directory)))
     secrets = [*kept.secrets, *names.secrets_of(start.environment), *tokens]
     parts = AttemptDelivery(
@@ -40,7 +40,7 @@ async def run(start: ExecutorStart) -> int:
     )
     async with asyncio.TaskGroup() as group:
         shipping = group.create_task(supervise("the shipper", parts.shipper.run))
-        # What the server has comes first: if the machine crashed, that may be more than the disk kept.
+        # First the server says what it has: if the machine crashed, that may be more than the disk still has.
         stopping = group.create_task(parts.control.stopping())
         welcomed = group.create_task(parts.shipper.welcomed.wait())
         await asyncio.wait({welcomed, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -59,7 +59,7 @@ async def run(start: ExecutorStart) -> int:
 
 
 async def _read_on(parts: AttemptDelivery) -> None:
-    """The engine may have printed on after its executor died."""
+    """Record the output that the engine printed after its executor died."""
     if not (parts.directory / files.OUTPUT).exists():
         return
     output = EngineOutput(parts.directory / files.OUTPUT, parts.recorder)
@@ -70,7 +70,7 @@ async def _read_on(parts: AttemptDelivery) -> None:
 def _end_of(parts: AttemptDelivery) -> tuple[Step, bool]:
     """Return the step of the last record, and whether the result was recorded: nothing may follow a result.
 
-    Records without content stand for those that a crash of the machine took, and say nothing about the step.
+    Records without content replace those that were lost in a crash of the machine, and do not show the step.
     """
     step, has_result = Step.FETCH, False
     for _, record in parts.outbox.records():
@@ -80,7 +80,7 @@ def _end_of(parts: AttemptDelivery) -> tuple[Step, bool]:
 
 
 def _announce_states(parts: AttemptDelivery) -> None:
-    """Deliver a state that is whole on the disk although the crash came before its event was."""
+    """Deliver a state that is complete on the disk although its event was lost in the crash."""
     for found in parts.large_states.unannounced:
         parts.large_states.announce(found, parts.outbox.last + 1)
         parts.recorder.state(found.event)
@@ -98,7 +98,7 @@ def _collect_state(parts: AttemptDelivery) -> None:
         return
     path, engine = found
     content = leftover.read(path)
-    if content is None:  # nothing else tells that the change has ended, so its module is in doubt
+    if content is None:  # nothing else shows that the change has ended, so the module is in doubt
         parts.recorder.say(leftover.too_large(path.name))
         return
     known = {events.state_of(record)[0].sha256 for _, record in parts.outbox.records() if record.kind == Kind.STATE}

@@ -1,4 +1,4 @@
-"""The start of an executor process, whatever started it: it takes its attempt's directory and logs into it."""
+"""The start of an executor process, which is the same for every dispatcher: it takes the attempt's directory and logs into it."""
 
 import errno
 import os

@@ -9,7 +9,7 @@ _logger = logging.getLogger("terracrew.executor")
 
 
 async def supervise(name: str, loop: Callable[[], Awaitable[None]]) -> None:
-    """Run it until it returns; start it again if it fails."""
+    """Run the loop until it returns, and start it again whenever it fails."""
     while True:
         try:
             return await loop()

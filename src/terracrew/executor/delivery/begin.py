@@ -36,7 +36,7 @@ class ApplyPermit:
     def __init__(self, control: Control, say: Callable[[str], None]) -> None:
         self._control, self._say = control, say
         self._wanted: Begin | None = None
-        self._sent: float | None = None  # on the connection that there is now
+        self._sent: float | None = None  # on the current connection
         self._answer: asyncio.Future[tuple[Begun | BeginRefused, float]] | None = None
         self.on_change: Callable[[], None] = lambda: None
         self.on_silence: Callable[[], None] = lambda: None
@@ -59,7 +59,7 @@ class ApplyPermit:
                     raise StateMoved(answer.message)
                 case "approval":
                     raise ApprovalNeeded(answer.message)
-                case "superseded" | "quarantine":  # for the latter, too, the server has ended this attempt
+                case "superseded" | "quarantine":  # in both cases the server has ended this attempt
                     self._control.supersede(answer.message)
                     raise Superseded(answer.message)
                 case "canceled":
@@ -104,7 +104,7 @@ class ApplyPermit:
                     {self._answer, stopping}, timeout=_ANSWER_SECONDS, return_when=asyncio.FIRST_COMPLETED
                 )
                 if stopping in done:
-                    raise NotPermitted("stopped while it waited for permission to apply")
+                    raise NotPermitted("the attempt was stopped while it waited for permission to apply")
                 if not done and self._sent is not None and _now() - self._sent >= _ANSWER_SECONDS:
                     self.on_silence()
             return self._answer.result()
@@ -115,7 +115,7 @@ class ApplyPermit:
     async def _pause(self) -> None:
         stopping = asyncio.ensure_future(self._control.stopping())
         try:
-            # Jittered, so that jobs which wait for the same thing do not ask as one.
+            # The delay is jittered, so that jobs that wait for the same thing do not all ask at once.
             await asyncio.wait({stopping}, timeout=backoff.jittered(_AGAIN_SECONDS))
         finally:
             stopping.cancel()

@@ -1,4 +1,4 @@
-"""What a living executor and the salvage of a dead one share: an attempt's outbox and the way to the server."""
+"""What a living executor and the salvage of a dead one share: an attempt's outbox and the connections to the server."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ class AttemptDelivery:
             Redactor([record.hub, loopback, backend_credentials.basic(loopback), *record.secrets]),
             Offsets(directory / files.OUTPUT_OFFSET, self.outbox),
         )
-        # A result ends the log, and a dead executor may have left one: nothing is added after that.
+        # A result ends the log, and a dead executor may have left one. A salvage therefore adds no lines here.
         trouble = Trouble(lambda line: None if is_salvage else self.recorder.note(line))
         self.transfer = Transfer(record.server_url, record.hub, record.job_id, record.attempt, self.control, trouble)
         self.permit = ApplyPermit(self.control, self.recorder.say)

@@ -1,4 +1,4 @@
-"""One HTTP request of an attempt and its answer, which counts only if it is our server's."""
+"""One HTTP request of an attempt and its answer, which is accepted only if our server sent it."""
 
 import hashlib
 import os
@@ -26,7 +26,7 @@ class Answer(NamedTuple):
 
 
 class FilePart(NamedTuple):
-    """A piece of a file, as the body of a request; a file is never held in memory as a whole."""
+    """A piece of a file, as the body of a request, so that the whole file is never in memory."""
 
     path: Path
     start: int
@@ -48,8 +48,8 @@ class Request(NamedTuple):
 
 
 def ask(pool: "PoolManager", base: str, credential: str, request: Request) -> Answer:
-    """Send it once. Unreachable means "try again"; every other error is the server's own and final."""
-    import urllib3  # here, because few jobs in a hundred need it, and it costs 3 MB
+    """Send a request once. After Unreachable, the caller should retry; every other error comes from the server and is final."""
+    import urllib3  # imported here, because few jobs need it and it takes 3 MB of memory
 
     url = f"{base}/{request.name}"
     headers = {"Authorization": f"Bearer {credential}", **request.headers}
@@ -95,7 +95,7 @@ def _received(answer: "BaseHTTPResponse", request: Request, asked: str) -> Answe
 
 
 def _error(answer: "BaseHTTPResponse", asked: str) -> TerracrewError:
-    """Return the error that our server meant. An answer without a problem code of ours decides nothing."""
+    """Return the error that our server sent. An answer without a problem code of ours came from another program, so it is not final."""
     own = problems.own(answer.headers, answer.read(_CHUNK_BYTES))
     if own is None:
         return problems.foreign(answer.status, answer.headers, asked)
@@ -109,7 +109,7 @@ def _content_type(answer: "BaseHTTPResponse") -> str:
 
 
 def _save(answer: "BaseHTTPResponse", to: Path, max_bytes: int) -> bytes:
-    """Write what comes into a file of ours; its SHA-256 in hexadecimal digits."""
+    """Write the body to a file, and return its SHA-256 in hexadecimal digits."""
     digest, size = hashlib.sha256(), 0
     handle = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with open(handle, "wb", buffering=0) as file:

@@ -1,10 +1,10 @@
-"""States too large for a frame: a file each beside the outbox, named by the number of its event, shipped by HTTP.
+"""States that are too large for a frame. Each is a file beside the outbox, named after the number of its event, and sent by HTTP.
 
 states/
   new       a state that is being written and has no number yet
   12        the state of event 12; `12.plain` where it is not encrypted
   12.event  the record of event 12, which says what the state is. It is on the disk before the state gets its number, so
-            that a state whose event a power cut took from the outbox can still be delivered
+            that the state can still be delivered if the outbox loses the event in a power cut
 """
 
 import os
@@ -60,7 +60,9 @@ class LargeStates:
             if not number.isdigit():
                 continue
             if int(number) > last:
-                content = number if number in names else _NEW  # the name may be lost and the content be there
+                content = (
+                    number if number in names else _NEW
+                )  # the renaming may be lost although the content is on the disk
                 if name == number + EVENT and content in names and (event := _event(self._directory / name)):
                     self.unannounced.append(Unannounced(self._directory / content, event))
                     described.add(content)

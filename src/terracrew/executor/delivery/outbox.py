@@ -1,9 +1,9 @@
 """The outbox: every event of an attempt, numbered from 1, in an append-only file that outlives the executor.
 
-Records stand in it exactly as they travel, so a batch is a slice of the file. What is written survives a crash of the
-process at once; `sync` makes it survive a crash of the machine, and is called before the engine is told that its state
-is stored. Anything else that a crash of the machine takes had not happened for anybody: the attempt is lost with it.
-What was not synced may come back with zeros in the middle, so the file is only used up to its first damaged record.
+The file contains records exactly as they are sent, so a batch is a slice of the file. A record that was written survives a
+crash of the process. `sync` makes it survive a crash of the machine, and is called before the engine learns that its state
+is stored. If a crash of the machine destroys other records, that does no harm, because the attempt is lost as well. After
+such a crash, the part that was not synced may contain zeros, so the file is used only up to its first damaged record.
 """
 
 import os
@@ -58,7 +58,7 @@ class Outbox:
         self.last_output = 0
         """The number of the last event with output of the engine that was found when the outbox was opened."""
         self.has_lost_events = False
-        """Whether the server has events that a crash of the machine took from this file."""
+        """Whether the server has events that this file lost in a crash of the machine."""
         for end, kind in self._scan():
             record = self._readable(end)
             if record is None:
@@ -96,11 +96,11 @@ class Outbox:
         return self.last
 
     def has_room(self, size: int) -> bool:
-        """Return whether so many bytes of log can be written and the reserve stays whole."""
+        """Return whether this many bytes of log can be written without using the reserve."""
         return self._room.keep(self._ends[-1] + size)
 
     def sync(self) -> None:
-        """Make everything durable that was appended. The first time this includes the file's name: one more sync."""
+        """Make everything that was appended durable. The first call also syncs the directory, for the file's name."""
         if self._synced < self.last:
             os.fdatasync(self._fd)
             self._synced = self.last
@@ -113,7 +113,7 @@ class Outbox:
         return self._ends[-1] - self._ends[number - self._base]
 
     def batch(self, after: int, *, up_to: int, count: int) -> OutboxBatch:
-        """Return the events after `after` and not beyond `up_to`: as many as a batch may hold, and never none."""
+        """Return the events after `after` up to `up_to`: as many as fit into a batch, and at least one."""
         at = after - self._base
         most = min(at + count, up_to - self._base)
         start, end = self._ends[at], at + 1
@@ -122,10 +122,12 @@ class Outbox:
         return OutboxBatch(after + 1, end - at, os.pread(self._fd, self._ends[end] - start, start))
 
     def acknowledge(self, mark: int) -> None:
-        """Forget where the events up to here are; they stay in the file."""
+        """Record that the server has the events up to `mark`. Their positions are forgotten, but they stay in the file."""
         if mark > self.acknowledged:
             self.acknowledged = mark
-            if mark - self._base >= 4096 or mark == self.last:  # in steps, since cutting off the front copies the rest
+            if (
+                mark - self._base >= 4096 or mark == self.last
+            ):  # in steps, because cutting off the front copies the rest
                 del self._ends[: mark - self._base]
                 self._base = mark
 
@@ -137,13 +139,13 @@ class Outbox:
         self.acknowledged = mark
 
     def pad(self, mark: int) -> None:
-        """Use up the numbers to here with empty records that are never shipped: the server has better ones."""
+        """Append empty records up to this number. They are never sent, because the server has the real ones."""
         while self.last < mark:
             self.has_lost_events = True
             self.append(events.pack(Kind.LOG, Stream.SYSTEM, Step.FETCH, 0.0, b""))
 
     def records(self) -> Iterator[tuple[int, Record]]:
-        """Yield every event from the first on, for what is rarely done: looking back."""
+        """Yield every event with its number, starting with the first. This reads the whole file."""
         position = 0
         for number, (end, _) in enumerate(self._scan(), start=1):
             yield number, next(events.unpack(os.pread(self._fd, end - position, position)))
@@ -153,7 +155,7 @@ class Outbox:
         os.close(self._fd)
 
     def _readable(self, end: int) -> Record | None:
-        """Return the record that ends here; None where the server could not read it, because a crash damaged it."""
+        """Return the record that ends here, or None if a crash damaged it, so that the server could not read it."""
         start = self._ends[-1]
         try:
             record = next(events.unpack(os.pread(self._fd, end - start, start)))
@@ -166,7 +168,7 @@ class Outbox:
         return record
 
     def _scan(self) -> Iterator[tuple[int, int]]:
-        """End and kind of each whole record; stops where one is cut off."""
+        """Yield the end and the kind of each complete record, up to the first one that is cut off."""
         size, position, window, start = os.fstat(self._fd).st_size, 0, b"", 0
         while position + HEADER.size <= size:
             if position + HEADER.size > start + len(window):

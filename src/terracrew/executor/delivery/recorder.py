@@ -1,4 +1,4 @@
-"""Writes an attempt's events: what the engine printed, what Terracrew says beside it, and facts."""
+"""Writes an attempt's events: the engine's output, Terracrew's own lines, and facts."""
 
 import errno
 import os
@@ -19,11 +19,11 @@ _MAX_LINE_CHARACTERS = 8000
 
 
 class Offsets:
-    """How far the output has been turned into events: two slots, written in turn before the event itself.
+    """Records how much of the output has been turned into events, in two slots that are written alternately before each event.
 
-    After a crash of the process the slot with the highest number that is really in the outbox tells where to read on, so
-    that no line is lost or repeated whichever of the two writes was the last. A crash of the machine may leave slots that
-    are older than the outbox, or newer. They are therefore not synced with each event but checked when they are read.
+    After a crash of the process, reading continues at the slot with the highest number that is really in the outbox. So no
+    line is lost or repeated, regardless of which write was the last. A crash of the machine may leave slots that are older or
+    newer than the outbox. They are therefore not synced with each event, but checked when they are read.
     """
 
     def __init__(self, path: Path, outbox: Outbox) -> None:
@@ -31,8 +31,8 @@ class Offsets:
         slots = [_SLOT.unpack_from(data) for at in (0, 1) if len(data := os.pread(self._fd, 16, at * 16)) == _SLOT.size]
         number, self.position = max((slot for slot in slots if slot[0] <= outbox.last), default=(0, 0))
         self.is_known = outbox.last_output <= number and not outbox.has_lost_events
-        """False where the outbox has output that no slot accounts for: reading on from here would repeat lines."""
-        if slots:  # a slot of an event that was never written must not come true later
+        """False if the outbox has output that no slot accounts for, so that reading from this position would repeat lines."""
+        if slots:  # a slot for an event that was never written must not become valid later, when that number is used
             os.pwrite(self._fd, _SLOT.pack(number, self.position) * 2, 0)
         self._turn = 0
 
@@ -45,7 +45,7 @@ class Offsets:
         os.fdatasync(self._fd)
 
     def retreat(self, size: int) -> None:
-        """The event could not be written after all; the slot is written again with the next try."""
+        """Undo `advance`, because the event could not be written. The next try writes the slot again."""
         self.position -= size
         self._turn ^= 1
 
@@ -67,7 +67,7 @@ class Recorder:
         """Whether the last line that the engine printed has no end yet."""
 
     def output(self, piece: Piece) -> None:
-        """What the engine printed; alone among all that is recorded, it does not touch the reserve."""
+        """Record output of the engine. Only output is refused when it would use the reserve of disk space."""
         record = events.pack(Kind.LOG, Stream.OUTPUT, self.step, time.time(), piece.text)
         if not self.outbox.has_room(len(record)):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -80,12 +80,12 @@ class Recorder:
         self.has_open_line = not piece.text.endswith(b"\n")
 
     def say(self, text: str) -> None:
-        """A line of Terracrew's own in the log."""
+        """Record a line of Terracrew's own in the log."""
         line = self.redactor.mask(text[:_MAX_LINE_CHARACTERS].encode()) + b"\n"
         self.outbox.append(events.pack(Kind.LOG, Stream.SYSTEM, self.step, time.time(), line))
 
     def note(self, text: str) -> None:
-        """A line of Terracrew's own that may come at any time; after the result the log takes no more."""
+        """Record a line of Terracrew's own at any time. After the result it is dropped, because nothing may follow the result."""
         if not self._has_result:
             self.say(text)
 

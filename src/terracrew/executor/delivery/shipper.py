@@ -31,7 +31,7 @@ from terracrew.protocol.messages import ExecutorHello
 from terracrew.protocol.start import LogStreamSettings
 
 WINDOW_BATCHES = 16
-"""Batches on their way at once, so that throughput does not fall with distance."""
+"""The most batches that are sent before an acknowledgement, so that the throughput does not depend on the network's latency."""
 _STABLE_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 1.0
 """How long to read the server's last messages after the connection was closed."""
@@ -95,19 +95,19 @@ class Shipper:
             try:
                 await self._converse(self._connection)
             except (ConnectionClosed, OSError, ValueError):
-                pass  # a ValueError is a message that is not ours: what answers there may be repaired
+                pass  # a ValueError means that another program answered, which may be repaired
             finally:
                 self._is_resuming = True
                 self._permit.disconnected()
                 await _close(self._connection)
                 self._connection = None
-            # A welcome alone is not progress: what follows may fail each time.
+            # A welcome alone is not progress, because what follows may fail each time.
             if self._outbox.acknowledged > mark or time.monotonic() - since > _STABLE_SECONDS:
                 backoff.reset()
             await asyncio.sleep(backoff.next(self._put_off))
 
     async def deliver(self) -> bool:
-        """Wait until the server has everything; False if it never will."""
+        """Wait until the server has everything. Returns False if the server refuses the rest."""
         while self._outbox.acknowledged < self._outbox.last and self._control.refused is None:
             self._flush_to = self._outbox.last
             self._changed.set()
@@ -119,7 +119,7 @@ class Shipper:
 
     async def _converse(self, connection: ClientConnection) -> None:
         self._window.clear()
-        with contextlib.suppress(ConnectionClosed):  # a refusal may have come first, and is still to be read
+        with contextlib.suppress(ConnectionClosed):  # the server may already have sent a refusal, which is read below
             await connection.send(messages.encode(self._hello), text=True)
         receiving = asyncio.create_task(self._receive(connection))
         sending = asyncio.create_task(self._send(connection))
@@ -225,8 +225,8 @@ class Shipper:
             return self._refuse(error.message, is_for_now=True)
         if message.mark > self._outbox.last:
             if not self._is_salvage:
-                return self._refuse("the server has events of this attempt that did not come from here")
-            self._outbox.pad(message.mark)  # the machine crashed before all that was shipped had reached its disk
+                return self._refuse("the server has events of this attempt that this executor did not send")
+            self._outbox.pad(message.mark)  # the machine crashed before everything that was sent had reached the disk
         self.is_complete = message.has_result
         if message.is_superseded:
             self._control.supersede("another attempt of this job is the current one")
@@ -246,7 +246,7 @@ class Shipper:
         return self._log_settings.batch_size_limit or self._settings.batch_size_limit
 
     def _remaining(self) -> float:
-        """Return how long the oldest event that waits may still wait for company."""
+        """Return how long the oldest waiting event may still wait for its batch to fill."""
         period = (
             self._settings.period_seconds
             if self._log_settings.period_seconds is None

@@ -25,9 +25,9 @@ _JSON = {"Content-Type": "application/json"}
 
 
 class Transfer:
-    """What is under one attempt's address, with its hub credential.
+    """Requests below the address of one attempt, made with its hub credential.
 
-    It retries forever while the server is away, or while something other than our server answers.
+    They are retried forever while the server is unavailable, or while something other than our server answers.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class Transfer:
         await self._send(name, file, headers, is_insistent=True)
 
     async def upload(self, name: str, file: Path) -> None:
-        """Like `put`, of what is of no use once the attempt is to stop."""
+        """Upload a file like `put`, but give up when the attempt must stop, because the file is useless then."""
         await self._send(name, file, {}, is_insistent=False)
 
     async def download(self, name: str, to: Path, *, most: int) -> str:
-        """Into a file, however large; the SHA-256 of what came."""
+        """Download to a file, up to `most` bytes, and return the SHA-256 of what arrived."""
         return (await self._alone(Request("GET", name, into=to, max_bytes=most))).body.decode()
 
     async def post(self, name: str, body: object) -> Answer:
@@ -72,7 +72,7 @@ class Transfer:
             while True:
                 try:
                     await self._send_in_parts(pool, file, wanted, headers, is_insistent=is_insistent, what=what)
-                except NotFound:  # a server of the version before this one knows no parts
+                except NotFound:  # a server of the previous version does not accept parts
                     await self._persist(pool, whole, is_insistent=is_insistent, what=what)
                 except Incomplete:  # the staged parts were removed in the meantime, so they are staged again
                     await asyncio.sleep(backoff.next())

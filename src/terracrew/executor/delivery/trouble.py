@@ -13,7 +13,7 @@ _logger = logging.getLogger("terracrew.executor")
 
 
 class Trouble:
-    """Problems go to the executor's own log and, while the job's log takes lines, into that."""
+    """Writes problems to the executor's own log, and also to the job's log as long as that accepts lines."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -21,7 +21,7 @@ class Trouble:
         self._unresolved: set[str] = set()
 
     def report(self, what: str, error: ForeignAnswer) -> None:
-        """`what` is what cannot be done; each status that it is answered with is one problem."""
+        """Report that `what` does not succeed. Each status of an answer is a problem of its own, which is reported once."""
         problem, now = (what, int(error.details.get("answered", 0))), time.monotonic()
         self._unresolved.add(what)
         if now - self._reported_at.get(problem, -REPEAT_SECONDS) < REPEAT_SECONDS:
@@ -29,7 +29,7 @@ class Trouble:
         self._reported_at[problem] = now
         line = f"{what} does not succeed and is tried again: {error.message}"
         _logger.warning(line)
-        with contextlib.suppress(OSError):  # a full disk has its own way to be told
+        with contextlib.suppress(OSError):  # a full disk is reported separately
             self._say(line[0].upper() + line[1:])
 
     def over(self, what: str) -> None:

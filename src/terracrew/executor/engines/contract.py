@@ -60,7 +60,7 @@ class StateIdentity(msgspec.Struct, frozen=True):
     """What tells the states of a module apart. The server compares these values and does not read the state itself."""
 
     serial: events.Count
-    """Grows with every state that the engine writes. An engine without such a number derives one, from a time say."""
+    """Grows with every state that the engine writes. An engine without such a number derives one, for example from the time."""
     lineage: events.Line
     """The same for all states that describe the same resources; any text that the engine chooses."""
     resources: int | None = None
@@ -68,7 +68,7 @@ class StateIdentity(msgspec.Struct, frozen=True):
 
 
 class FailureDetails(msgspec.Struct, frozen=True):
-    """What the output of a failed engine says about the reason; empty where it says nothing."""
+    """What the output of a failed engine says about the reason. A field is empty if the output does not say it."""
 
     error: str = ""
     """The first error, in one line."""
@@ -80,7 +80,7 @@ class EngineSession(Protocol):
     """The engine as one attempt runs it."""
 
     def prepare(self, inputs: Mapping[str, object], *, has_our_backend: bool) -> None:
-        """Write what the engine reads beside the source; refuse a source that cannot work with our backend."""
+        """Write the files that the engine reads beside the source. Raises an error if the source cannot work with our backend."""
         ...
 
     def environment(self, base: Mapping[str, str], api: ApiAccess) -> dict[str, str]:
@@ -104,7 +104,7 @@ class EngineSession(Protocol):
         ...
 
     def summarize(self, state: bytes | None) -> PlanSummary:
-        """Say what the plan that was just made would do."""
+        """Return what the plan that was just made would do."""
         ...
 
     def outputs(self, printed: bytes) -> OutputsRead:

@@ -11,7 +11,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def tail(output: Path, since: int) -> str:
-    """The last part of what was printed from `since` on, without colours."""
+    """Return the last part of what was printed after the position `since`, without colours."""
     with open(output, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         file.seek(max(since, size - _MAX_TAIL_BYTES))
@@ -19,7 +19,7 @@ def tail(output: Path, since: int) -> str:
 
 
 def failure(code: int, details: FailureDetails, oom_kills: int) -> str:
-    """How the engine failed. `oom_kills` is the number of processes that the kernel killed because memory ran out.
+    """Return how the engine failed. `oom_kills` is the number of processes that the kernel killed because memory ran out.
 
     The cgroup may be shared with other attempts, so a kill there explains a SIGKILL, and is only mentioned beside an exit.
     """

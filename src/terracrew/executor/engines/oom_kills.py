@@ -5,13 +5,13 @@ from pathlib import Path
 
 
 class OomKills:
-    """Counts for the nearest cgroup with a memory controller that this process is in. Its file is looked for once."""
+    """The counter of the nearest cgroup of this process that has a memory controller. Its file is searched for once."""
 
     def __init__(self, proc: Path = Path("/proc/self")) -> None:
         self._files = _candidates(proc)
 
     def count(self) -> int:
-        """Return the number of kills so far; 0 where the kernel does not tell."""
+        """Return the number of kills so far, or 0 if the kernel does not report it."""
         for file in self._files:
             try:
                 text = file.read_text()
@@ -25,7 +25,7 @@ class OomKills:
 
 
 def _candidates(proc: Path) -> list[Path]:
-    """The files that may tell, those of the memory controller of version 1 first: where it is mounted, version 2 does not have it."""
+    """Return the files that may have the count, those of version 1 first: where its memory controller is mounted, version 2 has none."""
     try:
         groups = [line.split(":", 2) for line in (proc / "cgroup").read_text().splitlines()]
         mounts = [_mount(line) for line in (proc / "mountinfo").read_text().splitlines()]
@@ -45,18 +45,18 @@ def _candidates(proc: Path) -> list[Path]:
 
 
 def _upwards(folder: Path, top: Path) -> list[Path]:
-    """Return a cgroup and those above it: an attempt's own cgroup has no memory controller, the service's above it may."""
+    """Return a cgroup and those above it: an attempt's own cgroup has no memory controller, but that of the service above it may."""
     return [folder, *(above for above in folder.parents if above.is_relative_to(top))]
 
 
 def _mount(line: str) -> tuple[str, str, str, list[str]]:
-    """Root, mount point, file system and options of a line of mountinfo."""
+    """Return the root, the mount point, the file system and the options in a line of mountinfo."""
     fields, _, rest = line.partition(" - ")
     parts, tail = fields.split(), rest.split()
     return parts[3], parts[4], tail[0], tail[-1].split(",")
 
 
 def _inside(root: str, point: str, path: str) -> Path:
-    """Return where the cgroup lies below the mount. In a container the mount may show only the container's own cgroup."""
+    """Return the directory of the cgroup below the mount point. In a container the mount may show only the container's own cgroup."""
     relative = os.path.relpath(path, root)
     return Path(point) if relative.startswith("..") else Path(point) / relative

@@ -1,4 +1,4 @@
-"""One run of the engine: its own process group, output into a file, waited for by the kernel, stopped by a ladder."""
+"""One run of the engine, in its own process group and with its output in a file. It is stopped in steps: interrupt, interrupt, kill."""
 
 import asyncio
 import contextlib
@@ -20,8 +20,8 @@ _is_adopting = False
 
 
 def adopt_orphans() -> None:
-    """Become the parent of what engines leave behind. From now on every descendant of this process counts as an
-    engine's: it is ended with the engine, in whatever session it is."""
+    """Become the parent of the processes that engines leave behind. From now on, every descendant of this process counts as
+    part of an engine and is ended with it, regardless of its session."""
     global _is_adopting
     procfs.become_subreaper()
     _is_adopting = True
@@ -46,8 +46,8 @@ class EngineProcess:
         ladder: Ladder | None = None,
         ruleset: Ruleset | None = None,
     ) -> None:
-        """Start it, restricted to the ruleset if there is one. Standard output and error go to `output`, unless the first
-        is wanted elsewhere."""
+        """Start the engine, restricted to the ruleset if there is one. Standard output and standard error go to `output`, but
+        standard output goes to `stdout` if that is given."""
 
         def start() -> subprocess.Popen[bytes]:
             return subprocess.Popen(
@@ -71,7 +71,7 @@ class EngineProcess:
         return self._process.pid
 
     async def wait(self) -> int:
-        """Wait until the engine is gone, end whatever it left behind in its group, and return its exit code."""
+        """Wait until the engine has ended, end the processes that it left behind, and return its exit code."""
         await asyncio.sleep(0)  # see `run_before_loop`: there may be no loop yet
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
@@ -84,7 +84,7 @@ class EngineProcess:
             os.close(descriptor)
             if self._stopping:
                 self._stopping.cancel()
-        # Not reaped yet, so the group's number cannot be another's. Nothing of it may outlive the step.
+        # The engine is not reaped yet, so its group's id cannot have been reused. No process of the group may outlive the step.
         self._signal(signal.SIGKILL)
         code = self._process.wait()
         await self._end_leftovers()
@@ -97,12 +97,12 @@ class EngineProcess:
         with contextlib.suppress(ChildProcessError):
             while True:
                 if not os.waitid(*which, os.WEXITED | os.WNOHANG):  # noqa: ASYNC222  (does not block)
-                    self._signal_descendants(signal.SIGKILL)  # one of them may have started another meanwhile
+                    self._signal_descendants(signal.SIGKILL)  # one of them may have started another one in the meantime
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, _LAST_REAP_SECONDS)
 
     def pause(self) -> None:
-        """Let nothing of it run for a while, unless it is being stopped."""
+        """Suspend all processes of the engine, unless it is being stopped."""
         if self._stopping is None and self._process.returncode is None:
             self._is_paused = True
             self._signal(signal.SIGSTOP)
@@ -113,7 +113,7 @@ class EngineProcess:
             self._signal(signal.SIGCONT)
 
     def stop(self, mode: StopMode) -> None:
-        """Ask for its end; `wait` returns when it is gone. Asking again may only make it harsher."""
+        """Request the end of the engine; `wait` returns when it has ended. A second request can only change an interrupt to a kill."""
         if self._process.returncode is not None:
             return
         if mode == "kill":
@@ -139,8 +139,8 @@ class EngineProcess:
         self._signal_descendants(number)
 
     def _signal_descendants(self, number: signal.Signals) -> None:
-        """Signal what has left the engine's group. An interrupt is only for what has left the session too: an engine may
-        put its plug-ins into groups of their own because it ends them in good order by itself."""
+        """Signal the descendants that have left the engine's group. An interrupt goes only to those that have also left the
+        session: an engine may put its plug-ins into groups of their own, because it ends them itself."""
         if not _is_adopting:
             return
         session = os.getsid(0)

@@ -1,7 +1,7 @@
-"""Landlock, the kernel's way to take rights from a thread and from everything that it starts: the system calls, no policy.
+"""The system calls of Landlock, by which the kernel removes rights from a thread and its descendants. `rules` has the policy.
 
-A rule gives rights to a file, or to a directory and all that is below it. Whatever no rule names is denied. The rights are
-taken from the calling thread alone, so an engine is started from a thread that was restricted for it (`start_in`).
+A rule gives rights to a file, or to a directory and everything below it. Everything without a rule is denied. Only the calling
+thread loses the rights, so an engine is started from a thread that was restricted for it (`start_in`).
 See https://docs.kernel.org/userspace-api/landlock.html.
 """
 
@@ -50,13 +50,13 @@ class Access(IntFlag):
 READ = Access.READ_FILE | Access.READ_DIR
 READ_AND_EXECUTE = READ | Access.EXECUTE
 EVERYTHING = Access((1 << 16) - 1) & ~(Access.MAKE_CHAR | Access.MAKE_BLOCK)
-"""All that a rule may give. Nobody has to make devices."""
+"""All rights that a rule may give. The right to make devices is never given."""
 _OF_FILES = int(Access.EXECUTE | Access.WRITE_FILE | Access.READ_FILE | Access.TRUNCATE | Access.IOCTL_DEV)
 _FIRST_ABI = {Access.REFER: 2, Access.TRUNCATE: 3, Access.IOCTL_DEV: 5}
 
 _DROPPED_CAPABILITIES = (2, 16, 17, 19, 21, 22, 32, 33, 34, 38, 39, 40)
 """DAC_READ_SEARCH, SYS_MODULE, SYS_RAWIO, SYS_PTRACE, SYS_ADMIN, SYS_BOOT, MAC_OVERRIDE, MAC_ADMIN, SYSLOG, PERFMON, BPF and
-CHECKPOINT_RESTORE. With one of them a process of root reads other processes' environments in spite of Landlock."""
+CHECKPOINT_RESTORE. With one of them, a process of root could read other processes' environments in spite of Landlock."""
 
 
 class PathRule(NamedTuple):
@@ -75,15 +75,15 @@ class _PathBeneath(ctypes.Structure):
 
 @cache
 def abi() -> int:
-    """Return the version of Landlock that this kernel has; 0 where it has none, or where it is switched off or hidden."""
+    """Return the version of Landlock in this kernel, or 0 if the kernel has none, or if it is switched off or hidden."""
     return max(0, _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_CREATE_RULESET_VERSION)))
 
 
 class Ruleset:
-    """Rules that threads can be restricted to, any number of times, until it is closed."""
+    """Rules to which any number of threads can be restricted, until the ruleset is closed."""
 
     def __init__(self, rules: Iterable[PathRule]) -> None:
-        """Paths that do not exist, or that this process may not look up itself, are passed over."""
+        """Add the rules. Paths that do not exist, or that this process may not look up itself, are skipped."""
         self._handled = int(_handled(abi()))
         scopes = _SCOPE_ABSTRACT_UNIX_SOCKET | _SCOPE_SIGNAL if abi() >= _ABI_WITH_SCOPES else 0
         attributes = _RulesetAttributes(self._handled, 0, scopes)
@@ -124,13 +124,13 @@ class Ruleset:
             number = ctypes.get_errno()
             raise OSError(number, f"no_new_privs: {os.strerror(number)}")
         for capability in _DROPPED_CAPABILITIES:
-            # Fails for an unprivileged process, which has none of them, and for one that an older kernel does not know.
+            # This fails for an unprivileged process, which has no capabilities, and for a capability that an older kernel does not know.
             _libc.prctl(_DROP_FROM_BOUNDING_SET, capability, 0, 0, 0)
         _call(_RESTRICT_SELF, self._descriptor, ctypes.c_uint32(0))
 
 
 def start_in(ruleset: Ruleset, start: Callable[[], T]) -> T:
-    """Call a function in a thread that is restricted first. A process that it starts, and all of its own, are restricted."""
+    """Call a function in a new thread that was restricted. A process that the function starts, and its descendants, are restricted, too."""
     thread = _Restricted(ruleset, start)
     thread.start()
     thread.join()
@@ -156,8 +156,8 @@ class _Restricted(threading.Thread, Generic[T]):
 
 
 class Surroundings:
-    """Trees without the private paths in them. Landlock can give a directory with all that is in it, but it cannot leave
-    something out. All paths are absolute and without links."""
+    """Divides trees so that the private paths in them can be left out. Landlock allows a whole directory, and cannot exclude a part
+    of it. All paths are absolute and contain no links."""
 
     def __init__(self, private: Iterable[str]) -> None:
         self._private = frozenset(private)
@@ -176,7 +176,7 @@ class Surroundings:
             return
         try:
             children = os.listdir(path)
-        except OSError:  # what this process cannot list, no process that it starts can use
+        except OSError:  # no process that this one starts can list the directory either
             return
         for name in children:
             yield from self._beside(f"{path}/{name}")

@@ -55,7 +55,7 @@ SECRET_SYSTEM_PATHS = (
     "/etc/terracrew",
     "/etc/wireguard",
 )
-"""Left out of the system's paths where the user could read them at all."""
+"""Paths that are left out of the system's paths, if this user could read them."""
 CREDENTIALS_IN_HOME = (
     ".aws",
     ".azure",
@@ -137,13 +137,13 @@ class Isolation:
         self._ruleset: Ruleset | None = None
 
     def ruleset(self, program: str, engine: EnginePaths) -> Ruleset | None:
-        """Return what the engine is restricted to; None where it is not isolated."""
+        """Return the rules that the engine is restricted to; None if it is not isolated."""
         if self._is_on and self._ruleset is None:
             self._ruleset = Ruleset(self._rules(program, engine))
         return self._ruleset
 
     def hint(self, printed: str) -> str:
-        """Return what to say to a person whose engine failed after it printed this."""
+        """Return the hint for a person whose engine failed after it printed this; '' if isolation was not the reason."""
         return _HINT if self._ruleset and _DENIED.search(printed) else ""
 
     def _rules(self, program: str, engine: EnginePaths) -> Iterator[PathRule]:

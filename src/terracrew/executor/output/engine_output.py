@@ -1,4 +1,4 @@
-"""Follows the file that the engine prints into, woken by the kernel, and turns what is new into log events."""
+"""Follows the file that the engine prints into and turns new output into log events. The kernel wakes it when the file changes."""
 
 import asyncio
 import contextlib
@@ -15,33 +15,33 @@ from terracrew.executor.output.lines import Cutter
 
 OPEN_LINE_SECONDS = 1.0
 RESERVE_AHEAD_BYTES = 2 << 20
-"""Bytes that the engine can print at any time before it is paused: more than it can between two looks at them."""
+"""The disk space that is reserved ahead of the engine: more than it can print between two checks, so it is paused in time."""
 _READ_BYTES = 1 << 18
 _MIN_GIVE_BACK_BYTES = 1 << 20
 _RETRY_SECONDS = 1.0
 _POLL_SECONDS = 0.05
 
-_FULL = "The disk of this runner is full. The engine is paused until there is room on it; nothing is lost"
+_FULL = "The disk of this runner is full. The engine is paused until space is free again; nothing is lost"
 _ROOM_AGAIN = "There is space on the runner's disk again; the engine continues"
 
-INotify().close()  # the first one makes the library look for libc by running a program; done before there are jobs
+INotify().close()  # the first instance makes the library run a program to find libc, so that is done before there are jobs
 
 
 class EngineOutput:
-    """The engine writes to a file and not to a pipe, so that it outlives its executor.
+    """Follows the output of engines. An engine writes to a file and not to a pipe, so that it can outlive its executor.
 
-    A file does not make its writer wait, and a print that fails is lost. So room is kept ahead of the engine, and when the
-    disk has none left to keep, the engine is paused until it has.
+    A file does not make its writer wait, and output that cannot be written is lost. So disk space is reserved ahead of the
+    engine, and when none is left to reserve, the engine is paused until there is some.
     """
 
     def __init__(self, path: Path, recorder: Recorder) -> None:
         self.descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        """What an engine gets as its standard output and standard error."""
+        """The descriptor that an engine gets as its standard output and standard error."""
         self._path, self._recorder = path, recorder
         self._reading = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._position = recorder.offsets.position
         self._cutter = Cutter(recorder.redactor)
-        self._waiting: list[Piece] = []  # cut, but the disk was full
+        self._waiting: list[Piece] = []  # pieces that could not be written because the disk was full
         self._timer: asyncio.TimerHandle | None = None
         self._poll: asyncio.TimerHandle | None = None
         self._inotify: INotify | None = None
@@ -53,7 +53,7 @@ class EngineOutput:
 
     @contextlib.contextmanager
     def feeding(self, engine: EngineProcess) -> Generator[None]:
-        """While this engine prints into the file."""
+        """Keep space reserved, and pause the engine if the disk is full, while this engine prints into the file."""
         self._engine = engine
         try:
             self._look_for_room()
@@ -69,16 +69,16 @@ class EngineOutput:
         loop.call_soon(self._step)
         try:
             self._inotify = INotify(nonblocking=True)
-        except OSError:  # the kernel gives a user 128 of these by default
+        except OSError:  # the kernel allows a user 128 instances by default
             self._poll = loop.call_later(_POLL_SECONDS, self._look)
             return
         self._inotify.add_watch(self._path, flags.MODIFY)  # pyright: ignore[reportUnknownMemberType]
         loop.add_reader(self._inotify.fileno(), self._wake)
 
     async def drain(self) -> None:
-        """Take in all that is there, the open line too; waits while the disk is full.
+        """Read all output, including an open line. This waits while the disk is full.
 
-        An open line ends here: what the next command prints is a line of its own, of another step.
+        An open line ends here, because the output of the next command belongs to another step.
         """
         while True:
             while self._read():
@@ -115,7 +115,7 @@ class EngineOutput:
         self._poll = asyncio.get_running_loop().call_later(_POLL_SECONDS, self._look)
 
     def _step(self) -> None:
-        """One read, then the loop's turn: a chatty engine must not keep acknowledgements waiting."""
+        """Read once, then let the event loop continue, so that an engine with much output does not delay acknowledgements."""
         if self._is_closed:
             return
         has_more = self._read()
@@ -124,7 +124,9 @@ class EngineOutput:
             asyncio.get_running_loop().call_soon(self._step)
         elif self._is_full:
             self._set_timer(_RETRY_SECONDS, self._step)
-        elif self._cutter.has_open_line and self._timer is None:  # counts from the line's start, not its last character
+        elif (
+            self._cutter.has_open_line and self._timer is None
+        ):  # the time counts from the start of the line, not from its last character
             self._set_timer(OPEN_LINE_SECONDS, self._flush)
 
     def _set_timer(self, seconds: float, action: Callable[[], None]) -> None:
@@ -139,7 +141,7 @@ class EngineOutput:
         self._step()
 
     def _read(self) -> bool:
-        """Take in one chunk; tells whether there may be more."""
+        """Read one chunk. Returns whether there may be more."""
         if not self._write():
             return False
         data = os.pread(self._reading, _READ_BYTES, self._position)
@@ -151,7 +153,7 @@ class EngineOutput:
         return self._write() and len(data) == _READ_BYTES
 
     def _write(self) -> bool:
-        """A full disk stops the reading and drops nothing."""
+        """Record the waiting pieces. Returns False if the disk is full; reading then stops, and nothing is dropped."""
         done = 0
         try:
             for piece in self._waiting:

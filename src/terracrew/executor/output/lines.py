@@ -1,4 +1,4 @@
-"""Cuts an engine's output into the texts of log events: whole lines where there are any, masked and valid UTF-8."""
+"""Cuts an engine's output into the texts of log events: whole lines if possible, masked, and valid UTF-8."""
 
 from terracrew.executor.delivery.recorder import Piece
 from terracrew.masking.redactor import Redactor
@@ -8,7 +8,7 @@ _MAX_CHARACTER_BYTES = 4
 
 
 class Cutter:
-    """Holds what has been read and does not make a whole line yet."""
+    """Cuts output into pieces, and holds the incomplete last line."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
@@ -19,7 +19,7 @@ class Cutter:
         return bool(self._pending)
 
     def feed(self, data: bytes) -> list[Piece]:
-        """Every whole line there now is, in blocks of up to 64 KiB, and as much of a longer line as is safe."""
+        """Return all complete lines, in blocks of up to 64 KiB, and as much of a longer line as can be cut without splitting a secret."""
         data = self._pending + data if self._pending else data
         pieces: list[Piece] = []
         position = 0
@@ -36,7 +36,7 @@ class Cutter:
         return pieces
 
     def flush(self, *, is_final: bool = False) -> list[Piece]:
-        """Return what an open line has so far; at the end also what might have become a secret or a character."""
+        """Return what an open line contains so far. With `is_final`, this includes the incomplete start of a secret or of a character."""
         pieces: list[Piece] = []
         data, position = self._pending, 0
         end = len(data) if is_final else self._cut(data, 0, len(data))
@@ -48,7 +48,7 @@ class Cutter:
         return pieces
 
     def _cut(self, data: bytes, start: int, end: int) -> int:
-        """A place near `end` that is neither inside a character nor inside a secret."""
+        """Return a position near `end` that is neither inside a character nor inside a secret."""
         for back in range(1, min(_MAX_CHARACTER_BYTES, end - start) + 1):
             byte = data[end - back]
             if byte >= 0xC0:  # the first byte of a character; is all of it before the end?
@@ -60,7 +60,7 @@ class Cutter:
         return start + self._redactor.safe_end(data[start : end + self._redactor.longest], end - start)
 
     def _piece(self, data: bytes, start: int, end: int) -> Piece:
-        """Masked and mended. Mending can make a text three times as long, and then less of it is taken."""
+        """Return a masked piece of valid UTF-8. Replacing invalid bytes can triple the length; then a shorter part is taken."""
         while True:
             text = _mend(self._redactor.mask(data[start:end]))
             if len(text) <= MAX_TEXT_BYTES:

@@ -1,4 +1,4 @@
-"""A plan and the workspace it was made in, as one compressed stream: all that is needed to apply it in the same place."""
+"""Packs a plan and its workspace into one compressed stream, with everything that is needed to apply the plan at the same path."""
 
 import io
 import os
@@ -17,7 +17,7 @@ _COMPRESSION_LEVEL = 3
 
 
 class About(msgspec.Struct, frozen=True):
-    """What must be the same where the plan is applied."""
+    """The engine, its version and the platform, which must be the same when the plan is applied."""
 
     engine: str
     version: str
@@ -25,7 +25,7 @@ class About(msgspec.Struct, frozen=True):
 
 
 def pack(out: io.RawIOBase, about: About, plan: Path, workspace: Path) -> None:
-    """Links stay links: what the engine took from a cache is named and not carried along, and comes from there again."""
+    """Write the plan and the workspace to a stream. Links stay links, so packages from a cache are not included."""
     import zstandard  # see `transfer`: few jobs need it
 
     with (
@@ -47,7 +47,7 @@ def pack(out: io.RawIOBase, about: About, plan: Path, workspace: Path) -> None:
 
 
 def unpack(source: IO[bytes], plan: Path, workspace: Path) -> About:
-    """Put the plan to this path, and the workspace into this (empty) directory, which nothing is written outside of."""
+    """Write the plan to this path and the workspace into this empty directory. Nothing is written outside of them."""
     import zstandard
 
     about: About | None = None
@@ -84,7 +84,7 @@ def unpack(source: IO[bytes], plan: Path, workspace: Path) -> About:
 
 
 def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
-    """Yield every directory, file and link; sockets, pipes and devices are of no use elsewhere."""
+    """Yield every directory, file and link. Sockets, pipes and devices are left out, because they are useless elsewhere."""
     with os.scandir(folder) as found:
         entries = sorted(found, key=lambda entry: entry.name)
     for entry in entries:

@@ -1,6 +1,6 @@
 """Encrypts a stream of any length in pieces, so that none of it can be changed, moved, left out or cut off.
 
-The format and why it is ours are in docs/decisions/0026-encryption-of-saved-plans.md;
+The format, and the reason for a format of our own, are in docs/decisions/0026-encryption-of-saved-plans.md;
 tests/executor/saved_plan/test_encrypt.py has test vectors.
 """
 
@@ -39,7 +39,7 @@ class Sealing(io.RawIOBase):
 
     def write(self, data: "bytes | bytearray | memoryview") -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
         self._waiting += data
-        while len(self._waiting) > PIECE_BYTES:  # one always stays, since the last is marked as such
+        while len(self._waiting) > PIECE_BYTES:  # one piece always stays, because the last piece is marked as the last
             self._seal(self._waiting[:PIECE_BYTES], is_last=False)
             del self._waiting[:PIECE_BYTES]
         return len(data)

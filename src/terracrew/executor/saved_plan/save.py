@@ -39,7 +39,7 @@ async def keep(
     control: Control,
     say: Callable[[str], None],
 ) -> KeptPlan:
-    """Store the plan and the workspace of the attempt in this directory. What is left of both here is encrypted."""
+    """Upload the plan and the workspace of the attempt in this directory. Only an encrypted copy of both is left here."""
     place, file = workspace.of(directory), directory / files.SAVED_PLAN
     is_full = False
     try:
@@ -51,7 +51,7 @@ async def keep(
             is_full = True
             await asyncio.sleep(_AGAIN_SECONDS)
     finally:
-        # Before the result is sent, because the attempt that continues with the plan needs this path.
+        # The workspace is removed before the result is sent, because the attempt that continues with the plan needs this path.
         await asyncio.to_thread(_clear, directory, plan)
     await transfer.upload("plan", file)
     return KeptPlan(state_version, packed[0], packed[1], str(place))
@@ -83,7 +83,7 @@ async def restore(
 
 
 def _pack(file: Path, key: bytes, context: str, what: About, plan: Path, place: Path) -> tuple[str, int] | None:
-    """Hash and size; None if the disk is full."""
+    """Return the hash and the size of the encrypted file; None if the disk is full."""
     try:
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
             sealing = encrypt.Sealing(out, key, context, most=MAX_PLAN_BYTES)

@@ -1,7 +1,7 @@
-"""Archives that a runner's attempts have downloaded, kept for the next attempt: bounded in size and in age.
+"""The archives that a runner's attempts have downloaded, kept for later attempts. The cache is limited in size and in age.
 
-An attempt reads an archive once, whole, and unpacks it, so one that is removed is missed by nobody who has it already, and anybody
-else downloads it again.
+An attempt reads a whole archive once and unpacks it. So an archive can be removed at any time: attempts that have read it do not
+need it any more, and other attempts download it again.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ class ArchiveCache:
         if hashlib.sha256(data).hexdigest() != sha256:
             return None
         with contextlib.suppress(OSError):
-            os.utime(file)  # it is used, so others go first
+            os.utime(file)  # mark it as used, so that others are removed first
         return data
 
     def put(self, sha256: str, data: bytes) -> None:
@@ -45,7 +45,7 @@ class ArchiveCache:
         self.prune(sha256)
 
     def prune(self, kept: str = "") -> int:
-        """Remove archives that have not been used for long, then the least recently used ones until the rest fits. Return how many."""
+        """Remove archives that have not been used for long, then the least recently used ones until the rest fits. Returns how many."""
         now, removed, total = time.time(), 0, 0
         found: list[tuple[float, int, Path]] = []
         for file in self._folder.iterdir():

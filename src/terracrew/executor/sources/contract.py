@@ -24,7 +24,7 @@ class FetchContext(msgspec.Struct, frozen=True):
     cache: Path
     """A directory that all attempts of the runner share."""
     roots: Sequence[str]
-    """The folders of this machine that modules may be copied from."""
+    """The folders of this machine from which modules may be copied."""
     transfer: Transfer
     """Requests to the server in the name of the attempt."""
     archive: bytes | None = None
@@ -35,7 +35,7 @@ class SourceFetcher(Protocol[S]):
     """Fetches sources of one kind. It has no state of its own."""
 
     async def fetch(self, source: S, workspace: Path, context: FetchContext) -> SourceResolved:
-        """Fill the workspace, which is empty, and say what was fetched.
+        """Fill the empty workspace, and return a description of what was fetched.
 
         The digest is the same if and only if the content is the same: a later attempt of the job refuses another one. A small
         source of Terracrew's own kinds is fetched without waiting for the event loop, so that the engine starts first (see

@@ -18,7 +18,7 @@ def fetcher(kind: str) -> SourceFetcher[Source]:
 
 
 async def fetch(spec: JobSpec, workspace: Path, context: FetchContext) -> tuple[Path, SourceResolved]:
-    """Fill the (empty) workspace; return the folder to run the engine in, and what the source was."""
+    """Fill the empty workspace. Returns the folder to run the engine in, and what was fetched."""
     if isinstance(spec.source, PluginSource):
         resolved = await _fetch_by_plugin(spec.source, workspace, context)
     else:

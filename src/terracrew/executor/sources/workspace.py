@@ -1,7 +1,7 @@
 """The attempt's workspace: its own copy of the source, which is never run in place.
 
-Its path does not depend on the attempt that uses it, since what an engine plans in one place it must apply in the same. So it
-is not in the attempt's directory; a link there says which one is the attempt's, and the runner removes it by that.
+An engine must apply a plan at the same path where it was made, possibly in a later attempt. So the workspace is not in the
+attempt's directory. A link there leads to it, by which the runner finds and removes it.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ from terracrew.errors import Conflict, Invalid, NotFound
 
 
 def claim(root: Path, name: str, directory: Path) -> Path:
-    """Make the workspace of this name for the attempt in this directory. One that exists is somebody else's."""
+    """Make the workspace of this name for the attempt in this directory. Raises Conflict if it exists, because another attempt uses it."""
     path = root / name
     try:
         path.mkdir(mode=0o700)

@@ -21,7 +21,7 @@ _METHODS = ("GET", "POST", "DELETE", "LOCK", "UNLOCK")
 
 
 class _LockInfo(msgspec.Struct):
-    """Go's spelling, since this is what the engines send."""
+    """The lock as engines send it, with field names in Go's spelling."""
 
     id: str = msgspec.field(name="ID", default="")
 
@@ -52,7 +52,7 @@ class StateBackend:
         return f"http://127.0.0.1:{self._socket.getsockname()[1]}{PATH}"
 
     def release(self) -> None:
-        """The engine is gone, and with it its lock."""
+        """Release the lock, because the engine that held it has ended."""
         self._lock = None
 
     async def serve(self) -> None:
@@ -72,7 +72,7 @@ class StateBackend:
         try:
             await self._converse(reader, writer)
         except (OSError, h11.RemoteProtocolError, asyncio.CancelledError):
-            pass  # the engine went away, or what came is not HTTP; nothing was half done
+            pass  # the engine has disconnected, or sent something other than HTTP; no request was half processed
         finally:
             self._connections.discard(task)
             writer.close()
@@ -104,7 +104,7 @@ class StateBackend:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> tuple[int, bytes, bool]:
-        """Status, body, and whether the request's own body has been read."""
+        """Return the status, the body, and whether the request's own body has been read."""
         is_read = False
         try:
             method, query = self._check(request)

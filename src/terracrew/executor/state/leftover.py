@@ -1,4 +1,4 @@
-"""The file in which an engine leaves its state when its backend does not take it, in the engine's own folder.
+"""The file in which an engine leaves its state if its backend does not accept it, in the engine's own folder.
 
 Only a file that the mutating step of this attempt wrote counts. One that came with the source, or that an earlier step made,
 is removed before that step starts, and the path is recorded then. The salvage of a dead executor therefore knows whether a
@@ -46,7 +46,7 @@ def expect(directory: Path, path: Path, engine: str) -> None:
 
 
 def find(path: Path, place: Path) -> Path | None:
-    """Return the path if there is a file. An engine can put links in the place of the file and of its folders: they count as none."""
+    """Return the path if there is a file. An engine could put links in place of the file or its folders, which are ignored."""
     return path if path.is_file() and not path.is_symlink() and _is_inside(path, place) else None
 
 
@@ -59,14 +59,17 @@ def find_after_crash(directory: Path) -> tuple[Path, str] | None:
     try:
         record = msgspec.json.decode((directory / files.MUTATION).read_bytes(), type=MutationRecord)
         place = workspace.of(directory)
-    except (FileNotFoundError, msgspec.DecodeError):  # it is whole before the engine starts, so no engine was started
+    except (
+        FileNotFoundError,
+        msgspec.DecodeError,
+    ):  # the record is complete before the engine starts, so no engine was started
         return None
     path = find(place / record.leftover, place)
     return (path, record.engine) if path else None
 
 
 def read(path: Path) -> bytes | None:
-    """Return the content of the file; None where it is larger than any state may be. A sparse file of 8 GB uses no disk space."""
+    """Return the content of the file, or None if it is larger than a state may be. A sparse file can be huge without using disk space."""
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if os.fstat(file.fileno()).st_size > MAX_STATE_BYTES:
             return None
@@ -75,7 +78,7 @@ def read(path: Path) -> bytes | None:
 
 
 def too_large(name: str) -> str:
-    """Return what the job's log says of a file that was not read."""
+    """Return the line in the job's log about a file that was not read."""
     return (
         f"The engine could not save its last state by itself, and {name} has more than the {MAX_STATE_BYTES:,} bytes "
         "that a state may have: it was not read"
@@ -83,7 +86,7 @@ def too_large(name: str) -> str:
 
 
 def collected(name: str, problem: str) -> str:
-    """Return what the job's log says of a file that was taken in."""
+    """Return the line in the job's log about a file that was recorded."""
     if problem:
         return (
             f"The engine could not save its last state by itself, and {name} cannot be read: {problem}. "

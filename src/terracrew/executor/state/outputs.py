@@ -1,4 +1,4 @@
-"""Records a module's outputs, however large: what is too large for an event goes by HTTP before it, like a large state."""
+"""Records a module's outputs of any size. Outputs that are too large for an event are sent by HTTP before it, like a large state."""
 
 import asyncio
 import hashlib
@@ -23,7 +23,7 @@ class Outputs:
             self._recorder.fact(outputs)
             return
         await asyncio.to_thread(self._write, content)
-        # No await from here on: the number that names the file must be the one that the record gets.
+        # There is no await from here on, because the file must be named after the number that the record gets.
         self._large_states.place(self._recorder.outbox.last + 1)
         self._recorder.fact(OutputsRead({}, hashlib.sha256(content).hexdigest(), is_inline=False))
         self._recorder.outbox.sync()
@@ -36,5 +36,5 @@ class Outputs:
         return hidden
 
     def _write(self, content: bytes) -> None:
-        """Sensitive outputs are among them, so the disk sees only what is encrypted under the attempt's key."""
+        """Write the outputs encrypted with the attempt's key, because some of them may be sensitive."""
         self._large_states.write(self._cipher.encrypt(content))

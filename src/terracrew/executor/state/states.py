@@ -1,4 +1,4 @@
-"""The attempt's state: the current one in memory, each that the engine writes encrypted on disk before it is told."""
+"""The attempt's states: the current one is in memory, and each one that the engine writes is encrypted on disk before it is confirmed."""
 
 import asyncio
 import hashlib
@@ -38,11 +38,11 @@ class States:
         """`engine` is the name of the engine whose states these are."""
         self.current: bytes | None = None
         self.is_writable = False
-        """Refuse a write by a step that has no permission to apply."""
+        """Whether the current step has the permission to apply. Without it, a write is refused."""
         self.has_unsaved = False
         """Whether the last state that the engine wanted to save is not kept, or cannot be read as a state."""
         self.problem = ""
-        """Why what was written last cannot be read as a state."""
+        """Why the content that was written last cannot be read as a state; empty if it can."""
         self._large_states, self._recorder, self._cipher = large_states, recorder, cipher
         self._engine = engine
         self._writing = asyncio.Lock()
@@ -50,7 +50,8 @@ class States:
     async def write(self, content: bytes, origin: Literal["engine", "errored"] = "engine") -> int:
         """Store a state durably, record it in the outbox, and return its number.
 
-        A file that the engine left is kept whatever is in it: there is no other copy. The server puts it into quarantine.
+        A file that the engine left is stored even if it cannot be read as a state, because there is no other copy. The server
+        then puts it into quarantine.
         """
         if not self.is_writable:
             raise Conflict("this attempt has no permission to write a state now")
@@ -83,7 +84,7 @@ class States:
             try:
                 if not is_inline:
                     await asyncio.to_thread(self._large_states.write, sealed)
-                # No await from here on: the number that names the file must be the one that the record gets.
+                # There is no await from here on, because the file must be named after the number that the record gets.
                 record = events.pack_state(fact, sealed, self._recorder.step, time.time())
                 if not is_inline:
                     self._large_states.place(self._recorder.outbox.last + 1, event=record)

@@ -1,4 +1,4 @@
-"""Tokens for clouds: a file for each audience and for the phase that runs, fetched before it and renewed while it runs."""
+"""Tokens for clouds. There is a file for each audience; it is fetched before a phase starts and renewed while the phase runs."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ _FOLDER = "oidc"
 _LOOK_SECONDS = 15.0
 _AGAIN_SECONDS = 1.0
 _MAX_MASKED_TOKENS = 8
-"""Renewed at half of its life, a token is long over when so many have followed it."""
+"""How many tokens of each audience are masked. They are renewed after half of their lifetime, so an older one has expired long ago."""
 
 
 class _Token(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class CloudTokens:
         return bool(self._audiences)
 
     async def enter(self, phase: Phase) -> None:
-        """Have fresh tokens of this phase, and none of the other."""
+        """Fetch new tokens for this phase, and remove those of the other phase."""
         if not self._audiences:
             return
         if phase != self._phase:
@@ -65,7 +65,7 @@ class CloudTokens:
 
     @asynccontextmanager
     async def renewed(self) -> AsyncGenerator[None]:
-        """Keep them good for as long as this lasts."""
+        """Renew the tokens in time while the block runs."""
         if self._phase is None:
             yield
             return
@@ -117,7 +117,7 @@ class CloudTokens:
 
 
 def left(directory: Path, files: EngineDirectory) -> list[str]:
-    """Return the tokens that an executor which died has left: what its engine printed of them is masked all the same.
+    """Return the tokens that a dead executor left, so that they can be masked in what its engine printed.
 
     Executors of earlier versions kept them in the attempt's directory.
     """

@@ -1,4 +1,4 @@
-"""What the steps of one attempt share: the parts of the executor, and what earlier steps have found out for later ones."""
+"""What the steps of one attempt share: the parts of the executor, and the results of earlier steps that later ones need."""
 
 from pathlib import Path
 
@@ -68,7 +68,7 @@ class StepContext:
         return self.directory / files.OUTPUT
 
     def not_started(self, step: Step, error: TerracrewError | OSError, what: str = "") -> Result:
-        """The result of a job whose mutating step could not be started."""
+        """Return the result of a job whose mutating step could not be started."""
         if self.has_stopped(error):
             return self.stopped(f"before {step}")
         return Result("FAILED", f"{step} was not started: {what}{error}")

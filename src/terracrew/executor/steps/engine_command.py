@@ -1,4 +1,4 @@
-"""Runs the command of a step with the engine, and takes in what a mutating command leaves behind."""
+"""Runs the command of a step with the engine, and records a state that a mutating command leaves behind."""
 
 import asyncio
 import os
@@ -46,7 +46,7 @@ async def run(context: StepContext, step: Step, stdout: int | None = None) -> No
         mode = control.stop_mode(is_mutating=step.is_mutating)
         if mode == "interrupt" and control.cancel is None and control.ended_by is not None:
             # The sender of the signal (a service manager, for example) may have sent it to the engine, too, and a second
-            # interrupt makes an engine give up its state. So it gets ours only if it does not say that it is stopping.
+            # interrupt makes an engine give up its state. So the executor interrupts it only if it does not print this.
             asyncio.get_running_loop().call_later(_SIGNAL_SECONDS, interrupt_unless_received)
         elif mode:
             process.stop(mode)
@@ -76,12 +76,12 @@ async def run(context: StepContext, step: Step, stdout: int | None = None) -> No
 
 
 async def mutate(context: StepContext, step: Step, since: int) -> None:
-    """Run a mutating command, take in a state that it could not save, and find out whether it ended in order."""
+    """Run a mutating command, record a state that it could not save, and determine whether it ended in order."""
     context.states.has_unsaved = False
     failure: Exception | None = None
     try:
         await run(context, step)
-    except Exception as error:  # raised again below: a state that was left is taken in first
+    except Exception as error:  # it is raised again below, after a state that was left has been recorded
         failure = error
     has_left = await _collect_leftover(context)
     code = context.mutation.exit_code
@@ -95,7 +95,7 @@ async def mutate(context: StepContext, step: Step, since: int) -> None:
 
 
 async def _collect_leftover(context: StepContext) -> bool:
-    """Take in a state that the engine could not hand over; it is as valid as any. Returns whether there was one."""
+    """Record a state that the engine could not save. It is as valid as any other. Returns whether there was one."""
     states, recorder = context.states, context.recorder
     path = leftover.find(context.session.leftover, workspace.of(context.directory))
     if path is None:
@@ -115,7 +115,7 @@ async def _collect_leftover(context: StepContext) -> bool:
 
 
 async def read_outputs(context: StepContext) -> None:
-    # Some outputs are sensitive, so what the engine prints goes into memory and neither into the log nor onto a disk.
+    # Some outputs are sensitive, so they are printed into memory, and neither into the log nor to a disk.
     descriptor = os.memfd_create("outputs")
     try:
         await run(context, Step.OUTPUT, descriptor)

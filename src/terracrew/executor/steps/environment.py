@@ -5,7 +5,7 @@ from terracrew.protocol.start import ExecutorStart
 
 
 def of_job(start: ExecutorStart, granted: Granted) -> dict[str, str]:
-    """Nothing of it is an engine's own business yet; what Terracrew adds cannot be replaced by an input."""
+    """Return the environment, still without variables of a particular engine. An input cannot replace Terracrew's own variables."""
     spec = granted.spec
     ours = {"TERRACREW_GROUP_PATH": spec.group_path, "TERRACREW_ENDPOINT": start.server_url}
     return start.environment | spec.environment | ours

@@ -1,8 +1,8 @@
-"""What is known of one run of the engine that changes things: whether it was started, and whether it ended in order."""
+"""What is known about one run of the engine in a mutating step: whether it was started, and whether it ended in order."""
 
 
 class Mutation:
-    """Until an orderly end is known, a run that was started counts as cut short: what it made may be in no state."""
+    """One run of the engine. Once started, it counts as cut short until an orderly end is known: its changes may be in no state."""
 
     def __init__(self) -> None:
         self.is_started = False

@@ -16,14 +16,14 @@ from terracrew.protocol.spec import Step
 
 MAX_REPLANS = 3
 _NOTICE_SECONDS = 1.0
-"""A person reads in the log that the job waits for permission when it has waited for this long."""
+"""After waiting this long for permission, the job says so in its log."""
 
 
 async def ask(context: StepContext, step: Step, plan: Callable[[], Awaitable[Result | None]]) -> Result | None:
     """Return None when the step may start; otherwise how the job ends. `plan` runs the PLAN step again."""
     session, recorder = context.session, context.recorder
-    # Before the question: the permission is valid for seconds, and these calls wait for the disk. What is said until the
-    # step starts belongs to the step before it: a job that was never applied has no log of an apply.
+    # This is done before asking, because the permission is valid for seconds and these calls wait for the disk. Lines of the
+    # log until the step starts belong to the step before it, so a job that was never applied has no log of an apply.
     try:
         if leftover.remove(session.leftover, workspace.of(context.directory)):
             recorder.say(f"Removed an old {session.leftover.name}, which is not of this {step}")
@@ -38,7 +38,7 @@ async def ask(context: StepContext, step: Step, plan: Callable[[], Awaitable[Res
             await context.permit.obtain(context.state_version, context.plan_attempt)
             if context.cloud:
                 await context.cloud.enter("apply")
-                # Nobody knows how long that took, and the permission is valid for seconds: it is asked for again.
+                # That may have taken longer than the permission is valid, so the permission is requested again.
                 await context.permit.obtain(context.state_version, context.plan_attempt)
             return None
         except StateMoved as moved:
@@ -61,7 +61,7 @@ async def ask(context: StepContext, step: Step, plan: Callable[[], Awaitable[Res
 
 
 async def _save_plan(context: StepContext, step: Step, why: str) -> Result:
-    """A person has to look at this plan. The attempt does not wait for that: it saves the plan and ends."""
+    """Save the plan and return the result WAITING, because a person has to approve it. The attempt ends and does not wait for that."""
     spec = context.spec
     context.recorder.say(f"Waiting for approval: {why}. The plan is saved")
     try:

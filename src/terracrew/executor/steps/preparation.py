@@ -1,4 +1,4 @@
-"""The steps before the engine's first command: find engine, source and state, and write the inputs."""
+"""The steps before the engine's first command: they find the engine, get the source and the state, and write the inputs."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The steps of a job, one after the other: each with its status, and an end that a person understands."""
+"""Runs the steps of a job one after the other, reports the status of each, and explains the result for people."""
 
 from terracrew.errors import TerracrewError
 from terracrew.executor.engines import error_summary
@@ -34,10 +34,10 @@ class Steps:
             elif not step.is_mutating or (result := await self._ask_permission(step)) is None:
                 result = await self._run(remaining.pop(0))
                 if step is Step.OUTPUT and result is not None and result.status == "FAILED":
-                    # The change that the job was for is made, so the job has succeeded. Outputs of an older job are shown as such.
+                    # The change was made, so the job has succeeded. The outputs of an older job are marked as such where they are shown.
                     warning, result = f"applied, but its outputs are not kept: {result.message}", None
                     self._recorder.say(f"The job was {warning}")
-        if not (result and result.status == "WAITING"):  # then they are still to come
+        if not (result and result.status == "WAITING"):  # for WAITING, the remaining steps run in a later attempt
             for step in remaining:
                 self._recorder.fact(StepStatus(step, "SKIPPED"))
         context.cloud.clear()
@@ -51,7 +51,7 @@ class Steps:
         return await permission.ask(self._context, step, lambda: self._run(Step.PLAN))
 
     async def _run(self, step: Step) -> Result | None:
-        """Run one step; None if it succeeded. The engine of a mutating step is started before anything else can happen."""
+        """Run one step. Returns None if it succeeded. The engine of a mutating step is started before any other task can run."""
         context = self._context
         self._recorder.step = step
         self._recorder.fact(StepStatus(step, "RUNNING"))
@@ -82,14 +82,14 @@ class Steps:
                 return context.stopped(f"during {step}")
             self._recorder.say(str(error))
             return Result("FAILED", f"{step} failed: {error}")
-        except Exception:  # a bug of ours, which `main` reports: what the engine did must be known all the same
+        except Exception:  # `main` reports this bug; the server must still learn what the engine did
             self._recorder.fact(StepStatus(step, "FAILED", run.exit_code, run.is_cut_short))
             raise
         self._recorder.fact(StepStatus(step, "SUCCEEDED", exit_code, run.is_cut_short))
         return None
 
     async def _do(self, step: Step, since: int) -> int | None:
-        """Do what a step consists of; the exit code of the engine if the step has a command."""
+        """Carry out a step. Returns the exit code of the engine if the step has a command."""
         context = self._context
         if step is Step.FETCH:
             return await preparation.fetch(context)

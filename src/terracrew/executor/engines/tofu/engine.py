@@ -1,4 +1,4 @@
-"""OpenTofu as an engine: its steps, and what its states say about themselves."""
+"""OpenTofu as an engine: its steps, and the identity of its states."""
 
 from collections.abc import Sequence
 

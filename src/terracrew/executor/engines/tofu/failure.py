@@ -22,7 +22,7 @@ def details(text: str) -> FailureDetails:
 
 
 def first_error(text: str) -> str:
-    """The first error in the text, with its place; '' if there is none."""
+    """Return the first error in the text, with its place; '' if there is none."""
     if not (match := _ERROR.search(text)):
         return ""
     what = match["what"].strip()[:_MAX_ERROR_CHARACTERS]
@@ -30,6 +30,6 @@ def first_error(text: str) -> str:
 
 
 def out_of_memory(text: str) -> str:
-    """The line with which a Go program ended because it got no memory; '' if there is none."""
+    """Return the line with which a Go program ended because it got no memory; '' if there is none."""
     match = _OUT_OF_MEMORY.search(text)
     return match[1].strip()[:_MAX_ERROR_CHARACTERS] if match else ""

@@ -28,11 +28,11 @@ class BackendBlock(NamedTuple):
 
 
 def foreign_backend(folder: Path) -> BackendBlock | None:
-    """Return the first block in the root module that says where the state lives."""
+    """Return the first block in the root module that says where the state is stored."""
     for path in sorted(folder.iterdir()):
         if path.name.endswith(_SUFFIXES + _JSON_SUFFIXES) and path.is_file():
             text = path.read_text(errors="replace")
-            # Nearly no file has one of these words, and looking for them is a thousand times faster than reading.
+            # Very few files contain one of these words, and searching for them is a thousand times faster than parsing.
             if "backend" in text or "cloud" in text:
                 search = _in_json if path.name.endswith(_JSON_SUFFIXES) else _in_native
                 if found := search(text):
@@ -66,7 +66,7 @@ def _in_native(text: str) -> tuple[int, str] | None:
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
-    """Words, quoted labels and brackets; what is in comments, heredocs and longer strings is passed over."""
+    """Yield words, quoted labels and brackets. The content of comments, heredocs and longer strings is skipped."""
     position = 0
     while match := _TOKEN.search(text, position):
         position = match.end()
@@ -75,20 +75,24 @@ def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
             position = end.end() if end else len(text)
         elif match["quote"]:
             end_of_string = _end_of_string(text, position)
-            yield "label", text[position - 1 : end_of_string], match.start()  # with its quotes: a label is no keyword
+            yield (
+                "label",
+                text[position - 1 : end_of_string],
+                match.start(),
+            )  # with its quotes, so that a label is not taken for a keyword
             position = end_of_string
         elif not match["comment"]:
             yield match.lastgroup or "", match[0], match.start()
 
 
 def _end_of_string(text: str, position: int) -> int:
-    """Just after the closing quote; a template inside may hold strings, and braces, of its own."""
+    """Return the position after the closing quote. A template in the string may contain strings and braces of its own."""
     while match := _IN_STRING.search(text, position):
         position = match.end()
         if match[0] in (
             '"',
             "\n",
-        ):  # a string does not go over the line: then the file is broken, and the engine says so
+        ):  # a string ends on its line; otherwise the file is broken, and the engine reports it
             return position
         if match[0] in ("${", "%{"):
             position = _end_of_template(text, position)
@@ -110,7 +114,7 @@ def _in_json(text: str) -> tuple[int, str] | None:
     try:
         content = msgspec.json.decode(text)
     except ValueError:
-        return None  # the engine says what is wrong with it, and where
+        return None  # the engine reports what is wrong, and where
     for terraform in _blocks(content, "terraform"):
         for backend in _blocks(terraform, "backend"):
             for name in backend:
@@ -121,7 +125,7 @@ def _in_json(text: str) -> tuple[int, str] | None:
 
 
 def _blocks(value: object, name: str) -> Iterator[dict[str, Any]]:
-    """In JSON a block may be an object or a list of them, at every level."""
+    """Yield the blocks of this name. In JSON a block may be an object or a list of objects, at every level."""
     for body in _objects(value):
         yield from _objects(body.get(name))
 

@@ -1,6 +1,6 @@
 """Reads `.terraform.lock.hcl`: which providers a module uses, in which versions, and the checksums that it accepts.
 
-A module writes what it likes there. Names that could leave a directory are passed over.
+The file comes from the module and may contain anything. Names that could lead out of a directory are ignored.
 """
 
 import re
@@ -28,7 +28,7 @@ class Provider(msgspec.Struct, frozen=True):
 
     @property
     def folder(self) -> str:
-        """Where its packages are, in every cache and mirror."""
+        """The folder of its packages in every cache and mirror."""
         return f"{self.address}/{self.version}"
 
 
@@ -50,7 +50,7 @@ def is_sound(provider: Provider) -> bool:
 
 
 def read(folder: Path) -> list[LockedProvider]:
-    """Return what the lock file of a module says; nothing where there is none, or none that can be read."""
+    """Return the providers in the lock file of a module; empty if there is no file, or if it cannot be read."""
     try:
         content = read_produced(folder / NAME)
     except Invalid:

@@ -22,7 +22,8 @@ _QUOTED_PATH = re.compile(r'"(/[^"\n]+)"')
 
 
 def find(environment: Mapping[str, str]) -> list[str]:
-    """Return the paths for a runner with this environment. A module's own environment must not be given: it opens nothing."""
+    """Return the paths for a runner with this environment. A module's own environment must not be passed, because a module
+    must not open paths for itself."""
     return [path for path in _candidates(environment) if os.path.isabs(path)]
 
 

@@ -1,4 +1,4 @@
-"""Reads a plan's facts: the lines of JSON that OpenTofu writes beside what it prints."""
+"""Reads what a plan would do from the lines of JSON that OpenTofu writes beside its printed output."""
 
 from pathlib import Path
 from typing import Literal
@@ -19,7 +19,7 @@ _ACTIONS: dict[str, Action] = {
     "read": "read",
     "import": "import",
     "move": "move",
-    "remove": "forget",  # the engine's word for what it calls forgetting elsewhere
+    "remove": "forget",  # the engine uses both words for the same action
 }
 
 
@@ -75,7 +75,7 @@ _state = msgspec.json.Decoder(_State)
 
 
 def summarize(path: Path, state: bytes | None) -> PlanSummary:
-    """Counts are of resources, each counted once: one to replace is not also one to add and one to destroy."""
+    """Return the summary of a plan. Each resource is counted once: one that is replaced is not counted as added and destroyed."""
     changes: list[_PlannedChange] = []
     counts, outputs = _Counts(), dict[str, str]()
     refreshed, vanished = set[str](), set[str]()
@@ -98,7 +98,7 @@ def summarize(path: Path, state: bytes | None) -> PlanSummary:
     touched = sum(
         change.action in ("update", "delete", "replace", "remove") and change.importing is None for change in changes
     )
-    # A state that the module keeps elsewhere is not known here; then what the engine refreshed is what exists.
+    # If the module stores its state elsewhere, the state is not known here, and the resources that were refreshed are counted.
     existing = max((len(refreshed) if state is None else _count(state)) - len(vanished), 0)
     return _bounded(
         PlanSummary(
@@ -133,7 +133,7 @@ def _count(state: bytes | None) -> int:
 
 
 def _bounded(summary: PlanSummary) -> PlanSummary:
-    """The counts are always whole; of an enormous plan only the first resources fit an event (the log has them all)."""
+    """Shorten the list of resources until the summary fits into an event. The counts stay complete, and the log has all resources."""
     while summary.resources and len(msgspec.json.encode(summary)) > _MAX_SUMMARY_BYTES:
         summary = msgspec.structs.replace(summary, resources=summary.resources[: len(summary.resources) // 2])
     return summary

@@ -1,8 +1,8 @@
 """Provider plug-ins of one attempt. The cache that all attempts share is read-only to them and filled by the runner.
 
-An engine has a plug-in cache of its own, which goes with the attempt. It begins with links to the packages of the shared
-cache, so that only what is not there is downloaded. A link is made only where the engine will use the package as it is:
-where it does not, it would unpack another one through the link, which is not allowed to it.
+An engine has a plug-in cache of its own, which is removed with the attempt. At first it contains links to the packages of the
+shared cache, so that only other packages are downloaded. A link is made only if the engine will use the package unchanged.
+Otherwise the engine would try to unpack another package through the link, which it may not do.
 
 shared cache: <host>/<namespace>/<type>/<version>/<os>_<arch>/     a package, as engines lay it out
               <host>/<namespace>/<type>/<version>/<os>_<arch>.h1   its checksum, written last, by the runner
@@ -41,7 +41,7 @@ class Plugins:
                 link.symlink_to(package)
 
     def relink(self, folder: Path) -> None:
-        """Link the module's own plug-ins to the shared cache itself: a plan that is kept outlives the attempt's cache."""
+        """Link the module's own plug-ins directly to the shared cache, because a saved plan outlives the attempt's cache."""
         for directory, names, _ in os.walk(folder / ".terraform" / "providers"):
             for name in names:
                 link = Path(directory, name)
@@ -99,7 +99,7 @@ def checksum(package: Path) -> str:
 
 
 def _is_usable(package: Path, locked: LockedProvider | None, provider: Provider) -> bool:
-    """Return whether an engine takes this package as it is, for a module that has locked this (or nothing)."""
+    """Return whether an engine uses this package unchanged, for a module with this entry in its lock file, or with none."""
     if locked is None or not locked.hashes:
         return True
     if locked.provider.version != provider.version:
@@ -112,5 +112,5 @@ def _is_usable(package: Path, locked: LockedProvider | None, provider: Provider)
 
 
 def environment(private: Path) -> dict[str, str]:
-    # Without the second, an engine downloads what the lock file of the module does not name, although it is in the cache.
+    # Without the second variable, an engine downloads cached packages again if the module's lock file does not name them.
     return {_VARIABLE: str(private), "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE": "1"}

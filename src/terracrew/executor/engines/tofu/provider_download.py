@@ -26,7 +26,7 @@ _CONFIGURATION = """terraform {{
 
 
 async def download(item: str, context: DownloadContext) -> bool:
-    """Return whether the package is new in the cache. Raises Invalid, OSError or TimeoutError if it cannot be had."""
+    """Return whether the package is new in the cache. Raises Invalid, OSError or TimeoutError if the download fails."""
     provider = lockfile.provider_of(item)
     if provider is None:
         raise Invalid(f"{item!r} is not the folder of a provider")
@@ -76,7 +76,7 @@ def _admit(provider: Provider, folder: Path, shared: Path) -> None:
     target = shared / provider.folder / plugins.platform()
     target.parent.mkdir(parents=True, exist_ok=True)
     package = folder / "package"
-    # It is a link where the operator has a cache or a mirror of directories.
+    # It is a link if the operator has a cache or a mirror of directories.
     shutil.copytree(os.path.realpath(found), package)
     if os.path.lexists(target):  # an earlier version of Terracrew let jobs write here
         target.rename(folder / "replaced")

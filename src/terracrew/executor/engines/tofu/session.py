@@ -17,16 +17,16 @@ from terracrew.protocol.spec import Step
 from terracrew.toolchains.discovery import FoundEngine
 
 OLDEST_VERSION = (1, 12)
-"""The first with `-json-into`: a terminal's output and machine facts from one run."""
+"""The first version with `-json-into`, which gives output for a terminal and JSON from one run."""
 INPUTS_FILE = "~terracrew.auto.tfvars.json"
-"""Sorts after a module's own files of this kind, so that what was set on the module wins."""
+"""This name sorts after a module's own files of this kind, so that the inputs set on the server take precedence."""
 OVERRIDE_FILE = "terracrew_override.tf"
 _OVERRIDE = b'terraform {\n  backend "http" {}\n}\n'
 _CONFIG = b"# Written for one attempt, so that no other configuration of this machine is read.\n"
 _INTERRUPTED = re.compile(r"^Interrupt received\.", re.M)
 _GAVE_UP = re.compile(r"^(?:[│|] ?)?(?:Two interrupts received\.|Error: Failed to create local state file)", re.M)
-"""Printed before it ends with 1 and some of what it made may be in no state: it was interrupted a second time and did not wait
-for its resources, or it could save its state neither in its backend nor in a file."""
+"""OpenTofu prints this and ends with exit code 1 when resources that it made may be in no state: it was interrupted a second
+time and did not wait for them, or it could save its state neither in its backend nor in a file."""
 _HOME_CONFIGS = (".tofurc", ".terraformrc")
 
 
@@ -76,7 +76,7 @@ class TofuSession:
         return env
 
     def state_environment(self, environment: Mapping[str, str], access: StateAccess) -> dict[str, str]:
-        # By environment only: arguments would become part of the saved plan.
+        # These are set only in the environment, because arguments would become part of the saved plan.
         addresses = {f"TF_HTTP_{name}ADDRESS": access.url for name in ("", "LOCK_", "UNLOCK_")}
         methods = {"TF_HTTP_UPDATE_METHOD": "POST", "TF_HTTP_LOCK_METHOD": "LOCK", "TF_HTTP_UNLOCK_METHOD": "UNLOCK"}
         credentials = {"TF_HTTP_USERNAME": access.user, "TF_HTTP_PASSWORD": access.secret}
@@ -93,7 +93,7 @@ class TofuSession:
                 destroy = ["-destroy"] if is_destroying else []
                 options = ["plan", "-input=false", *destroy, f"-out={self._plan}", f"-json-into={self._facts}"]
             case Step.APPLY | Step.DESTROY:
-                # No `-json-into`: it repeats each line of a provisioner, in eight times the space and twice the time.
+                # `-json-into` is not used here: it repeats each line of a provisioner, in eight times the space and twice the time.
                 options = ["apply", "-input=false", str(self._plan)]
             case Step.OUTPUT:
                 options = ["output", "-json"]
@@ -121,9 +121,9 @@ class TofuSession:
         return OutputsRead(found, hashlib.sha256(msgspec.json.encode(found)).hexdigest())
 
     def is_ready(self) -> bool:
-        """A provider is a link into a cache, if there is one, and the cache of another machine may not have it."""
+        """Return whether all providers exist. A provider may be a link into a cache, and another machine's cache may not have it."""
         providers = self._context.folder / ".terraform" / "providers"
-        return not any(  # a link that leads nowhere counts as a file
+        return not any(  # `os.walk` lists a broken link as a file
             not os.path.exists(os.path.join(folder, name)) for folder, _, files in os.walk(providers) for name in files
         )
 
@@ -153,7 +153,7 @@ class TofuSession:
         return failure.details(printed)
 
     def _choose_configuration(self, env: dict[str, str]) -> None:
-        """A configuration that the runner's owner made (mirrors, say) is used; where there is none, an empty one is."""
+        """Use the configuration of the runner's operator, which may name mirrors, or an empty one if there is none."""
         if Path(env.get("TF_CLI_CONFIG_FILE", "/nowhere")).is_file():
             return
         env.pop("TF_CLI_CONFIG_FILE", None)
@@ -166,7 +166,7 @@ class TofuSession:
 
 
 def _api_tokens(api: ApiAccess) -> dict[str, str]:
-    """`TF_TOKEN_<host>`, as the engines read it: `.` is `_` and `-` is `__`.
+    """Return the variable `TF_TOKEN_<host>`, in which the engines expect `_` for `.` and `__` for `-`.
 
     The engines look a token up by host and port, without the port if it is 443. So a server on another port gets a second
     variable, `TF_TOKEN_<host>:<port>`. A shell cannot set such a name, but an engine reads it.

@@ -34,7 +34,7 @@ _name = msgspec.json.Decoder(_Name).decode
 
 
 def identify(content: bytes) -> StateIdentity:
-    """Raise Invalid if this is not a state at all."""
+    """Return the identity of a state. Raises Invalid if the content is not a state at all."""
     try:
         found = _content(content)
     except (ValueError, RecursionError):
