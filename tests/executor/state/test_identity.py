@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from terracrew import plugins
 from terracrew.errors import Invalid
 from terracrew.executor.engines.contract import StateIdentity
-from terracrew.executor.state import identity
+from terracrew.executor.state import identity, states
+from terracrew.protocol.events import StateFact
 
 
 class _FaultyEngine:
@@ -38,8 +40,26 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[_FaultyEngine]:
 
 @pytest.mark.parametrize(
     "answer",
-    [KeyError("serial"), RecursionError(), None, StateIdentity("1", "a"), StateIdentity(-1, "a")],  # type: ignore[arg-type]
-    ids=["an error", "too deep", "nothing", "a serial that is a text", "a negative serial"],
+    [
+        KeyError("serial"),
+        RecursionError(),
+        OSError("no file \udcff"),
+        None,
+        StateIdentity("1", "a"),  # type: ignore[arg-type]
+        StateIdentity(-1, "a"),
+        StateIdentity(1, "\udcff"),
+        StateIdentity(1, "a", -1),
+    ],
+    ids=[
+        "an error",
+        "too deep",
+        "an error with half of a character",
+        "nothing",
+        "a serial that is a text",
+        "a negative serial",
+        "a lineage with half of a character",
+        "a negative number of resources",
+    ],
 )
 def test_every_failure_of_an_engine_is_a_problem_of_the_state_and_ends_there(
     engine: _FaultyEngine, answer: object, caplog: pytest.LogCaptureFixture
@@ -50,6 +70,8 @@ def test_every_failure_of_an_engine_is_a_problem_of_the_state_and_ends_there(
     assert found == StateIdentity(0, "")
     assert "the engine 'faulty' failed to read this state" in problem
     assert "failed to read a state of 7 bytes" in caplog.text
+    fact = states.fact_of("", b"a state", found, problem, "errored", is_inline=False)
+    assert msgspec.json.decode(msgspec.json.encode(fact), type=StateFact) == fact, "the server reads it"
 
 
 def test_a_problem_that_the_engine_explains_is_kept_as_it_is(engine: _FaultyEngine) -> None:

@@ -63,7 +63,7 @@ class StateIdentity(msgspec.Struct, frozen=True):
     """Grows with every state that the engine writes. An engine without such a number derives one, for example from the time."""
     lineage: events.Line
     """The same for all states that describe the same resources; any text that the engine chooses."""
-    resources: int | None = None
+    resources: events.Count | None = None
     """How many resource instances the state holds. None if that cannot be read: the engine may have encrypted it."""
 
 

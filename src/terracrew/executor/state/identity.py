@@ -19,9 +19,8 @@ def read(engine: str, content: bytes) -> StateIdentity:
     """Return the identity of a state. Raises Invalid if the engine cannot read the content, whatever the reason."""
     try:
         found = registry.get(engine).identify_state(content)
-        return msgspec.convert(
-            msgspec.to_builtins(found), StateIdentity
-        )  # its types are checked here, not at the server
+        # It is encoded and checked here as on its way to the server, which would refuse it.
+        return msgspec.json.decode(msgspec.json.encode(found), type=StateIdentity)
     except Invalid:
         raise
     except Exception as error:  # the code of another package
@@ -34,7 +33,7 @@ def read_or_problem(engine: str, content: bytes) -> tuple[StateIdentity, str]:
     try:
         return read(engine, content), ""
     except Invalid as error:
-        return StateIdentity(0, ""), error.message.replace("\0", "")[:_MAX_PROBLEM_CHARACTERS]
+        return StateIdentity(0, ""), _sendable(error.message)
 
 
 def emptied(engine: str, content: bytes) -> bytes:
@@ -46,3 +45,8 @@ def emptied(engine: str, content: bytes) -> bytes:
     except Exception as error:  # the code of another package
         _logger.exception("the engine %r failed to empty a state of %d bytes", engine, len(content))
         raise Invalid(f"the engine {engine!r} failed to empty its state: {type(error).__name__}: {error}") from error
+
+
+def _sendable(text: str) -> str:
+    """Return a text without the characters that no message can contain: NUL, and halves of surrogate pairs."""
+    return text.replace("\0", "")[:_MAX_PROBLEM_CHARACTERS].encode(errors="replace").decode()
