@@ -108,6 +108,8 @@ async def test_values_of_inputs_stay_out_of_the_audit(world: Application) -> Non
         ("source", {"kind": "local", "path": "/srv/sources-other"}, "not under one of"),
         ("source", {**SOURCE, "subdirectory": "../x"}, "source.subdirectory"),
         ("source", {**SOURCE, "subdirectory": "/etc"}, "source.subdirectory"),
+        ("source", {**SOURCE, "subdirectory": "a" * 1_001}, "source.subdirectory"),
+        ("source", {**SOURCE, "subdirectory": "a\x1b[2J"}, "source.subdirectory"),
         ("source", {"kind": "archive", "archive_id": "arc_" + "0" * 32}, "upload it first"),
         ("source", {"kind": "archive", "archive_id": "../../etc"}, "is not an id"),
         ("source", {"kind": "plugin", "plugin": "Git"}, "source.plugin: 'Git' is not the name of a plug-in"),

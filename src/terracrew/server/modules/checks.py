@@ -15,6 +15,7 @@ from terracrew.server.principals.model import AUDIENCE
 
 MAX_CONTENT_BYTES = 256 * 1024
 MAX_SOURCE_SETTINGS_BYTES = 16 * 1024
+MAX_SUBDIRECTORY_CHARACTERS = 1_000
 MAX_AUDIENCES = 5
 MAX_AUDIENCE_CHARACTERS = 200
 MAX_INPUT_LEVELS = 100
@@ -112,6 +113,10 @@ def check_plugin_source(source: PluginSource) -> None:
 def check_subdirectory(subdirectory: str) -> None:
     if not subdirectory:
         return
+    if len(subdirectory) > MAX_SUBDIRECTORY_CHARACTERS or not subdirectory.isprintable():
+        raise Invalid(
+            f"source.subdirectory: {subdirectory[:100]!r} should be at most {MAX_SUBDIRECTORY_CHARACTERS:,} printable characters"
+        )
     is_plain = posixpath.normpath(subdirectory) == subdirectory and not subdirectory.startswith(("/", ".."))
     if not is_plain or subdirectory == "." or "\0" in subdirectory or "\\" in subdirectory:
         raise Invalid(f"source.subdirectory: {subdirectory!r} should be relative, without `.`, `..` or double slashes")
