@@ -388,9 +388,17 @@ def refused(
         wrong.append(f"{operation.name} → {status}, which should be refused ({body[:200]!r})")
     after = everything(stage.system.data)
     if changed := [table for table in before if before[table] != after[table]]:
-        wrong.append(f"{operation.name} → {status}, yet it has changed {changed}")
+        wrong.append(
+            f"{operation.name} → {status}, yet it has changed {changed}: {_differences(before, after, changed)}"
+        )
         before |= after
     return wrong
+
+
+def _differences(before: dict[str, Any], after: dict[str, Any], tables: list[str]) -> str:
+    """Return the rows that differ, so that a change by the server itself can be told from one by the request."""
+    rows = [row for table in tables for row in after[table] if row not in before[table]]
+    return str(rows)[:1_000]
 
 
 def test_every_operation_is_somebodys(stage: Stage) -> None:
