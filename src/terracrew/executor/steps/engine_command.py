@@ -46,7 +46,8 @@ async def run(context: StepContext, step: Step, stdout: int | None = None) -> No
         mode = control.stop_mode(is_mutating=step.is_mutating)
         if mode == "interrupt" and control.cancel is None and control.ended_by is not None:
             # The sender of the signal (a service manager, for example) may have sent it to the engine, too, and a second
-            # interrupt makes an engine give up its state. So the executor interrupts it only if it does not print this.
+            # interrupt makes an engine give up its state. So the engine is interrupted only if it does not print that it
+            # is already stopping.
             asyncio.get_running_loop().call_later(_SIGNAL_SECONDS, interrupt_unless_received)
         elif mode:
             process.stop(mode)

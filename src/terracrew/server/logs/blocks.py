@@ -18,7 +18,7 @@ _COMPRESSION_LEVEL = 3
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A chunk as its row holds it."""
+    """A chunk as it is stored in its row."""
 
     first: int
     last: int
@@ -52,7 +52,7 @@ class Writer:
 
     @property
     def size(self) -> int:
-        """How many bytes of records are in finished blocks."""
+        """The number of bytes of records in finished blocks."""
         return sum(block.size for block in self.blocks)
 
     def add(self, rows: Iterable[Row]) -> None:

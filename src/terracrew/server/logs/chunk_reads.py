@@ -37,7 +37,7 @@ async def data_from(tx: Tx, job_id: str, attempt: int, first: int) -> list[bytes
 
 
 async def following(tx: Tx, job_id: str, attempt: int, after: int, count: int, max_bytes: int) -> list[Row]:
-    """Return the next chunks after this event: at most so many, and about so many bytes."""
+    """Return the next chunks after this event: at most `count` chunks, and about `max_bytes` bytes."""
     return await tx.all(
         """SELECT log_chunks.first, log_chunks.last, log_chunks.first_line, log_chunks.lines, log_chunks.data
         FROM (

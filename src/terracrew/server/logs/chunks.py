@@ -1,4 +1,4 @@
-"""Log chunks: batches of log records as they came, compressed, found by event number or by line."""
+"""Log chunks: batches of log records as they arrived, compressed. They are found by event number or by line."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from terracrew.protocol.events import Kind, Record
 from terracrew.server.logs import mask
 
 _HEADER = struct.Struct(">QIBBHd")
-"""A record's number before its header on the wire."""
+"""The header of a stored record: its number, followed by the fields of its header on the wire."""
 
 
 class Chunk(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class LogEvent(msgspec.Struct, frozen=True):
     stream: int
     text: str
     attempt: int = 0
-    """Which printed it. A line between the logs of two attempts has the number 0 in the later one."""
+    """The attempt that printed it. A line between the logs of two attempts has the number 0 in the later one."""
 
 
 def pack(records: Sequence[tuple[int, Record]]) -> Chunk | None:
@@ -60,7 +60,7 @@ def _joined(logs: Sequence[tuple[int, Record]]) -> tuple[bytes, int]:
 
 
 def body(data: bytes) -> bytes:
-    """Return the records of a chunk, not compressed any more. Bodies that follow one another are one body when they are joined."""
+    """Return the decompressed records of a chunk. The bodies of consecutive chunks can be joined to one body."""
     return zstandard.ZstdDecompressor().decompress(data)
 
 
@@ -75,7 +75,7 @@ def records(data: bytes) -> Iterator[tuple[int, Record]]:
 
 
 def events(data: bytes, after: int = 0, attempt: int = 0) -> Iterator[LogEvent]:
-    """Yield those with a higher number than `after`, as events of this attempt."""
+    """Yield the events with a higher number than `after`, as events of this attempt."""
     for number, record in records(data):
         if number > after:
             text = record.payload.decode("utf-8", "replace")
@@ -83,5 +83,5 @@ def events(data: bytes, after: int = 0, attempt: int = 0) -> Iterator[LogEvent]:
 
 
 def text(data: bytes) -> bytes:
-    """Return what was printed, as it was."""
+    """Return the text exactly as it was printed."""
     return b"".join(record.payload for _, record in records(data))

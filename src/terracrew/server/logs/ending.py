@@ -1,4 +1,4 @@
-"""The end of a log that is in the object store, for those who look for something in its last lines."""
+"""Reads the end of a log in the object store, for code that searches its last lines."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from terracrew.server.objects import Objects
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """The last blocks of a log that has moved; none where it has not."""
+    """The last blocks of a log that was moved to the object store; empty if it was not."""
 
     blocks: list[bytes] = []
     first: int = 0
@@ -27,7 +27,7 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 async def read(db: Database, objects: Objects, job_id: str, attempt: int, max_bytes: int) -> Ending:
-    """About this much of it, at least one block."""
+    """Read about `max_bytes` of the end, but at least one block."""
     part = await db.read(lambda tx: object_reads.last_part(tx, job_id, attempt))
     if part is None:
         return Ending()

@@ -1,10 +1,10 @@
-"""Masks Terracrew's own secrets in a log by their shape: an executor can only mask those that it knows."""
+"""Masks Terracrew's own secrets in a log by their shape, because an executor can mask only the secrets that it knows."""
 
 import re
 
 MASK = b"***"
-# One search is faster than looking for each prefix by itself, and nearly always it finds nothing. What stands before the
-# prefix is looked at last (`fetch_…` is no secret), so that the search can hop from one `tc` to the next.
+# One search is faster than a search for each prefix, and it nearly always finds nothing. The character before the prefix is
+# checked last (`fetch_…` is not a secret), so that the search can jump from one `tc` to the next.
 _SECRET = re.compile(rb"tc[uswhjld]_(?<![A-Za-z0-9]tc[uswhjld]_)[A-Za-z0-9_-]{40,}")
 
 

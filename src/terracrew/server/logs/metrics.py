@@ -1,4 +1,4 @@
-"""What this process has moved to the object store and removed."""
+"""Counts the logs that this process has moved to the object store."""
 
 from terracrew.server.metrics.instruments import Counter, Histogram
 

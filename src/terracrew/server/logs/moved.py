@@ -1,4 +1,4 @@
-"""The parts of a log that are in the object store, and what is read instead of a log that was removed."""
+"""The parts of a log in the object store, and the line that replaces a removed log."""
 
 from datetime import UTC, datetime
 
@@ -10,7 +10,7 @@ from terracrew.server.logs.blocks import Block
 
 
 class Part(msgspec.Struct, frozen=True):
-    """What is in one object."""
+    """The part of a log that is in one object."""
 
     object: str
     stored_bytes: int
@@ -21,7 +21,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Removal(msgspec.Struct, frozen=True):
-    """Retention has removed the log up to this event."""
+    """Says that retention has removed the log up to the event `log_moved`."""
 
     log_moved: int
     log_removed_at: float
@@ -35,7 +35,7 @@ class Removal(msgspec.Struct, frozen=True):
 
 
 def notice(event: int, time: float, text: str) -> chunks.Chunk:
-    """Return a chunk in which the server says something in place of events up to this one."""
+    """Return a chunk with a line of the server's own that replaces the events up to this one."""
     packed = chunks.pack([(event, Record(Kind.LOG, Stream.SYSTEM, 0, time, text.encode()))])
     assert packed is not None
     return packed

@@ -1,4 +1,4 @@
-"""Moves the logs of attempts that have ended from their rows to the object store, in steps that a crash cannot tear apart.
+"""Moves the logs of ended attempts from their rows to the object store, in steps that can be interrupted by a crash at any time.
 
 For each part of a log:
 
@@ -30,11 +30,11 @@ from terracrew.server.objects import Objects
 
 PASS_SECONDS = 60.0
 SETTLE_SECONDS = 300.0
-"""A log moves this long after the end of its attempt: most readers come before that, and rows are the quickest to read."""
+"""A log is moved this long after the end of its attempt. Most readers come before that, and rows are the fastest to read."""
 MAX_OBJECT_BYTES = 128 << 20
-"""Bytes of records in one object. A longer log has several objects, so that moving it needs bounded time and disk."""
+"""The most bytes of records in one object. A longer log has several objects, so that moving it needs limited time and disk space."""
 BATCH_ROWS = 200
-"""Chunks that one statement reads or deletes; fewer if they have more than `batches.MAX_BYTES` together."""
+"""The most chunks that one statement reads or deletes; fewer if they have more than `batches.MAX_BYTES` together."""
 _PAGE_ROWS = 100
 _LEASE = "move logs"
 _LEASE_SECONDS = 300.0
@@ -61,7 +61,7 @@ class Mover:
             await self.step()
 
     async def step(self) -> int:
-        """Move what can be moved; how many logs. Another server that does the same at this time does no harm."""
+        """Move the logs that can be moved, and return how many. Another server may safely do the same at the same time."""
         count, failed = 0, 0
         while await lease.acquire(self._db, _LEASE, self._server_id, _LEASE_SECONDS):
             found = await self._db.read(lambda tx, failed=failed: self._ended(tx, failed))
@@ -77,24 +77,24 @@ class Mover:
         return count
 
     async def _ended(self, tx: Tx, skip: int) -> list[_Log]:
-        """Attempts whose log is complete, the oldest first.
+        """Return attempts whose log is complete, the oldest first.
 
-        What is known of an attempt in doubt is read from its chunks in one transaction, so these stay until a person has
-        looked. An attempt without a result may still deliver more.
+        The report about an attempt in doubt reads its chunks in one transaction, so these stay until a person has decided. An
+        attempt without a result may still deliver more.
         """
         late = max(SETTLE_SECONDS, self._late_delivery_seconds)
         rows = await chunk_reads.ended_logs(tx, tx.now - SETTLE_SECONDS, tx.now - late, _PAGE_ROWS, skip)
         return rows_to(_Log, rows)
 
     async def move(self, job_id: str, attempt: int) -> None:
-        """Move what there is of this log now."""
+        """Move the part of this log that is stored now."""
         is_more = True
         while is_more:
             await delete_moved_chunks(self._db, job_id, attempt)
             is_more = await self._move_part(job_id, attempt)
 
     async def _move_part(self, job_id: str, attempt: int) -> bool:
-        """Write one object and make it known. False when there is nothing to move (any more)."""
+        """Write one object and insert its row. Returns False if nothing is left to move."""
         row = await self._db.read(lambda tx: chunk_reads.marks(tx, job_id, attempt))
         if row is None:
             return False
@@ -116,7 +116,7 @@ class Mover:
             await self._objects.put(name, Path(file.name))
 
         async def switch(tx: Tx) -> bool:
-            """Take the events from the object from now on, unless somebody else has moved them."""
+            """Let readers take the events from the object from now on, unless another server has moved them."""
             touched = await store.set_moved(tx, job_id, attempt, was, index[-1].last)
             if touched:
                 await store.insert_object(tx, job_id, attempt, name, index, writer.stored_bytes)
@@ -131,7 +131,7 @@ class Mover:
 
 
 async def delete_moved_chunks(db: Database, job_id: str, attempt: int) -> None:
-    """Delete the chunks that readers take from objects, a batch at a time."""
+    """Delete the chunks whose events readers take from objects, one batch at a time."""
 
     async def batch(tx: Tx) -> int | None:
         rows = await chunk_reads.moved_chunks(tx, job_id, attempt, BATCH_ROWS)

@@ -8,7 +8,7 @@ from terracrew.server.logs.moved import Part, Removal
 
 
 async def part_after(tx: Tx, job_id: str, attempt: int, after: int) -> Part | Removal | None:
-    """Return the first part that has events after this one. None where those are in chunks, or there are none."""
+    """Return the first part that has events after this one. None if those are in chunks, or if there are none."""
     row = await tx.one(
         """SELECT attempts.log_moved, attempts.log_removed_at, attempts.log_removed_days,
             log_objects.object, log_objects.stored_bytes, log_objects.blocks

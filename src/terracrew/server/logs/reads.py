@@ -1,7 +1,7 @@
-"""Reading logs: any range is found by its event numbers or its lines, without reading the rest.
+"""Reads logs. Any range is found by its event numbers or its lines, without reading the rest.
 
 A log is in rows of chunks while its attempt runs, and in objects later (`mover`). Events up to `attempts.log_moved` are read
-from objects, those after it from chunks, so a reader that goes on by event numbers gets each event once while a log moves.
+from objects, those after it from chunks, so a reader that continues by event numbers gets each event once, even while a log is moved.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.objects import Objects
 
 PAGE_BYTES = 1 << 20
-"""About how many bytes of log are read in one go; a single chunk may be larger."""
+"""About how many bytes of log are read at once. A single chunk may be larger."""
 THREAD_ABOVE_BYTES = 64 << 10
 T = TypeVar("T")
 
@@ -34,12 +34,12 @@ class Stored(msgspec.Struct, frozen=True):
     length: int = 0
 
     async def open(self, decode: Callable[[bytes], T]) -> T:
-        """Decode it, not on the event loop where that would be felt."""
+        """Decode the data, in a thread if it is so large that it would block the event loop."""
         return await asyncio.to_thread(decode, self.data) if self.size > THREAD_ABOVE_BYTES else decode(self.data)
 
 
 class Extent(msgspec.Struct, frozen=True):
-    """How much there is of an attempt's log: its lines, and the number of the last event that is stored."""
+    """The extent of an attempt's log: its lines, and the number of the last stored event."""
 
     attempt: int
     mark: int
@@ -79,7 +79,7 @@ async def extent(tx: Tx, job_id: str, attempt: int | None = None) -> Extent:
 
 
 async def page(tx: Tx, job_id: str, attempt: int, after: int, size: int = PAGE_BYTES) -> list[Stored]:
-    """Return the next chunks or blocks with events after this one: about `size` bytes of log, but never none if there is one.
+    """Return the next chunks or blocks with events after this one: about `size` bytes of log, but at least one if there is one.
 
     The chunks are read first. PostgreSQL shows each statement what is committed when it starts, and the chunks of a log are
     deleted only after its object is known, so a chunk that was deleted before the first statement is found by the second.
@@ -125,7 +125,7 @@ def _blocks(part: moved.Part, after: int, size: int) -> list[Stored]:
 
 
 async def load(objects: Objects, stored: list[Stored]) -> list[Stored]:
-    """Return the same with their data. The blocks of a page are neighbours in one object, so they are read as one range."""
+    """Return the blocks with their data. The blocks of a page are adjacent in one object, so they are read as one range."""
     if not stored or not stored[0].object:
         return stored
     first, last = stored[0], stored[-1]
@@ -147,7 +147,7 @@ async def read_page(
 async def load_or_say(
     db: Database, objects: Objects, job_id: str, attempt: int, after: int, stored: list[Stored]
 ) -> list[Stored]:
-    """Load a page that was read before. Where its object is missing, a line in the log says so."""
+    """Load the data of a page. If its object is missing, return a line that says so."""
     try:
         return await load(objects, stored)
     except NotFound:
@@ -188,7 +188,7 @@ async def _following(db: Database, objects: Objects, job_id: str, attempt: int, 
 
 
 async def lines(db: Database, objects: Objects, job_id: str, log: Extent, start: int, count: int) -> bytes:
-    """The text of `count` lines; the first line of a log is line 0."""
+    """Return the text of `count` lines. The first line of a log is line 0."""
     after, skip = await db.read(lambda tx: _before_line(tx, job_id, log, start))
     kept, wanted = bytearray(), count
     while wanted > 0 and (stored := await read_page(db, objects, job_id, log.attempt, after)):
@@ -204,10 +204,10 @@ async def lines(db: Database, objects: Objects, job_id: str, log: Extent, start:
 
 
 async def _before_line(tx: Tx, job_id: str, log: Extent, line: int) -> tuple[int, int]:
-    """After which event the chunk or block comes in which this line starts, and how many lines to skip in it.
+    """Return the event after which the chunk or block with this line begins, and how many lines to skip in it.
 
-    A chunk is found by halving: chunks have their lines in the order of their numbers. A position in a chunk whose log has
-    moved meanwhile is a position in its object, too, since both are numbers of events.
+    A chunk is found by binary search, because lines are in the order of event numbers. If the log was moved in the meantime,
+    the position is also valid in its object, since both use event numbers.
     """
     after, skip = 0, line
     has_chunk = False
@@ -236,7 +236,7 @@ async def _before_line(tx: Tx, job_id: str, log: Extent, line: int) -> tuple[int
 
 
 def _end_of_lines(body: bytes, count: int, start: int = 0) -> int:
-    """Return where, from `start` on, so many lines are over; the end of the body where they are not."""
+    """Return the position after `count` lines from `start` on, or the end of the body if it has fewer."""
     for _ in range(count):
         at = body.find(b"\n", start)
         if at < 0:

@@ -1,4 +1,4 @@
-"""Rows of logs: chunks, the objects that chunks were moved to, and what an attempt's row says about its log."""
+"""Rows of logs: chunks, the objects that chunks were moved to, and the columns of an attempt that describe its log."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ _INSERT_CHUNKS = CHUNKS.insert_batch(*CHUNKS.fields) + " ON CONFLICT DO NOTHING"
 
 
 async def insert_chunks(tx: Tx, rows: Sequence[ChunkRow]) -> None:
-    """Write chunks by one statement."""
+    """Insert chunks with one statement."""
     await tx.each(_INSERT_CHUNKS, CHUNKS.types, [values(row) for row in rows])
 
 
@@ -55,7 +55,7 @@ async def delete_batch(tx: Tx, job_id: str, count: int) -> int:
 async def insert_object(
     tx: Tx, job_id: str, attempt: int, name: str, index: Sequence[Block], stored_bytes: int
 ) -> None:
-    """Write down which events of a log are in an object."""
+    """Record which events of a log are in an object."""
     first, last = index[0], index[-1]
     await tx.run(
         """INSERT INTO log_objects (job_id, attempt, first, last, first_line, lines, size, stored_bytes, object, blocks,
@@ -87,7 +87,7 @@ async def delete_objects(tx: Tx, job_id: str, attempt: int | None = None) -> lis
 
 
 async def set_moved(tx: Tx, job_id: str, attempt: int, was: int, last: int) -> bool:
-    """Let readers take events up to this one from objects; False if another server has moved them meanwhile."""
+    """Let readers take events up to this one from objects. Returns False if another server has moved them in the meantime."""
     return bool(
         await tx.run(
             "UPDATE attempts SET log_moved = :last WHERE job_id = :job_id AND number = :attempt AND log_moved = :was",
@@ -100,7 +100,7 @@ async def set_moved(tx: Tx, job_id: str, attempt: int, was: int, last: int) -> b
 
 
 async def set_without_chunks(tx: Tx, job_id: str, attempt: int, mark: int) -> None:
-    """Note that nothing is left to move, unless something has been delivered since the mark was read."""
+    """Record that nothing is left to move, unless something was delivered since the mark was read."""
     await tx.run(
         "UPDATE attempts SET has_log_chunks = false WHERE job_id = :job_id AND number = :attempt AND mark = :mark",
         job_id=job_id,
@@ -110,7 +110,7 @@ async def set_without_chunks(tx: Tx, job_id: str, attempt: int, mark: int) -> No
 
 
 async def set_removed(tx: Tx, job_id: str, attempt: int, days: float | None) -> bool:
-    """Note that retention removes a log now; False if something was delivered meanwhile."""
+    """Record that retention removes a log now. Returns False if something was delivered in the meantime."""
     return bool(
         await tx.run(
             """UPDATE attempts SET log_removed_at = :now, log_removed_days = :days

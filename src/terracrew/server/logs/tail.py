@@ -19,7 +19,7 @@ CACHE_BYTES = 8 << 20
 
 
 class Position(msgspec.Struct, frozen=True):
-    """How far a viewer is: the last event that it has."""
+    """The position of a viewer: the last event that it has."""
 
     attempt: int
     event: int
@@ -51,7 +51,7 @@ _Place: TypeAlias = tuple[str, Position]
 
 
 class Tails:
-    """Viewers of one job are mostly at the same place, so one reading and decoding serves them all."""
+    """A cache of batches. The viewers of one job are mostly at the same position, so one read serves all of them."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
@@ -60,7 +60,7 @@ class Tails:
         self.used = 0
 
     async def next(self, db: Database, job_id: str, position: Position) -> TailBatch | Standing:
-        """Return what follows; if nothing does yet, how things stand with the job."""
+        """Return the batch that follows. If nothing follows yet, return the standing of the job."""
         place = (job_id, position)
         if batch := self._batches.get(place):
             self._batches.move_to_end(place)
@@ -69,7 +69,7 @@ class Tails:
             found = await asyncio.shield(joined)
             if isinstance(found, TailBatch):
                 return found
-            # It may have begun before the wake-up that brought us here, so that "nothing new" is no answer yet.
+            # That read may have begun before the wake-up that led here, so "nothing new" is not a valid answer yet.
         reading = self._reading.get(place)
         if reading is None:
             reading = self._reading[place] = asyncio.create_task(self._read(db, job_id, position))
@@ -82,7 +82,7 @@ class Tails:
 
     async def _read(self, db: Database, job_id: str, position: Position) -> TailBatch | Standing:
         async def work(tx: Tx) -> tuple[Standing, list[Stored]]:
-            # In this order: a job that has ended has all of its log stored.
+            # The standing is read first: if the job has ended by then, its whole log is stored.
             standing = await reads.standing(tx, job_id)
             return standing, await reads.page(tx, job_id, position.attempt, position.event, BATCH_BYTES)
 

@@ -16,7 +16,7 @@ from terracrew.server.state import content
 from terracrew.server.state import service as states
 
 Contexts = tuple[str, ...]
-"""The context that a ciphertext is bound to, and the earlier one where it has changed."""
+"""The context that a ciphertext is bound to, and the earlier one if it has changed."""
 
 
 @dataclass(frozen=True)
@@ -25,18 +25,18 @@ class Column:
 
     name: str
     column: str
-    """Table and column."""
+    """The names of the table and the column, with a dot between them."""
     first: Mapping[str, Param]
     """The names of the key's columns, with values below all others."""
     page: LiteralString
-    """The next rows after a key, each with its key and the beginning of its ciphertext as `head`."""
+    """Reads the next rows after a key, each with its key and the beginning of its ciphertext as `head`."""
     get: LiteralString
-    """The ciphertext of one row as `sealed`, with what its context is made of."""
+    """Reads the ciphertext of one row as `sealed`, with the values that its context consists of."""
     replace: LiteralString
-    """Compare-and-set from `:old` to `:new`."""
+    """Replaces the ciphertext `:old` by `:new`, unless it was changed in the meantime."""
     contexts: Callable[[Row], Contexts]
     batch_rows: int = 10
-    """Ciphertexts that one transaction replaces: on SQLite, everybody else waits for it."""
+    """How many ciphertexts one transaction replaces. With SQLite, all other writers wait for it."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Folder:
     name: str
     folder: str
     contexts: Callable[[str, str], Contexts]
-    """Takes the module's id, '' where the object does not belong to a job, and the object's name."""
+    """Takes the module's id ('' if the object does not belong to a job) and the object's name."""
     job_of: Callable[[str], str]
-    """The job that an object belongs to; '' where it belongs to none."""
+    """Returns the job that an object belongs to; '' if it belongs to none."""
 
 
 COLUMNS: tuple[Column, ...] = (
@@ -129,7 +129,7 @@ LAST = Column(
     "UPDATE settings SET value = :new WHERE name = :name AND value = :old",
     lambda _: (master_key.CHECK,),
 )
-"""Encrypted anew when nothing else is left: until then, a server with the new key alone refuses to start."""
+"""This is encrypted last. Until then, a server that has only the new key refuses to start."""
 
 ENCRYPTED_SETTINGS = frozenset({"built_in_token", master_key.CHECK})
 NOT_ENCRYPTED: Mapping[str, str] = {

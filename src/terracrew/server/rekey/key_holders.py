@@ -14,7 +14,7 @@ from terracrew.server.secrets.keyring import Keyring
 
 LEASE_PREFIX = "master_key:"
 LEASE_SECONDS = 150.0
-"""A server renews its lease every minute. One that was killed is not waited for any longer than this."""
+"""A server renews its lease every minute. After a server was killed, its lease counts for at most this time."""
 
 
 async def announce(db: Database, server_id: str, keys: Keyring) -> None:

@@ -1,4 +1,4 @@
-"""How far the encryption under a new master key has come: one row, which all servers see."""
+"""The progress of the encryption under a new master key, in one row that all servers see."""
 
 from datetime import UTC, datetime
 from typing import Literal
@@ -16,16 +16,16 @@ class RekeyProgress(msgspec.Struct, frozen=True):
     status: Literal["none", "running", "stopped", "incomplete", "finished"] = "none"
     """`incomplete`: some ciphertexts could not be decrypted. `finished`: nothing needs an older key any more."""
     key_id: str = ""
-    """Names the master key that everything is encrypted under."""
+    """The id of the master key under which everything is encrypted."""
     doing: str = ""
-    """What is being encrypted."""
+    """The kind of data that is being encrypted now."""
     done: int = 0
-    """How many of these were looked at."""
+    """How many items of this kind were checked."""
     encrypted: int = 0
-    """How many ciphertexts were encrypted anew, of all kinds."""
+    """How many ciphertexts of all kinds were encrypted again."""
     failed: int = 0
     problem: str = ""
-    """Why the first of those that failed did."""
+    """Why the first ciphertext that failed could not be encrypted again."""
     started_at: datetime | None = None
     finished_at: datetime | None = None
 
@@ -59,7 +59,7 @@ async def stop(tx: Tx) -> RekeyProgress:
 
 
 async def advance(tx: Tx, progress: RekeyProgress) -> bool:
-    """Store how far it has come; False if it has been stopped, or started anew under another key."""
+    """Store the progress. Returns False if the rekey was stopped, or started again with another key."""
     before = await load(tx)
     if before.status != "running" or before.key_id != progress.key_id:
         return False

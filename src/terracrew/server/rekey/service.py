@@ -1,7 +1,7 @@
-"""Encrypts everything anew under the newest master key, in small batches, while the server serves.
+"""Encrypts everything again under the newest master key, in small batches, while the server runs.
 
-It may be interrupted at any time: what has been done begins with the new key's name and is passed over. A write that comes
-between reading and replacing a ciphertext wins, since each is replaced by compare-and-set.
+It may be interrupted at any time: finished ciphertexts begin with the new key's id and are skipped. If a ciphertext is changed
+between reading and replacing it, the change wins, because each replacement is a compare-and-set.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ PAUSE_SECONDS = 0.002
 LOOK_SECONDS = 60.0
 LEASE_SECONDS = 60.0
 MAX_PASSES = 5
-"""Another server may still encrypt under an older key while this runs, so everything is looked at until nothing is left to do."""
+"""Another server may still encrypt under an older key while this runs, so everything is checked again until nothing is left to do."""
 _MAX_HEAD_READS = 8
 log = get_logger("terracrew.server")
 
@@ -39,7 +39,7 @@ class _StoppedError(Exception):
 
 
 class Rekey:
-    """A loop on each server; the one that holds the lease does the work."""
+    """The loop of each server. Only the server that holds the lease does the work."""
 
     def __init__(self, server_id: str, db: Database, objects: Objects, keys: Keyring) -> None:
         self._server_id, self._db, self._objects, self._keys = server_id, db, objects, keys
@@ -56,7 +56,7 @@ class Rekey:
             await key_holders.withdraw(self._db, self._server_id, self._keys)
 
     async def step(self) -> RekeyProgress:
-        """Do what is asked for, to its end."""
+        """Carry out a requested rekey to its end. Returns the progress."""
         self._progress = await self._db.read(progresses.load)
         if self._progress.status != "running" or self._progress.key_id != self._keys.key_id:
             return self._progress
@@ -147,9 +147,10 @@ class Rekey:
             return None
 
     async def _replace_object(self, folder: Folder, name: str) -> None:
-        """The name of an object holds the hash of its content or the number of a part, so nothing else is ever stored there.
+        """Encrypt an object again under the same name. The name contains the hash of the content or the number of a part, so no other
+        content is ever stored there.
 
-        One that is removed at this very moment comes back without a row that needs it, and is swept like any other leftover.
+        If the object is removed at the same moment, this writes it again without a row, and a sweep removes it like any other orphan.
         """
         job_id = folder.job_of(name)
         module_id = await self._db.read(lambda tx: jobs.module_of(tx, job_id))
@@ -183,7 +184,7 @@ class Rekey:
         self._progress = msgspec.structs.replace(self._progress, **changes)
 
     async def _save(self) -> None:
-        """Store the progress, renew the lease, and return whether to continue."""
+        """Store the progress and renew the lease. Raises _StoppedError if the work must not continue."""
         progress = self._progress
         is_wanted = await self._db.write(lambda tx: progresses.advance(tx, progress))
         if not is_wanted or not await lease.acquire(self._db, NAME, self._server_id, LEASE_SECONDS):

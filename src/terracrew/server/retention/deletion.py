@@ -1,7 +1,7 @@
 """Removes what was kept for deleted modules, in small batches, so that nobody else waits for a large one.
 
-Every batch is a transaction of its own and the next one is found by what is left, so this goes on after a restart. Two servers
-that do it at the same time delete each row once.
+Every batch is a transaction of its own, and the next one is found from the rows that are left, so this continues after a
+restart. Two servers that do it at the same time delete each row once.
 """
 
 from terracrew.errors import Conflict, Superseded
@@ -24,7 +24,7 @@ log = get_logger("terracrew.server")
 
 
 async def remove_deleted(db: Database) -> int:
-    """Remove everything of every deleted module; how many modules are gone for good."""
+    """Remove everything that was kept for deleted modules. Returns how many modules were removed completely."""
     count, after = 0, ""
     while module_id := await db.read(lambda tx, after=after: modules.next_deleted(tx, after)):
         if await _remove_module(db, module_id):
@@ -34,7 +34,7 @@ async def remove_deleted(db: Database) -> int:
 
 
 async def _remove_module(db: Database, module_id: str) -> bool:
-    """False where a job of it has not ended yet: one was queued at the moment of the deletion."""
+    """Remove one module. Returns False if one of its jobs has not ended yet, because it was queued just before the deletion."""
     is_waiting, after = False, ""
     while rows := await db.read(lambda tx, after=after: _jobs(tx, module_id, after)):
         for job_id, is_finished in rows:
@@ -72,7 +72,7 @@ async def _remove_job(db: Database, job_id: str) -> None:
 
 
 async def _delete_small_rows(tx: Tx, job_id: str) -> None:
-    """Delete everything of a job but the chunks of its log: a handful of rows for each attempt."""
+    """Delete everything of a job except the chunks of its log, which is a few rows for each attempt."""
     await attempt_store.delete_details(tx, job_id)  # first, in the order in which the ingest locks rows
     named = await log_store.delete_objects(tx, job_id)
     named += await state_store.delete_outputs(tx, job_id)

@@ -16,14 +16,14 @@ BATCH_ROWS = 1_000
 
 
 async def run(db: Database, days: float) -> None:
-    """Remove them every few minutes, on every server: what one has removed, another finds removed."""
+    """Remove unused plans every few minutes. Every server does this, and skips plans that another one has removed."""
     while True:
         await asyncio.sleep(backoff.jittered(PASS_SECONDS))
         await remove_unused(db, days)
 
 
 async def remove_unused(db: Database, days: float = 0.0) -> int:
-    """Remove unused plans that were made at least so many days ago; how many.
+    """Remove unused plans that were made at least this many days ago, and return how many.
 
     Their objects are deleted after the same delay as all others, so that a backup of the database finds them.
     """

@@ -1,4 +1,4 @@
-"""Removes rows that nobody needs any more: once an hour, by the one server that holds the lease, a small batch at a time.
+"""Removes rows that are no longer needed. The server that holds the lease does this once an hour, in small batches.
 
 Logs, plans, archives, states and the audit have retention of their own; this loop does not touch them.
 """
@@ -20,9 +20,9 @@ from terracrew.server.runners import pruning as runners
 
 INTERVAL_SECONDS = 3600.0
 BATCH_ROWS = 500
-"""Rows that one transaction removes: on SQLite, everybody else waits for it."""
+"""The most rows that one transaction removes. With SQLite, all other writers wait for it."""
 PAUSE_SECONDS = 0.1
-"""Between two batches."""
+"""The pause between two batches."""
 LEASE = "leftovers"
 DAY_SECONDS = 86400.0
 Prune: TypeAlias = Callable[[Tx, float, int], Awaitable[int]]
@@ -32,9 +32,9 @@ log = get_logger("terracrew.server")
 class LeftoverRule(msgspec.Struct, frozen=True):
     name: str
     prune: Prune
-    """Remove up to so many rows that were left behind before a time; returns how many."""
+    """Removes up to this many rows that were left behind before a time, and returns how many."""
     is_kept_for_days: bool = True
-    """Whether rows are kept for the configured number of days; else they go at once."""
+    """Whether rows are kept for the configured number of days. Otherwise they are removed at once."""
 
 
 RULES = (
@@ -60,7 +60,7 @@ class Leftovers:
             await self.step()
 
     async def step(self) -> dict[str, int]:
-        """Return how many rows of each kind were removed; nothing where another server does it."""
+        """Make one pass. Returns how many rows of each kind were removed; empty if another server holds the lease."""
         if not await lease.acquire(self._db, LEASE, self._server_id, INTERVAL_SECONDS):
             return {}
         removed = {rule.name: count for rule in RULES if (count := await self._all_of(rule))}

@@ -1,4 +1,4 @@
-"""The loops of retention: one server of all does each of them, whichever holds the lease."""
+"""The loops of retention. Only the server that holds the lease of a loop does its work."""
 
 import asyncio
 
@@ -40,7 +40,7 @@ class Deletions:
 
 
 class Retention:
-    """Removes what is older than the settings keep it, and sweeps orphans."""
+    """Removes what is older than the settings allow, and sweeps orphans."""
 
     def __init__(self, server_id: str, db: Database, objects: Objects, settings: ServerSettings) -> None:
         self._server_id, self._db, self._objects, self._settings = server_id, db, objects, settings

@@ -8,12 +8,12 @@ _PAGE_ROWS = 100
 
 
 async def delete_later(tx: Tx, names: list[str]) -> None:
-    """Note these objects in the transaction that deletes the rows that name them."""
+    """Record the names of these objects, in the same transaction that deletes the rows that name them."""
     await store.insert_deletions(tx, names)
 
 
 async def delete_due(db: Database, objects: Objects, delay_seconds: float) -> int:
-    """Delete the objects that have waited long enough; how many."""
+    """Delete the objects that have waited long enough, and return how many."""
     count = 0
     while True:
         names = await db.read(lambda tx: store.due_deletions(tx, tx.now - delay_seconds, _PAGE_ROWS))

@@ -1,11 +1,11 @@
-"""Objects that no row names: what a crash, a cancellation or a loss has left between the upload and its row.
+"""Deletes objects that no row names. A crash, a cancellation or a lost attempt may leave one between the upload and its row.
 
 The store is listed a page at a time. An object that is older than the grace period is looked up in the database, and is an
 orphan if nothing names it and nothing that can still happen would. The grace period covers uploads in flight, because an object is
 written before its row. Two servers that sweep at the same time delete the same orphans.
 
-What this database knows nothing of is not its own to delete: the job may be another server's that uses the same store, or
-newer than the backup from which this database was restored. So objects of unknown jobs stay, and all archives do.
+Objects of jobs that this database does not know are kept, and so are all archives: the job may belong to another server that uses
+the same store, or may be newer than the backup from which this database was restored.
 """
 
 import re
@@ -30,7 +30,7 @@ Needed = Callable[[Tx, Sequence[str], float], Awaitable[set[str]]]
 
 
 def _attempts(names: Sequence[str]) -> list[tuple[str, int]]:
-    """Return the attempts that the names are of: <kind>/<job>/<attempt>/…"""
+    """Return the attempts in these names, which have the form <kind>/<job>/<attempt>/…"""
     found = {tuple(name.split("/")[1:3]) for name in names if name.count("/") >= 3}
     return sorted((each[0], int(each[1])) for each in found if _NUMBER.match(each[1]))
 
@@ -86,7 +86,7 @@ _OF_JOBS = frozenset({"logs", "plans", "states"})
 async def sweep(
     db: Database, objects: Objects, late_seconds: float, *, is_dry: bool = False, grace_seconds: float = GRACE_SECONDS
 ) -> dict[str, Tally]:
-    """Delete all orphans, or only count them; how many of each kind, and their bytes."""
+    """Delete all orphans, or only count them. Returns how many there were of each kind, and their bytes."""
     found: dict[str, Tally] = {}
     for kind in KINDS:
         total = Tally()
@@ -114,7 +114,7 @@ async def _orphans(
         kept = await KINDS[kind](tx, names, late_seconds)
         if kind in _OF_JOBS:
             kept |= await _of_unknown_jobs(tx, names)
-        # These have a row of their own, and their own time.
+        # These objects have a row in the table of deletions, and are deleted later.
         kept |= await store.waiting_deletions(tx, names)
         return [each for each in old if each.name not in kept]
 

@@ -1,4 +1,4 @@
-"""A pass of retention: everything that is due, in small batches, and what was removed in the audit."""
+"""A pass of retention: it removes everything that is due in small batches, and records in the audit log what was removed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,14 +15,14 @@ from terracrew.server.retention.policy import RetentionPolicy, Tally, tally
 from terracrew.server.retention.rules import RULES, RetentionRule
 
 BATCH_ITEMS = 200
-"""Items that one transaction removes; fewer if they have more than `batches.MAX_BYTES` together."""
+"""The most items that one transaction removes; fewer if they have more than `batches.MAX_BYTES` together."""
 PAUSE_SECONDS = 0.02
 _PREVIEW_ITEMS = 2000
 Renew = Callable[[], Awaitable[bool]]
 
 
 async def remove_due(db: Database, policy: RetentionPolicy, renew: Renew) -> dict[str, Tally]:
-    """Remove what is due for as long as `renew` says that nobody else does it."""
+    """Remove what is due, as long as `renew` returns that this server still holds the lease."""
     removed: dict[str, Tally] = {}
     for rule in RULES:
         total, after = Tally(), None
@@ -49,7 +49,7 @@ async def preview(db: Database, policy: RetentionPolicy, rule: RetentionRule) ->
 
 
 class LastRun(msgspec.Struct, frozen=True):
-    """When a chore of retention last came to its end, and what it removed."""
+    """When a chore of retention last ended, and what it removed."""
 
     finished_at: datetime
     removed: dict[str, Tally]
@@ -67,7 +67,7 @@ async def last_runs(tx: Tx) -> dict[str, LastRun]:
 
 
 async def record(db: Database, name: str, server_id: str, removed: Mapping[str, Tally]) -> None:
-    """Note that a chore came to its end, and in the audit what it removed, if anything."""
+    """Record that a chore has ended, and write an entry of the audit log if it removed anything."""
 
     async def work(tx: Tx) -> None:
         await store.record_run(tx, name, msgspec.json.encode(removed).decode())

@@ -11,11 +11,11 @@ class RetentionPolicy(msgspec.Struct, frozen=True):
     logs_days: float | None = None
     states_days: float | None = None
     states_count: int = 10
-    """The newest states of a module that stay, however old they are."""
+    """The number of newest states of a module that are always kept, regardless of their age."""
     plans_days: float = 0.0
-    """How long a saved plan stays that no attempt can need any more."""
+    """How long a saved plan is kept after no attempt can need it any more."""
     archives_days: float | None = None
-    """How long an archive stays that only ended jobs refer to. One that nothing refers to is an orphan."""
+    """How long an archive is kept to which only ended jobs refer. An archive to which nothing refers is an orphan."""
     audit_days: float | None = None
 
 
@@ -39,7 +39,7 @@ class Tally(msgspec.Struct, frozen=True):
 
 
 class Item(msgspec.Struct, frozen=True):
-    """Something whose time is over."""
+    """Something that is due to be removed."""
 
     id: str
     bytes: int

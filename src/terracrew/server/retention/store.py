@@ -8,7 +8,7 @@ _NAMES: Columns = {"name": "text"}
 
 
 async def insert_deletions(tx: Tx, names: Sequence[str]) -> None:
-    """Note objects that are to be deleted."""
+    """Record objects that have to be deleted."""
     rows = [(name, tx.now) for name in sorted(names)]
     await tx.each(
         """INSERT INTO object_deletions (name, requested_at) SELECT name, requested_at FROM batch WHERE true
@@ -38,7 +38,7 @@ async def remove_deletions(tx: Tx, names: Sequence[str]) -> None:
 
 
 async def waiting_deletions(tx: Tx, names: Sequence[str]) -> set[str]:
-    """Return those of these objects that wait for their deletion."""
+    """Return the objects among these that wait for their deletion."""
     rows = await tx.each(
         "SELECT object_deletions.name FROM batch JOIN object_deletions ON object_deletions.name = batch.name",
         _NAMES,
@@ -48,7 +48,7 @@ async def waiting_deletions(tx: Tx, names: Sequence[str]) -> set[str]:
 
 
 async def record_run(tx: Tx, name: str, removed: str) -> None:
-    """Note that a chore has ended, and what it removed, as JSON."""
+    """Record that a chore has ended, and what it removed, as JSON."""
     await tx.run(
         """INSERT INTO retention_runs (name, finished_at, removed) VALUES (:name, :now, :removed)
         ON CONFLICT (name) DO UPDATE SET finished_at = excluded.finished_at, removed = excluded.removed""",

@@ -18,11 +18,11 @@ from terracrew.server.supervise import Tasks
 T = TypeVar("T")
 FRESH_SECONDS = 30.0
 WAIT_SECONDS = 2.0
-"""How long a request waits for the result before it is told how far the counting is."""
+"""How long a request waits for the result. After that, it gets the progress of the survey."""
 
 
 class SurveyProgress(msgspec.Struct, frozen=True):
-    """The counting is not finished: ask again."""
+    """The progress of a survey that is not finished. The client has to ask again."""
 
     counting: str
     elapsed_seconds: float
@@ -36,7 +36,7 @@ class Survey(Generic[T]):
         self._counting = ""
 
     async def current(self) -> T | SurveyProgress:
-        """Return the result, at most half a minute old; how far it is, where it takes longer than a request should."""
+        """Return the result, at most half a minute old. If the survey takes longer than a request should, return its progress."""
         now = time.monotonic()
         result = self._result
         if result is None or (result.done() and now - self._finished_at > FRESH_SECONDS):
@@ -55,17 +55,17 @@ class Survey(Generic[T]):
             result.set_result(await self._count(self._tell))
         except Exception as error:  # the request that asks for the result raises it
             result.set_exception(error)
-            result.exception()  # nobody may ask any more, which is not a mistake
+            result.exception()  # avoids a warning if no request asks for the result any more
         finally:
             self._finished_at = time.monotonic()
-            result.cancel()  # without effect where it has a result
+            result.cancel()  # this has no effect if there is a result
 
     def _tell(self, what: str) -> None:
         self._counting = what
 
 
 class Surveys:
-    """The two that a server has."""
+    """The two surveys of a server."""
 
     def __init__(self, db: Database, objects: Objects, settings: ServerSettings, tasks: Tasks) -> None:
         kept = policy.of(settings)

@@ -1,6 +1,6 @@
-"""What is stored: counts and bytes by kind, the largest modules, and what retention would remove.
+"""Counts what is stored: numbers and bytes by kind, the largest modules, and what retention would remove.
 
-Each question reads a whole table, beside the event loop. They are asked one after the other, so progress can be shown.
+Each query reads a whole table, outside the event loop. The queries run one after the other, so progress can be shown.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 Tell = Callable[[str], None]
-"""Called with what is being counted."""
+"""A function that is called with a description of what is being counted."""
 
 
 async def usage(db: Database, objects: Objects, policy: RetentionPolicy, late_seconds: float, tell: Tell) -> Usage:

@@ -46,7 +46,7 @@ async def database_bytes(tx: Tx, kind: str) -> int:
 
 
 async def waiting(tx: Tx) -> Row | None:
-    """Count the logs that wait to be moved and the objects that wait to be deleted, and tell since when the oldest log does."""
+    """Count the logs that wait to be moved and the objects that wait to be deleted, and return since when the oldest log waits."""
     return await tx.one(
         """SELECT (SELECT count(*) FROM attempts WHERE has_log_chunks AND ended_at IS NOT NULL) AS logs,
             (SELECT min(ended_at) FROM attempts WHERE has_log_chunks AND ended_at IS NOT NULL AND has_result

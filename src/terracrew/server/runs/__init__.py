@@ -1,1 +1,1 @@
-"""What people are told about the run of a job: its view, why it waits, what is known of its attempts, and its log."""
+"""What people see of the run of a job: its view, why it waits, what is known about its attempts, and its log."""

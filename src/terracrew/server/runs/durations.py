@@ -2,7 +2,8 @@
 
 
 def duration(seconds: float, *, exact: bool = False) -> str:
-    """`<0.1 s` and `0.4 s` (exact only), `42 s`, `1 m 08 s`, `5 h 41 m`, `3 d 4 h`; static/times.js says the same."""
+    """Return a text such as `<0.1 s` and `0.4 s` (only if `exact`), `42 s`, `1 m 08 s`, `5 h 41 m` or `3 d 4 h`. static/times.js has
+    the same format."""
     seconds = max(0.0, seconds)
     if exact and seconds < 0.05:
         return "<0.1 s"

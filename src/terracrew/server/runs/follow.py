@@ -1,4 +1,4 @@
-"""Following a job live: subscribe first, then read, from the last event that the viewer has to the end of the job."""
+"""Follows a job live, from the last event that the viewer has to the end of the job. It subscribes first, and then reads."""
 
 import asyncio
 from collections import Counter
@@ -21,13 +21,13 @@ from terracrew.server.runs import summary as job_run
 
 QUIET_SECONDS = 15.0
 RECHECK_SECONDS, SIGN_OF_LIFE_SECONDS = 0.2, 2.0
-"""How long a stream waits before it asks again for a database that is away, and between two signs of life meanwhile."""
+"""While the database is unavailable: how long a stream waits between two checks, and between two messages that keep it open."""
 
 MAX_LATE_ATTEMPTS = 4
 """How many lost attempts are followed beside the current one."""
 
 News = TailBatch | Literal["changed", "quiet", "end"]
-"""More of the log; something about the job has changed; nothing has happened for a while; nothing more will come."""
+"""A batch is more of the log. `changed`: the job has changed. `quiet`: nothing has happened for a while. `end`: nothing more follows."""
 
 
 class Watchers:
@@ -76,11 +76,11 @@ async def follow(
     place: Position | Cursor,
     one_attempt: bool = False,
 ) -> AsyncGenerator[News]:
-    """Yield what happens to a job and its log from here on, with a "changed" at the start and before the "end".
+    """Yield what happens to a job and its log after this place, with a "changed" at the start and before the "end".
 
-    Goes on to the next attempt when the job is requeued, with a line between them, unless it is to follow one attempt only.
-    What a lost attempt delivers after that is followed, too. Ends without "end" when the server stops: the viewer comes
-    again, here or to another server.
+    When the job is requeued, this continues with the next attempt, with a line between them, unless `one_attempt` is set. It
+    also yields what a lost attempt delivers later. When the server stops, it ends without "end", and the viewer reconnects to
+    this server or another one.
     """
     cursor = Cursor(place) if isinstance(place, Position) else place
     stopping = asyncio.create_task(closing.wait())
@@ -108,7 +108,7 @@ async def follow(
                     if not woken:
                         yield "quiet"
                     continue
-                if is_changed:  # told after what was printed before it
+                if is_changed:  # reported after the output that was printed before the change
                     yield "changed"
                     is_changed = False
     finally:
@@ -116,7 +116,7 @@ async def follow(
 
 
 async def _next(db: Database, tails: Tails, job_id: str, cursor: Cursor, one_attempt: bool) -> More | Standing:
-    """Return what follows the cursor; if nothing does yet, how things stand with the job."""
+    """Return what follows the cursor. If nothing follows yet, return the standing of the job."""
     while True:
         main, late = cursor.main, cursor.late
         found = await tails.next(db, job_id, main)
@@ -143,7 +143,7 @@ async def _after(tx: Tx, job_id: str, number: int) -> tuple[LogEvent | None, boo
 
 
 async def _woken(wakeups: Wakeups, job_id: str, stopping: "asyncio.Task[bool]") -> set[str]:
-    """Return the topics that have come and concern the job; none when the time is up or the server stops."""
+    """Return the topics of wake-ups that concern the job; empty after a timeout or when the server stops."""
     coming = asyncio.create_task(_concerning(wakeups, job_id))
     try:
         await asyncio.wait({coming, stopping}, timeout=QUIET_SECONDS, return_when=asyncio.FIRST_COMPLETED)

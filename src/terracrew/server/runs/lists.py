@@ -1,4 +1,4 @@
-"""The list of jobs: a page of those that the reader may see, each with the reason why it waits."""
+"""Lists the jobs that the reader may see, page by page, each with the reason why it waits."""
 
 import msgspec
 
@@ -26,7 +26,7 @@ class Query(msgspec.Struct, frozen=True):
 
 
 async def listing(tx: Tx, who: Principal, query: Query, after: str | None, limit: int, watch: Watch) -> Page[JobListed]:
-    """Return the newest first. A module that is not there, or that the reader may not see, has no jobs."""
+    """Return jobs, the newest first. For a module that does not exist or that the reader may not see, the page is empty."""
     seen = await authorize.visible(tx, who, Verb.JOB_READ)
     module_id = None
     if query.module is not None:

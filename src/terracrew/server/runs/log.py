@@ -1,6 +1,6 @@
 """The log of a whole run: the logs of a job's attempts in their order, and between two of them a line that says what happened.
 
-A place in it is (attempt, number of the event). The line after attempt N is event 0 of attempt N + 1, so a reader that goes on
+A place in it is (attempt, number of the event). The line after attempt N is event 0 of attempt N + 1, so a reader that continues
 after any place gets every event once, whichever attempt it belongs to.
 """
 
@@ -15,11 +15,11 @@ from terracrew.server.objects import Objects
 from terracrew.server.runs import summary
 
 STEP = "between"
-"""The step of the lines between two attempts: they belong to none."""
+"""The step of the lines between two attempts, which belong to no real step."""
 
 
 async def after(tx: Tx, job_id: str, number: int) -> LogEvent | None:
-    """Return the line that follows the log of this attempt; None while there is none to write, or where nothing needs to be said."""
+    """Return the line that follows the log of this attempt; None if there is none yet, or if nothing needs to be said."""
     part = await summary.after(tx, job_id, number)
     if part is None or part.at is None:
         return None
@@ -47,7 +47,7 @@ async def events(
 
 
 async def text(db: Database, objects: Objects, job_id: str) -> AsyncIterator[bytes]:
-    """Yield the whole log as it was printed; the lines between two attempts stand out, and start at the beginning of a line."""
+    """Yield the whole log as it was printed; the lines between two attempts are marked, and always start on a new line."""
     number, is_open = 1, False
     while True:
         async for piece in reads.text(db, objects, job_id, number):

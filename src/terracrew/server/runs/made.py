@@ -1,4 +1,4 @@
-"""What the log of an apply says that the engine changed. OpenTofu and Terraform print the same lines."""
+"""Finds in the log of an apply which resources the engine changed. OpenTofu and Terraform print the same lines."""
 
 import itertools
 import re
@@ -15,7 +15,7 @@ MAX_LOG_BYTES = 2 << 20
 """How much of a log is read, from its end, to answer one question."""
 MAX_RESOURCES = 200
 MAX_LINE_CHARACTERS = 4096
-"""A longer line is passed over. An engine does not print one about a resource, but a provider or a script can print anything."""
+"""A longer line is skipped. An engine does not print one about a resource, but a provider or a script can print anything."""
 _ID_START = " [id="
 _DONE = re.compile(r"^(?P<address>\S.*?): (?P<what>Creation|Modifications|Destruction) complete after \S+(?P<rest>.*)$")
 _STARTED = re.compile(r"^(?P<address>\S.*?): (?P<what>Creating|Modifying|Destroying)\.\.\.(?P<rest>.*)$")
@@ -43,7 +43,7 @@ def made(lines: Iterable[str]) -> list[LoggedChange]:
 
 
 def _id_of(rest: str) -> str | None:
-    """The id at the end of a line. It is found without a regular expression, whose time would grow with the square of the line."""
+    """Return the id at the end of a line. A regular expression would take time that grows with the square of the line's length."""
     start = rest.find(_ID_START)
     return rest[start + len(_ID_START) : -1] if start >= 0 and rest.endswith("]") else None
 

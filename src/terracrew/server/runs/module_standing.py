@@ -1,4 +1,4 @@
-"""A module with what stands in the way of its jobs: doubts, states in quarantine, and who holds its lock."""
+"""A module with what blocks its jobs: doubts, states in quarantine, and the job that holds its lock."""
 
 from datetime import datetime
 

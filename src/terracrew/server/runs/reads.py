@@ -1,4 +1,4 @@
-"""What people are told about jobs and attempts, joined from the tables of jobs, states, modules, plans and runners."""
+"""Reads what people see of jobs and attempts, joined from the tables of jobs, states, modules, plans and runners."""
 
 from collections.abc import Sequence
 

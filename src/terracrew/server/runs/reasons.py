@@ -1,4 +1,4 @@
-"""Why a job waits, in words and as a code, with the page that mends it."""
+"""Explains why a job waits, as a text and a code, with the page where a person can act."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ from terracrew.server.scheduling import explain
 from terracrew.server.scheduling.model import Reason
 
 SILENT_AFTER_SECONDS = 20.0
-"""A heartbeat comes every ten seconds: after two that did not, it is said."""
+"""A heartbeat comes every ten seconds. After two missing ones, the reason says that there is no contact."""
 START_SECONDS = 2.0
 
 
@@ -30,21 +30,21 @@ class Watch(msgspec.Struct, frozen=True):
     registry: Registry
     lease: timedelta
     reader: Principal | None = None
-    """A reason names nothing that this principal may not see. None: the server itself asks."""
+    """The principal that reads the reason, which names nothing that they may not see. None for the server itself."""
 
     def for_reader(self, reader: Principal) -> "Watch":
         return msgspec.structs.replace(self, reader=reader)
 
 
 async def why(tx: Tx, job: Job, watch: Watch) -> Reason | None:
-    """Return the first thing that stands in the way; None if nothing does."""
+    """Return the first reason why the job does not proceed; None if there is none."""
     return (await _why_each(tx, [job], watch, with_turn=True)).get(job.id)
 
 
 async def why_each(tx: Tx, jobs: Sequence[Job], watch: Watch) -> dict[str, Reason]:
-    """Return the same for the jobs of a list, by their ids. The number of statements does not depend on how many jobs there are.
+    """Return the reasons of many jobs by their ids. The number of statements does not depend on the number of jobs.
 
-    The one difference is that a job which waits for its turn is not told how many are ahead of it.
+    Unlike `why`, the reason of a job that waits for its turn does not say how many jobs are ahead of it.
     """
     return await _why_each(tx, jobs, watch, with_turn=False)
 
@@ -54,7 +54,7 @@ async def _why_each(tx: Tx, jobs: Sequence[Job], watch: Watch, *, with_turn: boo
     found |= await _held_up(tx, [job for job in jobs if job.is_active], watch)
     queued = [job for job in jobs if job.status is JobStatus.QUEUED]
     found |= await _busy(tx, queued)
-    found |= await _quarantine(tx, queued)  # it stands before a busy module
+    found |= await _quarantine(tx, queued)  # this reason takes precedence over a busy module
     free = [job for job in queued if job.id not in found]
     return found | await explain.why_each(tx, free, watch.registry, watch.reader, with_turn=with_turn)
 
@@ -109,7 +109,7 @@ def _undecided_about(row: Row) -> Reason:
 
 
 async def _held_up(tx: Tx, active: Sequence[Job], watch: Watch) -> dict[str, Reason]:
-    """An attempt has the job: is it lost, silent, kept from beginning, or slow to start?"""
+    """Return the reasons of jobs that have an attempt: it is lost, silent, not permitted to begin, or slow to start."""
     rows = await attempt_reads.progress(tx, [(job.id, job.attempt) for job in _sorted(active)])
     attempts = {row["job_id"]: row for row in rows}
     beginning = [job for job in active if MUTATING & set(STEPS_OF.get(job.type, ()))]

@@ -1,4 +1,4 @@
-"""The run of a job as one sequence: what became of each attempt, in the words that stand between the logs of two attempts."""
+"""Describes the run of a job as one sequence: how each attempt ended, in the words that appear between the logs of two attempts."""
 
 from collections.abc import Sequence
 
@@ -16,25 +16,25 @@ _DONE = {JobType.PLAN: "Planned", JobType.APPLY: "Applied", JobType.DESTROY: "De
 
 
 async def parts(tx: Tx, job: Job, attempts: Sequence[Attempt] | None = None) -> list[RunPart]:
-    """Return what became of each attempt of a job, in their order."""
+    """Return how each attempt of a job ended, in the order of the attempts."""
     attempts = await attempt_store.attempts(tx, job.id) if attempts is None else attempts
     plans = {plan.attempt: plan for plan in await plan_store.of_job(tx, job.id)}
     return [part(job, each, plans.get(each.number)) for each in attempts]
 
 
 async def after(tx: Tx, job_id: str, number: int) -> RunPart | None:
-    """Return what is told between this attempt and the next one; None while that is not decided, or where nothing is to be told."""
+    """Return what is said between this attempt and the next one; None while that is undecided, or if there is nothing to say."""
     job = await store.get(tx, job_id)
     found = next((each for each in await parts(tx, job) if each.attempt == number), None)
     if found is None or not found.is_over:
         return None
     if number == job.attempt and not (job.is_terminal and job.plan_attempt == number):
-        return None  # how the last attempt ended is the end of the job; only what a person decided is told
+        return None  # the end of the last attempt is the end of the job, so only a person's decision is reported
     return found
 
 
 async def may_deliver_late(tx: Tx, job_id: str, number: int) -> bool:
-    """Return whether more of this attempt's log can arrive after its job has gone on without it."""
+    """Return whether more of this attempt's log can arrive after its job has continued without it."""
     found = await attempt_store.get_attempt(tx, job_id, number)
     return found is not None and not found.has_result and found.outcome in ("lost", "gone")
 
@@ -65,7 +65,7 @@ def part(job: Job, attempt: Attempt, plan: Plan | None) -> RunPart:
 
 
 def _waited(job: Job, attempt: Attempt, plan: Plan, took: str) -> RunPart:
-    """A plan that a person had to look at: how long it waited, and what was decided."""
+    """Describe an attempt whose plan needed an approval: how long it waited, and what was decided."""
     is_current = job.plan_attempt == plan.attempt and job.status is JobStatus.AWAITING_APPROVAL
     if is_current:
         return RunPart(attempt.number, f"Planned in {took} · waiting for approval", is_over=False)

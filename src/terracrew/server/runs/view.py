@@ -1,4 +1,4 @@
-"""The view of a job: everything that people are told about it beside its log."""
+"""The view of a job: everything that people see of it except its log."""
 
 import msgspec
 
@@ -12,7 +12,7 @@ from terracrew.server.runs.model import JobView
 
 
 async def read(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
-    """Everything about a job that is not its log."""
+    """Return the view of a job."""
     row = await reads.module_and_runner(tx, job.id)
     assert row is not None
     names = {name: value for name, value in row.items() if name != "state_version"}

@@ -1,7 +1,7 @@
-"""Which runners are assigned to which place, in memory, so that a change of one runner costs what it changes.
+"""The assignments of runners to places, in memory, so that a change of one runner costs only as much as it changes.
 
-A place is a module, a group, or everything (for shared runners). A job waits in a line that is named after the places
-which cover its module, not after the runners there: a runner that is added to a place with others moves no job at all.
+A place is a module, a group, or everything (for shared runners). A job waits in a line that is named after the places that
+cover its module, not after the runners there. So a runner that is added to a place that has others moves no job at all.
 """
 
 import asyncio
@@ -20,18 +20,18 @@ PAGE_ROWS = 200
 
 
 class Route(msgspec.Struct, frozen=True, cache_hash=True):
-    """What decides who can take a job. Jobs with equal routes wait in one line."""
+    """What decides which runners can take a job. Jobs with equal routes wait in one line."""
 
     places: tuple[str, ...]
     """The places with runners that cover the module, the nearest first."""
     engine: str
     instance_name: str | None = None
     runner_id: str | None = None
-    """The only runner that may have it, if there is one."""
+    """The only runner that may take the job; None if any runner of the places may."""
 
 
 class AssignedRunners:
-    """The runners of one place, to go through and to look up."""
+    """The runners of one place, as a sequence and as a set."""
 
     def __init__(self, runners: Iterable[str]) -> None:
         self.runners = tuple(runners)
@@ -47,7 +47,7 @@ class AssignmentView:
         self.is_loaded = False
 
     async def load(self, db: Database) -> None:
-        """Read everything anew, page by page."""
+        """Read all assignments again, page by page."""
         found: dict[str, set[str]] = {}
         last = ("", "")
         while True:
@@ -57,7 +57,7 @@ class AssignmentView:
             if len(rows) < PAGE_ROWS:
                 break
             last = (rows[-1]["runner_id"], rows[-1]["place_id"])
-            await asyncio.sleep(0)  # SQLite is read on the event loop, which has other things to do
+            await asyncio.sleep(0)  # SQLite is read on the event loop, so other tasks get a turn between two pages
         for runner_id in await db.read(runners.shared_ids):
             found[runner_id] = {EVERYWHERE}
         self._places = {runner_id: frozenset(places) for runner_id, places in found.items()}
@@ -72,7 +72,7 @@ class AssignmentView:
         return self._places.get(runner_id, frozenset())
 
     def assign(self, runner_id: str, places: frozenset[str]) -> set[str]:
-        """A runner now has these places. Returns the places that have got their first runner or lost their last one."""
+        """Set the places of a runner. Returns the places that got their first runner or lost their last one."""
         before = self.places_of(runner_id)
         turned: set[str] = set()
         for place in before - places:

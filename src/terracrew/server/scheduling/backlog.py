@@ -1,4 +1,5 @@
-"""How many jobs wait and why, for the whole database: for metrics, so it is read in the background and by sets, not by job."""
+"""Counts the waiting jobs of the whole database by their reasons, for metrics. It reads in the background, and sets instead of
+single jobs."""
 
 from typing import get_args
 
@@ -12,7 +13,7 @@ from terracrew.server.scheduling import explain
 from terracrew.server.scheduling.model import Reason
 
 MAX_ROUTES = 100
-"""For how many kinds of queued jobs it is found out why no runner takes them; those of the others count as `other`."""
+"""The most routes for which the reason is determined why no runner takes their jobs. Jobs of further routes count as `other`."""
 REASONS: tuple[str, ...] = (*get_args(Reason.__annotations__["code"]), "other")
 
 
@@ -56,7 +57,7 @@ async def backlog(tx: Tx, registry: Registry) -> Backlog:
 
 
 async def _count_queued(tx: Tx, registry: Registry, waiting: dict[str, int]) -> None:
-    """What the module lacks is told by SQL. What the runners lack is asked for one job of each route, as its page does."""
+    """Count queued jobs by reason. SQL finds reasons in the modules; reasons in the runners are determined for one job of each route."""
     rows = await queue_reads.queued_by_route(tx)
     asked = [row["job_id"] for row in rows if not row["reason"]][:MAX_ROUTES]
     found = await explain.why_each(tx, await store.get_many(tx, asked), registry)
@@ -68,7 +69,7 @@ async def _count_queued(tx: Tx, registry: Registry, waiting: dict[str, int]) -> 
 
 
 async def _count_approvals(tx: Tx, waiting: dict[str, int]) -> float | None:
-    """Count the plans that wait for a person; returns when the oldest of them was made."""
+    """Count the plans that wait for a person. Returns when the oldest of them was made."""
     oldest = None
     for row in await queue_reads.awaiting_approval(tx):
         waiting["in_doubt" if row["is_in_doubt"] else "approval"] = row["jobs"]

@@ -1,6 +1,6 @@
-"""The runners that queued jobs could go to: which places have runners, who is online there, and who is not.
+"""The runners that could take queued jobs: which places have runners, and which of these are online.
 
-All jobs of a page are answered by the same few statements.
+The same few statements answer for all jobs of a page.
 """
 
 from collections.abc import Collection
@@ -16,34 +16,34 @@ from terracrew.server.jobs import queue_reads
 from terracrew.server.runners import crew_reads
 
 SHARED = ""
-"""The place of the runners that serve everybody."""
+"""The place of the shared runners, which serve every organization."""
 MIN_KEPT_RUNNERS = 200
-"""Smaller crews are read each time."""
+"""Crews with fewer runners are read for each request."""
 
 
 class Crew(msgspec.Struct, frozen=True):
-    """The runners that are assigned at one place of the tree, `online` of whose instances take jobs."""
+    """The runners that are assigned to one place of the tree. `online` is the number of their instances that take jobs."""
 
     place_id: str
     runners: int
     online: int
     named: int
-    """How many of the online ones have the name that was asked for."""
+    """How many of the online instances have the wanted name."""
     able: int
-    """How many of those have the engine that was asked for."""
+    """How many of those have the wanted engine."""
     slots: int
     free: int
-    """How many of the online ones have a free slot."""
+    """How many of the online instances have a free slot."""
     runner_id: str | None
-    """One that is online."""
+    """The id of a runner that is online; None if there is none."""
 
 
 class Wanted(NamedTuple):
-    """What a job asks for at one place of the tree."""
+    """What a job needs at one place of the tree."""
 
     place_id: str
     instance_name: str
-    """Empty for any instance."""
+    """The name of the wanted instance; empty for any instance."""
     engine: str
 
 
@@ -69,9 +69,9 @@ async def assigned_places(tx: Tx, runner_ids: Collection[str]) -> dict[str, set[
 
 
 async def crews(tx: Tx, wanted: Collection[Wanted]) -> dict[Wanted, Crew]:
-    """Return the crew of each place that is asked for. Empty places are left out.
+    """Return the crew of each wanted place. Places without runners are left out.
 
-    A large crew may be as it was a moment ago.
+    The numbers of a large crew may be a moment old.
     """
     return await LARGE_CREWS.get(tx, wanted)
 
@@ -82,12 +82,12 @@ async def _read_crews(tx: Tx, wanted: Collection[Wanted]) -> dict[Wanted, Crew]:
 
 
 def _is_large(wanted: Wanted, crew: Crew) -> bool:
-    """The shared runners are not kept: their place has the same name in every database."""
+    """Return whether the answer is kept. That of the shared runners is not, because their place has the same name in every database."""
     return crew.runners >= MIN_KEPT_RUNNERS and wanted.place_id != SHARED
 
 
 LARGE_CREWS: KeptAnswers[Wanted, Crew] = KeptAnswers(_read_crews, _is_large)
-"""To sum up thousands of runners takes tens of milliseconds, and every list of jobs asks for those of the whole organization."""
+"""Counting thousands of runners takes tens of milliseconds, and every list of jobs needs the count of the whole organization."""
 
 
 async def members(tx: Tx, places: Collection[str]) -> dict[str, list[Row]]:

@@ -1,4 +1,4 @@
-"""Why no runner has taken a queued job yet: who could, and what each of them lacks."""
+"""Explains why no runner has taken a queued job yet: which runners could take it, and what each of them lacks."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -37,7 +37,7 @@ class _Way(msgspec.Struct, frozen=True):
 
     @property
     def online(self) -> Crew | None:
-        """The nearest place where somebody takes jobs."""
+        """The nearest place with a runner that takes jobs."""
         return next((crew for crew in self.tiers if crew.online), None)
 
 
@@ -45,7 +45,7 @@ class _Names(msgspec.Struct, frozen=True):
     """Runners as the reader may know them: a runner of a group that the reader may not see has no name."""
 
     seen: Visible | None
-    """None: all of them may be named."""
+    """What the reader may see; None if all runners may be named."""
 
     def has(self, organization_id: str | None, path: str) -> bool:
         if self.seen is None or organization_id is None:  # shared runners are for everybody
@@ -64,7 +64,7 @@ async def why(tx: Tx, job: Job, registry: Registry, reader: Principal | None = N
 async def why_each(
     tx: Tx, jobs: Sequence[Job], registry: Registry, reader: Principal | None = None, *, with_turn: bool = False
 ) -> dict[str, Reason]:
-    """Return the same for many jobs, by their ids, with a fixed number of statements; `reader` is named no runner that it may not see."""
+    """Return the reasons of many jobs by their ids, with a fixed number of statements. They name no runner that `reader` may not see."""
     if not jobs:
         return {}
     names = _Names(None if reader is None else await authorize.visible(tx, reader, Verb.RUNNER_READ))
@@ -145,7 +145,7 @@ def _none_online(way: _Way, known: list[Row], names: _Names, watched_for: float,
 
 
 def _said(way: _Way, crew: list[Row], names: _Names) -> str:
-    """Return the runners by name, a few of them, each with what keeps it from taking jobs."""
+    """Return the names of a few runners, each with the reason why it takes no jobs."""
     named = sorted(f"{row['path']} ({_state(row)})" for row in crew if names.has(row["organization_id"], row["path"]))
     hidden = sum(not names.has(row["organization_id"], row["path"]) for row in crew)
     is_cut = any(tier.runners > crew_reads.MAX_LISTED for tier in way.tiers)
@@ -160,7 +160,7 @@ def _said(way: _Way, crew: list[Row], names: _Names) -> str:
 
 
 def _state(row: Row) -> str:
-    """Return what keeps a runner from taking jobs."""
+    """Return the reason why a runner takes no jobs."""
     if row["is_disabled"]:
         return "disabled"
     if row["is_connected"]:
@@ -173,7 +173,7 @@ def _state(row: Row) -> str:
 
 
 def _unable(crew: Crew, module: Row) -> Reason | None:
-    """Somebody is there, but nobody who could."""
+    """Return the reason if runners are online but none of them can run the job; None if one can."""
     pinned, engine = module["instance_name"], module["engine"]
     if pinned and not crew.named:
         text = f"it is pinned to the instance {pinned}, which is not connected to any runner that it may use"
@@ -188,7 +188,7 @@ def _unable(crew: Crew, module: Row) -> Reason | None:
 
 
 def _full(crew: Crew, ahead: int | None) -> Reason:
-    """Everything is there: it is a matter of turns."""
+    """Return the reason if runners could take the job but all of their slots are taken."""
     text = f"all of its runners are full ({crew.slots} slot{'' if crew.slots == 1 else 's'})"
     if ahead is not None:
         turn = "it is the next" if not ahead else f"{ahead} job{'s' if ahead > 1 else ''} ahead of it"
@@ -197,7 +197,7 @@ def _full(crew: Crew, ahead: int | None) -> Reason:
 
 
 async def _first_of_modules(tx: Tx, jobs: Sequence[Job]) -> dict[str, Row]:
-    """For each job, the queued job of its module that comes first, unless it is the job itself."""
+    """Return for each job the queued job of its module that comes first, unless it is the job itself."""
     rows = await queue_reads.first_of_modules(tx, [job.id for job in jobs])
     return {row["behind"]: row for row in rows}
 

@@ -1,4 +1,4 @@
-"""The order of waiting jobs: by priority; within it groups take turns; within a group, the oldest first."""
+"""The order of waiting jobs. A higher priority comes first; within a priority, groups take turns; within a group, the oldest is first."""
 
 import heapq
 from collections import OrderedDict
@@ -59,7 +59,7 @@ class FairQueue:
         self._discarded = 0
 
     def pop(self) -> Waiting | None:
-        """Take the next one; its group goes to the end of the line."""
+        """Remove and return the next job. Its group goes to the end of the line."""
         while self._levels:
             priority = max(self._levels)
             level = self._levels[priority]

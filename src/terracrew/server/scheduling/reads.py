@@ -12,10 +12,10 @@ from terracrew.server.runners import eligibility
 from terracrew.server.scheduling.queue import Waiting
 
 PAGE_ROWS = 200
-"""SQLite is read on the event loop, and so many rows take a millisecond."""
+"""The rows of one read. SQLite is read on the event loop, and this many rows take a millisecond."""
 MAX_JOBS_PER_READ = 100
-# SQLite reads every attempt for each job if the makers are joined as a whole: they begin with the jobs in question.
-# An expression of the status, so that PostgreSQL finds them by their ids and does not read the whole queue for each.
+# The subquery of the makers starts with the jobs of the batch, because SQLite would otherwise read every attempt for each job.
+# The status is compared in an expression, so that PostgreSQL finds the jobs by their ids and does not read the whole queue for each.
 _QUEUED: LiteralString = f"""
 SELECT jobs.id, jobs.attempt, jobs.organization_id, jobs.module_id, modules.path AS module_path, groups.path AS group_path,
     modules.engine, jobs.priority, jobs.queued_at, coalesce(made.runner_id, modules.runner_id) AS runner_id,
@@ -62,7 +62,7 @@ async def online_elsewhere(db: Database, here: Container[str]) -> set[str]:
 
 
 async def queued(tx: Tx, job_ids: Sequence[str]) -> list[Waiting]:
-    """Return those of these jobs that are queued."""
+    """Return the jobs among these that are queued."""
     return rows_to(Waiting, await tx.each(_QUEUED, {"job_id": "text"}, [(job_id,) for job_id in job_ids]))
 
 
@@ -87,7 +87,7 @@ async def planned_by(tx: Tx, runner_id: str) -> list[str]:
 
 
 async def _pages(db: Database, sql: LiteralString) -> AsyncGenerator[list[Row]]:
-    """Yield everything. The event loop does other things between two pages, so a long queue or a large fleet holds nobody up."""
+    """Yield all rows in pages. Other tasks run between two pages, so a long queue or a large fleet does not block the event loop."""
     last = ""
     while True:
         page = await db.read(lambda tx, last=last: tx.all(sql, last=last, count=PAGE_ROWS))

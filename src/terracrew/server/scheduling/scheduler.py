@@ -1,7 +1,7 @@
-"""The scheduler: offers each queued job to the freest instances of its best tier, as soon as something can take it.
+"""The scheduler offers each queued job to the freest instances of its best tier, as soon as an instance can take it.
 
-What it holds in memory is a view: the queue and every claim are decided by the database, so a stale view costs time and
-nothing else. It acts on wake-ups; a slow sweep reads everything again, for the wake-up that was lost.
+It holds a view in memory. The database decides about the queue and every claim, so a stale view costs only time. The scheduler
+acts on wake-ups, and a slow sweep reads everything again in case a wake-up was lost.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from terracrew.server.scheduling.assignment_view import AssignedRunners, Assignm
 from terracrew.server.scheduling.queue import FairQueue, Waiting
 
 WIDEN_SECONDS = 0.05
-"""Without a claim for that long an offer goes to twice as many instances; the first ring is the freest one."""
+"""If nobody claims an offer for this long, it goes to twice as many instances. At first, only the freest one gets it."""
 OFFER_TTL_SECONDS = 2.0
 SWEEP_SECONDS = 5.0
 MAX_JOBS_AT_ONCE = 200
-"""Jobs that are moved to another line before others on the event loop have a turn."""
+"""How many jobs are moved to another line before other tasks of the event loop get a turn."""
 
 
 class OpenOffer:
@@ -42,7 +42,7 @@ class Scheduler:
         self._registry = registry
         self._waiting: dict[str, Waiting] = {}
         self._of_module: dict[str, list[Waiting]] = defaultdict(list)
-        """The queued jobs, in the order in which they run."""
+        """The queued jobs of each module, in the order in which they run."""
         self._busy: set[str] = set()
         """Modules with an active job, or with a state that a person has to decide about first."""
         self._lines: dict[Route, FairQueue] = {}
@@ -57,14 +57,14 @@ class Scheduler:
         self._just_claimed: dict[str, tuple[str, RunnerSession]] = {}
         """Claims since the last sweep began to read, which may not have seen them."""
         self._refused: set[str] = set()
-        """Jobs for which a claim was refused: what is known of them here may be old, so the next sweep reads them again."""
+        """Jobs for which a claim was refused. The view of them may be stale, so the next sweep reads them again."""
 
     # ---- the loop
 
     async def run(self) -> None:
         clock = asyncio.get_running_loop().time
         with self._db.listen("queue", "freed", "tree", "assignments") as wakeups:
-            await self._reroute()  # also after the database was away: earlier changes may not have been acted on
+            await self._reroute()  # also after the database was unavailable, because changes may have been missed
             next_sweep = clock() + SWEEP_SECONDS
             while True:
                 woken = await wakeups.get(timeout=max(0.0, next_sweep - clock()))
@@ -74,7 +74,7 @@ class Scheduler:
                 await self.step(woken)
 
     async def step(self, woken: Iterable[tuple[str, str]]) -> None:
-        """Act on what has happened. A topic without a key: who may take what has changed, anywhere."""
+        """Act on wake-ups. A topic without a key means that any assignment may have changed, so everything is read again."""
         queued = [key for topic, key in woken if topic == "queue" and key]
         freed = [key for topic, key in woken if topic == "freed" and key]
         changed = [key for topic, key in woken if topic == "tree" and key]
@@ -86,7 +86,7 @@ class Scheduler:
                 queued += await self._runner_changed(runner_id)
         for key in freed:
             self._free(*key.split(" "))
-        # The state of a freed module may have moved, and then a plan binds its job to nobody any more.
+        # The state of a freed module may have changed; then a saved plan no longer binds its job to a runner.
         heads = [head for key in freed if (head := self._head(key.split(" ")[1]))]
         await self._look_at(queued + [head.id for head in heads if head.made_by])
         for key in freed:
@@ -94,7 +94,7 @@ class Scheduler:
                 self.serve(session)
 
     async def sweep(self) -> None:
-        """Look at everything again; of the queue, read what is not known."""
+        """Check everything again. Of the queue, only the jobs that are not known are read."""
 
         self._just_claimed = {}
         if not self._assigned.is_loaded:
@@ -115,7 +115,7 @@ class Scheduler:
     # ---- jobs
 
     async def _look_at(self, job_ids: Sequence[str]) -> None:
-        """These have been queued, or taken, or are gone."""
+        """Read these jobs again, which were queued, claimed or removed."""
         for start in range(0, len(job_ids), reads.MAX_JOBS_PER_READ):
             few = job_ids[start : start + reads.MAX_JOBS_PER_READ]
             found = await self._db.read(lambda tx, few=few: reads.queued(tx, few))
@@ -152,7 +152,7 @@ class Scheduler:
             self._serve_line(route)
 
     async def _line_up_all(self, jobs: Sequence[Waiting]) -> None:
-        """Line up many: each line is served once, since that may mean to look through a whole fleet that is full."""
+        """Put many jobs into their lines. Each line is served once, because serving it may mean to search a whole fleet for a free slot."""
         entered: set[Route] = set()
         for count, job in enumerate(jobs, 1):
             if self._waiting.get(job.id) is job and self._is_next(job):
@@ -163,7 +163,7 @@ class Scheduler:
             self._serve_line(route)
 
     def _enter_line(self, job: Waiting) -> set[Route]:
-        """Put a job into its line, unless it is being offered or withheld. Returns the line that is to be served then."""
+        """Put a job into its line, unless it is being offered or withheld. Returns the line that must be served then."""
         if job.id in self._offers or self._registry.withheld.is_withheld(job.id):
             return set()
         route = self._routes[job.id]
@@ -192,10 +192,10 @@ class Scheduler:
         self._serve_free(freed)
 
     async def _runner_changed(self, runner_id: str) -> list[str]:
-        """A runner, or its assignments, were made, changed or removed. Returns the jobs that have to be read again.
+        """Handle the creation, change or removal of a runner or its assignments. Returns the jobs that must be read again.
 
-        Only jobs under a place that had no runner, or has none any more, change their line. Of a job's row, a runner
-        decides only whether the plan that it made can be used.
+        Only jobs below a place that got its first runner or lost its last one change their line. The row of a job depends on a
+        runner only through a saved plan that the runner made.
         """
 
         async def read(tx: Tx) -> tuple[frozenset[str], bool, list[str]]:
@@ -218,7 +218,7 @@ class Scheduler:
         return planned
 
     async def _move(self, turned: set[str]) -> None:
-        """These places have got their first runner, or lost their last one: move the jobs below them to other lines."""
+        """Move the jobs below these places to other lines, because the places got their first runner or lost their last one."""
         moved: list[Waiting] = []
         for count, job in enumerate(list(self._waiting.values()) if turned else (), 1):
             if self._waiting.get(job.id) is job and assignment_view.is_covered(job, turned):
@@ -232,7 +232,7 @@ class Scheduler:
         await self._line_up_all(moved)
 
     async def _reroute(self) -> None:
-        """Wake-ups were lost, or there were none yet: read everything again and line everybody up anew."""
+        """Read everything again and put all jobs into their lines, at the start or after wake-ups were lost."""
         await self._assigned.load(self._db)
         for job_id in list(self._offers):
             self._withdraw(job_id)
@@ -241,19 +241,19 @@ class Scheduler:
         await self.sweep()
 
     def claimed(self, job_id: str, module_id: str, session: RunnerSession) -> None:
-        """A claim was won here."""
+        """Record that a claim on this server succeeded."""
         self._just_claimed[job_id] = module_id, session
         self._busy.add(module_id)
         session.active_jobs.add(job_id)
         self._drop(job_id)
 
     def claiming(self, job_id: str) -> None:
-        """A claim has come and is being decided."""
+        """Record that a claim has arrived and is being decided."""
         if offer := self._offers.get(job_id):
             offer.claims += 1
 
     def missed(self, job_id: str, session: RunnerSession) -> None:
-        """A claim was refused: somebody else has the job, or something was in the way; the sweep sorts out which."""
+        """Record that a claim was refused. Another instance may have the job; the next sweep reads the job again."""
         session.offered.discard(job_id)
         self._refused.add(job_id)
         if offer := self._offers.get(job_id):
@@ -272,9 +272,9 @@ class Scheduler:
     # ---- runners
 
     def serve(self, session: RunnerSession) -> None:
-        """The instance may have room: let the lines that it can serve move.
+        """Serve the lines that the instance can serve, because it may have a free slot.
 
-        One that takes jobs and has no room moves none of them; one that takes none may leave its jobs to another tier.
+        An instance that takes jobs but has no free slot changes nothing. If it takes no jobs, its jobs may go to another tier.
         """
         if session.takes_jobs and session.free <= 0:
             return
@@ -284,9 +284,9 @@ class Scheduler:
                     self._serve_line(route)
 
     def left(self, session: RunnerSession) -> None:
-        """The instance is gone: what was offered to it is offered elsewhere.
+        """Offer the jobs that were offered to a disconnected instance to others.
 
-        Its tier counts as online until the next sweep: a fleet that reconnects does not spill over to the next one.
+        Its tier counts as online until the next sweep, so that the jobs of a fleet that reconnects do not go to the next tier.
         """
         if session.takes_jobs:
             self._online_elsewhere.add(session.runner_id)
@@ -295,7 +295,7 @@ class Scheduler:
                 self._again(offer)
 
     def _serve_free(self, sessions: Iterable[RunnerSession]) -> None:
-        """What was offered to these is not offered any more: the slots that were kept for it are free for others."""
+        """Serve the lines of these instances, because an offer was withdrawn and its slots are free for others."""
         for session in sessions:
             if session.free > 0:
                 self.serve(session)
@@ -310,16 +310,16 @@ class Scheduler:
             job = line.pop()
             if job is None:
                 return
-            # Of a module that is busy it waits: when that is over, its head is lined up again.
+            # A job of a busy module waits. When the module is free, the first of its jobs is put into its line.
             if self._waiting.get(job.id) is job and job.module_id not in self._busy:
                 self._offer(OpenOffer(job, route))
 
     def _best_tier(self, route: Route) -> AssignedRunners | None:
-        """A full tier waits; a tier without anyone who is online and takes jobs is passed over."""
+        """Return the nearest tier with an online runner that takes jobs, even if it is full; None if there is none."""
         return next((tier for tier in self._assigned.tiers(route) if self._has_online(tier)), None)
 
     def _has_online(self, tier: AssignedRunners) -> bool:
-        """Whichever is smaller is looked through: the tier, or the runners that are connected anywhere."""
+        """Return whether a runner of the tier is online. The smaller set is searched: the tier, or all connected runners."""
         here, elsewhere = self._registry.of_runner, self._online_elsewhere
         if len(here) + len(elsewhere) < len(tier.runners):
             return any(runner in tier.known and self._is_online(runner) for runner in chain(here, elsewhere))
@@ -330,7 +330,7 @@ class Scheduler:
         return runner_id in self._online_elsewhere or any(session.takes_jobs for session in here)
 
     def _candidates(self, route: Route) -> Iterator[RunnerSession]:
-        """Instances of the best tier that could take the job now, beginning anywhere."""
+        """Yield the instances of the best tier that could take the job now, starting at a random one."""
         tier = self._best_tier(route)
         if tier is None:
             return
@@ -377,7 +377,7 @@ class Scheduler:
         self._serve_free(freed)
 
     def _withdraw(self, job_id: str) -> list[RunnerSession]:
-        """Take an offer back; those who had it may have a slot more now."""
+        """Withdraw an offer. Returns the instances that had it, which may have one more free slot now."""
         offer = self._offers.pop(job_id, None)
         if offer is None:
             return []
@@ -389,5 +389,5 @@ class Scheduler:
 
 
 def _turn(job: Waiting) -> tuple[int, float, str]:
-    """The sort key of a job; of the jobs of a module, the least one runs first."""
+    """Return the sort key of a job. The job of a module with the smallest key runs first."""
     return -job.priority, job.queued_at, job.id

@@ -1,6 +1,6 @@
-"""Long random secrets: what they look like, and the only thing that is kept of them.
+"""Long random secrets: their form, and their hash, which is all that is stored.
 
-256 random bits need no slow hash, and looking up their SHA-256 in an index tells an attacker's clock nothing.
+A secret of 256 random bits needs no slow hash, and the time of a lookup of its SHA-256 in an index reveals nothing.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
-"""The master key: what is secret at rest is AES-GCM under it, and every ciphertext names the key that it needs.
+"""The master key, which encrypts stored secrets with AES-GCM. Every ciphertext names the key that it needs.
 
-A ciphertext is the format's version, eight bytes that name the key, the nonce, and what AES-GCM made. Several keys may
-be given, one a line: the first encrypts, all decrypt, so a key can be replaced while old ciphertexts are still about
-(`terracrew server rekey` encrypts them anew).
+A ciphertext consists of the format's version, eight bytes that name the key, the nonce, and the output of AES-GCM. Several keys
+may be given, one per line. The first one encrypts and all decrypt, so a key can be replaced while old ciphertexts still exist
+(`terracrew server rekey` encrypts them again).
 
 A ciphertext of format 2 is bound to its first nine bytes and to its context. One of format 1, which earlier versions made, is
 bound to its context alone, and where the context has become narrower since, to the earlier one.
@@ -27,15 +27,15 @@ FILE_NAME = "master.key"
 _EARLIER_FORMAT, _FORMAT = b"\x01", b"\x02"
 _ID_BYTES, _NONCE_BYTES, _TAG_BYTES = 8, 12, 16
 HEAD_BYTES = len(_FORMAT) + _ID_BYTES
-"""The beginning of a ciphertext, which tells its format and its key."""
+"""The length of the beginning of a ciphertext, which contains its format and the id of its key."""
 GROWTH_BYTES = len(_FORMAT) + _ID_BYTES + _NONCE_BYTES + _TAG_BYTES
 """The number of bytes by which a ciphertext is longer than its plain text."""
 CHECK = "master_key_check"
-"""The setting that tells a wrong key from the right one."""
+"""The setting by which a wrong key is recognized."""
 
 
 class Keyring:
-    """Encrypts and decrypts; synchronous, so that a unit of work may use it."""
+    """Encrypts and decrypts. It is synchronous, so that it can be used in a transaction."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         if not keys or any(len(key) != 32 for key in keys):
@@ -48,20 +48,20 @@ class Keyring:
 
     @property
     def head(self) -> bytes:
-        """How every ciphertext begins that this keyring makes."""
+        """The beginning of every ciphertext that this keyring makes."""
         return _FORMAT + self._primary
 
     @property
     def key_id(self) -> str:
-        """Names the key that encrypts."""
+        """The id of the key that encrypts."""
         return self._primary.hex()
 
     def has(self, key_id: str) -> bool:
-        """Tell whether this keyring decrypts what was encrypted under that key."""
+        """Return whether this keyring can decrypt what was encrypted under that key."""
         return any(key.hex() == key_id for key in self._ciphers)
 
     def encrypt(self, plain: bytes, context: str) -> bytes:
-        """Encrypt for one purpose and place: it decrypts only with the same context."""
+        """Encrypt for one context. The result can be decrypted only with the same context."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
         sealed = self._ciphers[self._primary].encrypt(nonce, plain, self.head + context.encode())
         return self.head + nonce + sealed
@@ -86,10 +86,10 @@ class Keyring:
 async def open_keyring(
     db: Database, given: str | None = None, file: Path | None = None, generate_in: Path | None = None
 ) -> Keyring:
-    """Load the master key, as text or from a file, and refuse one that is not this database's.
+    """Load the master key from a text or a file, and refuse a key that does not belong to this database.
 
-    `generate_in` is the folder of an embedded SQLite: only there is a key made where none was given, beside the data.
-    Other databases are shared and outlive a server's disk, so their key must be given.
+    `generate_in` is the folder of an embedded SQLite database. Only there, a missing key is generated, beside the data. Other
+    databases are shared and outlive a server's disk, so their key must be given.
     """
     sealed = await db.read(lambda tx: stored_values.get(tx, CHECK))
     if not given and file is None and db.kind == "sqlite" and generate_in is not None:
@@ -110,7 +110,7 @@ async def open_keyring(
 
 
 def parse(text: str) -> list[bytes]:
-    """Return the keys of a text, one a line, each 32 bytes in base64 or hexadecimal."""
+    """Return the keys in a text, one per line, each 32 bytes in base64 or hexadecimal."""
     return [_decoded(line.strip()) for line in text.splitlines() if line.strip()]
 
 
@@ -130,12 +130,12 @@ def _decoded(line: str) -> bytes:
             return bytes.fromhex(line)
         return base64.b64decode(line.replace("-", "+").replace("_", "/") + "=" * (-len(line) % 4), validate=True)
     except (ValueError, binascii.Error):
-        # The text stays out of the message: it may be most of a key.
+        # The message does not quote the text, because it may be most of a key.
         raise Invalid("the master key is neither base64 nor hexadecimal") from None
 
 
 def _generate(file: Path) -> None:
-    """The file appears with its content. If a power cut left it empty, nothing in the database could be decrypted again."""
+    """Write a new key to the file, durably. If a power cut left the file empty, nothing in the database could be decrypted again."""
     durable.publish(file, base64.b64encode(secrets.token_bytes(32)) + b"\n")
 
 

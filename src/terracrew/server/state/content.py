@@ -1,4 +1,4 @@
-"""The content of a state: encrypted under the master key, in its row or, where it is large, in the object store."""
+"""The content of a state, encrypted under the master key: in its row or, if it is large, in the object store."""
 
 import asyncio
 import hashlib
@@ -11,7 +11,7 @@ from terracrew.server.state.model import MAX_INLINE_BYTES
 
 _THREAD_ABOVE_BYTES = 256 << 10
 Contexts: TypeAlias = tuple[str, str]
-"""What a content is bound to, and what it was bound to by an earlier version."""
+"""The context that a ciphertext is bound to, and the context that an earlier version bound it to."""
 
 
 class Sealed(NamedTuple):
@@ -27,17 +27,17 @@ class Plain(NamedTuple):
 
 
 def state_contexts(module_id: str, job_id: str, attempt: int, event: int) -> Contexts:
-    """A state is bound to the one event that brought it, and with that to its version. Earlier, it was bound to its module only."""
+    """Return the contexts of a state. It is bound to the event that it came with; earlier versions bound it only to its module."""
     return f"state:{module_id}:{job_id}:{attempt}:{event}", f"state:{module_id}"
 
 
 def contexts_of_object(module_id: str, name: str) -> Contexts:
-    """The object of a state, or of large outputs, is named for the event that it came with."""
+    """Return the contexts of an object with a state or large outputs, whose name contains the event that it came with."""
     return state_contexts(module_id, *object_names.parse(name))
 
 
 async def keep(objects: Objects, keys: Keyring, module_id: str, name: str, plain: bytes) -> Sealed:
-    """Encrypt it for its row or, if it is too large for that, into the object of this name."""
+    """Encrypt a content. If it is too large for its row, it is stored in the object of this name."""
     context, _ = contexts_of_object(module_id, name)
     if len(plain) <= MAX_INLINE_BYTES:
         return Sealed(keys.encrypt(plain, context), None)

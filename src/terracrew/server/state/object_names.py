@@ -9,12 +9,12 @@ _NAME = re.compile(r"states/(?P<job_id>\w+)/(?P<attempt>\d+)/(?P<event>\d+)_\w+\
 
 
 def of_event(job_id: str, attempt: int, event: int, sha256: str) -> str:
-    """Return the name of what came with this event."""
+    """Return the name of the object that came with this event."""
     return f"{folder(job_id, attempt)}/{event}_{sha256}"
 
 
 def of_unreadable_event(job_id: str, attempt: int, event: int, sha256: str) -> str:
-    """Return the name of what came with this event and cannot be decrypted, or is not what the event says."""
+    """Return the name of an object that came with this event and cannot be decrypted, or does not match the event."""
     return f"{folder(job_id, attempt)}/{event}_raw_{sha256}"
 
 
@@ -23,7 +23,7 @@ def folder(job_id: str, attempt: int) -> str:
 
 
 def parse(name: str) -> tuple[str, int, int]:
-    """Return job, attempt and event of an object."""
+    """Return the job, the attempt and the event of an object."""
     found = _NAME.match(name)
     if found is None:
         raise ValueError(f"{name!r} does not name the object of a state")

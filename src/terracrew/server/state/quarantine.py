@@ -1,4 +1,4 @@
-"""States in quarantine: a person decides whether each is what is real, and nothing is planned before that."""
+"""States in quarantine: a person decides whether each describes the real resources, and nothing is planned before that."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ from terracrew.server.state.model import State
 
 
 async def find(tx: Tx, who: Principal, reference: str, verb: Verb) -> store.StoredState:
-    """Return a state by its id, for something that one may do with it."""
+    """Return a state by its id. The caller must have the right to do `verb` with it."""
     kept = await store.get(tx, ids.parse("sta", reference))
     unseen = NotFound(f"there is no state {reference} here, or you may not see it")
     if kept is None:
@@ -24,7 +24,7 @@ async def find(tx: Tx, who: Principal, reference: str, verb: Verb) -> store.Stor
 
 
 async def adopt(tx: Tx, who: Principal, reference: str) -> State:
-    """It becomes the current state. The module's lock must be free, which it is while none of its jobs is active."""
+    """Make it the current state. The module's lock must be free, so none of its jobs may be active."""
     state = (await find(tx, who, reference, Verb.STATE_WRITE)).state
     if state.problem:
         raise Conflict(f"state {state.id} cannot be adopted: {state.problem}. Download it, and then discard it")
@@ -38,7 +38,7 @@ async def adopt(tx: Tx, who: Principal, reference: str) -> State:
 
 
 async def discard(tx: Tx, who: Principal, reference: str) -> State:
-    """It is kept to be looked at, but stands in nobody's way any more."""
+    """Discard it. It can still be downloaded, but no longer blocks the module."""
     state = (await find(tx, who, reference, Verb.STATE_WRITE)).state
     return await _decide(tx, who, "state.discard", state, msgspec.structs.replace(state, status="discarded"))
 

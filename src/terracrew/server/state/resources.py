@@ -1,4 +1,4 @@
-"""The resources that a module's current state holds, by address: what a destroy would destroy."""
+"""The addresses of the resources in a module's current state, which a destroy would destroy."""
 
 import asyncio
 
@@ -51,7 +51,7 @@ _document = msgspec.json.Decoder(_Document)
 
 
 async def current(db: Database, objects: Objects, keys: Keyring, module_id: str, *, is_kept_here: bool) -> Resources:
-    """Return those of the module's current state. `is_kept_here`: Terracrew holds its state, so that without one there is nothing."""
+    """Return the resources in the module's current state. With `is_kept_here`, Terracrew stores it, so without a state there are none."""
 
     async def work(tx: Tx) -> tuple[StoredState | None, int | None]:
         kept = await store.current(tx, module_id)

@@ -32,7 +32,7 @@ async def hold(tx: Tx, module_id: str) -> None:
 async def insert(
     tx: Tx, module_id: str, job_id: str, attempt: int, event: int, received: Received, version: int | None
 ) -> None:
-    """Add a state: the current one if it has a version, else one in quarantine."""
+    """Add a state. With a version, it is the current one; without, it is in quarantine."""
     fact = received.fact
     state = State(
         id=ids.new("sta"),
@@ -60,6 +60,6 @@ def outputs_context(job_id: str) -> str:
 async def keep_outputs(
     tx: Tx, module_id: str, job_id: str, outputs: OutputsRead, keys: Keyring, object_name: str | None = None
 ) -> None:
-    """Keep them as the job's: in the row or, where they came by HTTP, in the object that holds them."""
+    """Store the outputs of a job, in the row or, if they came by HTTP, in the object that holds them."""
     content = b"" if object_name else keys.encrypt(msgspec.json.encode(outputs.outputs), outputs_context(job_id))
     await store.save_outputs(tx, job_id, module_id, outputs.sha256, content, object_name)

@@ -51,7 +51,7 @@ async def resources(tx: Tx, state_id: str) -> int | None:
 
 
 async def versions(tx: Tx, module_id: str, before: str, count: int) -> list[State]:
-    """Return all that ever arrived, the newest first; those in quarantine and the discarded ones have no version."""
+    """Return the states of a module, the newest first. Those in quarantine and discarded ones are included, without a version."""
     rows = await tx.all(
         "SELECT "
         + STATES.columns
@@ -87,7 +87,7 @@ async def count_unreadable(tx: Tx, job_id: str, attempt: int) -> int:
 
 
 async def latest_outputs(tx: Tx, module_id: str) -> Row | None:
-    """Return what the last job that read them found, unless everything has been destroyed since."""
+    """Return the outputs that a job read last, unless everything was destroyed since."""
     return await tx.one(
         """SELECT job_id, module_id, content, object, created_at FROM outputs
         WHERE module_id = :module_id AND NOT EXISTS (
@@ -110,7 +110,7 @@ async def insert(tx: Tx, state: State, received: Received) -> None:
 
 
 async def supersede(tx: Tx, module_id: str) -> int:
-    """Count the module's version of its state up, so that a new state can become current, and return the new version.
+    """Increase the version of the module's state, so that a new state can become current, and return the new version.
 
     The row of the module is locked until the transaction ends.
     """
@@ -127,7 +127,7 @@ async def supersede(tx: Tx, module_id: str) -> int:
 
 
 async def decide(tx: Tx, state: State) -> bool:
-    """Write what was decided about a state in quarantine; False if it is not in quarantine any more."""
+    """Write what was decided about a state in quarantine. Returns False if it is no longer in quarantine."""
     return bool(
         await tx.run(
             "UPDATE states SET status = :status, version = :version WHERE id = :id AND status = 'quarantined'",

@@ -1,4 +1,4 @@
-"""Bodies that arrive in parts: kept as encrypted objects, which every server of a cluster reads, until the whole is used."""
+"""Bodies that arrive in parts. The parts are encrypted objects that every server of a cluster can read, until the body is used."""
 
 import asyncio
 import hashlib
@@ -16,7 +16,7 @@ from terracrew.server.uploads import store
 from terracrew.server.uploads.store import Upload
 
 MAX_UNFINISHED = 4
-"""Uploads that one owner may have under way; the least recently used one makes room, so that nobody fills the store."""
+"""The most unfinished uploads of one owner. The least recently used one is removed for a new one, so that nobody fills the store."""
 UNUSED_SECONDS = 24 * 3600.0
 """An upload that nobody has used for this long is removed. Its client sends the parts again, if it ever comes back."""
 SWEEP_SECONDS = 1800.0
@@ -37,7 +37,7 @@ class Staging:
 async def stage(
     staging: Staging, owner: str, wanted: UploadWanted, max_bytes: int, *, is_only: bool = False
 ) -> UploadStaged:
-    """Announce an upload, or ask what is still missing of it. With `is_only` it replaces others for the same target."""
+    """Announce an upload, or return which parts of it are still missing. With `is_only`, it replaces others for the same target."""
     if not _SHA256.match(wanted.sha256) or wanted.size <= 0:
         raise Invalid("an upload has a size of at least one byte and the SHA-256 of its content in hexadecimal digits")
     if wanted.size > max_bytes:
@@ -46,7 +46,9 @@ async def stage(
     if upload.result is not None:
         if await staging.objects.exists(upload.result):
             return UploadStaged(upload.id, PART_BYTES, [])
-        await remove(staging.db, staging.objects, upload)  # what was made of it is gone, so it starts again
+        await remove(
+            staging.db, staging.objects, upload
+        )  # the object that was made from it was removed, so it starts again
         upload = await staging.db.write(lambda tx: store.stage(tx, owner, wanted))
     for at, other in enumerate(await staging.db.read(lambda tx: store.unfinished(tx, owner))):
         is_replaced = is_only and other.target == upload.target and other.id != upload.id
@@ -56,7 +58,7 @@ async def stage(
 
 
 async def put_part(staging: Staging, owner: str, upload_id: str, index: int, content: bytes) -> None:
-    """Keep one part. The same part may come again, in any order, at any server."""
+    """Store one part. Parts may arrive in any order, repeatedly, and at any server."""
     upload = await _find(staging.db, owner, upload_id)
     if upload.result is not None:
         return  # a request that was repeated although it had succeeded
@@ -87,21 +89,21 @@ class Body:
 
     @property
     def result(self) -> str | None:
-        """The object that an earlier request made of it, whose answer was lost on the way."""
+        """The object that an earlier request made from this upload, if there was one. The answer to that request was lost."""
         return self._upload and self._upload.result
 
     def pieces(self) -> AsyncIterator[bytes]:
         return self._received if self._upload is None else _content(self._staging, self._upload)
 
     async def finish(self, result: str) -> None:
-        """Its content is stored under this name, so that the parts are not needed any more."""
+        """Record that the content is stored under this name, and remove the parts."""
         if (upload := self._upload) is not None:
             await self._staging.db.write(lambda tx: store.finish(tx, upload.id, result))
             await _remove_parts(self._staging.objects, upload)
 
 
 async def body(staging: Staging, received: AsyncIterator[bytes], owner: str, upload_id: str, target: str) -> Body:
-    """Return the body of a request for this target; `upload_id` is empty where the request brings its content itself."""
+    """Return the body of a request for this target; `upload_id` is empty if the request contains the content itself."""
     if not upload_id:
         return Body(staging, received, None)
     upload = await _find(staging.db, owner, upload_id)
@@ -117,7 +119,7 @@ async def body(staging: Staging, received: AsyncIterator[bytes], owner: str, upl
 
 
 async def sweep(db: Database, objects: Objects) -> int:
-    """Remove what nobody has used for long; how many."""
+    """Remove uploads that have not been used for long, and return how many."""
     count = 0
     while True:
         uploads = await db.read(lambda tx: store.unused(tx, UNUSED_SECONDS))
@@ -155,7 +157,7 @@ async def _missing(objects: Objects, upload: Upload) -> list[int]:
 
 
 async def _content(staging: Staging, upload: Upload) -> AsyncIterator[bytes]:
-    """Yield the parts in their order, read ahead, since each may take a round trip to a distant store."""
+    """Yield the parts in their order. They are read ahead, because each may take a round trip to a distant store."""
 
     async def read(index: int) -> bytes:
         name = _part(upload, index)

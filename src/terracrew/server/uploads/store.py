@@ -1,4 +1,4 @@
-"""The table of uploads: what is being received in parts, from whom, and what was made of it."""
+"""Rows of uploads: what is received in parts, from whom, and the object that was made from it."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ UPLOADS = Table("uploads", Upload)
 
 
 async def stage(tx: Tx, owner: str, wanted: UploadWanted) -> Upload:
-    """Return the upload of this content for this target: the one that there is, or a new one."""
+    """Return the upload of this content for this target: the existing one, or a new one."""
     new = Upload(ids.new("upl"), owner, wanted.target, wanted.sha256, wanted.size, result=None, used_at=tx.now)
     row = await tx.one(
         UPLOADS.insert()
@@ -58,7 +58,7 @@ async def finish(tx: Tx, upload_id: str, result: str) -> None:
 
 
 async def unfinished(tx: Tx, owner: str) -> list[Upload]:
-    """Return those of an owner that nothing has been made of yet, the most recently used ones first."""
+    """Return the unfinished uploads of an owner, the most recently used ones first."""
     rows = await tx.all(
         f"SELECT {UPLOADS.columns} FROM uploads WHERE owner = :owner AND result IS NULL ORDER BY used_at DESC, id DESC",
         owner=owner,
@@ -67,7 +67,7 @@ async def unfinished(tx: Tx, owner: str) -> list[Upload]:
 
 
 async def unused(tx: Tx, age_seconds: float) -> list[Upload]:
-    """Return those that nobody has used for so long, the oldest first; one page of them."""
+    """Return a page of the uploads that have not been used for this long, the oldest first."""
     rows = await tx.all(
         f"SELECT {UPLOADS.columns} FROM uploads WHERE used_at < :before ORDER BY used_at LIMIT :page",
         before=tx.now - age_seconds,
@@ -85,7 +85,7 @@ async def remove(tx: Tx, upload: Upload) -> bool:
 
 
 async def known(tx: Tx, upload_ids: Sequence[str]) -> set[str]:
-    """Return those of these uploads that exist."""
+    """Return the uploads among these that exist."""
     rows = await tx.each(
         "SELECT uploads.id FROM batch JOIN uploads ON uploads.id = batch.id",
         {"id": "text"},

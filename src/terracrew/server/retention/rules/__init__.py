@@ -8,9 +8,9 @@ from terracrew.server.retention.policy import Item, RetentionPolicy
 from terracrew.server.retention.rules import archives, audit, logs, states
 
 Find = Callable[[Tx, RetentionPolicy, Item | None, int], Awaitable[list[Item]]]
-"""Up to so many items that are due, after this one in the order of their ids."""
+"""Returns up to this many items that are due, after the given one in the order of their ids."""
 Remove = Callable[[Tx, RetentionPolicy, list[Item]], Awaitable[list[Item]]]
-"""Remove those that still are due, and return them."""
+"""Removes the items that are still due, and returns them."""
 
 
 class RetentionRule(NamedTuple):

@@ -7,11 +7,11 @@ from terracrew.server.retention import objects
 from terracrew.server.retention.policy import DAY_SECONDS, Item, RetentionPolicy
 
 GRACE_SECONDS = 7 * DAY_SECONDS
-"""An archive is uploaded before the module or the job that uses it is made."""
+"""New archives are kept for this time, because an archive is uploaded before the module or the job that uses it is created."""
 
 
 def _before(tx: Tx, policy: RetentionPolicy) -> float:
-    """Jobs that ended before this need their archive no more."""
+    """Return the time before which a job must have ended so that its archive is no longer needed."""
     return -1.0 if policy.archives_days is None else tx.now - policy.archives_days * DAY_SECONDS
 
 
@@ -22,7 +22,7 @@ async def find(tx: Tx, policy: RetentionPolicy, after: Item | None, limit: int) 
 
 
 async def remove(tx: Tx, policy: RetentionPolicy, items: list[Item]) -> list[Item]:
-    """Lock the row first and check again, because creating a module or a job with an archive locks its row, too."""
+    """Remove unused archives. Each row is locked and checked again, because creating a module or a job with it locks the row, too."""
     removed: list[Item] = []
     for item in items:
         if await archive_reads.hold_unused(tx, item.id, tx.now - GRACE_SECONDS, _before(tx, policy)):

@@ -1,4 +1,4 @@
-"""Old lines of the audit log."""
+"""Removes old entries of the audit log."""
 
 from terracrew.server.audit import store
 from terracrew.server.db.seam import Tx

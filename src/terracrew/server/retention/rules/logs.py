@@ -1,4 +1,4 @@
-"""Logs of ended jobs. A log that is removed says so in its place (`logs/moved.Removal`)."""
+"""Removes logs of ended jobs. A line replaces a log that was removed (`logs/moved.Removal`)."""
 
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
@@ -9,7 +9,7 @@ from terracrew.server.retention.policy import DAY_SECONDS, Item, RetentionPolicy
 
 
 async def find(tx: Tx, policy: RetentionPolicy, after: Item | None, limit: int) -> list[Item]:
-    """Logs that are whole in the object store. The log of an attempt in doubt stays."""
+    """Return logs that are completely in the object store. The log of an attempt in doubt is kept."""
     if policy.logs_days is None:
         return []
     before = tx.now - policy.logs_days * DAY_SECONDS

@@ -1,4 +1,4 @@
-"""Old versions of states: never the current one, never one in quarantine, and never one of the newest of a module."""
+"""Removes old states, but never the current one, one in quarantine, or one of the newest of a module."""
 
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
@@ -8,7 +8,7 @@ from terracrew.server.state import reads, store
 
 
 async def find(tx: Tx, policy: RetentionPolicy, after: Item | None, limit: int) -> list[Item]:
-    """States of jobs that have ended."""
+    """Return old states of jobs that have ended."""
     if policy.states_days is None:
         return []
     before = tx.now - policy.states_days * DAY_SECONDS
