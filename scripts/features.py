@@ -14,7 +14,7 @@ ITEM = re.compile(r"^- ([A-Z]\d+) (.+)$")
 
 
 class Collector:
-    """Counts the marks of whatever pytest collects; a parameter's cases are one test."""
+    """Counts the marks of the tests that pytest collects; the cases of a parametrized test count as one."""
 
     def __init__(self) -> None:
         self.tests: dict[str, set[str]] = {}

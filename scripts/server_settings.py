@@ -1,4 +1,4 @@
-"""Prints docs/server-settings.md: every setting of a server, from the options of its command."""
+"""Prints docs/server-settings.md from the options of `terracrew server`."""
 
 import click
 
@@ -6,15 +6,15 @@ from terracrew.cli.commands.server.server import server
 
 HEAD = """# The server's settings
 
-Each is an option of `terracrew server` (some of `terracrew up`, too) or an environment variable; the option wins. Made by
-`scripts/server_settings.py`.
+Each setting is an option of `terracrew server` (some also of `terracrew up`) or an environment variable; the option overrides the
+variable. `scripts/server_settings.py` generates this page.
 
 | option | variable | what it is |
 |---|---|---|"""
 
 
 def rows() -> list[str]:
-    """One row an option, in the order of the help."""
+    """Return one row for each option, in the order of the help."""
     found: list[str] = []
     for each in server.params:
         if isinstance(each, click.Option) and each.envvar:

@@ -1,11 +1,11 @@
-"""Prints docs/job-statuses.md from the table that the server goes by."""
+"""Prints docs/job-statuses.md from the table of transitions that the server uses."""
 
 from terracrew.server.jobs.model import ACTIVE, TERMINAL, TRANSITIONS
 
-HEAD = """# What may become of a job
+HEAD = """# The statuses of a job
 
-Made by `scripts/statuses.py` from `TRANSITIONS` in `server/jobs/model.py`. Every way back to QUEUED is a new attempt.
-An attempt owns the job while it is {active}; {terminal} are for good.
+`scripts/statuses.py` generates this page from `TRANSITIONS` in `server/jobs/model.py`. Every return to QUEUED leads to a new attempt.
+An attempt owns the job while it is {active}; {terminal} are final.
 
 ```mermaid
 stateDiagram-v2
