@@ -158,7 +158,7 @@ def _read(file: IO[bytes], target: Path | None) -> Contents:
                     _unpack(tar, info, target / path if target else None)
                 gauge.allow(0)
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, ValueError, OverflowError) as error:
-        raise Invalid(f"this is not a whole tar.gz archive: {error}") from error
+        raise Invalid(f"this is not a complete tar.gz archive: {error}") from error
     for path in links:
         _follow(path, links)
     if target:
@@ -209,7 +209,7 @@ def _follow(path: str, links: dict[str, str]) -> None:
         if to.startswith("/") or "\0" in to or not to:
             raise Invalid(f"the archive has the link {path!r} to {to!r}, outside the folder it is unpacked into")
         if followed > _MAX_LINKS:
-            raise Invalid(f"the archive has the link {path!r}, which leads in a circle")
+            raise Invalid(f"the archive has the link {path!r}, which leads back to itself")
         place.pop()
         rest.extend(to.split("/")[::-1])
 
@@ -245,9 +245,11 @@ class _Gauge(io.RawIOBase):
         if self._total > MAX_BYTES:
             raise TooLarge(f"the archive holds more than {MAX_BYTES >> 20:,} MiB")
         if self._total > self._limit:
-            raise TooLarge("the archive has an entry with an endless header")
+            raise TooLarge("the archive has an entry whose header is too large")
         if self._total > RATIO_CHECK_FROM_BYTES and self._total > MAX_RATIO * max(self._file.tell(), 1):
-            raise TooLarge(f"the archive unpacks to more than {MAX_RATIO} times its size: it looks like a bomb")
+            raise TooLarge(
+                f"the archive unpacks to more than {MAX_RATIO} times its size, so it is refused as a decompression bomb"
+            )
         return data
 
     def readable(self) -> bool:

@@ -69,7 +69,7 @@ def _attempt(start: ExecutorStart) -> Coroutine[Any, Any, int]:
         raise Invalid("the executor was started without a job")
     spec, credentials, directory = granted.spec, granted.credentials, Path(start.directory)
     if (directory / files.OUTBOX).exists():
-        raise Conflict(f"{directory} has been used: an attempt is run once")
+        raise Conflict(f"{directory} has been used already: an attempt can run only once")
     parts = AttemptDelivery(directory, _record(start, granted), start.log_stream)
     output = EngineOutput(directory / files.OUTPUT, parts.recorder)
     cipher = AttemptCipher(credentials.state_key, spec.job_id, spec.attempt)

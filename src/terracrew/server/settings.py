@@ -152,4 +152,4 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             if not path.expanduser().is_absolute()
         ]
         if problems:
-            raise Invalid("the server's settings cannot work: " + "; ".join(problems), problems=problems)
+            raise Invalid("the server's settings are not valid: " + "; ".join(problems), problems=problems)

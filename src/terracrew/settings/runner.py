@@ -69,7 +69,7 @@ class ServerSection(_Section):
     @model_validator(mode="after")
     def _is_safe(self) -> "ServerSection":
         if self.url.startswith("http:") and not address.is_loopback(self.url) and not self.allow_plain_http:
-            raise ValueError("plain http to another machine shows every secret: use https, or set allow_plain_http")
+            raise ValueError("plain http to another machine exposes every secret: use https, or set allow_plain_http")
         return self
 
 

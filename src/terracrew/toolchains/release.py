@@ -48,7 +48,7 @@ def fetch(spec: specs.Spec, version: str, workplace: Path, report: Report) -> li
     if actual != expected:
         raise Invalid(
             f"{folder}/{archive_name} is not what was published: its SHA-256 is {actual}, not {expected}. Nothing was"
-            f" installed. Try again, and if it stays so, build it yourself: terracrew engine install {spec.name}"
+            f" installed. Try again, and if the problem persists, build it yourself: terracrew engine install {spec.name}"
             f" --version {version} --force-build"
         )
     return [_extract(archive, spec.programs[0].binary, workplace)]

@@ -83,12 +83,12 @@ async def test_a_plan_for_which_there_is_no_room_is_kept_when_there_is(
 
     hub.answer_begin = refuse
     executor = await stage.run(spec_of(stage, source))
-    await hub.until(lambda: b"disk of this runner is full. The plan is kept" in hub.log(Stream.SYSTEM))
+    await hub.until(lambda: b"disk of this runner is full. The plan is saved" in hub.log(Stream.SYSTEM))
     assert not hub.plan_puts
     filler.unlink()
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "WAITING", hub.result
-    assert hub.log(Stream.SYSTEM).count(b"The plan is kept when there is room") == 1
+    assert hub.log(Stream.SYSTEM).count(b"The plan is saved when there is space") == 1
     assert hub.plan
 
 

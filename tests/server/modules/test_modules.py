@@ -61,7 +61,7 @@ async def test_the_source_of_a_plug_in_travels_as_it_is_and_only_its_size_is_che
     assert made["source"] == source
     large = source | {"settings": {"url": "x" * 17_000}}
     words = await world.admin.refused("PATCH", f"/api/v1/modules/{made['id']}", 413, json={"source": large})
-    assert "16,384 are possible" in words
+    assert "at most 16,384 are allowed" in words
 
 
 async def test_values_of_inputs_stay_out_of_the_audit(world: Application) -> None:
@@ -141,7 +141,7 @@ async def test_inputs_that_are_nested_without_end_are_refused(world: Application
 
 async def test_inputs_have_a_largest_size(world: Application) -> None:
     body = {"path": "m", "source": SOURCE, "inputs": {"a": "x" * 256 * 1024}}
-    assert "262,144 are possible" in await world.admin.refused("POST", "/api/v1/modules", 413, json=body)
+    assert "at most 262,144 are allowed" in await world.admin.refused("POST", "/api/v1/modules", 413, json=body)
 
 
 @pytest.mark.feature("S4")

@@ -34,7 +34,11 @@ def _option(name: str, kind: _CountOrInherit | click.Choice[str], text: str) -> 
 def destroy_limits(command: F) -> F:
     """Add the options that limit how much an apply may destroy without an approval."""
     count, percent = "--max-destroy", "--max-destroy-percent"
-    command = _option(percent, _CountOrInherit(), "The same, in percent of the resources that exist.")(command)
+    command = _option(
+        percent,
+        _CountOrInherit(),
+        "An apply that destroys more than this percentage of the existing resources needs an approval.",
+    )(command)
     return _option(count, _CountOrInherit(), "An apply that destroys more resources than this needs an approval.")(
         command
     )

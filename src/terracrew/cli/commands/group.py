@@ -12,7 +12,7 @@ from terracrew.errors import Invalid
 
 @click.group()
 def group() -> None:
-    """Groups: the tree that modules and runners live in."""
+    """Manage groups, which form the tree that contains modules and runners."""
 
 
 @group.command("list")

@@ -75,9 +75,9 @@ def unpack(source: IO[bytes], plan: Path, workspace: Path) -> About:
                 else:
                     _write(_content(tar, info), _inside(workspace, info.name), info.mode)
     except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError) as error:
-        raise Invalid(f"what was kept is damaged: {error}") from error
+        raise Invalid(f"the saved plan is damaged: {error}") from error
     if about is None or not plan.is_file():
-        raise Invalid("what was kept is not a plan with its workspace")
+        raise Invalid("the saved file is not a plan with its workspace")
     for path, mode in reversed(modes):
         path.chmod(mode)
     return about

@@ -47,7 +47,7 @@ async def keep(
             if control.is_stopping:
                 raise Unavailable("the disk of this runner is full")
             if not is_full:
-                say("The disk of this runner is full. The plan is kept when there is room on it")
+                say("The disk of this runner is full. The plan is saved when there is space again")
             is_full = True
             await asyncio.sleep(_AGAIN_SECONDS)
     finally:
@@ -67,13 +67,13 @@ async def restore(
     file = directory / files.SAVED_PLAN
     try:
         if await transfer.download("plan", file, most=MAX_PLAN_BYTES) != resume.sha256:
-            raise Invalid("what was kept of it did not arrive whole: its SHA-256 is another")
+            raise Invalid("the saved plan did not arrive complete: its SHA-256 is not the expected one")
         workspace.claim(root, place.name, directory)
         try:
             context = encryption.saved_plan_context(job_id, resume.attempt)
             made_with = await asyncio.to_thread(_unpack, file, resume.key, context, plan, place)
             if made_with != about(engine):
-                raise Invalid(f"it was made with {_name(made_with)}, and this is {_name(about(engine))}")
+                raise Invalid(f"it was made with {_name(made_with)}, and this runner has {_name(about(engine))}")
         except BaseException:
             _clear(directory, plan)
             raise

@@ -127,9 +127,9 @@ class StateBackend:
             raise Unauthenticated("the state backend of an attempt needs its secret")
         method, target = request.method.decode(), urlsplit(request.target.decode())
         if target.path != PATH:
-            raise NotFound("there is only one state here")
+            raise NotFound("this backend has only the state of its own attempt")
         if method not in _METHODS:
-            raise _MethodNotAllowed(f"the state backend knows {', '.join(_METHODS)}")
+            raise _MethodNotAllowed(f"the state backend accepts only {', '.join(_METHODS)}")
         if int(headers.get(b"content-length", b"0")) > MAX_BODY:
             raise TooLarge(f"a state may have up to {MAX_BODY >> 20} MiB")
         return method, parse_qs(target.query)

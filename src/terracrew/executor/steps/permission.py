@@ -53,7 +53,7 @@ async def ask(context: StepContext, step: Step, plan: Callable[[], Awaitable[Res
         try:
             await preparation.fetch_state(context)
         except TerracrewError as error:
-            return context.not_started(step, error, "the current state cannot be had: ")
+            return context.not_started(step, error, "the current state could not be fetched: ")
         context.plan_attempt = None
         if result := await plan():
             return result

@@ -65,7 +65,7 @@ async def hold(tx: Tx, group: Group, name: str) -> str:
 async def create(tx: Tx, who: Principal, new: NewGroup, make_parents: bool) -> Group:
     path = paths.parse(new.path)
     if not path:
-        raise Invalid("the path is empty: that is the organization itself, which exists")
+        raise Invalid("the path is empty: it names the organization itself, which exists already")
     organization_id = who.organization_id or ""
     parent_path, name = paths.split(path)
     await authorize.require(tx, who, Verb.TREE_WRITE, authorize.group(organization_id, parent_path))

@@ -16,7 +16,7 @@ def parse(text: str) -> str:
         raise Invalid(f"a path of {len(text)} characters is too long: at most {MAX_LEVELS} names of 63 characters")
     names = text.split("/")
     if len(names) > MAX_LEVELS:
-        raise Invalid(f"{text!r} is {len(names)} levels deep: at most {MAX_LEVELS} are possible")
+        raise Invalid(f"{text!r} is {len(names)} levels deep: at most {MAX_LEVELS} are allowed")
     for name in names:
         if not _NAME.match(name):
             raise Invalid(f"{text!r} is not a valid path: {_reason(name)}", path=text)
@@ -49,9 +49,9 @@ def _reason(name: str) -> str:
     if name == "":
         return "a name between its slashes is missing"
     if name in (".", ".."):
-        return f"{name!r} has no meaning here, paths start at the organization"
+        return f"{name!r} has no meaning here: paths start at the organization"
     if len(name) > 63:
-        return f"a name of {len(name)} characters is too long, 63 are possible"
+        return f"a name of {len(name)} characters is too long: at most 63 are allowed"
     if name.startswith("-"):
         return f"{name!r} starts with a hyphen"
     return "use lowercase letters, digits and hyphens"

@@ -84,7 +84,7 @@ async def refuse_oversized(request: Request[Any, Any, Any]) -> None:
     limit = request.route_handler.resolve_request_max_body_size()
     length = request.content_length
     if limit is not None and length is not None and length > limit:
-        raise TooLarge(f"a body of {length:,} bytes is larger than the {limit:,} that this address takes")
+        raise TooLarge(f"a body of {length:,} bytes is larger than the {limit:,} that this address accepts")
 
 
 def tree_path(segment: str) -> str:

@@ -85,5 +85,5 @@ def _bearer(scope: Scope) -> str:
     headers = dict(scope["headers"])
     scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     if scheme.lower() != "bearer" or not token:
-        raise Unauthenticated("the hub takes a bearer token")
+        raise Unauthenticated("the hub requires a bearer token")
     return token

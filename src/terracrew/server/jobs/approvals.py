@@ -76,7 +76,7 @@ async def _held(tx: Tx, job_id: str, attempt: int) -> tuple[Job, Plan]:
     job = await store.hold_job(tx, job_id)
     plan = await plan_store.get(tx, job.id, attempt)
     if plan is None:
-        raise NotFound(f"attempt {attempt} of job {job.number} has kept no plan to decide about")
+        raise NotFound(f"attempt {attempt} of job {job.number} has no saved plan to decide about")
     return job, plan
 
 

@@ -97,7 +97,7 @@ def creator(db: Database, roots: Sequence[Path]) -> Create:
         if len(
             {(one.wanted.principal.id, one.wanted.idempotency_key) for one in new if one.wanted.idempotency_key}
         ) < sum(one.wanted.idempotency_key is not None for one in new):
-            raise Conflict("one key twice in a group")  # the second then finds the first
+            raise Conflict("two jobs of a group have the same idempotency key")  # the second then finds the first
         made = dict(zip(map(id, new), await _insert(tx, new), strict=True)) if new else {}
         return [
             one if isinstance(one, TerracrewError) else Created(one.known or made[id(one)], is_new=one.known is None)
@@ -123,10 +123,10 @@ async def _check(tx: Tx, wanted: JobRequest, module: Module, roots: Sequence[Pat
         raise Invalid(f"{asked.type} is not a job for a module: use PLAN, APPLY or DESTROY")
     if asked.is_destroy_plan and asked.type is not JobType.PLAN:
         raise Invalid(
-            f"is_destroy_plan goes with the type PLAN only; to destroy everything, the type is DESTROY, not {asked.type}"
+            f"is_destroy_plan is allowed only with the type PLAN, not {asked.type}; to destroy everything, use the type DESTROY"
         )
     if not -100 <= asked.priority <= 100:
-        raise Invalid("a priority lies between -100 and 100")
+        raise Invalid("a priority must be between -100 and 100")
     source = module.source
     if asked.source is not None:
         # Running other code with the same runner's credentials has the effect of changing the module, so it needs that permission.

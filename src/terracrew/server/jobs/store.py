@@ -142,7 +142,9 @@ async def save_transitions(tx: Tx, transitions: Sequence[Transition], *, is_own_
     saved = {row["id"] for row in await tx.each(_SAVE_JOBS, _SAVE_JOBS_TYPES, rows)} if rows else set[str]()
     for before, after in transitions:
         if before.id not in saved:
-            raise Superseded(f"job {before.number} is no longer as it was: {before.status} in attempt {before.attempt}")
+            raise Superseded(
+                f"job {before.number} has changed in the meantime: it was {before.status} in attempt {before.attempt}"
+            )
         _wake(tx, before, after, is_own_report)
         tx.on_commit(partial(counts.job_moved, before, after))
 

@@ -32,7 +32,7 @@ async def require(db: Database, who: Principal) -> str:
         seen = await authorize.visible(db, who, verb)
         if who.organization_id and (seen.organization_id is None or seen.bindings):
             return who.organization_id
-    raise Forbidden("you may not upload a source: that takes the right to change or to run a module")
+    raise Forbidden("you may not upload a source: that requires the right to change or to run a module")
 
 
 async def keep(staging: Staging, folder: Path, who: Principal, organization_id: str, body: Body) -> Archive:

@@ -70,7 +70,7 @@ def check_environment(environment: Mapping[str, str]) -> None:
 
 def check_audiences(audiences: Sequence[str]) -> None:
     if len(audiences) > MAX_AUDIENCES:
-        raise Invalid(f"oidc_audiences: {len(audiences)} are too many, {MAX_AUDIENCES} are possible")
+        raise Invalid(f"oidc_audiences: {len(audiences)} are too many: at most {MAX_AUDIENCES} are allowed")
     seen: set[str] = set()
     for audience in audiences:
         if not 1 <= len(audience) <= MAX_AUDIENCE_CHARACTERS or not audience.isprintable():
@@ -138,4 +138,4 @@ def _below(value: Any) -> Iterable[Any]:
 def _check_size(what: str, content: Mapping[str, Any], max_bytes: int = MAX_CONTENT_BYTES) -> None:
     size = len(msgspec.json.encode(content))
     if size > max_bytes:
-        raise TooLarge(f"{what}: {size:,} bytes are too many, {max_bytes:,} are possible", field=what)
+        raise TooLarge(f"{what}: {size:,} bytes are too many: at most {max_bytes:,} are allowed", field=what)

@@ -117,13 +117,13 @@ def require_runner(principal: Principal, runner: RunnerRecord) -> None:
 def require_person(principal: Principal) -> None:
     """Raise an error unless the principal is a person. Only people have API tokens and a password."""
     if principal.kind != "user":
-        raise Forbidden("only a person has this; a service account has client secrets")
+        raise Forbidden("only a person has API tokens and a password; a service account has client secrets")
 
 
 def require_reader(principal: Principal) -> None:
     """Raise an error unless the principal is a person or a service account. A machine's credential is for one thing only."""
     if principal.kind not in ("user", "service_account"):
-        raise Forbidden("only a person or a service account may follow what happens")
+        raise Forbidden("only a person or a service account may follow events")
 
 
 async def require(

@@ -30,7 +30,7 @@ def require_no_end(who: Principal, what: str) -> None:
     """Refuse to create something that never expires with a credential that expires."""
     if is_bound(who) and who.credential_ends_at is not None:
         raise Forbidden(
-            f"{_end(who.credential_ends_at)}, and {what} would outlive it: use one that has no end, or log in"
+            f"{_end(who.credential_ends_at)}, and {what} would outlive it: use a credential that does not expire, or log in"
         )
 
 
@@ -41,7 +41,9 @@ def expiry(who: Principal, now: float, days: int | None) -> float | None:
         return wanted
     if wanted is not None and wanted > who.credential_ends_at:
         end = _end(who.credential_ends_at)
-        raise Forbidden(f"{end}, and what it makes cannot live longer: ask for fewer days, or do not give a number")
+        raise Forbidden(
+            f"{end}, and nothing that it creates can be valid for longer: ask for fewer days, or leave the number out"
+        )
     return who.credential_ends_at if wanted is None else wanted
 
 

@@ -187,7 +187,7 @@ async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
         raise Conflict(
             f"`{runner.path}` is the only runner that {await _pinned_words(tx, who, runner, pinned)} may use: change that "
             "first, or ask for force=true (--force on the command line); their jobs then wait until they name another runner. "
-            "Disabled, it takes no more jobs at once"
+            "To stop it from taking jobs, disable it instead"
         )
     if not force and not runner.is_draining and await instance_reads.is_connected(tx, runner.id):
         raise Conflict(

@@ -39,7 +39,7 @@ class Keyring:
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         if not keys or any(len(key) != 32 for key in keys):
-            raise Invalid("a master key has 32 bytes: make one with `openssl rand -base64 32`")
+            raise Invalid("a master key must have 32 bytes: make one with `openssl rand -base64 32`")
         self._ciphers = {_id_of(key): AESGCM(key) for key in keys}
         self._primary = _id_of(keys[0])
 
@@ -121,7 +121,9 @@ def _read(file: Path | None) -> str:
         return file.read_text("ascii")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text"
-        raise Invalid(f"the master key {file} cannot be read ({reason}); without it this database stays shut") from None
+        raise Invalid(
+            f"the master key {file} cannot be read ({reason}); this database cannot be opened without it"
+        ) from None
 
 
 def _decoded(line: str) -> bytes:

@@ -88,7 +88,7 @@ async def test_a_unit_that_awaits_something_else_is_refused_and_rolled_back(sqli
         finally:
             closed = True
 
-    with pytest.raises(RuntimeError, match="awaited something else than its own transaction"):
+    with pytest.raises(RuntimeError, match="awaited something other than its own transaction"):
         await sqlite.write(wandering)
     assert closed
     assert await sqlite.read(count) == 0

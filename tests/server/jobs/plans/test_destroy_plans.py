@@ -26,7 +26,7 @@ async def test_a_destroy_plan_is_a_plan_that_the_executor_is_told_of(crew: Simul
         words = await admin.refused(
             "POST", f"/api/v1/modules/{module}/jobs", 400, json={"type": kind, "is_destroy_plan": True}
         )
-        assert "is_destroy_plan goes with the type PLAN only" in words
+        assert "is_destroy_plan is allowed only with the type PLAN" in words
 
 
 @pytest.mark.feature("J10")

@@ -11,7 +11,7 @@ from terracrew.cli.printing import output
 
 @click.group()
 def audit() -> None:
-    """Who changed what, and when."""
+    """Show who changed what, and when."""
 
 
 @audit.command("list")

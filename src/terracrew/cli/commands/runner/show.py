@@ -11,7 +11,11 @@ from terracrew.cli.printing import output
 
 
 @click.command("list")
-@click.option("--status", type=click.Choice(["ONLINE", "OFFLINE", "DRAINING"], case_sensitive=False))
+@click.option(
+    "--status",
+    type=click.Choice(["ONLINE", "OFFLINE", "DRAINING"], case_sensitive=False),
+    help="Only runners with this status.",
+)
 @click.option("--group", metavar="PATH", shell_complete=name_completion.groups, help="Only runners of this group.")
 @output.json_option
 @pass_target

@@ -53,7 +53,7 @@ async def run_job(
 ) -> Response[Job]:
     """Queue a job. The same Idempotency-Key gives the same job again, with 200."""
     if key is not None and not 0 < len(key) <= 200:
-        raise Invalid("an Idempotency-Key has 1 to 200 characters")
+        raise Invalid("an Idempotency-Key must have 1 to 200 characters")
     wanted = create.JobRequest(request.user, tree_path(module), data, key)
     created = await request.context.create_job(wanted)
     return Response(created.job, status_code=201 if created.is_new else 200)

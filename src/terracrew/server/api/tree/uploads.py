@@ -19,7 +19,7 @@ async def stage(request: TreeCall, data: JSONBody[UploadWanted]) -> UploadStaged
     """
     await archives.require(request.context.db, request.user)
     if data.target != archives.TARGET:
-        raise Invalid(f"the target of an upload is {archives.TARGET!r} here")
+        raise Invalid(f"the target of an upload must be {archives.TARGET!r} here")
     return await service.stage(request.context.staging, request.user.id, data, archives.MAX_ARCHIVE_BYTES)
 
 

@@ -113,7 +113,7 @@ def translated() -> Generator[None]:
     except asyncpg.InternalClientError as error:  # it was told of its end and has not seen it yet
         raise Unavailable(f"the connection to PostgreSQL was lost: {error}") from error
     except (OSError, TimeoutError) as error:
-        raise Unavailable(f"PostgreSQL does not answer: {str(error) or 'the time is up'}") from error
+        raise Unavailable(f"PostgreSQL does not answer: {str(error) or 'no answer in time'}") from error
 
 
 def _meaning(error: Any) -> TerracrewError | None:

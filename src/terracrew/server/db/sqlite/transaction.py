@@ -143,7 +143,7 @@ def drive(work: Work[T], tx: SqliteTx) -> T:
             raise tx.failure from None
         return end.value
     steps.close()
-    raise RuntimeError("a unit of work awaited something else than its own transaction; do that before or after it")
+    raise RuntimeError("a unit of work awaited something other than its own transaction; do that before or after it")
 
 
 def _json_of(columns: Columns, rows: Sequence[Sequence[Param]]) -> str | None:

@@ -45,7 +45,7 @@ async def serve(hub: RunnerContext, socket: HubSocket, principal: Principal) -> 
 
 def _decoded(frame: str | bytes) -> messages.FromRunner:
     if isinstance(frame, bytes):
-        raise Invalid("a runner speaks in text frames")
+        raise Invalid("a runner must send text frames")
     return messages.decode_from_runner(frame)
 
 
@@ -100,7 +100,7 @@ async def _in_task(hub: RunnerContext, work: Coroutine[Any, Any, None], running:
 async def _renew(hub: RunnerContext, session: RunnerSession, message: messages.Renew) -> None:
     renewed = await principal_from_bearer(hub.identity, message.token)
     if (renewed.kind, renewed.id) != (session.principal.kind, session.principal.id):
-        raise Unauthenticated("a connection is renewed by the credential that opened it")
+        raise Unauthenticated("a connection can be renewed only with the credential that opened it")
     session.principal = msgspec.structs.replace(renewed, address=session.principal.address)
 
 

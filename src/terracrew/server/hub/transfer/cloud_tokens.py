@@ -29,7 +29,7 @@ async def cloud_token(
         raise Conflict("this attempt has not begun to change anything: a token of the phase apply is given after that")
     row = await context.db.read(lambda tx: modules.names(tx, own.job.module_id))
     if row is None or data.audience not in msgspec.json.decode(row["oidc_audiences"], type=list[str]):
-        raise Forbidden(f"{data.audience[:200]!r} is none of this module's audiences (oidc_audiences)")
+        raise Forbidden(f"{data.audience[:200]!r} is not one of this module's audiences (oidc_audiences)")
     subject = cloud.Subject(
         own.job.organization_id, row["organization"], own.job.module_id, row["path"], job_id, attempt, data.phase
     )

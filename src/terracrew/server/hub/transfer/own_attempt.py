@@ -33,7 +33,7 @@ async def find(request: TransferCall, job_id: str, attempt: int) -> OwnAttempt:
     """Return the attempt if the requester is its executor and it may still deliver."""
     who = request.user
     if who.attempt is None:
-        raise Forbidden("only an attempt's own hub credential is good for this")
+        raise Forbidden("this requires the hub credential of the attempt itself")
     place = authorize.module(who.attempt.organization_id, who.attempt.module_path, job_id, attempt)
     await authorize.require(request.context.db, who, Verb.ATTEMPT_REPORT, place)
 
@@ -68,5 +68,5 @@ async def planning(request: TransferCall, job_id: str, attempt: int) -> OwnAttem
     """Return an attempt that may still wait with its plan for a person."""
     own = await current(request, job_id, attempt)
     if own.has_begun:
-        raise Conflict("this attempt has begun: its plan is not one to wait with")
+        raise Conflict("this attempt has begun to change resources, so its plan can no longer wait for approval")
     return own

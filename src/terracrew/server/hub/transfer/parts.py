@@ -27,7 +27,7 @@ async def stage(
     if data.target == PLAN_TARGET:
         own = await own_attempt.planning(request, job_id, attempt)
         return await parts.stage(request.context.staging, own.uploader, data, MAX_PLAN_BYTES, is_only=True)
-    raise Invalid("the target of an upload is `plan` or `states/` and a number")
+    raise Invalid("the target of an upload must be `plan` or `states/` and a number")
 
 
 @put("/uploads/{upload:str}/{index:int}", status_code=204, request_max_body_size=PART_BYTES)

@@ -32,7 +32,9 @@ _pending = _Pending()
 
 def check_strength(password: str) -> None:
     if not MIN_CHARACTERS <= len(password) <= MAX_CHARACTERS:
-        raise Invalid(f"a password has {MIN_CHARACTERS} to {MAX_CHARACTERS} characters; this one has {len(password)}")
+        raise Invalid(
+            f"a password must have {MIN_CHARACTERS} to {MAX_CHARACTERS} characters; this one has {len(password)}"
+        )
 
 
 async def hashed(password: str) -> str:

@@ -103,7 +103,9 @@ async def redeem_link(guard: LoginGuard, token: str, address: str, password: str
 async def create_user(db: Database, who: Principal, name: str, is_system_admin: bool) -> tuple[User, str]:
     """Create a user without roles in the caller's organization. Returns the user and the token of a link to log in with."""
     if not logins.NAME.match(name):
-        raise Invalid("a user's name starts with a letter or digit and has lower case letters, digits and . _ @ + -")
+        raise Invalid(
+            "a user's name must start with a letter or digit and contain only lower-case letters, digits and . _ @ + -"
+        )
     link = credentials.new("tcl")
     if is_system_admin:
         delegation.require_login(who, "make an administrator")
@@ -140,7 +142,7 @@ async def set_disabled(tx: Tx, who: Principal, user_id: str, is_disabled: bool) 
     if user.is_system_admin:
         await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
     if user.id == who.id:
-        raise Conflict("you would shut yourself out: ask another administrator")
+        raise Conflict("you would lock yourself out: ask another administrator")
     await store.delete_sessions_of(tx, user.id)
     tx.wake("access", user.id)
     await audit.record(
