@@ -22,7 +22,7 @@ import socket
 import sys
 import time
 
-PATIENCE = 90.0
+TIMEOUT_SECONDS = 90.0
 """How long it tries to print while the disk is full; a real engine would lose the line."""
 TYPE = "chaos_thing"
 SLICE_SECONDS = 0.1
@@ -86,7 +86,7 @@ class Witness:
 
 def say(text: str) -> None:
     data = f"{text}\n".encode()
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT_SECONDS
     while data:
         try:
             data = data[os.write(1, data) :]
@@ -252,7 +252,7 @@ def write(witness: Witness, state: dict[str, object], known: dict[str, str], loc
 def leave_behind(witness: Witness, state: dict[str, object], known: dict[str, str], printed: int) -> None:
     state["resources"] = described(known)
     content = json.dumps(state).encode()
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT_SECONDS
     while time.monotonic() < end:
         try:
             with open("errored.tfstate", "wb") as file:

@@ -24,7 +24,7 @@ from tests.runner.scripted_executors import ScriptedExecutor, ScriptedExecutors
 
 ROOT = Path(__file__).parents[2]
 SOURCES = Path(terracrew.__file__).parents[1]
-BOUND = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ class RunnerProcess:
         self._process.send_signal(number)
 
     async def ended(self) -> int:
-        async with asyncio.timeout(BOUND):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             return await self._process.wait()
 
     async def kill(self) -> None:
@@ -173,7 +173,7 @@ def granted(job: str = "job_1", attempt: int = 1) -> Granted:
 
 async def until_gone(path: Path) -> None:
     """Wait until a directory has been removed."""
-    async with asyncio.timeout(BOUND):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while path.exists():
             await asyncio.sleep(0.01)
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-BOUND = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
 class ScriptedExecutor:
@@ -20,12 +20,12 @@ class ScriptedExecutor:
     async def tell(self, line: str) -> dict[str, Any]:
         """Say it; the answer is empty where the executor ended."""
         self._writer.write(line.encode() + b"\n")
-        async with asyncio.timeout(BOUND):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             return json.loads(await self._reader.readline() or b"{}")
 
     async def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
-        async with asyncio.timeout(BOUND):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             with suppress(ConnectionResetError):
                 await self._reader.read()
 
@@ -36,7 +36,7 @@ class ScriptedExecutors:
         self._executors: asyncio.Queue[ScriptedExecutor] = asyncio.Queue()
 
     async def next(self) -> ScriptedExecutor:
-        async with asyncio.timeout(BOUND):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             return await self._executors.get()
 
     @property

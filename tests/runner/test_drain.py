@@ -17,7 +17,7 @@ from terracrew.protocol.messages import (
 from terracrew.runner.main import run
 from terracrew.runner.stop import Stop
 from tests.machine import small_disk
-from tests.runner.conftest import BOUND, INT, TERM, Runners, refs
+from tests.runner.conftest import INT, TERM, TIMEOUT_SECONDS, Runners, refs
 
 
 @pytest.mark.feature("O2", "R7")
@@ -74,7 +74,7 @@ async def test_the_first_signal_drains_and_the_runner_ends_with_its_last_job(
     assert await runner.ended() == 0
     assert peer.received(Claim) == [Claim("job_1", 1)]
     assert not (runners.attempts / "job_1.1").exists()
-    async with asyncio.timeout(BOUND):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         await peer.closed.wait()
 
 
@@ -115,7 +115,7 @@ async def test_a_removed_runner_stays_until_what_its_dead_executors_left_is_deli
     runner, peer = await runners.connected()
     executor = await runners.grant(peer)
     await peer.send(Refused("removed", "this runner has been removed", is_final=True))
-    async with asyncio.timeout(BOUND):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         await peer.closed.wait()
     await executor.kill()
     salvage = await runners.executors.next()
@@ -144,6 +144,6 @@ async def test_a_built_in_runner_leaves_at_once_and_its_engines_see_only_what_is
         assert "DATABASE_URL" not in seen
         assert "SCRIPTED_EXECUTORS" not in seen
     stop.exit_now()
-    async with asyncio.timeout(BOUND):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         await running
     assert (await executor.tell("told"))["told"] == []

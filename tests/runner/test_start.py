@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from terracrew.cli.commands.runner.start import start
 from terracrew.errors import Invalid
-from tests.runner.conftest import BOUND, TERM, Runners
+from tests.runner.conftest import TERM, TIMEOUT_SECONDS, Runners
 
 RUNNER, ORGANIZATION = "rnr_" + "1" * 32, "org_" + "2" * 32
 COMMAND = "from terracrew.cli.commands.runner.start import start; start()"
@@ -43,7 +43,7 @@ async def test_the_command_becomes_a_runner_whose_process_shows_no_secret(runner
             assert b"hush-hush" not in content
             assert b"TERRACREW_" not in content
         process.send_signal(TERM)
-        async with asyncio.timeout(BOUND):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             assert await process.wait() == 0
     finally:
         if process.returncode is None:

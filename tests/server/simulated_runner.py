@@ -26,7 +26,7 @@ from terracrew.testing.job_rows import Instance, JobRows, begin
 from tests.server.application import Application as App
 from tests.server.application import Person
 
-PATIENCE = 20.0
+TIMEOUT_SECONDS = 20.0
 
 
 class SimulatedAttempt:
@@ -169,7 +169,7 @@ class Viewer:
 
     async def next(self, *names: str) -> Event:
         """The next event, or the next one of these; all others are passed over."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while True:
                 while not self._events:
                     self._events += self._parser.feed(await anext(self._pieces))
@@ -180,7 +180,7 @@ class Viewer:
 
     async def rest(self) -> list[Event]:
         """Everything up to the end of the connection."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             async for piece in self._pieces:
                 self._events += self._parser.feed(piece)
         return self._events
@@ -190,7 +190,7 @@ class Viewer:
 async def watching(url: str, who: Person, path: str, last_id: str = "") -> AsyncGenerator[Viewer]:
     headers = dict(who.headers) | ({"Last-Event-ID": last_id} if last_id else {})
     async with (
-        httpx.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE) as client,
+        httpx.AsyncClient(base_url=url, headers=headers, timeout=TIMEOUT_SECONDS) as client,
         client.stream("GET", path) as response,
     ):
         assert response.status_code == 200, await response.aread()

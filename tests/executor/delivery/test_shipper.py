@@ -22,7 +22,7 @@ from terracrew.protocol.spec import Step
 from terracrew.protocol.start import LogStreamSettings
 from terracrew.testing.fake_executor_hub import HUB, FakeExecutorHub
 
-NEVER = 3600.0
+LONG_PERIOD_SECONDS = 3600.0
 
 
 class Shipping:
@@ -49,7 +49,7 @@ class Shipping:
 @pytest.fixture
 async def shipping(hub: FakeExecutorHub, tmp_path: Path) -> AsyncIterator[Shipping]:
     """Nothing leaves by itself but the first event: a period that never ends, and a batch of ten."""
-    shipping = Shipping(hub, tmp_path, LogStreamSettings(batch_size_limit=10, period_seconds=NEVER))
+    shipping = Shipping(hub, tmp_path, LogStreamSettings(batch_size_limit=10, period_seconds=LONG_PERIOD_SECONDS))
     yield shipping
     await shipping.close()
 

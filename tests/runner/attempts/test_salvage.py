@@ -10,7 +10,7 @@ import pytest
 
 from terracrew import procfs
 from terracrew.protocol.messages import Claim, Gone, Heartbeat, Offer
-from tests.runner.conftest import BOUND, Runners, refs
+from tests.runner.conftest import TIMEOUT_SECONDS, Runners, refs
 
 
 @pytest.mark.feature("O4")
@@ -60,7 +60,7 @@ async def test_a_salvage_that_cannot_be_started_is_tried_again_without_a_traceba
     executor = await runners.grant(peer)
     os.kill(executor.facts["helper"], signal.SIGKILL)
     await executor.kill()
-    async with asyncio.timeout(BOUND):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while "could not be started" not in runner.output:
             for helper in procfs.descendants(runner.pid):
                 procfs.send(helper, signal.SIGKILL)  # while it imports: it has not answered yet

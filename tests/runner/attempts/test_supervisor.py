@@ -10,7 +10,7 @@ import pytest
 
 from terracrew.attempt import directories, ownership, process_record
 from terracrew.protocol.messages import CancelAttempt, Claim, Gone, HandBack, Heartbeat, Offer, Settled
-from tests.runner.conftest import BOUND, Runners, granted, refs, until_gone
+from tests.runner.conftest import TIMEOUT_SECONDS, Runners, granted, refs, until_gone
 
 
 @pytest.mark.feature("C3", "J14")
@@ -83,7 +83,7 @@ async def test_a_cancel_through_the_runner_interrupts_an_orphaned_engine(runners
     await peer.send(CancelAttempt("job_1", 1, "interrupt"))
     ended = asyncio.Event()
     asyncio.get_running_loop().add_reader(pidfd, ended.set)
-    async with asyncio.timeout(BOUND):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         await ended.wait()
     asyncio.get_running_loop().remove_reader(pidfd)
     os.close(pidfd)
@@ -96,7 +96,7 @@ async def test_a_cancel_through_the_runner_interrupts_the_executor(runners: Runn
     executor = await runners.grant(peer)
     await peer.send(CancelAttempt("job_1", 1, "after_step"))
     await peer.send(CancelAttempt("job_1", 1, "interrupt"))
-    async with asyncio.timeout(BOUND):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while not (told := (await executor.tell("told"))["told"]):
             await peer.receive(Heartbeat)
     assert told == ["SIGTERM"]

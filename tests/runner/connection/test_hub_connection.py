@@ -27,7 +27,7 @@ from terracrew.runner.dispatch.local import Local
 from terracrew.runner.instance import LocalInstance
 from terracrew.runner.stop import Stop
 from terracrew.testing import fake_runner_hub
-from tests.runner.conftest import BOUND, Runners, granted, refs, until_gone
+from tests.runner.conftest import TIMEOUT_SECONDS, Runners, granted, refs, until_gone
 
 
 @pytest.mark.feature("A1", "C1", "C3")
@@ -96,7 +96,7 @@ async def test_a_conflict_after_a_welcome_is_an_old_connection_of_ours_and_tried
     _, peer = await runners.connected()
     runners.hub.refusal = Refused("conflict", "instance one is connected", is_final=True)
     await peer.hang_up()
-    async with asyncio.timeout(BOUND):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         await runners.hub.has_refused.wait()
     runners.hub.refusal = None
     await runners.hub.peer()
@@ -122,7 +122,7 @@ async def test_a_token_is_renewed_before_it_expires_on_the_open_connection(runne
 async def test_a_runner_goes_on_asking_until_its_credentials_are_accepted(runners: Runners) -> None:
     runners.hub.token_status = 401
     runner = await runners.start()
-    async with asyncio.timeout(BOUND):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while len(runners.hub.forms) < 2:
             await asyncio.sleep(0.01)
     assert "client id or secret is wrong" in runner.output
@@ -190,7 +190,7 @@ async def test_the_server_sets_heartbeat_and_log_level_of_a_running_runner(runne
     await peer.send(ConfigureRunner(heartbeat_seconds=0.05))
     await peer.send(Drain(on=False))
     await peer.receive(Heartbeat)
-    async with asyncio.timeout(BOUND):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while "take jobs again" not in runner.output:
             await peer.receive(Heartbeat)
 
@@ -210,7 +210,7 @@ async def test_a_message_of_a_type_that_only_newer_runners_know_is_passed_over(r
     runner, peer = await runners.connected()
     await peer.send(Renew("a server does not say this"))
     await peer.send(Drain(on=True))
-    async with asyncio.timeout(BOUND):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while "take no new jobs" not in runner.output:
             await peer.receive(Heartbeat)
     assert "only newer runners know" in runner.output
@@ -268,7 +268,7 @@ async def test_a_proxy_that_answers_instead_of_the_server_does_not_stop_a_runner
     """A proxy's 426 or 409 at the token endpoint ended the runner, as if the server itself had refused it for good."""
     runners.hub.foreign[at] = status
     runner = await runners.start()
-    async with asyncio.timeout(BOUND):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         await runners.hub.has_answered_foreign.wait()
         while "between here and the server" not in runner.output:
             await asyncio.sleep(0.01)

@@ -9,7 +9,7 @@ import pytest
 from terracrew.attempt import directories, exit_codes, ownership
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.zygote_client import ZygoteClient
-from tests.runner.conftest import BOUND, ROOT, SOURCES, granted
+from tests.runner.conftest import ROOT, SOURCES, TIMEOUT_SECONDS, granted
 
 
 @pytest.mark.feature("O3")
@@ -28,7 +28,7 @@ async def test_a_start_whose_directory_was_removed_ends_without_a_traceback(
             ExecutorStart("http://server", str(directory), str(tmp_path), str(tmp_path), str(tmp_path), {}, granted())
         )
         os.close(forked.pidfd)
-        async with asyncio.timeout(BOUND):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             assert await forked.exit_code == exit_codes.IN_USE
     finally:
         await helper.close()

@@ -11,7 +11,7 @@ from terracrew.attempt import directories, ownership, process_record
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.local import Local
 from terracrew.runner.dispatch.protocol import NotStarted
-from tests.runner.conftest import BOUND, ROOT, SOURCES, granted
+from tests.runner.conftest import ROOT, SOURCES, TIMEOUT_SECONDS, granted
 from tests.runner.scripted_executors import ScriptedExecutors
 
 
@@ -40,7 +40,7 @@ async def test_a_kill_ends_an_executor_that_does_not_heed_the_interrupt_and_its_
         )
         executor = await executors.next()
         engine = (await executor.tell(f"engine {tmp_path / 'fifo'}"))["engine"]
-        async with asyncio.timeout(BOUND):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             _, code = await asyncio.gather(local.stop(handle, "kill"), local.watch(handle))
         assert code == -9
         found = procfs.stat(engine)

@@ -11,7 +11,7 @@ import pytest
 from terracrew.attempt import directories, exit_codes, ownership
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.zygote_client import Forked, ZygoteClient
-from tests.runner.conftest import BOUND, ROOT, SOURCES, granted
+from tests.runner.conftest import ROOT, SOURCES, TIMEOUT_SECONDS, granted
 from tests.runner.scripted_executors import ScriptedExecutors
 
 
@@ -33,7 +33,7 @@ def start(executors: ScriptedExecutors, tmp_path: Path) -> ExecutorStart:
 
 async def _exit_code(forked: Forked) -> int | None:
     os.close(forked.pidfd)
-    async with asyncio.timeout(BOUND):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         return await forked.exit_code
 
 

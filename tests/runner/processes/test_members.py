@@ -14,7 +14,7 @@ from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.local import Handle, Local
 from terracrew.runner.processes import cgroup_discovery
 from tests.machine import cgroup
-from tests.runner.conftest import BOUND, ROOT, SOURCES, Runners, granted, refs
+from tests.runner.conftest import ROOT, SOURCES, TIMEOUT_SECONDS, Runners, granted, refs
 from tests.runner.scripted_executors import ScriptedExecutors
 
 
@@ -158,13 +158,13 @@ async def test_a_kill_ends_a_process_in_another_session_and_none_of_another_runn
     try:
         first, first_escaped = await one.escaped(fifo)
         second, second_escaped = await two.escaped(fifo)
-        async with asyncio.timeout(BOUND):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             _, code = await asyncio.gather(one.local.stop(first, "kill"), one.local.watch(first))
         assert code == -signal.SIGKILL
         assert not _is_alive(first_escaped)
         assert _is_alive(second_escaped)
         assert _is_alive(second.process.pid)
-        async with asyncio.timeout(BOUND):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             await asyncio.gather(two.local.stop(second, "kill"), two.local.watch(second))
         assert not _is_alive(second_escaped)
     finally:
@@ -195,7 +195,7 @@ async def test_an_executor_that_cannot_join_its_cgroup_gets_a_subreaper(
         handle, escaped = await it.escaped(fifo)
         assert handle.process.cgroup == ""
         assert handle.process.subreaper is not None
-        async with asyncio.timeout(BOUND):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             await asyncio.gather(it.local.stop(handle, "kill"), it.local.watch(handle))
         assert not _is_alive(escaped)
     finally:

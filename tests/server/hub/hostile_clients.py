@@ -23,7 +23,7 @@ from terracrew.server.principals.model import AUDIENCE
 from terracrew.testing.job_rows import JobRows as Jobs
 from tests.e2e.simulated_runner import batch
 from tests.server.application import Person
-from tests.server.hub.hub_clients import PATIENCE, Client, Hub, ref_of
+from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Client, Hub, ref_of
 
 VOLATILE = {"last_used_at", "heard_at", "seen_at", "executor_heard_at"}
 NOT_LOOKED_AT = {"leases", "migrations", "sqlite_sequence"}
@@ -125,7 +125,7 @@ async def rest(client: Client, *, until: str = "") -> list[dict[str, Any]]:
     """What it is told until the connection ends, or up to a message of this kind."""
     told: list[dict[str, Any]] = []
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while not told or told[-1]["type"] != until:
                 told.append(msgspec.json.decode(await client.connection.recv()))
     except ConnectionClosed:

@@ -20,7 +20,7 @@ from terracrew.server.runners import service as runners
 from terracrew.testing.transactions import held_open
 from tests.server.simulated_runner import SimulatedRunner
 
-PATIENCE = 20.0
+TIMEOUT_SECONDS = 20.0
 on_postgres = pytest.mark.parametrize(
     "database_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
 )
@@ -36,7 +36,7 @@ class Client:
 
     async def get(self, *kinds: str) -> dict[str, Any]:
         """The next message, or the next one of these kinds."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while True:
                 found: dict[str, Any] = msgspec.json.decode(await self.connection.recv())
                 if not kinds or found["type"] in kinds:
@@ -127,7 +127,7 @@ class Hub:
 
     async def until(self, is_so: Any) -> None:
         """Wait for something that is no event of ours: a session that has gone, say."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while not is_so():
                 await asyncio.sleep(0.01)
 

@@ -17,7 +17,7 @@ from terracrew.server.modules import removal
 from terracrew.server.retention.deletion import remove_deleted
 from terracrew.testing.transactions import until_blocked
 from tests.server.application import on_one
-from tests.server.hub.hub_clients import PATIENCE, Hub, on_postgres, ref_of, refusal
+from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Hub, on_postgres, ref_of, refusal
 
 
 def batch(first: int, *texts: str) -> bytes:
@@ -205,7 +205,7 @@ async def test_a_grant_whose_runner_has_gone_is_handed_back_at_once(hub: Hub) ->
         await until_blocked(hub.server.db)
         await runner.connection.close()
         await hub.until(lambda: not hub.server.registry.runners)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while (await hub.crew.world.load(job)).attempt == 1:
             pass
     (first,) = await hub.crew.world.attempts(job)

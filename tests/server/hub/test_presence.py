@@ -18,7 +18,7 @@ from terracrew.server.process import serve
 from terracrew.testing.clock import ManualClock, ShiftedClock
 from terracrew.testing.job_rows import JobRows
 from tests.server.connections.registered_sessions import LONG, REF, Watched, executor, runner
-from tests.server.hub.hub_clients import PATIENCE, Hub, listening, refusal
+from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Hub, listening, refusal
 
 pytestmark = pytest.mark.feature("O2", "C3")
 BEAT = messages.Heartbeat("0.1.0", is_draining=False, attempts=[])
@@ -33,7 +33,7 @@ async def status(hub: Hub) -> str:
 
 
 async def eventually(is_so: Callable[[], Any]) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while not await is_so():
             await asyncio.sleep(0.01)
 
@@ -56,7 +56,7 @@ async def test_silence_makes_a_runner_offline_and_whoever_looks_is_told(
         instance = f"{hub.runner_id} {hub.session().instance_id}"
         with hub.server.db.listen("instances") as woken:
             await Presence(hub.server.hub.runners).step()
-            assert ("instances", instance) in await woken.get(PATIENCE)
+            assert ("instances", instance) in await woken.get(TIMEOUT_SECONDS)
         assert await status(hub) == "OFFLINE"
         await HubNotifier(hub.server.hub.runners).step({("instances", instance)})
         assert await refusal(client) == ("unavailable", False)

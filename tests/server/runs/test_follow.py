@@ -14,7 +14,7 @@ from terracrew.server.logs.tail import Position, TailBatch
 from terracrew.server.runs.follow import Watchers, follow
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, log
-from tests.server.simulated_runner import PATIENCE, SimulatedRunner, watching
+from tests.server.simulated_runner import TIMEOUT_SECONDS, SimulatedRunner, watching
 
 
 def texts(events: list[Event]) -> list[str]:
@@ -189,7 +189,7 @@ async def test_when_the_last_viewer_has_left_the_executor_goes_back_to_its_own_p
     async with attempt.watched() as viewer:
         await viewer.next("job")
         assert crew.server.watchers.is_watched(attempt.ref.job_id)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         await executor.is_left.wait()
     assert executor.told == [True, False]
     assert not crew.server.watchers.is_watched(attempt.ref.job_id)
@@ -210,7 +210,7 @@ async def test_many_viewers_at_once_all_see_everything_in_order(crew: SimulatedR
                 seen += [each["n"] for each in json.loads(news.data)]
         return seen
 
-    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(TIMEOUT_SECONDS), asyncio.TaskGroup() as group:
         started = [asyncio.Event() for _ in range(viewers)]
         tasks = [group.create_task(view(one)) for one in started]
         await asyncio.gather(*(one.wait() for one in started))

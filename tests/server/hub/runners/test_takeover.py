@@ -12,7 +12,7 @@ from terracrew.protocol import messages
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
 from terracrew.server.hub.runners import takeover
-from tests.server.hub.hub_clients import PATIENCE, Client, Hub
+from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Client, Hub
 
 pytestmark = pytest.mark.feature("R4", "O2")
 STRANGER: dict[str, Any] = {"instance_key": "s" * 32}
@@ -111,7 +111,7 @@ async def test_a_process_that_is_restarted_at_once_does_not_wait_for_its_predece
         coming = asyncio.create_task(come(hub, again, {}))
         await first.get("configure")
         await first.connection.close()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             assert (await coming)["type"] == "welcome"
 
 
@@ -128,7 +128,7 @@ async def test_a_question_whose_wake_up_was_lost_is_asked_all_the_same(hub: Hub)
     async with hub.runner() as first, hub.connected(await hub.token()) as stranger:
         coming = asyncio.create_task(come(hub, stranger, STRANGER))
         presence = Presence(hub.server.hub.runners)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while not hub.session().is_asked:
                 await presence.step()
                 await asyncio.sleep(0.01)
