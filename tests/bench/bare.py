@@ -1,4 +1,4 @@
-"""The engine run bare: the commands that an executor runs, with the same flags and environment, and nothing around them."""
+"""Runs the engine alone: the commands that an executor runs, with the same flags and environment, without Terracrew."""
 
 import os
 import subprocess
@@ -34,7 +34,7 @@ class Bare:
         self._env = self._engine.environment(base, ApiAccess("http://127.0.0.1", "none"))
 
     def run(self, *steps: Step) -> dict[Step, float]:
-        """Seconds that each command took; its output goes to a file, as an executor's does."""
+        """Return the seconds that each command took. Its output goes to a file, as with an executor."""
         seconds: dict[Step, float] = {}
         output = os.open(self._place / "output", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:

@@ -1,6 +1,6 @@
-"""`db_outage_s`: PostgreSQL is restarted under 50 running jobs: jobs that failed, lines that are missing, and the time until all go on.
+"""`db_outage_s`: PostgreSQL is restarted under 50 running jobs. Counts failed jobs and missing lines, and the time until all jobs continue.
 
-Real runners and executors; the engine is the stand-in that the storms use, since fifty real ones are more than a small machine runs.
+Runners and executors are real. The engine is the simulated one of the chaos runs, because a small machine cannot run fifty real ones.
 """
 
 import re
@@ -62,7 +62,7 @@ def run(env: Env) -> dict[str, float]:
 
 
 def _missing(found: list[str], whole: list[str]) -> int:
-    """Lines that are not there; one that is there twice, or out of its order, counts as well."""
+    """Count the missing lines; a line that occurs twice or out of order also counts."""
     return 0 if found == whole else max(1, len(set(whole) - set(found)))
 
 
@@ -96,7 +96,7 @@ def _start(system: Fleet, name: str) -> str:
 
 
 def _marks(url: str, jobs: list[str], least_lines: int = 0) -> dict[str, int]:
-    """The number of the last event that is stored of each job."""
+    """Return the number of the last stored event of each job."""
     with psycopg.connect(url) as connection:
         rows = connection.execute(
             "SELECT job_id, mark FROM attempts WHERE job_id = ANY(%s) AND lines >= %s", (jobs, least_lines)

@@ -12,7 +12,7 @@ TIMES, JOBS = 5, 8
 
 
 def run(env: Env) -> dict[str, float]:
-    """Of several times the worst: killed, so that its connection is closed, and stopped, so that nothing says that it is gone."""
+    """Return the worst of several runs. The runner is killed, which closes its connection, or stopped, which leaves it open."""
     found: dict[str, float] = {}
     with filled(env, "sqlite", runners=0, modules=0) as there:
         system = there.system

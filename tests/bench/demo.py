@@ -38,6 +38,6 @@ def run(env: Env) -> dict[str, float]:
 
 
 def _path_without_our_environment() -> str:
-    """A clone has to find what a newcomer's machine has, not the Python that runs this."""
+    """The clone must use what a new user's machine has, not the Python environment of this process."""
     ours = str(Path(sys.executable).parent)
     return os.pathsep.join(part for part in os.environ["PATH"].split(os.pathsep) if part != ours)

@@ -1,4 +1,4 @@
-"""`sync_ms`: how long the disk under all this takes to make a page durable, now and then, as a quiet server does; no commit is faster."""
+"""`sync_ms`: how long the disk takes to make a page durable, with pauses in between, as on a quiet server. No commit is faster."""
 
 import os
 import time

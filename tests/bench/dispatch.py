@@ -1,4 +1,4 @@
-"""`dispatch_ms`: from the request that enqueues a job to its grant, by connected runners and by jobs that wait for what is not there."""
+"""`dispatch_ms`: the time from enqueuing a job to its grant, by the number of connected runners and of jobs that cannot run."""
 
 from tests.bench.figures import median, percentile
 from tests.bench.filled_server import Env, filled, put_load

@@ -47,7 +47,7 @@ def _start(system: System, name: str, gate: Gate) -> str:
 
 
 def _running_again(system: System, job_id: str) -> float:
-    """When the second attempt's plan has started, by the clock of this machine."""
+    """Return when the plan of the second attempt started, by the clock of this machine."""
 
     def found() -> float | None:
         job = system.job(job_id)

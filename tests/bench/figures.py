@@ -1,4 +1,4 @@
-"""The figures: what each name means, the goal that it has, and the statistics that they are made of."""
+"""Defines each figure, its goal, and the statistics from which it is computed."""
 
 import math
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ GOALS: dict[str, Goal] = {
 
 
 def goals(found: dict[str, float]) -> dict[str, Goal]:
-    """The goals, with those that depend on what else was measured in the same run."""
+    """Return all goals, including those that depend on other figures of the same run."""
     made = dict(GOALS)
     if "jobs_per_s.procrastinate" in found:
         for kind in ("sqlite", "postgres"):
@@ -72,7 +72,7 @@ def is_met(value: float, goal: Goal) -> bool:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least this share of them does not exceed."""
+    """Return the smallest value that at least this share of the values does not exceed."""
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 

@@ -1,4 +1,4 @@
-"""What benchmarks stand on: temporary folders, the two databases, and servers whose database was filled before they start."""
+"""What benchmarks share: temporary folders, both databases, and servers whose database is filled before they start."""
 
 import asyncio
 import contextlib
@@ -55,13 +55,13 @@ class Env:
 
     @property
     def postgres(self) -> PostgresServer:
-        """One server for the whole run; it is started when it is first wanted."""
+        """Return the one PostgreSQL of the whole run, which is started at the first call."""
         if self._postgres is None:
             self._postgres = self._stack.enter_context(postgres.running(self.directory / "postgres"))
         return self._postgres
 
     def database(self, kind: str) -> contextlib.AbstractContextManager[str]:
-        """The address of an empty database; nothing for the embedded one."""
+        """Return the address of an empty database, or nothing for SQLite."""
         return self.postgres.unmigrated_database() if kind == "postgres" else contextlib.nullcontext("")
 
 
@@ -77,7 +77,7 @@ class Filled(msgspec.Struct):
 
 @contextlib.contextmanager
 def filled(env: Env, kind: str, runners: int, modules: int, queued: int = 0) -> Generator[Filled]:
-    """`queued` jobs wait for what is not there."""
+    """Start a filled server; `queued` jobs wait for an engine or a runner that does not exist."""
     with env.database(kind) as url, running(env.folder(kind), url) as system:
         system.data.mkdir()
         token, members, paths = asyncio.run(_fill(url or str(system.data / "terracrew.db"), runners, modules, queued))
@@ -85,7 +85,7 @@ def filled(env: Env, kind: str, runners: int, modules: int, queued: int = 0) -> 
 
 
 def put_load(task: Task) -> Figures:
-    """Run a load generator in a process of its own."""
+    """Run a load generator in a separate process."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench.load"],
         input=msgspec.json.encode(task),
@@ -99,7 +99,7 @@ def put_load(task: Task) -> Figures:
 
 
 class Fleet:
-    """A fleet in a process of its own, at one's orders."""
+    """Controls a fleet that runs in a separate process."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self._process = process
@@ -154,7 +154,7 @@ async def _fill(url: str, runners: int, modules: int, queued: int) -> tuple[str,
 
 
 async def insert_runners(tx: Tx, organization_id: str, count: int) -> list[Access]:
-    """Each with a worker token, assigned to the whole organization."""
+    """Insert runners, each with a worker token and an assignment to the whole organization."""
     root = await tx.one("SELECT id FROM groups WHERE organization_id = :id AND path = ''", id=organization_id)
     assert root is not None
     members: list[Access] = []
@@ -183,7 +183,7 @@ async def insert_runners(tx: Tx, organization_id: str, count: int) -> list[Acces
 
 
 async def _insert_modules(tx: Tx, organization_id: str, count: int) -> list[str]:
-    """Spread over a few groups, so that the queue has turns to take."""
+    """Insert modules in several groups, so that the queue has to take turns between groups."""
     root = await tx.one("SELECT id FROM groups WHERE organization_id = :id AND path = ''", id=organization_id)
     assert root is not None
     groups = [(ids.new("grp"), f"team-{index}") for index in range(GROUPS)]
@@ -216,7 +216,7 @@ async def _insert_modules(tx: Tx, organization_id: str, count: int) -> list[str]
 
 
 async def _insert_queue(tx: Tx, organization_id: str, count: int) -> None:
-    """Half of them behind one another on one module, the others ten to a module; for an engine or a runner that nobody has."""
+    """Insert queued jobs for an engine or a runner that does not exist: half of them on one module, the others ten to a module."""
     group = await tx.one("SELECT id FROM groups WHERE organization_id = :id AND path = ''", id=organization_id)
     assert group is not None
     absent, module_id = ids.new("rnr"), ""

@@ -1,7 +1,7 @@
-"""The process that is a whole fleet of runners: `python -m tests.bench.fleet`, an order a line on its standard input, a report for each.
+"""Simulates a fleet of runners in one process: `python -m tests.bench.fleet` reads one order from each line and reports its result.
 
-Each of them comes back as a real one does: the product's own delays, its patience, its token kept for as long as that is good.
-What it is granted it holds, with an executor that stays connected, until the fleet is told to finish.
+Each runner reconnects as a real one does: with the product's own delays and timeouts, and with its token as long as that is valid.
+It keeps each job that it is granted, with an executor that stays connected, until the fleet is told to finish.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ from tests.bench.wire import BINARY, TEXT, HttpClient, HttpError, WebSocket, all
 
 _AT_ONCE = 32
 _OPEN_SECONDS, _HELLO_SECONDS, _RENEW_AFTER = 10.0, 15.0, 0.7
-"""As in a real runner."""
+"""The same values as in a real runner."""
 
 
 class Muster(msgspec.Struct, frozen=True):
-    """The first line."""
+    """The first line of input: the runners, and the server that they connect to."""
 
     url: str
     members: list[Access]
@@ -38,7 +38,7 @@ class Muster(msgspec.Struct, frozen=True):
 
 
 class Order(msgspec.Struct, frozen=True):
-    """`gather`: have so many connected. `return`: wait until everybody was lost and is back. `finish`: end what is held."""
+    """`gather`: connect this many runners. `return`: wait until all have disconnected and reconnected. `finish`: end all held jobs."""
 
     what: Literal["gather", "return", "finish"]
     count: int = 0
@@ -87,7 +87,7 @@ class Fleet:
         return Report(sorted(moments), self.refused, self.tries, time.process_time() - cpu)
 
     async def _gather(self, runners: "list[Runner]") -> list[float]:
-        """A few at a time: this is not what is measured."""
+        """Connect a few at a time, because this part is not measured."""
         gate = asyncio.Semaphore(_AT_ONCE)
 
         async def one(runner: Runner) -> float:
@@ -101,7 +101,7 @@ class Fleet:
 
 
 class Client:
-    """Whoever stays connected to the hub: opened again for ever, as long as that makes sense."""
+    """A client that stays connected to the hub: it reconnects until it is refused for a reason that cannot change."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
@@ -123,7 +123,7 @@ class Client:
                 raise
 
     async def _connected(self, token: str, hello: msgspec.Struct) -> "tuple[bytes, asyncio.Future[None]]":
-        """The answer to the hello, and what is done when the connection is lost."""
+        """Handle the answer to the hello, and the loss of the connection."""
         loop = asyncio.get_running_loop()
         opened, lost = loop.create_future(), loop.create_future()
         self.fleet.tries += 1
@@ -264,7 +264,7 @@ class Runner(Client):
 
 
 class Executor(Client):
-    """Starts its first step and goes no further until it is told to; then reports the rest."""
+    """Starts its first step and waits until it is told to finish; then it reports the other steps."""
 
     def __init__(self, fleet: Fleet, granted: messages.Granted) -> None:
         super().__init__(fleet)

@@ -1,6 +1,6 @@
-"""`python -m tests.bench.heard_server …`: a server that hears the connected instances of `large`, as if they were connected to it.
+"""`python -m tests.bench.heard_server …`: a server that receives heartbeats of the instances of `large`, as if they were connected to it.
 
-Everything behind the connections is what it is with as many real runners: each heartbeat is noted, and the server writes them.
+Everything except the connections is the same as with that many real runners: each heartbeat is noted, and the server writes it.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ class HeardInstances(Heartbeats):
             hearing.cancel()
 
     async def _hear(self) -> None:
-        """Hear each of them every ten seconds, at its own time."""
+        """Record a heartbeat of each instance every ten seconds, spread over that time."""
         while True:
             for turn in range(_TURNS):
                 for number in range(1 + turn, large.RUNNERS + 1, _TURNS):

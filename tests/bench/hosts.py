@@ -1,4 +1,4 @@
-"""A machine of its own for each runner, as far as its death goes: all its processes end, or stop, in the same moment."""
+"""Simulates one machine for each runner: all of its processes end, or stop, at the same moment."""
 
 import contextlib
 import signal
@@ -11,7 +11,7 @@ from tests.e2e.system import Process, System, eventually
 
 
 class Host:
-    """A runner, what it is forked from, executors and engines."""
+    """The processes of one machine: a runner, its zygote, executors and engines."""
 
     def __init__(self, system: System, name: str, capacity: int) -> None:
         self.name = name
@@ -20,7 +20,7 @@ class Host:
         )
 
     def kill(self) -> float:
-        """Returns when that was. None of them may have the time to see another one die."""
+        """Kill all processes and return when. They are stopped first, so that none sees another one die."""
         found = self.stop()
         at = time.time()
         _signal(found, signal.SIGKILL)
@@ -29,7 +29,7 @@ class Host:
         return at
 
     def stop(self) -> "list[psutil.Process]":
-        """As a machine that hangs: connections stay open, and nobody answers."""
+        """Stop all processes, like a machine that hangs: connections stay open, and no process answers."""
         runner = psutil.Process(self._runner.pid)
         found = [runner, *runner.children(recursive=True)]
         _signal(found, signal.SIGSTOP)
@@ -47,7 +47,7 @@ def _signal(processes: "Iterable[psutil.Process]", number: signal.Signals) -> No
 
 
 def hosts(system: System, names: Sequence[str], capacity: int = 1) -> list[Host]:
-    """Machines whose runners are online."""
+    """Yield machines whose runners are online."""
     found = [Host(system, name, capacity) for name in names]
     eventually(lambda: set(names) <= online(system), what="the crew")
     return found

@@ -1,4 +1,4 @@
-"""`idle_cpu_percent`, `kb_per_runner`: what a server takes for runners that are connected and have nothing to do but heartbeats."""
+"""`idle_cpu_percent`, `kb_per_runner`: the CPU and memory that a server needs for connected runners that send only heartbeats."""
 
 import time
 

@@ -1,7 +1,7 @@
-"""A large organization in a database, written by bulk SQL: for benchmarks of lists and pages.
+"""Writes a large organization into a database by bulk SQL, for benchmarks of lists and pages.
 
-The connected instances are rows of another server that has just heard them, so that nobody has to hold thousands of
-connections while lists are measured. `heard_server` goes on hearing them.
+The connected instances are rows of another server that had contact with them just now, so that no process has to hold
+thousands of connections while lists are measured. `heard_server` continues to record their heartbeats.
 """
 
 from typing import LiteralString
@@ -20,7 +20,7 @@ MAX_ROWS_AT_ONCE = 50_000
 
 
 def _id(kind: LiteralString, number: LiteralString = "n.i") -> LiteralString:
-    """An id that sorts by its number, and before every id that is made later."""
+    """Return an id that sorts by its number, and before every id that is created later."""
     return f"'{kind}_' || substr({_ZEROS} || ({number}), length(CAST(({number}) AS text)) + 1)"
 
 
@@ -66,7 +66,7 @@ async def fill(db: Database, organization_id: str, reader_id: str) -> None:
 
 
 async def _run(db: Database, sql: LiteralString, count: int, **params: Param) -> None:
-    """Write `count` rows, so many at a time that no statement takes longer than the server allows."""
+    """Write `count` rows in batches, so that no statement takes longer than the server allows."""
     for first in range(1, count + 1, MAX_ROWS_AT_ONCE):
         last = min(count, first + MAX_ROWS_AT_ONCE - 1)
         await db.write(

@@ -2,9 +2,9 @@
 one small group, while jobs are dispatched.
 
 Each of the two readers loads a list or a page every 0.1 s, and eight jobs a second are dispatched meanwhile.
-Before that, the same is measured of a server that has nothing else to do, and of the disk: `loop_block_idle_ms` and
+Before that, the same is measured for an idle server and for the disk: `loop_block_idle_ms` and
 `sync_idle_ms` are the noise of the machine.
-The user who may see one group is refused the audit log, which is for owners of the organization: that figure is of the refusal.
+The user who may see one group is refused the audit log, which is for owners of the organization: that figure is the time of the refusal.
 """
 
 import asyncio
@@ -107,7 +107,7 @@ async def _fill(url: str) -> Site:
 
 
 def _vacuum(url: str) -> None:
-    """Do what the autovacuum of a database that has grown to this size has done long ago, before anything is measured."""
+    """Vacuum the database before anything is measured: in a database that has grown to this size, autovacuum has done that."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("VACUUM (ANALYZE)")
         connection.execute("CHECKPOINT")
@@ -164,7 +164,7 @@ async def _measure(url: str, site: Site, page: Path) -> tuple[dict[str, list[flo
 
 
 async def _read(url: str, site: Site, who: str, seconds: dict[str, list[float]]) -> None:
-    """One request at a time, with small pauses, each of them as often as the others and in any order."""
+    """Send one request at a time, with small pauses, each equally often and in random order."""
     client = await HttpClient.open(url, site.tokens[who])
     place = site.places[who]
     wanted = {
@@ -195,7 +195,7 @@ async def _read(url: str, site: Site, who: str, seconds: dict[str, list[float]])
 
 
 async def _probe(url: str, done: asyncio.Event, found: list[float]) -> None:
-    """How long the event loop takes to answer what needs nothing else; with nothing else to do, that is the noise of the machine."""
+    """Measure how long the event loop takes to answer a trivial request; on an idle server this is the noise of the machine."""
     client = await HttpClient.open(url, "")
     while not done.is_set():
         began = time.perf_counter()

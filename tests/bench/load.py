@@ -1,4 +1,4 @@
-"""The process that puts a server under load: `python -m tests.bench.load`, its task on standard input, its figures on standard output."""
+"""Puts a server under load: `python -m tests.bench.load` reads its task from standard input and prints its figures."""
 
 import asyncio
 import gc
@@ -20,7 +20,7 @@ _PLAN = b'{"type":"PLAN"}'
 
 
 class Task(msgspec.Struct, frozen=True):
-    """`dispatch`: jobs one at a time, with pauses. `jobs`: as many as go, `outstanding` of them at a time."""
+    """`dispatch`: jobs one at a time, with pauses. `jobs`: as many as possible, with `outstanding` of them unfinished at a time."""
 
     kind: Literal["dispatch", "jobs"]
     url: str
@@ -35,7 +35,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """Seconds from the request to the grant, or the moments at which jobs were done."""
+    """The seconds from each request to its grant, or the times at which jobs ended."""
 
     seconds: list[float]
     connect_seconds: float
@@ -82,7 +82,7 @@ class Load:
         return seconds
 
     async def _jobs(self) -> list[float]:
-        """Each client enqueues as fast as it is answered, as long as no more than so many jobs are under way."""
+        """Let each client enqueue as fast as it is answered, up to a number of unfinished jobs."""
 
         async def some(client: HttpClient) -> None:
             while self._left > 0:

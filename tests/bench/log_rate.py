@@ -1,7 +1,7 @@
 """`log_lines_per_s`: an apply that prints a million lines, from the start of its step to the job's end with all of them stored.
 
-What goes through the engine's own provisioner output is bound by the engine, which takes some 80 µs for each line (`.engine`,
-run bare). So the lines are written to where the engine's own output goes, as fast as `cat` can.
+Output of a provisioner is limited by the engine, which takes some 80 µs for each line (`.engine`, without Terracrew).
+So the lines are written directly to the file of the engine's output, as fast as `cat` can write them.
 """
 
 import subprocess

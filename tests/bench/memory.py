@@ -1,4 +1,4 @@
-"""`memory_mb`: what an idle server and an idle runner hold, their helper processes included."""
+"""`memory_mb`: the memory of an idle server and of an idle runner, including their helper processes."""
 
 import time
 
@@ -20,7 +20,7 @@ def run(env: Env) -> dict[str, float]:
 
 
 def _memory(env: Env, name: str, process: psutil.Process) -> tuple[float, float]:
-    """Resident memory, what helpers share with their parent counted once; and the share that is the kernel's to say (PSS)."""
+    """Return the resident memory, counting shared pages of helpers once, and the proportional size (PSS) that the kernel reports."""
     resident = process.memory_info().rss
     proportional = process.memory_full_info().pss
     words = [f"the process {resident / 2**20:.1f}"]

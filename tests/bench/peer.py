@@ -1,6 +1,6 @@
-"""The peer: procrastinate, a job queue of PostgreSQL in Python, used as its documentation says.
+"""Measures procrastinate, a Python job queue on PostgreSQL, for comparison; it is used as its documentation says.
 
-One process defers and another works, as there is one for our server and one for its load.
+One process defers jobs and another runs them, because our benchmark also has one process for the server and one for the load.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ _DEFER = "import sys; from tests.bench import peer; peer.defer(sys.argv[1], int(
 
 
 def rate(url: str, jobs: int) -> float:
-    """No-op jobs deferred and run, a second; from the first deferral to the last job's end."""
+    """Return how many no-op jobs were deferred and run each second, from the first deferral to the end of the last job."""
     logging.getLogger("procrastinate").setLevel(logging.ERROR)
     return asyncio.run(_work(url, jobs))
 

@@ -1,4 +1,4 @@
-"""PostgreSQL as it is for benchmarks: on a real disk, with the durability that it has by default."""
+"""Starts PostgreSQL for benchmarks, on a real disk and with its default durability."""
 
 import glob
 import os
@@ -19,7 +19,7 @@ from tests.machine.postgres_server import PostgresServer
 
 @contextmanager
 def running(folder: Path) -> Generator[PostgresServer]:
-    """A server of its own in a folder that does not exist yet."""
+    """Run a server in a new folder."""
     found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"), key=lambda path: int(path.split("/")[4]))
     programs = Path(found[-1] if found else shutil.which("initdb") or "initdb").parent
     user: dict[str, Any] = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}

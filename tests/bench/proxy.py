@@ -1,4 +1,4 @@
-"""A proxy that adds distance: `python -m tests.bench.proxy PORT TARGET MS` passes everything on, each direction so much later."""
+"""A proxy that adds distance: `python -m tests.bench.proxy PORT TARGET MS` delays each direction by MS milliseconds."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ ONE_WAY_MS = 25
 
 
 class Side(asyncio.Protocol):
-    """One end of a proxied connection; what it receives, the other end sends after the delay."""
+    """One end of a proxied connection; the other end sends what this one receives, after the delay."""
 
     def __init__(self, delay: float) -> None:
         self._delay = delay
@@ -37,7 +37,7 @@ class Side(asyncio.Protocol):
             self.other.take(None)
 
     def take(self, data: bytes | None) -> None:
-        """Send it when its time has come; None is the end."""
+        """Send the bytes after the delay; None closes the connection."""
         self._under_way.append((asyncio.get_running_loop().time() + self._delay, data))
         if not self._is_waiting and self._transport is not None:
             self._pass_on()
@@ -75,7 +75,7 @@ async def _serve(port: int, target: int, delay: float) -> None:
 
 @contextlib.contextmanager
 def distant(url: str) -> Generator[str]:
-    """Another address of a local server, 50 ms of round trip away."""
+    """Yield another address of a local server, with a round trip of 50 ms."""
     port = free_port()
     target = url.rpartition(":")[2]
     process = subprocess.Popen([sys.executable, "-m", "tests.bench.proxy", str(port), target, str(ONE_WAY_MS)])

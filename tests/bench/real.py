@@ -1,4 +1,4 @@
-"""A real server and a real runner for benchmarks that run the engine, near or at a distance, and jobs watched to their end."""
+"""Starts a real server and a real runner for benchmarks that run the engine, with or without network delay, and watches jobs."""
 
 import contextlib
 import json
@@ -43,7 +43,7 @@ def _is_online(system: System) -> bool:
 
 
 def timed(system: System, module: str, kind: str = "PLAN") -> tuple[float, dict[str, Any]]:
-    """Seconds from the request to the moment at which a watcher hears of the end, and the job."""
+    """Return the seconds from the request until a watcher learns that the job has ended, and the job."""
     api = system.api
     began = time.perf_counter()
     job_id = api.post(f"/modules/{segment(module)}/jobs", {"type": kind})["id"]

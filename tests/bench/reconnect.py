@@ -1,4 +1,4 @@
-"""`reconnect_s`: a server is killed under a whole fleet and started again; from the kill until everybody is back, with every job."""
+"""`reconnect_s`: a server with a fleet is killed and started again; the time until every runner is back with its jobs."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""`silent_offline_s`: a machine hangs with the plan that it runs: after how long it counts as offline, and is its job queued again."""
+"""`silent_offline_s`: a machine hangs while it runs a plan; the time until it counts as offline, and until its job is queued again."""
 
 import time
 from datetime import datetime

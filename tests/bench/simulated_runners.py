@@ -1,7 +1,7 @@
-"""A simulated crew: runners that claim what they are offered, and executors that report a job done without any process.
+"""Simulates runners that claim every offer, and executors that report a job as done without starting a process.
 
-They speak the real protocol, message for message as a real runner and a real executor do: one connection a runner,
-one connection an attempt, opened with the credential of the grant.
+They send the same messages as a real runner and a real executor: one connection for each runner,
+and one for each attempt, opened with the credential of the grant.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _TOKENS_AT_ONCE = 8
 
 
 class Access(msgspec.Struct, frozen=True):
-    """A runner's record and the worker token that opens its place."""
+    """The record of a runner and its worker token."""
 
     runner_id: str
     client_id: str
@@ -67,7 +67,7 @@ class SimulatedRunners:
 
 
 class SimulatedRunner:
-    """Claims whatever it is offered, at once; the server keeps count of its slots."""
+    """Claims every offer at once; the server counts its slots."""
 
     def __init__(self, crew: SimulatedRunners, access: Access, token: str) -> None:
         self._crew, self._access = crew, access
@@ -129,7 +129,7 @@ class SimulatedRunner:
 
 
 class SimulatedExecutor:
-    """Says hello and delivers a whole job behind it; an attempt's first connection need not wait for the welcome."""
+    """Sends a hello and at once delivers a whole job; the first connection of an attempt need not wait for the welcome."""
 
     def __init__(self, crew: SimulatedRunners, granted: messages.Granted, ended: Callable[[], None]) -> None:
         self._spec = granted.spec

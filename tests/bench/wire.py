@@ -1,4 +1,4 @@
-"""The cheapest honest clients of HTTP and WebSocket that there are: on two cores, a load generator must cost next to nothing."""
+"""Minimal clients of HTTP and WebSocket: on a machine with two cores, the load generator must use very little CPU."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ _MASK = b"\0\0\0\0"
 
 
 def allow_connections() -> None:
-    """Each is a descriptor, and a shell usually allows a thousand."""
+    """Raise the limit of open files: each connection needs one, and a shell usually allows a thousand."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -49,14 +49,14 @@ class HttpClient(asyncio.Protocol):
         self._transport = cast("asyncio.WriteTransport", transport)
 
     async def call(self, method: str, path: str, body: bytes = b"", kind: str = "application/json") -> Any:
-        """The answer's JSON; anything but a success is an error."""
+        """Return the JSON of the answer; an answer that is not a success is an error."""
         status, content = await self._send(method, path, body, kind)
         if status >= 300:
             raise HttpError(f"{method} {path}: {status} {content[:300]!r}", status)
         return json.loads(content) if content else None
 
     async def fetch(self, path: str) -> tuple[int, bytes]:
-        """The status and the body of whatever is the answer."""
+        """Return the status and the body of any answer."""
         return await self._send("GET", path, b"", "application/json")
 
     async def _send(self, method: str, path: str, body: bytes, kind: str) -> tuple[int, bytes]:
@@ -86,7 +86,7 @@ class HttpClient(asyncio.Protocol):
 
 
 class WebSocket(asyncio.Protocol):
-    """A client's side of one WebSocket, by callbacks: a task for each of a thousand would cost more than what they say."""
+    """The client side of one WebSocket, with callbacks: a task for each of a thousand connections would cost more than their messages."""
 
     def __init__(self, host: str, token: str) -> None:
         self._request = (
@@ -111,11 +111,11 @@ class WebSocket(asyncio.Protocol):
         self._transport.write(b"".join(part for opcode, payload in frames for part in _frame(opcode, payload)))
 
     def close(self) -> None:
-        """Say goodbye; the server closes the connection."""
+        """Send a close frame; the server closes the connection."""
         self.send((CLOSE, b"\x03\xe8"))
 
     def drop(self) -> None:
-        """End it without a word."""
+        """Close the connection without a close frame."""
         if self._transport is not None:
             self._transport.abort()
 

@@ -1,4 +1,4 @@
-"""`python -m tests.chaos`: attack a whole installation for some minutes and tell what became of it."""
+"""`python -m tests.chaos`: attack a whole installation for some minutes and report the outcome."""
 
 import argparse
 import shutil
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def _end(*_: object) -> None:
-    """As an exception, so that nothing of the site stays behind."""
+    """Exit by an exception, so that all processes of the installation are cleaned up."""
     sys.exit(143)
 
 

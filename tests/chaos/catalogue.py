@@ -1,4 +1,4 @@
-"""How the storm checks each of the nine rules, from what real processes left behind."""
+"""Lists how a chaos run checks each of the nine rules, from what real processes left behind."""
 
 from tests.chaos import checks
 from tests.rules import Checks, Rules

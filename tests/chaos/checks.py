@@ -1,4 +1,4 @@
-"""What must hold after the storm, each broken rule as one violation that names the attempt."""
+"""Checks what must hold after a chaos run; each broken rule is one violation that names the attempt."""
 
 import io
 import itertools
@@ -32,7 +32,7 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """All that the server says after the storm, read once."""
+    """Everything that the server reports after the chaos run, read once."""
 
     jobs: list[dict[str, Any]]
     states: dict[str, list[dict[str, Any]]]
@@ -77,7 +77,7 @@ def all_ended(site: Installation, work: Work, found: Found) -> Iterator[Violatio
 
 
 def no_job_lost_to_a_fault(site: Installation, found: Found) -> Iterator[Violation]:
-    """A job may fail if its engine was killed or found no room on its disk, or after its fifth lost attempt; else none may."""
+    """A job may fail only if its engine was killed or its disk was full, or after its fifth lost attempt."""
     killed: set[str] = set()
     full: set[str] = set()
     for entry in site.timeline.entries:
@@ -94,7 +94,7 @@ def no_job_lost_to_a_fault(site: Installation, found: Found) -> Iterator[Violati
 
 
 def no_overlap(found: Found) -> Iterator[Violation]:
-    """By the lock that the kernel keeps, and again by the times that both wrote down."""
+    """Compare both the kernel's locks and the times that both engines recorded."""
     ends = {(one.owner, one.pid): one.at for one in found.witnesses if one.what == "end"}
     starts = sorted((one for one in found.witnesses if one.what == "start"), key=lambda one: one.at)
     for one in found.witnesses:
@@ -125,7 +125,7 @@ def no_overlap(found: Found) -> Iterator[Violation]:
 
 
 def made_once(found: Found, exempt: frozenset[str] = frozenset()) -> Iterator[Violation]:
-    """One violation for each pair of attempts, however many things the second one made again."""
+    """Report one violation for each pair of attempts, however many things the second one created again."""
     pairs: dict[tuple[str, str], list[MadeTwice]] = {}
     for one in made_twice(found.witnesses, found.looks, exempt):
         pairs.setdefault((one.first.owner, one.second.owner), []).append(one)
@@ -148,7 +148,7 @@ def states_kept(wiped: set[str], modules: dict[str, str], found: Found) -> Itera
 
 
 def success_has_its_state(found: Found) -> Iterator[Violation]:
-    """For the real engine, too, whose states no witness names."""
+    """This also covers the real engine, whose states are in no witness file."""
     written = {f"{state['job_id']}.{state['attempt']}" for states in found.states.values() for state in states}
     mutated = {one.owner for one in found.witnesses if one.what == "start"}
     for job in found.jobs:
@@ -188,7 +188,7 @@ def history(found: Found) -> Iterator[Violation]:
 
 
 def only_asked_cancels(found: Found) -> Iterator[Violation]:
-    """Nobody but a person cancels: a host that shuts down loses its attempts, and their jobs go on elsewhere."""
+    """Only a person cancels a job: when a host shuts down, its attempts are lost, and their jobs continue elsewhere."""
     for job in found.jobs:
         if job["status"] == "CANCELED" and job["id"] not in found.asked_to_cancel:
             text = f"{_name(job)} is CANCELED ({job['message'][:200]}), and nobody asked for it"

@@ -1,4 +1,4 @@
-"""The wall clocks of servers, hosts and PostgreSQL, each of which a test can set.
+"""Sets the wall clocks of servers, hosts and PostgreSQL.
 
 Only wall clocks are set. Monotonic clocks go on, as on a real machine whose clock is corrected. Our own processes are
 deceived by `wall_clock/sitecustomize.py`: libfaketime breaks `time.sleep` of Python 3.11 and later, which sleeps until an

@@ -1,4 +1,4 @@
-"""Faults of clocks: one of them jumps by an hour, and is set right after a while."""
+"""Faults of clocks: a clock jumps by an hour and is corrected after a while."""
 
 from tests.chaos.targets import Struck, Targets
 
@@ -10,7 +10,7 @@ class ClockFaults:
         self._targets, self._site, self._random = targets, targets.site, targets.random
 
     def jump(self, names: list[str]) -> Struck | None:
-        """An hour forward or back; afterwards the clock is set right again, which is the opposite jump."""
+        """Jump an hour forward or back; the correction afterwards is the opposite jump."""
         free = [name for name in names if f"clock of {name}" not in self._targets.busy]
         if not free:
             return None

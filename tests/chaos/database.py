@@ -72,7 +72,7 @@ class Postgres:
             )
 
     def stop(self, *, is_immediate: bool) -> None:
-        """Fast: connections are closed and all is written. Immediate: as if the machine had lost its power."""
+        """Stop PostgreSQL. Fast closes connections and writes everything; immediate is like a loss of power."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGQUIT if is_immediate else signal.SIGINT)
             self._process.wait(30)

@@ -1,8 +1,8 @@
-"""A simulated day: the services of the server, the reaper and the clock of the stateful test, for 24 hours in one life.
+"""A simulated day: the services of the server, the reaper and the clock of the stateful test, for 24 hours on one database.
 
     python -m tests.chaos.day --hours 24 --seed 1 --database sqlite
 
-The storm of real processes cannot wait for an `apply_lease` of 30 minutes often enough, and cannot hurry monotonic clocks.
+A chaos run is too short to wait for an `apply_lease` of 30 minutes often enough, and cannot accelerate monotonic clocks.
 Here the clock of the database and of the servers is a number that the test moves, with a heartbeat every 12 s of it. The
 services, the decisions, the reaper and the database are the real ones; hosts, executors and engines are models. So this
 proves that leases, approvals and waits end when they should over a whole day, and that no rule breaks on the way. It proves
@@ -45,7 +45,7 @@ seen again, and soon there would be none."""
 
 
 class Lived(msgspec.Struct, frozen=True):
-    """What came about in the day."""
+    """What happened during the day."""
 
     hours: float
     happenings: Counter[str]
@@ -57,7 +57,7 @@ class Lived(msgspec.Struct, frozen=True):
 
 
 async def live(url: str, hours: float, seed: int) -> Lived:
-    """Raises where a rule is broken. In the end all hosts are lost, come back, and every job comes to its end."""
+    """Simulate the day; raises if a rule is broken. At the end all hosts are lost and come back, and every job must end."""
     rng = random.Random(seed)
     simulation = await Simulation.make(url)
     try:
@@ -94,7 +94,7 @@ async def _pass(simulation: Simulation, hours: float, rng: random.Random) -> Cou
 
 
 async def _lose_one(simulation: Simulation, rng: random.Random) -> bool:
-    """A host is lost in the middle of a change, and nobody does anything: the lease runs out by itself."""
+    """Lose a host in the middle of a change. No person reacts, so the lease expires by itself."""
     for _ in range(200):
         changing = [each for each in simulation.crew.executors.values() if each.process == "alive" and each.is_mutating]
         current = [each for each in changing if simulation.now.jobs[each.ref.job_id].attempt == each.ref.attempt]
@@ -132,7 +132,7 @@ async def _go_on(simulation: Simulation, rng: random.Random) -> None:
 
 
 def _lease_seconds(simulation: Simulation) -> list[float]:
-    """For each attempt that was given up after a loss: how long it had been lost."""
+    """Return for how long each attempt that was given up after a loss had been lost."""
     return [
         (each.ended_at - each.lost_at) / timedelta(seconds=1)
         for each in simulation.now.attempts.values()
@@ -142,7 +142,7 @@ def _lease_seconds(simulation: Simulation) -> list[float]:
 
 @contextlib.contextmanager
 def impatient() -> Generator[None]:
-    """Nobody waits by the clock on the wall, and nobody reads the log."""
+    """No code waits by the wall clock, and the log is not written."""
     logging.getLogger("terracrew").setLevel(logging.CRITICAL)
     try:
         with (

@@ -1,4 +1,4 @@
-"""A stand-in for OpenTofu: the arguments that the executor uses, the same state backend, and a witness of what it did.
+"""Simulates OpenTofu: it takes the arguments that the executor uses, uses the same state backend, and records what it did.
 
 It is copied into a folder of its own as an executable called `tofu`, and runs without any package. In a folder without
 `chaos.json` it becomes the real engine. A witness is a line of JSON in a file of the module, outside the system; while
@@ -30,11 +30,11 @@ SLICE_SECONDS = 0.1
 
 
 class Interrupted(Exception):
-    """The person or the executor wants it to stop."""
+    """A person or the executor asked the engine to stop."""
 
 
 class Signals:
-    """The first one interrupts at once, but nothing may come between a thing that is made and the memory of it."""
+    """The first signal interrupts at once, but never between the creation of a thing and its record."""
 
     count = 0
     is_deferred = False
@@ -77,7 +77,7 @@ class Witness:
         os.write(self._file, line.encode())
 
     def enter(self) -> None:
-        """From here to its end no other process may be in this section for the same module."""
+        """Take the module's lock, which no other process may hold until this one ends."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -145,7 +145,7 @@ def described(known: dict[str, str]) -> list[dict[str, object]]:
 def planned_actions(
     module: dict[str, object], state: dict[str, object], *, is_destroying: bool
 ) -> list[dict[str, str]]:
-    """From the state alone: what it does not name is made."""
+    """Plan from the state alone: what the state does not name is created."""
     known = things(state)
     if is_destroying:
         return [{"name": name, "action": "delete", "id": number} for name, number in known.items()]

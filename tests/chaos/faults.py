@@ -1,4 +1,4 @@
-"""The faults: what each does to the site, what undoes it, and how often it strikes."""
+"""Lists the faults: what each does to the installation, what undoes it, and how often it happens."""
 
 import random
 

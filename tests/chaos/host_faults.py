@@ -17,12 +17,12 @@ class HostFaults:
         self._targets, self._site, self._random = targets, targets.site, targets.random
 
     def reboot(self) -> Struck | None:
-        """All processes end at the same moment; the disk stays."""
+        """End all processes at the same moment; the disk stays."""
         host = self._targets.running_host()
         return Struck(host, self._end_all(host), self._away(), self._start_again(host)) if host else None
 
     def replace(self) -> Struck | None:
-        """The same without the disk: afterwards it is a new machine of the same name."""
+        """Do the same and wipe the disk: afterwards the host is a new machine with the same name."""
         host = self._targets.running_host()
         if host is None:
             return None
@@ -31,7 +31,7 @@ class HostFaults:
         return Struck(host, hit, self._away(), self._start_again(host))
 
     def shut_down(self) -> Struck | None:
-        """SIGTERM to everything at once, as by an operator's `shutdown`; what is left after a while is killed."""
+        """Send SIGTERM to all processes at once, as `shutdown` does, and kill those that are left after a while."""
         host = self._targets.running_host()
         if host is None:
             return None
@@ -87,7 +87,7 @@ class HostFaults:
         return Struck(host, hit, self._targets.seconds(0, 5), begin_anew)
 
     def _changing_host(self) -> str | None:
-        """One whose engine is inside a mutation now; it is busy from now on."""
+        """Return a host whose engine is changing something now, and mark it as busy."""
         changing = {
             one.host
             for one in self._site.members()
@@ -115,7 +115,7 @@ class HostFaults:
         return tuple(sorted(hit))
 
     def _away(self) -> float:
-        """Now and then so long that a person has given its attempts up, and others have gone on, when it comes back."""
+        """Return how long the host is away: sometimes long enough that its attempts are given up and their jobs continue elsewhere."""
         return self._random.choice([self._targets.seconds(1, 40), self._targets.seconds(40, 180)])
 
     def _start_again(self, host: str) -> Undo:

@@ -1,4 +1,4 @@
-"""The machines that runners live on: every process of one is found by the mark in its environment, as the kernel shows it."""
+"""The machines of the runners: every process of a machine is found by a mark in its environment, as the kernel shows it."""
 
 import contextlib
 import os
@@ -47,7 +47,7 @@ def _member(host: str, pid: int, folder: Path) -> Member:
 
 
 def _attempt(folder: Path, command: bytes) -> str:
-    """By the plan that it applies, else by its executor, which leads its session, else by where it is."""
+    """Find the attempt of a process by the plan that it applies, by its executor, which leads its session, or by its directory."""
     if named := _ATTEMPT.search(command.decode(errors="replace")):
         return named[2]
     session = (folder / "stat").read_bytes().rpartition(b")")[2].split()[3].decode()

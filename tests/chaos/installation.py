@@ -1,4 +1,4 @@
-"""The whole installation: servers, one database, the network, twenty hosts, and who starts what again."""
+"""The whole installation: servers, one database, the network and twenty hosts, and the restart of what has ended."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ PEOPLE = 0
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """How large, how long, how hard."""
+    """The size of the installation, the length of the run, and the faults."""
 
     database: str = "postgres"
     servers: int = 3
@@ -233,7 +233,7 @@ class Installation:
         return hosts.members(self.run)
 
     def restart_what_ended(self) -> None:
-        """As an init system would; that something ended by itself is written down."""
+        """Start processes that have ended again, as an init system would, and record which ended by themselves."""
         for process in (*self.servers.values(), *self.runners.values()):
             if process.is_wanted and (code := process.code) is not None:
                 if process.ended_at is None:
@@ -244,7 +244,7 @@ class Installation:
                     process.start()
 
     def _may_refuse(self, process: Process, words: str) -> bool:
-        """To start, a runner must be able to write and a server needs its database; each is started again and again."""
+        """Tell whether the process may refuse to start: a runner on a full disk, or a server without its database."""
         if process.name in self.runners:
             was_full = self.emptied_at.get(process.name, 0.0) > process.started_at
             return (was_full or process.name in self.full_disks) and "No space left" in words
@@ -257,7 +257,7 @@ class Installation:
             shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink()
 
     def set_disk_aside(self, host: str) -> Path:
-        """Take the disk out of a host that is off: what is on it is neither lost nor in reach."""
+        """Take the disk out of a host that is off: its content is not lost, but cannot be reached."""
         folder, aside = self.folder(host), Path(tempfile.mkdtemp(prefix=f"aside-{host}-", dir=self.directory))
         for entry in folder.iterdir():
             shutil.move(entry, aside / entry.name)
@@ -294,12 +294,12 @@ def built(plan: Plan, directory: Path, timeline: Timeline) -> Generator[Installa
 
 
 def reason_code(job: dict[str, Any]) -> str:
-    """Why a job waits, by its code; empty if it says nothing."""
+    """Return the code of the reason why a job waits, or an empty text if it has none."""
     return job["reason"]["code"] if job["reason"] else ""
 
 
 def _mount(folder: Path) -> bool:
-    """A disk that can be filled without harm to anybody else, where that is permitted."""
+    """Mount a disk that can be filled without harm to others, if mounting is permitted."""
     done = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=48m", "chaos", str(folder)], check=False, capture_output=True
     )

@@ -1,4 +1,4 @@
-"""The ninth rule: what an engine has made is made a second time only after a person has looked.
+"""The ninth rule: what an engine has created is created a second time only after a person has decided so.
 
 The witnesses say what exists: a thing exists from its line `made` to its line `destroyed`. An engine that knows of a thing
 destroys it before it makes another of the same name. So if a thing is made while another of its name exists, the attempt
@@ -19,7 +19,7 @@ from tests.chaos.witness import Record
 
 
 class Look(msgspec.Struct, frozen=True):
-    """A decision of a person that was not refused, as the person wrote it down."""
+    """A decision of a person that was not refused, as the person recorded it."""
 
     at: float
     """When the person began to look, before the decision was sent."""
@@ -53,7 +53,7 @@ class MadeTwice(msgspec.Struct, frozen=True):
 def made_twice(
     witnesses: Iterable[Record], looks: Iterable[Look], exempt: frozenset[str] = frozenset()
 ) -> Iterator[MadeTwice]:
-    """Everything that was made a second time unasked. Modules that chose `interrupted: retry` are exempt."""
+    """Return everything that was created a second time without a decision. Modules that chose `interrupted: retry` are exempt."""
     by_module: dict[str, list[Record]] = defaultdict(list)
     for one in sorted(witnesses, key=lambda one: one.at):
         by_module[one.module].append(one)

@@ -1,4 +1,4 @@
-"""Faults of the network and of what stands in it, and of disks."""
+"""Faults of the network, of proxies in it, and of disks."""
 
 import os
 import time
@@ -18,7 +18,7 @@ class NetworkFaults:
         return self._disturbed(lambda link: Order(link, mode, whose, direction), seconds)
 
     def refuse(self) -> Struck | None:
-        """A proxy answers some requests itself, with pages in HTML that are none of the server's answers."""
+        """Let a proxy answer some requests itself, with HTML pages that are not answers of the server."""
         share = self._random.choice([0.3, 0.7, 1.0])
         seconds = self._targets.seconds(5, 60)
         return self._disturbed(lambda link: Order(link, "refuse", refused_share=share, is_reset=True), seconds)

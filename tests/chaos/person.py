@@ -1,8 +1,8 @@
-"""The person who operates the site: looks at jobs that wait and acts by their reason, but only on what is known for sure.
+"""Simulates the operator, who looks at waiting jobs and acts on their reasons, but only on what is certain.
 
-An approval after a fence is given, and "it is gone" is said, only when no process of the older attempts is left on any
-host and nobody is inside the module's mutating section. So no overlap can be blamed on a person. What a person was shown
-when they decided is written down outside the system.
+After a fence, the operator approves, or confirms that an attempt is gone, only when no process of the older attempts is
+left on any host and no process is inside the module's mutating section. So a person cannot be the cause of an overlap.
+What the person was shown for each decision is recorded outside the system.
 """
 
 import random
@@ -87,7 +87,7 @@ class Person:
         self._act(f"/jobs/{job['id']}/{act}", body, f"{act} ({reason})", job, look)
 
     def _is_quiet(self, listed: dict[str, Any]) -> bool:
-        """Whether nothing of this module can still change anything, whoever was told what."""
+        """Tell whether no process of this module can still change anything."""
         path = listed["module_path"]
         if witness.is_locked(self._site.witnesses, self._work.modules[path]):
             return False
@@ -115,7 +115,7 @@ class Person:
                 current = state
 
     def _continues(self, state: dict[str, Any], current: dict[str, Any]) -> bool:
-        """Whether a state was made from the current one: nobody else has written since its attempt began."""
+        """Tell whether a state was made from the current one: no other attempt has written since its attempt began."""
         if (state["job_id"], state["attempt"]) == (current["job_id"], current["attempt"]):
             return True
         attempts = self._api.get(f"/jobs/{state['job_id']}")["attempts"]
@@ -123,7 +123,7 @@ class Person:
         return state["lineage"] == current["lineage"] and begun is not None and current["created_at"] < begun
 
     def _act(self, path: str, body: Any, name: str, job: dict[str, Any], look: Look | None = None) -> None:
-        """A decision that was not answered may have been taken, so it counts as taken."""
+        """Send a decision. One that was not answered may have taken effect, so it counts as taken."""
         if look:
             self.looks.append(look)
         try:

@@ -49,7 +49,7 @@ class ProcessFaults:
         return Struck(name, hit, self._targets.seconds(5, 90), resume)
 
     def _hit(self, victim: Member) -> tuple[str, ...]:
-        """A runner or a zygote that suffers may matter to all that its host runs."""
+        """Return what a fault hits: a fault of a runner or a zygote may affect all attempts of its host."""
         return (victim.attempt,) if victim.attempt else self._targets.on(victim.host)
 
     # ---- runners
@@ -63,7 +63,7 @@ class ProcessFaults:
         return Struck(host, hit, self._targets.seconds(0, 20), self._targets.start_again(runner))
 
     def term_runner(self) -> Struck | None:
-        """It drains for a while, then it is told again and leaves its jobs alone."""
+        """Send SIGTERM, so that the runner drains; a second SIGTERM later ends it, and its jobs continue."""
         host = self._targets.running_host()
         if host is None:
             return None

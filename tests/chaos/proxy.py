@@ -1,4 +1,4 @@
-"""The network between runners and servers, as a process: a port for each host, whose bytes can be held back or cut off.
+"""Simulates the network between runners and servers in one process: each host has a port whose traffic can be held or cut.
 
 `python -m tests.chaos.proxy LINKS TARGET…` prints the ports it listens on, then obeys a line of JSON at a time. What is
 held is neither lost nor closed, as in a network that drops packets: TCP would send it again and again.
@@ -26,7 +26,7 @@ _REFUSALS = ("413 Request Entity Too Large", "403 Forbidden", "404 Not Found", "
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What shall be with the connections of a link from now on; `reset` ends those that there are."""
+    """How the connections of a link behave from now on; `reset` ends the existing ones."""
 
     link: int
     mode: Mode
@@ -92,7 +92,7 @@ class Link:
         raise ConnectionRefusedError
 
     def _is_refused(self, data: bytes) -> bool:
-        """A piece that begins with a method is the beginning of a request: frames of a WebSocket are masked."""
+        """Tell whether to refuse: data that begins with an HTTP method is a request, because WebSocket frames are masked."""
         return random.random() < self._refused_share and data.startswith(_METHODS)
 
     async def _pump(

@@ -10,7 +10,7 @@ _COLUMNS = ("fault", "times", "attempts hit", "went on", "requeued", "fenced", "
 
 
 def table(site: Installation, found: Found, violations: list[Violation]) -> str:
-    """What became of the attempts that had a process where a fault struck, and of their jobs."""
+    """Return the table of what happened to the attempts that a fault hit, and to their jobs."""
     became = {f"{job['id']}.{one['number']}": _became(one) for job in found.jobs for one in job["attempts"]}
     ended = {job["id"]: job["status"] in TERMINAL for job in found.jobs}
     wrong = {one.attempt for one in violations}
@@ -36,7 +36,7 @@ def table(site: Installation, found: Found, violations: list[Violation]) -> str:
 
 
 def _became(attempt: dict[str, Any]) -> str:
-    """Whether it came to an end of its own, or its job was queued again without doubt, or it was given up after its `begin`."""
+    """Tell whether the attempt ended by itself, was requeued without doubt, or was given up after its `begin`."""
     if attempt["outcome"] in BY_ITSELF:
         return "went on"
     if attempt["outcome"] == "lost" and attempt["begun_at"]:
@@ -65,7 +65,7 @@ def summary(site: Installation, found: Found) -> str:
 
 
 def failures(found: Found) -> str:
-    """Why jobs failed, so that a product that fails everything does not look well."""
+    """Count why jobs failed, so that a product that fails every job does not look good."""
     reasons = Counter((job.get("message") or "")[:100] for job in found.jobs if job["status"] == "FAILED")
     return _drawn(("jobs", "failed because"), [(str(count), text) for text, count in reasons.most_common(12)])
 

@@ -1,4 +1,4 @@
-"""One run: build the site, let the storm rage while people work, heal everything, wait, and look at what is left."""
+"""One run: build the installation, inject faults while people work, undo all faults, wait, and check the result."""
 
 import random
 import sys

@@ -1,4 +1,4 @@
-"""The storm: faults at random times for a bounded while, several at once, each undone when its time has come."""
+"""Injects faults at random times for a bounded while, several at once, and undoes each after its duration."""
 
 import heapq
 import itertools
@@ -23,7 +23,7 @@ class Storm:
         self._first: list[str] = []
 
     def rage(self) -> None:
-        """Until its time is over; then everything is undone."""
+        """Inject faults until the time is over, then undo all of them."""
         end = time.monotonic() + self._site.plan.storm_seconds
         due = time.monotonic() + 2
         # Each fault once, in random order, before chance decides: none is forgotten in a short storm.

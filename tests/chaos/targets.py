@@ -1,4 +1,4 @@
-"""What faults choose from: the hosts and servers that nothing strikes yet, and how long a fault lasts."""
+"""What faults choose from: the hosts and servers that no fault affects yet, and how long a fault lasts."""
 
 import random
 from collections.abc import Callable
@@ -14,7 +14,7 @@ Fault = Callable[[], "Struck | None"]
 
 
 class Struck(NamedTuple):
-    """What a fault hit, and what undoes it after so many seconds."""
+    """What a fault hit, what undoes it, and after how many seconds."""
 
     target: str
     attempts: tuple[str, ...]
@@ -35,7 +35,7 @@ class Targets:
         return (least + (most - least) * self.random.random() ** 2) * self.site.plan.longest / 90
 
     def idle(self, names: list[str]) -> str | None:
-        """One that suffers nothing yet; mostly one where something can be lost."""
+        """Return a target without a fault, preferably one that runs something."""
         free = [name for name in names if name not in self.busy]
         working = {one.host for one in self.site.members() if one.attempt}
         better = [name for name in free if name in working] or free
@@ -49,7 +49,7 @@ class Targets:
         return host
 
     def running_server(self) -> Process | None:
-        """Any of them while others serve; the only one, if there is one. It is busy from now on."""
+        """Return a server without a fault and mark it as busy."""
         name = self.idle([name for name, server in self.site.servers.items() if server.is_wanted])
         if name is None:
             return None
@@ -72,4 +72,4 @@ class Targets:
 
 
 def nothing() -> None:
-    """A killed process needs no undoing: whoever watches it must cope."""
+    """Do nothing: a killed process is started again by its supervisor."""

@@ -1,4 +1,4 @@
-"""The checks after a storm can fail: each is shown what it is there to find."""
+"""Each check of a chaos run fails when it is given the violation that it must find."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A simulated day in small; the whole one is `make day`."""
+"""Runs one hour of the simulated day; `make day` runs all of it."""
 
 import asyncio
 from pathlib import Path

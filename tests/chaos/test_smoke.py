@@ -1,4 +1,4 @@
-"""The storm in small: real processes, a minute, the faults whose outcome is known soon; the whole one is `make chaos`."""
+"""A short chaos run of a minute: real processes, and faults whose outcome is known soon. `make chaos` is the whole run."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What happened when: every fault, every act and every surprise, on the monotonic clock that witnesses use, too."""
+"""Records when every fault, action and unexpected event happened, on the monotonic clock that witness files also use."""
 
 import sys
 import threading
@@ -35,7 +35,7 @@ class Timeline:
             print(self.line(entry), file=sys.stderr, flush=True)
 
     def watched(self, name: str, work: Callable[[], None]) -> Callable[[], None]:
-        """For a thread: if it ends by an error, whatever the rest finds proves little."""
+        """Record the error of a thread: if one fails, the results of the others prove little."""
 
         def run() -> None:
             try:
@@ -55,7 +55,7 @@ class Timeline:
         return f"{entry.at - self.began:8.2f} s  {entry.kind:5}  {entry.what} {entry.target}{hit}"
 
     def around(self, at: float, before: float = 20, after: float = 5, words: tuple[str, ...] = ()) -> list[str]:
-        """What happened near a moment, and whatever named one of the words at any time."""
+        """Return what happened near a moment, and all entries that contain one of the words."""
         return [
             self.line(entry)
             for entry in self.entries

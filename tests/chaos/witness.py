@@ -1,4 +1,4 @@
-"""What engines really did, as they wrote it down outside the system."""
+"""Reads what engines really did, as they recorded it outside the system."""
 
 import os
 from pathlib import Path
@@ -35,7 +35,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 def read(folder: Path) -> list[Record]:
-    """All records of all modules; the last line of a killed engine may be cut off."""
+    """Return all records of all modules; the last line of a killed engine may be incomplete."""
     found: list[Record] = []
     for path in sorted(folder.glob("*.jsonl")):
         for line in path.read_bytes().splitlines():

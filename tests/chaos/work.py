@@ -1,4 +1,4 @@
-"""The work that the storm hits: modules for the stand-in and for the real engine, and a steady supply of jobs."""
+"""The work of a chaos run: modules for the simulated and for the real engine, and a steady supply of jobs."""
 
 import random
 import threading
@@ -121,7 +121,7 @@ class Work:
             self.retried.add(name)
 
     def _supply(self) -> None:
-        """Keep so many jobs unfinished; a module may have several, and only one of them may run."""
+        """Keep a number of jobs unfinished; a module may have several, but only one of them may run."""
         api = self._site.api(timeout=10)
         while not self._ended.wait(0.3):
             try:

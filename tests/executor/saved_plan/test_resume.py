@@ -99,7 +99,7 @@ async def test_a_plan_that_cannot_be_restored_is_made_again_and_says_why(
             why = b"which is not a workspace of this runner"
         case "hash":
             second.hub.plan = hub.plan[:-1]
-            why = b"did not arrive whole"
+            why = b"did not arrive complete"
         case "key":
             resume = resume_of(hub, key=bytes(32))
             why = b"cannot be decrypted"
