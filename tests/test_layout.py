@@ -16,7 +16,6 @@ SETS_A_TIME = re.compile(
 """A statement that changes the time of a row to something else than the present."""
 MAY_SET_A_TIME = {
     "server/jobs/test_job_machine.py": "the database must refuse the statement",
-    "e2e/people.py": "the server is another process, whose clock no test can move",
     "e2e/test_tokens.py": "the server is another process, whose clock no test can move",
 }
 
