@@ -130,7 +130,9 @@ class Api:
             while piece := response.read(_READ_BYTES):
                 fileobj.write(piece)
         except HTTPError as error:
-            raise errors.Unreachable(f"{self.base_url} broke off in the middle of {path}: try again") from error
+            raise errors.Unreachable(
+                f"the connection to {self.base_url} broke in the middle of {path}: try again"
+            ) from error
         finally:
             response.close()
 
