@@ -19,6 +19,11 @@ MAY_SET_A_TIME = {
     "e2e/test_tokens.py": "the server is another process, whose clock no test can move",
 }
 
+OF_SEVERAL_PACKAGES = {"chaos", "contracts", "e2e", "example_plugin", "explore", "machine", "powercut", "stateful"}
+"""Folders of tests that are named after how they test, because what they test is in more than one package."""
+BY_MEANS = {"server/dashboard/browser"}
+"""Tests of one package that need a browser."""
+
 
 def imported(file: Path) -> set[str]:
     tree = ast.parse(file.read_text())
@@ -30,6 +35,15 @@ def test_no_file_imports_a_test_file() -> None:
     """Twenty test files imported helpers from another one, so that a rename in one broke the other."""
     found = {file.name: {name for name in imported(file) if ".test_" in name} for file in FILES}
     assert {file: others for file, others in found.items() if others} == {}
+
+
+def test_the_folders_of_tests_are_those_of_the_packages() -> None:
+    """A reader looks for the tests of `server/jobs/attempts/` in `tests/server/jobs/attempts/`."""
+    tests = Path(__file__).parent
+    source = tests.parent / "src" / "terracrew"
+    folders = {file.parent.relative_to(tests) for file in FILES if file.name.startswith("test_")}
+    without_package = {str(folder) for folder in folders if not (source / folder / "__init__.py").exists()}
+    assert {folder for folder in without_package if folder.partition("/")[0] not in OF_SEVERAL_PACKAGES} == BY_MEANS
 
 
 def test_no_file_is_so_long_that_it_has_two_concepts() -> None:
