@@ -1,4 +1,4 @@
-"""Source archives: the same bytes for the same folder, and nothing that harms whoever unpacks them."""
+"""Source archives: the same bytes for the same folder, and nothing in them harms the process that unpacks them."""
 
 import gzip
 import hashlib

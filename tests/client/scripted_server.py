@@ -51,7 +51,7 @@ class Asked:
         self.handler.close_connection = True
 
     def hang_up(self) -> None:
-        """Close the connection without a word."""
+        """Close the connection without an answer."""
         self.handler.close_connection = True
 
 

@@ -62,7 +62,7 @@ class People:
         await self._db.write(lambda tx: store.set_disabled(tx, user.id, is_disabled=True))
 
     async def attempt(self, job_id: str) -> str:
-        """An attempt that is over, with a number that is found again in whatever tells of it."""
+        """Make an attempt that has ended, with a number that a test can search for in answers."""
 
         async def insert(tx: Tx) -> None:
             await tx.run(

@@ -42,7 +42,7 @@ def free_port() -> int:
 
 
 class Process:
-    """One of our processes: its output is kept in a file for whoever has to find out what happened."""
+    """One of our processes; its output is kept in a file for debugging."""
 
     def __init__(
         self, name: str, arguments: list[str], log: Path, env: dict[str, str], module: str = "terracrew.cli"

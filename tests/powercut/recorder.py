@@ -51,7 +51,7 @@ class Recorder(Generic[S]):
         self._thread.start()
 
     def close(self) -> None:
-        """Let go of whoever waits; there are no more moments after this."""
+        """Release all waiting processes; no further moments are recorded."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join(30)

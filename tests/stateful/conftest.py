@@ -1,4 +1,4 @@
-"""What the stateful tests share: nobody waits by the clock on the wall, and each example has a database of its own."""
+"""What the stateful tests share: no code waits by the wall clock, and each example has its own database."""
 
 import logging
 from collections.abc import Generator, Iterator
@@ -16,7 +16,7 @@ from tests.stateful.machine import Machine
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Time is the machine's own; and nobody reads the log."""
+    """Use the clock of the machine under test, and write no log."""
     monkeypatch.setattr(availability, "RETRY_PAUSES_SECONDS", (0.0,) * 5)
     monkeypatch.setattr(ended_attempts, "LEAVING_SECONDS", 0.1)
     monkeypatch.setattr(takeover, "ANSWER_TIMEOUT_SECONDS", 0.0)

@@ -23,7 +23,7 @@ Fault: TypeAlias = Literal["none", "before", "middle", "after"]
 
 
 async def patient(work: Callable[[], Awaitable[T]]) -> T:
-    """For what the test itself wants to know, whatever it has just done to the database."""
+    """Run the test's own reads, which must succeed even if the test has just broken the database."""
     async with asyncio.timeout(TIMEOUT_SECONDS):
         while True:
             try:
@@ -91,7 +91,7 @@ class Faulty:
         return self.is_dead or await self._db.ready(timeout)
 
     async def close(self) -> None:
-        """It belongs to whoever opened it."""
+        """Do nothing: the code that opened the database closes it."""
 
     def _check(self) -> None:
         if self.is_dead:
@@ -130,7 +130,7 @@ def _no_commit(action: int, argument: str | None, *_: object) -> int:
 
 
 class LostConnections(Cut):
-    """PostgreSQL ends every connection to the database, whatever is under way on it."""
+    """PostgreSQL ends every connection to the database, even in the middle of a transaction."""
 
     def __init__(self, url: str) -> None:
         address, _, self._name = url.rpartition("/")

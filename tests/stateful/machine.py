@@ -1,4 +1,4 @@
-"""The machine that lets things happen in any order, and looks at all of the rules of the product after each step."""
+"""The state machine that makes things happen in any order and checks all rules of the product after each step."""
 
 import asyncio
 import re
@@ -28,7 +28,7 @@ class Machine(RuleBasedStateMachine):
 
     @staticmethod
     def fresh() -> AbstractContextManager[str]:
-        """A database of one's own for each example."""
+        """Open a separate database for each example."""
         raise NotImplementedError
 
     is_shrunk: ClassVar[bool] = False

@@ -110,7 +110,7 @@ def terminal_is_terminal(was: Snapshot, now: Snapshot) -> None:
 
 
 def _reachable(start: JobStatus, end: JobStatus) -> bool:
-    """A step may hold several changes."""
+    """Tell whether `end` can be reached from `start`; one step may contain several changes."""
     seen, todo = set[JobStatus](), {start}
     while todo:
         seen |= todo
@@ -204,7 +204,7 @@ def the_lock_follows_the_attempt(was: Snapshot, now: Snapshot) -> None:
 
 
 def _ended_after_begin(ref: AttemptRef, attempt: Attempt) -> None:
-    """By its own word, by that of a runner that saw its processes, or by a fence that leaves the module in doubt."""
+    """Tell whether the attempt ended by its own report, by the report of its runner, or by a fence that leaves the module in doubt."""
     if attempt.outcome == "lost":
         assert attempt.is_in_doubt or attempt.is_gone, f"{ref} was fenced, and its module is not in doubt"
     else:

@@ -42,7 +42,7 @@ ROOTS = (Path("/srv"),)
 
 
 class ServerUnderTest:
-    """What there is of Terracrew itself; hosts and people are elsewhere."""
+    """The server itself; hosts and people are simulated elsewhere."""
 
     clock: ManualClock
     real: Database
@@ -126,7 +126,7 @@ class ServerUnderTest:
             await self.messenger.step(await self.wakeups.get(0))
 
     async def quiet(self) -> None:
-        """Until nothing is under way that nobody waits for."""
+        """Wait until no background work is in progress."""
         async with asyncio.timeout(TIMEOUT_SECONDS):
             while running := self.server.tasks._running:  # pyright: ignore[reportPrivateUsage]
                 await asyncio.wait(running)

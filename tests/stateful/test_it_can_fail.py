@@ -1,4 +1,4 @@
-"""The machine finds what it is there to find: with one sentence of a decision left out, a rule breaks before its eyes."""
+"""The state machine can fail: if one condition of a decision is left out, it finds a broken rule."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The cache of archives on a runner stays within its bounds, and whoever misses something downloads it again."""
+"""The cache of archives on a runner stays within its bounds, and an attempt whose archive was removed downloads it again."""
 
 import hashlib
 import os

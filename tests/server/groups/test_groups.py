@@ -1,4 +1,4 @@
-"""Groups form a tree of valid paths, of which everybody sees the part that their roles cover."""
+"""Groups form a tree of valid paths, and each user sees the part that their roles cover."""
 
 import asyncio
 

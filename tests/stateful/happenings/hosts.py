@@ -54,7 +54,7 @@ def attempt_is_lost_in_the_middle(simulation: Simulation, random: Random) -> Awa
 
 @weight(5)
 def fenced_attempt_comes_back(simulation: Simulation, random: Random) -> Awaitable[object] | None:
-    """With states that nobody waits for any more."""
+    """A fenced attempt comes back with states that no job waits for any more."""
     ended = [
         ref for ref, attempt in simulation.now.attempts.items() if attempt.ended_at is not None and attempt.begun_at
     ]
@@ -154,7 +154,7 @@ def attempt_is_handed_back(simulation: Simulation, random: Random) -> Awaitable[
 
 @weight(3)
 def attempt_is_handed_back_wrongly(simulation: Simulation, random: Random) -> Awaitable[object] | None:
-    """By a runner that does not know of the process which it has started; nobody else hears of that one just now."""
+    """A runner hands back an attempt because it does not know of the process that it started."""
     found = [each for each in alive(simulation) if each.host.is_connected and each.ref in each.host.journal]
     executor: Executor | None = choose(random, [each for each in found if each.is_mutating] or found)
 
