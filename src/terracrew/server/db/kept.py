@@ -1,6 +1,6 @@
 """Keeps answers that take tens of milliseconds for a large organization, and renews them while somebody asks for them.
 
-Whoever asks first pays for an answer. As long as others ask again, a loop of the server renews it beside their requests.
+The first request waits until its answer is read. While requests for it go on, a loop of the server renews it beside them.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ MAX_ANSWERS = 1_000
 class KeptAnswers(Generic[K, V]):
     """`read` returns the answers to questions, and `is_large` which of them are worth keeping.
 
+    Requests and the loop run in several threads, so each change of a dictionary here is one atomic call.
     A question names an organization or a place by its id. It says nothing about who asks: permissions are looked up each time.
     """
 
@@ -37,19 +38,25 @@ class KeptAnswers(Generic[K, V]):
 
     async def get(self, tx: Tx, questions: Collection[K]) -> dict[K, V]:
         """Return the answers, each of them as it is now or was up to `KEPT_SECONDS` ago."""
-        kept: dict[K, V] = {}
-        for question in questions:
-            if (answer := self._answers.get(question)) is not None and 0 <= tx.now - answer[0] < KEPT_SECONDS:
-                kept[question] = answer[1]
-                self._asked_at[question] = tx.now
-        return kept | await self._read_anew(tx, [question for question in questions if question not in kept])
+        found = {
+            question: answer[1]
+            for question in questions
+            if (answer := self._answers.get(question)) is not None and 0 <= tx.now - answer[0] < KEPT_SECONDS
+        }
+        found |= await self._read_anew(tx, [question for question in questions if question not in found])
+        self._asked_at.update({question: tx.now for question in questions if question in self._answers})
+        return found
 
     async def renew(self, db: Database) -> None:
         """Read again what was asked for lately."""
 
         async def work(tx: Tx) -> None:
             since = tx.now - ASKED_WITHIN_SECONDS
-            await self._read_anew(tx, [question for question, at in list(self._asked_at.items()) if at > since])
+            for question, at in list(self._asked_at.items()):
+                if at <= since:
+                    self._asked_at.pop(question, None)
+                    self._answers.pop(question, None)
+            await self._read_anew(tx, list(self._asked_at))
 
         if self._asked_at:
             await db.read_in_background(work)
