@@ -221,8 +221,8 @@ class Started(System):
         }
         self.logs: list[Path] = []
 
-    def _start(self, name: str, arguments: list[str], env: dict[str, str]) -> Process:
-        process = Process(name, arguments, self._kept / f"{name}.log", env)
+    def _start(self, name: str, arguments: list[str], env: dict[str, str], module: str = "terracrew.cli") -> Process:
+        process = Process(name, arguments, self._kept / f"{name}.log", env, module)
         self._processes.append(process)
         self.logs.append(process.log)
         return process
