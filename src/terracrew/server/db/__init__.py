@@ -1,4 +1,4 @@
-"""The storage seam: one set of queries and migrations, SQLite and PostgreSQL."""
+"""The storage interface: one set of queries and migrations for SQLite and PostgreSQL."""
 
 from terracrew.server.db.open import open_database
 from terracrew.server.db.seam import Columns, Database, Param, Row, Tx, Wakeups, Work

@@ -1,4 +1,4 @@
-"""Know whether the database answers. While it does not, requests fail at once and waiting tasks sleep until it is back."""
+"""Tracks whether the database answers. While it does not, requests fail at once and waiting tasks sleep until it is back."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -37,7 +37,7 @@ class Availability:
             self._is_here.set()
 
     def close(self) -> None:
-        """Release everybody who waits; the closed connections refuse what is asked from now on."""
+        """Release every waiting task. The closed connections refuse all requests from now on."""
         self._is_here.set()
 
     def check(self) -> None:

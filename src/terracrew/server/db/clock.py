@@ -14,7 +14,7 @@ log = get_logger("terracrew.db")
 
 
 def steady() -> float:
-    """Seconds of a clock that nobody sets and that counts the time in which the machine is suspended."""
+    """Return the seconds of a clock that is never set, and that also counts the time in which the machine is suspended."""
     return time.clock_gettime(_BOOTTIME)
 
 
@@ -64,7 +64,7 @@ class SteadyClock:
         return self._stored, self._wall()
 
     def resume(self, correction: float, stored_at: float, newest: float) -> None:
-        """Go on where an earlier process was, and never before the newest time that is stored.
+        """Continue at the time of an earlier process, and never before the newest time that is stored.
 
         The stored correction has become smaller since, as it does while a process runs.
         """

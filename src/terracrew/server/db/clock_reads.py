@@ -6,6 +6,6 @@ NEWEST = """SELECT max(at) AS newest FROM (
     UNION ALL SELECT max(queued_at) FROM jobs) AS times"""
 """The columns with times that a server has set; times of steps and lines come from the clocks of other machines."""
 CONTACT_SINCE = "SELECT id FROM instances WHERE is_connected AND heard_at > $1 LIMIT 1"
-"""Whether another server has noted contact after this time."""
+"""Reads whether another server has recorded contact after this time."""
 HAS_DEADLINE = "SELECT id FROM jobs WHERE status IN ('CLAIMED', 'PROCESSING', 'AWAITING_APPROVAL') LIMIT 1"
-"""Whether any job has a deadline that runs."""
+"""Reads whether any job has a running deadline."""

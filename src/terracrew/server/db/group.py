@@ -11,7 +11,7 @@ MAX_GROUP_ITEMS = 1_000  # bounds how long a group holds its row locks
 
 
 class Grouped(Generic[Item, Result]):
-    """Call it with an item; it returns that item's result once the group has been committed."""
+    """Commits items in groups. A call with an item returns that item's result once its group has been committed."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class Grouped(Generic[Item, Result]):
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
         if self._committing is None:
-            # A task of its own: a caller that is cancelled takes nobody else's item with it.
+            # The commit is a task of its own, so that a cancelled caller does not cancel the items of others.
             self._committing = asyncio.create_task(self._commit_all())
         return await future
 
@@ -48,9 +48,9 @@ class Grouped(Generic[Item, Result]):
         try:
             results = await self._write(lambda tx: self._whole(tx, items))
         except Exception as error:
-            # Nobody knows whether a lost connection has committed, so that is for the callers to find out.
+            # It is unknown whether a lost connection has committed, so the callers must find out.
             if len(group) > 1 and not isinstance(error, Unavailable):
-                # One after the other, because each must see what the one before has taken, for example a slot.
+                # The items run one after the other, because each must see what the one before has taken, for example a slot.
                 for one in group:
                     await self._commit([one])
                 return

@@ -1,4 +1,4 @@
-"""How the database does, as this process sees it: how long commits take, how many writes wait, and what went wrong last."""
+"""The health of the database as this process sees it: how long commits take, how many writes wait, and the last failure."""
 
 import time
 from collections.abc import Callable
@@ -27,11 +27,11 @@ class Health:
         self._refusal = ""
 
     def committed(self, started: float) -> None:
-        """A write transaction that began at this monotonic time is stored."""
+        """Record that a write transaction that began at this monotonic time was committed."""
         self.commits.observe(time.monotonic() - started)
 
     def refused(self, kind: str, reason: str) -> None:
-        """A write failed, and not because of what was written."""
+        """Record that a write failed for a reason other than its content."""
         self.errors.add(1, kind)
         if kind == "storage":
             self._refused_at, self._refusal = time.monotonic(), reason

@@ -14,7 +14,7 @@ from terracrew.server.db.seam import Database, Tx
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 KEPT_SECONDS = 3.0
-"""An older answer is not given."""
+"""An answer that is older than this is not used."""
 RENEWAL_SECONDS = 1.0
 ASKED_WITHIN_SECONDS = 15.0
 """An answer that nobody asked for in this time is not renewed. An open page asks every ten seconds."""
@@ -48,7 +48,7 @@ class KeptAnswers(Generic[K, V]):
         return found
 
     async def renew(self, db: Database) -> None:
-        """Read again what was asked for lately."""
+        """Read the answers again that were requested recently."""
 
         async def work(tx: Tx) -> None:
             since = tx.now - ASKED_WITHIN_SECONDS
@@ -76,5 +76,5 @@ async def renew_regularly(db: Database, kept: Sequence[KeptAnswers[Any, Any]]) -
     while True:
         await asyncio.sleep(RENEWAL_SECONDS)
         for answers in kept:
-            with contextlib.suppress(Unavailable):  # then whoever asks next reads for themselves
+            with contextlib.suppress(Unavailable):  # the next request then reads the answer itself
                 await answers.renew(db)

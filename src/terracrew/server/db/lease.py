@@ -1,10 +1,10 @@
-"""Leadership as a row that expires: it saves work, and two leaders do no harm, since every step is compare-and-set."""
+"""Leadership as a row that expires. It only saves work: two leaders do no harm, because every step is a compare-and-set."""
 
 from terracrew.server.db.seam import Database, Tx
 
 
 async def acquire(db: Database, name: str, holder: str, ttl: float) -> bool:
-    """Take the lease, or renew one's own; false while it is somebody else's. Compared by the database's time."""
+    """Take the lease, or renew it. Returns False while another holder has it. The database's time decides."""
 
     async def work(tx: Tx) -> bool:
         row = await tx.one(
@@ -23,7 +23,7 @@ async def acquire(db: Database, name: str, holder: str, ttl: float) -> bool:
 
 
 async def release(db: Database, name: str, holder: str) -> bool:
-    """Give it up, so that another need not wait for its end; false if it was not ours any more."""
+    """Release the lease, so that another holder need not wait until it expires. Returns False if this holder had lost it."""
 
     async def work(tx: Tx) -> bool:
         return await tx.run("DELETE FROM leases WHERE name = :name AND holder = :holder", name=name, holder=holder) > 0
@@ -32,7 +32,7 @@ async def release(db: Database, name: str, holder: str) -> bool:
 
 
 async def holders(tx: Tx, prefix: str) -> dict[str, str]:
-    """Return the holders of the leases that have not expired and whose names begin so, by the rest of their names."""
+    """Return the holders of unexpired leases whose names begin with this prefix, by the rest of their names."""
     rows = await tx.all(
         "SELECT name, holder FROM leases WHERE substr(name, 1, :length) = :prefix AND expires_at > :now ORDER BY name",
         length=len(prefix),
@@ -43,7 +43,7 @@ async def holders(tx: Tx, prefix: str) -> dict[str, str]:
 
 
 async def delete_expired(tx: Tx, prefix: str, now: float) -> None:
-    """Delete the leases whose names begin so and that have expired at this time."""
+    """Delete the leases whose names begin with this prefix and that have expired at this time."""
     await tx.run(
         "DELETE FROM leases WHERE substr(name, 1, :length) = :prefix AND expires_at <= :now",
         length=len(prefix),

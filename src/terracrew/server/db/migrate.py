@@ -27,7 +27,7 @@ class Write(Protocol):
 
 
 def known() -> list[Migration]:
-    """Return those that came with this version, in order."""
+    """Return the migrations of this version of Terracrew, in order."""
     folder = files("terracrew.server.db") / "migrations"
     found = [(_FILE.match(file.name), file) for file in folder.iterdir()]
     return sorted(
@@ -45,7 +45,7 @@ def split(script: str) -> tuple[LiteralString, ...]:
 async def migrate(
     write: Write, migrations: list[Migration] | None = None, lock: Callable[[Tx], Awaitable[object]] | None = None
 ) -> list[Migration]:
-    """Apply what is missing, one transaction each, and return it.
+    """Apply the missing migrations, each in its own transaction, and return them.
 
     `lock` keeps other servers that start at the same time out until the transaction ends.
     """

@@ -1,4 +1,4 @@
-"""Which database an address means."""
+"""Opens the database that an address names."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +27,7 @@ async def open_database(url: str, clock: Callable[[], float] | None = None) -> D
 
 async def _postgres(url: str, clock: Callable[[], float] | None) -> Database:
     try:
-        # Its driver is an optional dependency, so it is imported only where it is needed.
+        # The driver is an optional dependency, so it is imported only if it is needed.
         from terracrew.server.db.postgres.database import open_postgres
     except ModuleNotFoundError as missing:
         if missing.name != "asyncpg":

@@ -1,11 +1,11 @@
-"""What the rest of the server may ask of a database, whichever of the two it is.
+"""The interface of a database, which is the same for SQLite and PostgreSQL.
 
 A unit of work is an `async def` that awaits nothing but its own transaction's statements. PostgreSQL runs it on a
 pooled connection. SQLite drives it to its end in one go, several units to a commit, each in a savepoint of its own.
 So the same code serves both, and a unit of work that awaits anything else is refused.
 
 What a unit of work must know of the two:
-- the first statement that fails ends it: catch the error to raise another, never to go on;
+- the first statement that fails ends it: catch the error to raise another, never to continue;
 - PostgreSQL may run it again after a lost deadlock, so it leaves no traces outside its transaction;
 - a cancelled caller does not know whether it was committed, as after any lost connection;
 - `INSERT … SELECT … FROM batch` needs a `WHERE true` before `ON CONFLICT`; the table that is changed has no alias, and
@@ -41,7 +41,7 @@ class Tx(Protocol):
     async def one(self, sql: LiteralString, /, **params: Param) -> Row | None: ...
 
     async def run(self, sql: LiteralString, /, **params: Param) -> int:
-        """Execute and return how many rows it touched."""
+        """Execute a statement, and return how many rows it changed."""
         ...
 
     async def each(self, sql: LiteralString, columns: Columns, rows: Sequence[Sequence[Param]]) -> list[Row]:
@@ -58,7 +58,7 @@ class Tx(Protocol):
         ...
 
     def on_commit(self, action: Callable[[], None]) -> None:
-        """Call it in this process once this has been committed; for counting what happened. It must not fail."""
+        """Call a function in this process once the transaction has been committed, for counters. It must not fail."""
         ...
 
 
@@ -79,7 +79,7 @@ class Database(Protocol):
         ...
 
     async def read_in_background(self, work: "Work[T]") -> T:
-        """The same for a read that may take long: it never keeps the event loop from its other work.
+        """Run a unit of work that only reads and may take long. It never blocks the event loop.
 
         On SQLite it runs in one of a few other threads, so it must touch nothing but its transaction and what
         any thread may look at. Lists and pages are read in this way. What a dispatch waits for is not.
@@ -87,13 +87,13 @@ class Database(Protocol):
         ...
 
     async def write(self, work: "Work[T]") -> T:
-        """Run a unit of work that is committed, whole, when this returns."""
+        """Run a unit of work. All of it is committed when this returns."""
         ...
 
     def grouped(
         self, work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]]
     ) -> Callable[[Item], Awaitable[Result]]:
-        """Give one unit of work to all who wait for it: while one group is being committed, the next one gathers.
+        """Return a function that commits items in groups: while one group is being committed, the next one is collected.
 
         A result that is an exception is raised to its own caller, though the group is committed; an exception of the
         whole group makes each item run alone (unless the database is away, which is told to all of them).
@@ -105,22 +105,22 @@ class Database(Protocol):
         ...
 
     async def ready(self, timeout: float | None = None) -> bool:
-        """True as soon as the database is believed to answer, which may be at once; False when the time is up."""
+        """Return True as soon as the database is believed to answer, which may be at once, or False after the timeout."""
         ...
 
     async def close(self) -> None: ...
 
 
 class Wakeups(Protocol):
-    """What woke a listener. Repeated wake-ups of one key that nobody has read yet are one.
+    """The wake-ups of a listener. Repeated wake-ups of one key that were not read yet are merged.
 
     The key "" means that anything of the topic may have changed: a server that missed messages of the others sends it.
     """
 
     def __aiter__(self) -> AsyncIterator[tuple[str, str]]:
-        """One (topic, key) after the other, until the database is closed."""
+        """Yield one (topic, key) after the other, until the database is closed."""
         ...
 
     async def get(self, timeout: float | None = None) -> set[tuple[str, str]]:
-        """Return all (topic, key) that have come since the last call; waits for one; empty when the time is up."""
+        """Wait for a wake-up, and return all (topic, key) since the last call. The set is empty after the timeout."""
         ...

@@ -18,7 +18,7 @@ async def put(tx: Tx, name: str, value: bytes) -> None:
 
 
 async def get_or_put(tx: Tx, name: str, value: bytes) -> bytes:
-    """Return the stored value. Where none is stored, `value` is; of several servers, one is first."""
+    """Return the stored value. If there is none, store `value`; if several servers do so, the first one wins."""
     await tx.run(
         "INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING",
         name=name,

@@ -1,4 +1,4 @@
-"""A constraint that stopped a statement, told in our own errors and with the same name on both databases."""
+"""Translates violated constraints to Terracrew's errors, with the same names on both databases."""
 
 import re
 import sqlite3
@@ -16,13 +16,13 @@ _SQLITE = re.compile(r"(UNIQUE|FOREIGN KEY|CHECK|NOT NULL) constraint failed(?::
 
 
 def from_sqlstate(sqlstate: str, constraint: str, table: str, column: str) -> TerracrewError | None:
-    """Translate what PostgreSQL reported; None if it was no violation that we know."""
+    """Translate the error of PostgreSQL. Returns None if it is not a known violation."""
     kind = _SQLSTATES.get(sqlstate)
     return None if kind is None else _error(kind, constraint or f"{table}.{column}")
 
 
 def from_sqlite(error: sqlite3.IntegrityError, connection: sqlite3.Connection) -> TerracrewError | None:
-    """Translate what SQLite reported. It has no name for a violated foreign key."""
+    """Translate the error of SQLite. SQLite does not name a violated foreign key."""
     match = _SQLITE.match(str(error))
     if match is None:
         return None

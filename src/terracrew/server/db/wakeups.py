@@ -1,4 +1,4 @@
-"""Deliver wake-ups inside this process: each listener has its topics, and repeated wake-ups of one key are merged."""
+"""Delivers wake-ups inside this process. Each listener has its topics, and repeated wake-ups of one key are merged."""
 
 import asyncio
 from collections.abc import AsyncIterator, Generator, Iterable
@@ -86,7 +86,7 @@ class WakeupBus:
         self.publish([(topic, "") for topic in self._listeners])
 
     def close(self) -> None:
-        """End every listener: an iteration stops, a `get()` raises."""
+        """End every listener: an iteration stops, and a `get()` raises Unavailable."""
         self._closed = True
         for listeners in self._listeners.values():
             for listener in listeners:

@@ -13,7 +13,7 @@ from terracrew.server.paging import After, Limit, Page
 async def listing(
     request: AccessCall, target: FromQuery[str | None] = None, after: After = None, limit: Limit = 50
 ) -> Page[Entry]:
-    """All of the organization, or those of one `target` (an id)."""
+    """List the entries of the organization, or those about one `target` (an id), the newest first."""
     who = request.user
     return await request.context.db.read_in_background(lambda tx: service.listing(tx, who, target, after, limit))
 

@@ -74,7 +74,7 @@ async def create_secret(
 
 @delete("/service-accounts/{account_id:str}/secrets/{secret_id:str}", summary="Revoke a secret")
 async def revoke_secret(request: AccessCall, account_id: FromPath[str], secret_id: FromPath[str]) -> None:
-    """The tokens and connections that came of it end within seconds."""
+    """Revoke a secret. Access tokens that were issued for it, and the connections opened with them, end within seconds."""
     who, account, it = request.user, ids.parse("sac", account_id), ids.parse("sec", secret_id)
     await request.context.db.write(lambda tx: access.revoke_secret(tx, who, account, it))
 

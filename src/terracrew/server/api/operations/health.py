@@ -1,4 +1,4 @@
-"""What those who operate a server ask of it: is it alive, can it serve, and how much is going on."""
+"""Health of a server over HTTP: whether it is alive, whether it can serve, and its metrics."""
 
 from litestar import Response, get
 
@@ -8,7 +8,7 @@ from terracrew.server.api.operations.metrics import exposition
 
 @get("/healthz", public=True, ignores_credentials=True, include_in_schema=False)
 async def healthz() -> dict[str, str]:
-    """The process is alive, whatever its database does."""
+    """Answer that the process is alive, regardless of its database."""
     return {"status": "ok"}
 
 
@@ -21,7 +21,7 @@ async def readyz(request: OperationsCall) -> dict[str, str]:
 
 @get("/metrics", takes_metrics_token=True, include_in_schema=False)
 async def metrics(request: OperationsCall) -> Response[bytes]:
-    """For Prometheus, with the token for metrics or any other token."""
+    """Return the metrics in the format of Prometheus. It accepts the token for metrics or any other token."""
     text, kind = await exposition.render(request.context.measured)
     return Response(text, media_type=kind)
 

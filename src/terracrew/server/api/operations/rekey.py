@@ -13,7 +13,7 @@ from terracrew.server.rekey.progress import RekeyProgress
 
 @get("/rekey", summary="Show the encryption under a new master key")
 async def show(request: OperationsCall) -> RekeyProgress:
-    """How far it has come, and whether older keys may be removed (`finished`)."""
+    """Show how far the encryption has come, and whether older keys may be removed (`finished`)."""
 
     async def read(tx: Tx) -> RekeyProgress:
         await authorize.require(tx, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
@@ -40,7 +40,7 @@ async def start(request: OperationsCall) -> RekeyProgress:
 
 @delete("/rekey", status_code=200, summary="Stop the encryption under a new master key")
 async def stop(request: OperationsCall) -> RekeyProgress:
-    """What is done stays done; both keys are needed until it has been finished."""
+    """Stop the encryption. What is done stays done, and both keys are needed until it has been finished."""
 
     async def work(tx: Tx) -> RekeyProgress:
         await authorize.require(tx, request.user, Verb.SERVER_ADMIN, authorize.SERVER)

@@ -11,7 +11,7 @@ from terracrew.server.retention.usage import Preview, Usage
 
 @get("/server/usage", summary="Show what is stored")
 async def get_usage(request: OperationsCall) -> Response[Usage | SurveyProgress]:
-    """Counts and bytes by kind, the largest modules, and what retention would remove. Administrators only.
+    """Show counts and bytes by kind, the largest modules, and what retention would remove. Administrators only.
 
     Counting may take minutes. Until it is finished, the answer is 202 and says what is being counted: ask again.
     """
@@ -22,7 +22,7 @@ async def get_usage(request: OperationsCall) -> Response[Usage | SurveyProgress]
 
 @get("/server/retention", summary="Show what retention would remove")
 async def get_preview(request: OperationsCall) -> Response[Preview | SurveyProgress]:
-    """What the settings keep, what the next pass would remove, and which orphans. Administrators only.
+    """Show what the settings keep, what the next pass would remove, and which orphans. Administrators only.
 
     Nothing is removed by this. Until the counting is finished, the answer is 202: ask again.
     """

@@ -96,7 +96,7 @@ async def cancel_jobs(request: RunsCall, data: JSONBody[bulk_cancel.CancelMany])
 
 @post("/jobs/{job:str}/cancel", status_code=202, summary="Cancel a job")
 async def cancel_job(request: RunsCall, job: FromPath[str], data: JSONBody[CancelRequest]) -> Job:
-    """Ask it to stop: after the current step, by interrupt, or by kill."""
+    """Ask a job to stop: after the current step, by interrupt, or by kill."""
     return await service.cancel(request.context.db, request.user, job, data.mode)
 
 
@@ -113,13 +113,13 @@ async def approve_job(request: RunsCall, job: FromPath[str], data: JSONBody[Appr
 
 @post("/jobs/{job:str}/replan", status_code=200, summary="Make a new plan for a job")
 async def replan_job(request: RunsCall, job: FromPath[str], data: JSONBody[Replan]) -> Job:
-    """Let it make a new plan instead of the one that it waits with. The new one waits for an approval, too."""
+    """Let a job make a new plan instead of the one that waits for approval. The new plan needs an approval, too."""
     return await approvals.replan(request.context.db, request.user, job, data.plan)
 
 
 @post("/jobs/{job:str}/decline", status_code=200, summary="Decline the plan of a job")
 async def decline_job(request: RunsCall, job: FromPath[str], data: JSONBody[Decline]) -> Job:
-    """End it without applying its plan."""
+    """End a job without applying its plan."""
     return await approvals.decline(request.context.db, request.user, job, data.plan, data.reason)
 
 

@@ -97,7 +97,7 @@ async def _seen_jobs(tx: Tx, reader: Principal, job_ids: list[str]) -> list[str]
 
 
 async def _seen_runners(tx: Tx, reader: Principal, runner_ids: list[str]) -> list[str]:
-    """A removed one tells nothing any more, and a shared one is everybody's: both count as seen."""
+    """Return the runners that the reader may see. Removed ones reveal nothing and shared ones serve everybody, so both are included."""
     rows = await runners.places(tx, runner_ids)
     visible = await authorize.visible(tx, reader, Verb.RUNNER_READ)
     hidden = {row["id"] for row in rows if not visible.covers(authorize.group(row["organization_id"], row["path"]))}

@@ -35,7 +35,7 @@ async def show(request: TreeCall, group: FromPath[str]) -> Group:
 
 @patch("/groups/{group:str}", summary="Change a group")
 async def change(request: TreeCall, group: FromPath[str], data: JSONBody[GroupChange]) -> Group:
-    """The organization itself is a group, too, and is named by its id."""
+    """Change a group. The organization itself is a group, too, and is named by its id."""
     who = request.user
     return await request.context.db.write(lambda tx: service.change(tx, who, tree_path(group), data))
 

@@ -62,7 +62,7 @@ async def change(request: TreeCall, module: FromPath[str], data: JSONBody[Module
 
 @delete("/modules/{module:str}", summary="Delete a module")
 async def remove(request: TreeCall, module: FromPath[str], force: FromQuery[bool] = False) -> None:
-    """With `force=true`, its jobs, logs and states too. What it has built is not touched.
+    """Delete a module, with `force=true` also its jobs, logs and states. The resources that it has created are not touched.
 
     The module is gone when this is answered. What was kept for it is removed afterwards, a little at a time.
     """
@@ -72,7 +72,7 @@ async def remove(request: TreeCall, module: FromPath[str], force: FromQuery[bool
 
 @post("/archives", summary="Upload a source", request_max_body_size=archives.MAX_ARCHIVE_BYTES)
 async def upload(request: TreeCall, staged: Annotated[str, HeaderParameter(name=HEADER)] = "") -> Archive:
-    """The body is a tar.gz; what would write outside its folder, or unpack to too much, is refused.
+    """Upload a tar.gz archive. One that would write outside its folder, or unpack to too much, is refused.
 
     One that is too large for a proxy on the way is staged before (`PUT /uploads`) and named in the header X-Upload.
     """

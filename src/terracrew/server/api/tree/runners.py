@@ -68,14 +68,14 @@ async def show(request: TreeCall, runner: FromPath[str]) -> RunnerView:
 
 @patch("/runners/{runner:str}", summary="Change a runner")
 async def change(request: TreeCall, runner: FromPath[str], data: JSONBody[RunnerChange]) -> RunnerView:
-    """A disabled runner stays connected and reports; it gets no new jobs. Its configuration reaches its processes at once."""
+    """Change a runner. A disabled runner stays connected and gets no new jobs. Its configuration reaches its processes at once."""
     who = request.user
     return await request.context.db.write(lambda tx: service.change(tx, who, tree_path(runner), data))
 
 
 @delete("/runners/{runner:str}", summary="Remove a runner")
 async def remove(request: TreeCall, runner: FromPath[str], force: FromQuery[bool] = False) -> None:
-    """It should be drained first, and have no job. `force=true` removes it at once: its unfinished jobs count as lost, unless
+    """Remove a runner that is drained and has no job. `force=true` removes any runner at once: its unfinished jobs count as lost, unless
     their executors, which have credentials of their own, deliver.
     """
     who = request.user
@@ -84,7 +84,7 @@ async def remove(request: TreeCall, runner: FromPath[str], force: FromQuery[bool
 
 @post("/runners/{runner:str}/drain", summary="Drain a runner", status_code=HTTP_200_OK)
 async def drain(request: TreeCall, runner: FromPath[str], data: JSONBody[DrainRequest]) -> RunnerView:
-    """It finishes what it has and gets nothing new; `{"on": false}` takes that back."""
+    """Let a runner finish its jobs and get no new ones; `{"on": false}` takes that back."""
     who, wanted = request.user, RunnerChange(is_draining=data.on)
     return await request.context.db.write(lambda tx: service.change(tx, who, tree_path(runner), wanted))
 
@@ -132,7 +132,7 @@ async def withdraw(request: TreeCall, runner: FromPath[str], data: JSONBody[Assi
 
 
 async def _place(tx: Tx, who: Principal, wanted: AssignTo) -> tuple[str, PlaceKind, str, str]:
-    """A group and a module never share a path, so the kind may be left out."""
+    """Return the place of this reference. A group and a module never share a path, so the kind may be left out."""
     if wanted.kind != "module":
         try:
             group = await groups.show(tx, who, wanted.place)

@@ -27,7 +27,7 @@ from terracrew.server.state.store import StoredState
 
 class ModuleOutput(msgspec.Struct, frozen=True):
     value: Any
-    """None where it is sensitive and was not asked for."""
+    """None if it is sensitive and was not requested."""
     type: Any
     sensitive: bool
 
@@ -56,7 +56,7 @@ _outputs = msgspec.json.Decoder(dict[str, _KeptOutput])
 
 @get("/modules/{module:str}/state", summary="Read a module's state")
 async def current(request: TreeCall, module: FromPath[str]) -> Response[bytes]:
-    """The current one, as the engine wrote it."""
+    """Return the current state of a module, as the engine wrote it."""
 
     async def work(tx: Tx) -> StoredState:
         found = await modules.find(tx, request.user, tree_path(module), Verb.STATE_READ)
@@ -70,7 +70,7 @@ async def current(request: TreeCall, module: FromPath[str]) -> Response[bytes]:
 
 @get("/states/{version:str}", summary="Read a state")
 async def show(request: TreeCall, version: FromPath[str]) -> Response[bytes]:
-    """Any version of one, or one that is in quarantine, as the engine wrote it."""
+    """Return any version of a state, or a state in quarantine, as the engine wrote it."""
 
     async def work(tx: Tx) -> StoredState:
         return await _note_reading(tx, request, await quarantine.find(tx, request.user, version, Verb.STATE_READ))
@@ -80,7 +80,7 @@ async def show(request: TreeCall, version: FromPath[str]) -> Response[bytes]:
 
 @get("/modules/{module:str}/states", summary="List a module's states")
 async def versions(request: TreeCall, module: FromPath[str], after: After = None, limit: Limit = 50) -> Page[State]:
-    """All that ever arrived, the newest first."""
+    """List all states of a module that have arrived, the newest first."""
 
     async def read(tx: Tx) -> list[State]:
         found = await modules.find(tx, request.user, tree_path(module), Verb.STATE_READ)
@@ -91,7 +91,7 @@ async def versions(request: TreeCall, module: FromPath[str], after: After = None
 
 @get("/modules/{module:str}/resources", summary="List what a module manages")
 async def managed(request: TreeCall, module: FromPath[str]) -> Resources:
-    """How many resources its current state holds, and the addresses of the first 20: what a DESTROY would destroy."""
+    """Show how many resources a module's current state has, and the addresses of the first 20, which a DESTROY would destroy."""
     context = request.context
     found = await context.db.read(lambda tx: modules.find(tx, request.user, tree_path(module), Verb.STATE_READ))
     is_kept_here = found.backend == "terracrew"
@@ -142,18 +142,18 @@ def _shown(kept: bytes, *, sensitive: bool) -> dict[str, ModuleOutput]:
 
 @post("/states/{version:str}/adopt", summary="Adopt a state", status_code=200)
 async def adopt(request: TreeCall, version: FromPath[str]) -> State:
-    """One in quarantine becomes the current one; none of the module's jobs may be active, and it must be readable."""
+    """Make a state in quarantine the current one. It must be readable, and none of the module's jobs may be active."""
     return await request.context.db.write(lambda tx: quarantine.adopt(tx, request.user, version))
 
 
 @post("/states/{version:str}/discard", summary="Discard a state", status_code=200)
 async def discard(request: TreeCall, version: FromPath[str]) -> State:
-    """One in quarantine is passed over from now on; it can still be read."""
+    """Discard a state in quarantine, so that it no longer blocks the module. It can still be read."""
     return await request.context.db.write(lambda tx: quarantine.discard(tx, request.user, version))
 
 
 async def _note_reading(tx: Tx, request: TreeCall, kept: StoredState) -> StoredState:
-    """A state may hold passwords, so that reading one is written down like a change."""
+    """Record in the audit log that a state was read, because it may contain passwords."""
     details = {"module": kept.state.module_id, "version": kept.state.version}
     await audit.record(tx, request.user, "state.read", "state", kept.state.id, details)
     return kept

@@ -25,7 +25,7 @@ async def stage(request: TreeCall, data: JSONBody[UploadWanted]) -> UploadStaged
 
 @put("/uploads/{upload:str}/{index:int}", summary="Send a part", status_code=204, request_max_body_size=PART_BYTES)
 async def put_part(request: TreeCall, upload: FromPath[str], index: FromPath[int]) -> None:
-    """Bytes `index * part_bytes` up to `part_bytes` of them. The same part may be sent again."""
+    """Send the part that begins at byte `index * part_bytes` and has up to `part_bytes`. The same part may be sent again."""
     await archives.require(request.context.db, request.user)
     await service.put_part(request.context.staging, request.user.id, upload, index, await request.body())
 

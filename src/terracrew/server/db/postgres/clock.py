@@ -1,4 +1,4 @@
-"""The database's time without a question in every transaction, and without the jumps of its host's clock."""
+"""The database's time, without a query in every transaction and without the jumps of the clock of the database's host."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -8,7 +8,7 @@ from terracrew.server.db.clock import SLEW_RATE, remaining, steady
 from terracrew.server.db.clock_reads import CONTACT_SINCE, NEWEST
 
 FRESH_SECONDS = 5.0
-"""For how long the local steady clock is used before the database is asked again."""
+"""How long the local steady clock is used before the database is queried again."""
 JUMP_SECONDS = 5.0
 SETTLED_SECONDS = 600.0
 """The time after a correction in which no server corrects again, so that two that disagree do not take turns."""
@@ -57,7 +57,7 @@ class Clock:
             row: Any = await connection.fetchrow(_ASK if self._has_tables else _ASK_PLAIN)
             answered = self._steady()
             if offset is not None and answered - asked > JUMP_SECONDS / 2:
-                return answered + offset  # it took too long to say when it was true
+                return answered + offset  # the answer took so long that it is unknown when it was valid
             at = (asked + answered) / 2
             correction, stored_at = row["correction"] or 0.0, row["stored_at"] or 0.0
             wall: float = row["wall"]
@@ -81,5 +81,5 @@ class Clock:
         """Return whether it is this process that missed time, and not the database's host whose clock was set."""
         if row["stored_at"] is not None and 0 <= row["wall"] - row["stored_at"] < SETTLED_SECONDS:
             return True
-        # Another server has noted contact at a later time, so the machine of this process was stopped in between.
+        # Another server has recorded contact at a later time, so the machine of this process was suspended in between.
         return row["wall"] > expected and await connection.fetchval(CONTACT_SINCE, expected + JUMP_SECONDS) is not None

@@ -1,4 +1,4 @@
-"""PostgreSQL behind the seam: pooled connections, and a notifier for the other servers."""
+"""PostgreSQL behind the storage interface: pooled connections, and a notifier for the other servers."""
 
 import asyncio
 import time
@@ -46,7 +46,7 @@ class _AsyncpgPool(Protocol):
 
 
 class _Pool:
-    """asyncpg's pool in the order of arrival; by itself, it prefers the task that has just released a connection."""
+    """A pool of asyncpg that serves tasks in the order of arrival. asyncpg itself prefers a task that has just released a connection."""
 
     def __init__(self, pool: _AsyncpgPool, size: int) -> None:
         self._pool = pool
@@ -92,7 +92,7 @@ class _Pool:
             connection.terminate()
 
     async def close(self) -> None:
-        """Wait a bounded time for the units of work that are under way."""
+        """Wait a limited time for the running units of work."""
         with suppress(TimeoutError):
             async with asyncio.timeout(UNIT_TIMEOUT_SECONDS / 3):
                 await self._pool.close()
@@ -124,14 +124,14 @@ class PostgresDatabase:
         await self._notifier.start()
 
     async def read(self, work: Work[T]) -> T:
-        """Each statement sees what is committed when it starts: the readers' connections can only read."""
+        """Run a unit of work on a connection that can only read. Each statement sees what is committed when the statement starts."""
         return await self._read(self._readers, work)
 
     async def read_in_background(self, work: Work[T]) -> T:
         return await self._read(self._background, work)
 
     async def write(self, work: Work[T]) -> T:
-        """A unit that lost a deadlock is run again, so it must not leave traces outside its transaction."""
+        """Run a unit of work and commit it. After a deadlock it is run again, so it must have no effects outside its transaction."""
         for retry in range(MAX_DEADLOCK_RETRIES):
             try:
                 return await self._write_once(work)
@@ -251,7 +251,7 @@ async def _connect(url: str, **settings: str) -> Connection:
 
 async def _pool(url: str, size: int, **settings: str) -> _Pool:
     async def keep(_: object) -> None:
-        """No reset: nothing of ours outlives its transaction, and it would cost a round trip each time."""
+        """Do not reset the connection: nothing outlives a transaction, and a reset would cost a round trip each time."""
 
     create = cast("Any", asyncpg.create_pool)
     pool: _AsyncpgPool = await create(

@@ -1,4 +1,4 @@
-"""A transaction on PostgreSQL, and what its driver's errors mean to us."""
+"""A transaction on PostgreSQL, and the translation of its driver's errors."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ _ROLLED_BACK = ("40001", "40P01")  # serialization failure, deadlock: certainly 
 
 
 class Connection(Protocol):
-    """What we use of asyncpg's, which has no types of its own."""
+    """The methods of asyncpg's connection that are used here. asyncpg itself has no types."""
 
     async def fetch(self, query: str, /, *args: object) -> list[Any]: ...
     async def fetchrow(self, query: str, /, *args: object) -> Any: ...
@@ -36,7 +36,7 @@ class Connection(Protocol):
 
 
 class PostgresTx:
-    """What a unit of work sees of the transaction."""
+    """The transaction as a unit of work sees it."""
 
     def __init__(self, connection: Connection, now: float) -> None:
         self._connection = connection
@@ -91,7 +91,7 @@ class PostgresTx:
 
 
 def is_away(error: BaseException) -> bool:
-    """Return whether one of our errors came of a database that cannot be reached, and not of what it was asked."""
+    """Return whether an error means that the database cannot be reached, and not that a statement was wrong."""
     cause = error.__cause__
     if isinstance(cause, asyncpg.PostgresError):
         state: str = cast("Any", cause).sqlstate or ""
@@ -101,7 +101,7 @@ def is_away(error: BaseException) -> bool:
 
 @contextmanager
 def translated() -> Generator[None]:
-    """Raise our errors for the driver's."""
+    """Translate the driver's errors to Terracrew's."""
     try:
         yield
     except asyncpg.PostgresError as error:
@@ -110,7 +110,7 @@ def translated() -> Generator[None]:
         if "clos" not in str(error):  # "connection is closed", "pool is closing"; the rest are our own mistakes
             raise
         raise Unavailable(f"the connection to PostgreSQL was lost: {error}") from error
-    except asyncpg.InternalClientError as error:  # it was told of its end and has not seen it yet
+    except asyncpg.InternalClientError as error:  # the connection was closed, but the driver has not processed that yet
         raise Unavailable(f"the connection to PostgreSQL was lost: {error}") from error
     except (OSError, TimeoutError) as error:
         raise Unavailable(f"PostgreSQL does not answer: {str(error) or 'no answer in time'}") from error

@@ -1,4 +1,4 @@
-"""Reads of SQLite beside the event loop: a bounded number of threads, each read on a connection of its own that can only read."""
+"""Reads SQLite outside the event loop, in a limited number of threads. Each read has a read-only connection of its own."""
 
 import asyncio
 import contextlib
@@ -38,7 +38,7 @@ class _Reader:
                 self._connection.execute("ROLLBACK")
 
     def interrupt(self) -> None:
-        """End the statement that runs, from another thread."""
+        """End the running statement. This is called from another thread."""
         if self._connection is not None:
             self._connection.interrupt()
 
@@ -77,7 +77,7 @@ class BackgroundReads:
             timer.cancel()
 
     async def close(self) -> None:
-        """End what runs and close the connections."""
+        """End the running statements and close the connections."""
         for reader in self._busy:
             reader.interrupt()
         await asyncio.to_thread(self._threads.shutdown)

@@ -1,4 +1,5 @@
-"""SQLite behind the seam: group commit, statements on the event loop, the disk waited for beside it, one process to a file."""
+"""SQLite behind the storage interface: statements run on the event loop, a thread waits for the disk, and commits are grouped. Only
+one process may use a file."""
 
 import asyncio
 import contextlib
@@ -37,7 +38,7 @@ BUSY_PAUSE_SECONDS = 0.02
 
 @dataclass(slots=True, eq=False)
 class _Unit:
-    """One caller's unit of work, and what became of it."""
+    """One caller's unit of work, and its outcome."""
 
     work: Work[Any]
     future: asyncio.Future[Any]
@@ -108,11 +109,11 @@ class SqliteDatabase:
         return self._bus.listen(*topics)
 
     async def ready(self, timeout: float | None = None) -> bool:  # noqa: ARG002 - the seam has it
-        """A file is always there; what goes wrong with it is told to who asks."""
+        """Return True: a file is always available. A caller that meets an error of the disk gets that error."""
         return True
 
     async def close(self) -> None:
-        """Finish what was handed in, then let go of the file."""
+        """Finish the units of work that were submitted, then release the file."""
         if self._closed:
             return
         self._closed = True
@@ -127,7 +128,7 @@ class SqliteDatabase:
         os.close(self._lock)
 
     def _run_group(self) -> None:
-        """One transaction for all that wait; a unit that fails takes only its own savepoint back."""
+        """Run all waiting units of work in one transaction. A unit that fails is rolled back to its own savepoint only."""
         group: list[_Unit] = []
         started = time.monotonic()
         before = self._writer.total_changes
@@ -150,7 +151,7 @@ class SqliteDatabase:
         commit.add_done_callback(lambda done: self._soon(group, started, done.result()))
 
     def _put_off(self, error: sqlite3.Error) -> None:
-        """Somebody's shell has the file: look again soon, without keeping the loop waiting. Anything else is told to all."""
+        """Try again soon if another process has locked the file, without blocking the event loop. All callers get any other error."""
         now = time.monotonic()
         self._busy_since = self._busy_since or now
         is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
@@ -176,7 +177,9 @@ class SqliteDatabase:
                 unit.error = error
                 if isinstance(error, Unavailable):
                     self.health.refused("storage", error.message)
-            if not self._writer.in_transaction:  # a full disk, say: SQLite itself has taken everything back
+            if (
+                not self._writer.in_transaction
+            ):  # SQLite itself has rolled everything back, for example because the disk is full
                 raise sqlite3.OperationalError("the transaction was rolled back")
             if unit.error is not None:
                 self._writer.execute("ROLLBACK TO unit")
@@ -190,7 +193,7 @@ class SqliteDatabase:
             self._writer.execute("INSERT OR REPLACE INTO clock VALUES ('wall', ?, ?)", self._clock.store())
 
     async def resume_clock(self) -> None:
-        """Go on with the time of the process before this one, once the tables are there."""
+        """Continue with the time of the earlier process, once the tables exist."""
         if isinstance(self._clock, SteadyClock):
             clock = self._clock
             row = await self.read(lambda tx: tx.one("SELECT correction, stored_at FROM clock WHERE name = 'wall'"))
@@ -273,7 +276,7 @@ def _lock(path: Path) -> int:
 
 
 def _try(work: Callable[[str], object], statement: str) -> BaseException | None:
-    """Run it and return its error, for a thread whose exceptions nobody would see."""
+    """Call a function and return its error, for a thread whose exceptions would not be seen."""
     try:
         work(statement)
     except BaseException as error:

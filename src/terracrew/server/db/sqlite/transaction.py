@@ -49,11 +49,13 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
 
 class SqliteTx:
-    """What a unit of work sees of the transaction."""
+    """The transaction as a unit of work sees it."""
 
     def __init__(self, connection: sqlite3.Connection, now: float | None = None) -> None:
         self._connection = connection
-        self._now = time.time() if now is None else now  # one process on one machine: its clock is the database's
+        self._now = (
+            time.time() if now is None else now
+        )  # there is one process on one machine, so its clock is the database's
         self.wakes: list[Wake] = []
         self.actions: list[Callable[[], None]] = []
         self.failure: Exception | None = None
@@ -134,7 +136,7 @@ class SqliteTx:
 
 
 def drive(work: Work[T], tx: SqliteTx) -> T:
-    """Run a unit of work to its end, here and now."""
+    """Run a unit of work to its end, without suspending."""
     steps = work(tx).__await__()
     try:
         steps.send(None)
@@ -147,7 +149,7 @@ def drive(work: Work[T], tx: SqliteTx) -> T:
 
 
 def _json_of(columns: Columns, rows: Sequence[Sequence[Param]]) -> str | None:
-    """Return the rows as JSON, or None where a value would not come back from it as it was."""
+    """Return the rows as JSON, or None if a value would be changed by that."""
     if not _JSON_TYPES.issuperset(columns.values()):
         return None
     text = json.dumps(rows)

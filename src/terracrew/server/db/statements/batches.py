@@ -1,4 +1,4 @@
-"""How much content one statement reads or deletes: on SQLite everybody else waits for it."""
+"""Limits how much content one statement reads or deletes. With SQLite, all other work waits for it."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""From a row to a frozen struct and back, by the struct's own types.
+"""Converts rows to frozen structs and back, by the types of the struct's fields.
 
 Times are stored as seconds since 1970, booleans may come back as 0 and 1, and whatever is not a scalar is JSON text.
 """
@@ -29,7 +29,7 @@ _SCALARS = (
 
 
 def row_to(kind: type[S], row: Row) -> S:
-    """Make the struct of a row; columns that it has no field for are passed over."""
+    """Convert a row to a struct. Columns without a field are ignored."""
     decoders = _json_decoders(kind)
     if decoders:
         row = dict(row)
@@ -44,7 +44,7 @@ def rows_to(kind: type[S], rows: Iterable[Row]) -> list[S]:
 
 
 def to_params(struct: msgspec.Struct, *fields: str) -> dict[str, Param]:
-    """Return the values of these fields (of all, if none is named) as the database takes them."""
+    """Return the values of these fields (of all, if none is named) as the database accepts them."""
     as_json = _json_decoders(type(struct))
     return {name: _param(getattr(struct, name), name in as_json) for name in fields or struct.__struct_fields__}
 

@@ -1,15 +1,15 @@
-"""What is typed into a field of search, as patterns for SQL's LIKE."""
+"""Turns the words of a search into patterns for SQL's LIKE."""
 
 from terracrew.server.db.seam import Param
 
 MAX_WORDS = 4
-"""A statement has room for so many words; what is typed behind them has to come in the same order."""
+"""The number of words in a statement. Further words are part of the last one, so they must match in the same order."""
 UNUSED = "%%"
-"""The pattern of a word that was not typed."""
+"""The pattern that stands for a missing word and matches everything."""
 
 
 def patterns(typed: str) -> dict[str, Param]:
-    """`word_1` to `word_4`, each a pattern that is compared with lower-case text; one that is not used matches everything."""
+    """Return `word_1` to `word_4`: patterns to compare with lower-case text. An unused one matches everything."""
     words = [_escaped(word) for word in typed[:1000].lower().split()]
     if len(words) > MAX_WORDS:
         words[MAX_WORDS - 1 :] = ["%".join(words[MAX_WORDS - 1 :])]

@@ -23,7 +23,7 @@ class Numbered(NamedTuple):
 
 @cache
 def numbered(sql: LiteralString) -> Numbered:
-    """For PostgreSQL: `$1 … $n`, and whose values they are."""
+    """Return a statement for PostgreSQL with the parameters `$1 … $n`, and the names of these parameters."""
     places: dict[str, int] = {}
 
     def replace(match: re.Match[str]) -> str:
@@ -35,13 +35,13 @@ def numbered(sql: LiteralString) -> Numbered:
 
 @cache
 def lockless(sql: LiteralString) -> LiteralString:
-    """For SQLite: one writer needs no row locks and has no words for them."""
+    """Return a statement for SQLite without row locks, which SQLite does not have: it has only one writer."""
     return _literal(_LOCK.sub(lambda match: "" if match["lock"] else match[0], sql))
 
 
 @cache
 def batch_from_arrays(sql: LiteralString, columns: tuple[tuple[str, LiteralString], ...]) -> LiteralString:
-    """For PostgreSQL: the relation `batch` made of one array a column."""
+    """Return the relation `batch` for PostgreSQL, made of one array for each column."""
     names = ", ".join(_plain(name) for name, _ in columns)
     arrays = ", ".join(f"${place}::{kind}[]" for place, (_, kind) in enumerate(columns, start=1))
     return _prepend(f"batch AS (SELECT * FROM unnest({arrays}) AS t({names}))", sql)
@@ -49,14 +49,14 @@ def batch_from_arrays(sql: LiteralString, columns: tuple[tuple[str, LiteralStrin
 
 @cache
 def batch_from_row(sql: LiteralString, names: tuple[str, ...]) -> LiteralString:
-    """For SQLite: the relation `batch` made of one row."""
+    """Return the relation `batch` for SQLite, made of one row."""
     row = ", ".join("?" * len(names))
     return _prepend(f"batch({', '.join(map(_plain, names))}) AS (VALUES ({row}))", lockless(sql))
 
 
 @cache
 def batch_from_json(sql: LiteralString, names: tuple[str, ...]) -> LiteralString:
-    """For SQLite: the relation `batch` made of a JSON array of rows, so that one statement reads for all of them."""
+    """Return the relation `batch` for SQLite, made of a JSON array of rows, so that one statement reads for all of them."""
     columns = ", ".join(f"json_extract(value, '$[{place}]')" for place in range(len(names)))
     return _prepend(f"batch({', '.join(map(_plain, names))}) AS (SELECT {columns} FROM json_each(?))", lockless(sql))
 
@@ -68,7 +68,7 @@ def is_read(sql: LiteralString) -> bool:
 
 
 def values(names: tuple[str, ...], params: Mapping[str, object]) -> list[object]:
-    """Put the values where their names are."""
+    """Return the values in the order of the names."""
     try:
         return [params[name] for name in names]
     except KeyError as missing:
