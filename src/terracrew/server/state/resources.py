@@ -65,7 +65,7 @@ async def current(db: Database, objects: Objects, keys: Keyring, module_id: str,
         return Resources(version, counted)
     try:
         plain = (await content.read(objects, keys, kept.contexts, kept.sealed)).content
-    except Undecryptable as error:  # whoever asks still learns how many there are
+    except Undecryptable as error:  # the number of resources is known all the same
         return Resources(version, counted, problem=error.message)
     try:
         is_large = len(plain) > _THREAD_ABOVE_BYTES
