@@ -23,7 +23,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
     with running() as found:
         monkeypatch.setenv("TERRACREW_URL", found.url)
         monkeypatch.setenv("TERRACREW_TOKEN", "tcu_secret")

@@ -28,79 +28,79 @@ def page(*items: Any) -> dict[str, Any]:
     return {"items": list(items), "next": None}
 
 
-def test_whoami_names_person_roles_and_server(terracrew: Terracrew, site: ScriptedServer) -> None:
+def test_whoami_names_person_roles_and_server(terracrew: Terracrew, server: ScriptedServer) -> None:
     me = {"kind": "user", "id": "usr_1", "name": "ada", "is_system_admin": False, "roles": [ROLE]}
-    site.on("GET /api/v1/me", me)
+    server.on("GET /api/v1/me", me)
     out = terracrew("whoami")
     assert "ada" in out
     assert "operator of platform" in out
-    assert f"{site.url}  (TERRACREW_URL)" in out
-    assert json.loads(terracrew("whoami", "--json"))["url"] == site.url
+    assert f"{server.url}  (TERRACREW_URL)" in out
+    assert json.loads(terracrew("whoami", "--json"))["url"] == server.url
 
 
-def test_logout_forgets_the_token_and_keeps_the_address(terracrew: Terracrew, site: ScriptedServer) -> None:
-    site.on("GET /api/v1/me", {"name": "ada"})
+def test_logout_forgets_the_token_and_keeps_the_address(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("GET /api/v1/me", {"name": "ada"})
     terracrew("login", "--token-stdin", stdin="tcu_mine\n")
-    assert terracrew("logout") == f"deleted the stored token for {site.url}\n"
+    assert terracrew("logout") == f"deleted the stored token for {server.url}\n"
     terracrew("logout")
     assert (terracrew.code, "no token is stored" in terracrew.err) == (4, True)
 
 
-def test_a_user_is_made_listed_and_disabled_by_name(terracrew: Terracrew, site: ScriptedServer) -> None:
-    site.on("POST /api/v1/users", {"user": ADA, "link": "https://x/login/link/1"}, 201)
-    site.on("GET /api/v1/users", page(ADA))
-    site.on("PATCH /api/v1/users/usr_1", ADA | {"is_disabled": True})
+def test_a_user_is_made_listed_and_disabled_by_name(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("POST /api/v1/users", {"user": ADA, "link": "https://x/login/link/1"}, 201)
+    server.on("GET /api/v1/users", page(ADA))
+    server.on("PATCH /api/v1/users/usr_1", ADA | {"is_disabled": True})
     assert terracrew("user", "create", "ada") == "https://x/login/link/1\n"
     assert "role grant ada operator" in terracrew.err
     assert terracrew("user", "list").splitlines()[1].split()[:2] == ["ada", "enabled"]
     assert terracrew("user", "disable", "ada", "--yes") == "ada is disabled\n"
-    assert site.asked[-1].json() == {"is_disabled": True}
+    assert server.asked[-1].json() == {"is_disabled": True}
     terracrew("user", "disable", "bob", "--yes")
     assert (terracrew.code, "there is no user 'bob'" in terracrew.err) == (4, True)
 
 
-def test_a_role_is_granted_listed_and_revoked_without_its_id(terracrew: Terracrew, site: ScriptedServer) -> None:
-    site.on("POST /api/v1/roles", ROLE, 201)
-    site.on("GET /api/v1/roles", page(ROLE))
-    site.on("GET /api/v1/users", page(ADA))
-    site.on("GET /api/v1/service-accounts", page(CI))
-    site.on("DELETE /api/v1/roles/rol_1", None, 204)
+def test_a_role_is_granted_listed_and_revoked_without_its_id(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("POST /api/v1/roles", ROLE, 201)
+    server.on("GET /api/v1/roles", page(ROLE))
+    server.on("GET /api/v1/users", page(ADA))
+    server.on("GET /api/v1/service-accounts", page(CI))
+    server.on("DELETE /api/v1/roles/rol_1", None, 204)
     assert terracrew("role", "grant", "ada", "operator", "--group", "platform") == "ada is operator of platform\n"
-    assert site.asked[-1].json() == {"principal": "ada", "role": "operator", "path": "platform", "kind": "group"}
+    assert server.asked[-1].json() == {"principal": "ada", "role": "operator", "path": "platform", "kind": "group"}
     assert terracrew("role", "list").splitlines()[1].split()[:3] == ["ada", "operator", "platform"]
     terracrew("role", "revoke", "ada", "operator", "--group", "platform")
-    assert site.asked[-1] == "DELETE /api/v1/roles/rol_1"
+    assert server.asked[-1] == "DELETE /api/v1/roles/rol_1"
     terracrew("role", "revoke", "ada", "owner")
     assert terracrew.code == 4
 
 
-def test_a_service_account_is_named_by_its_name(terracrew: Terracrew, site: ScriptedServer) -> None:
-    site.on("GET /api/v1/service-accounts", page(CI, CI | {"id": "sac_2", "group": "data"}))
+def test_a_service_account_is_named_by_its_name(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("GET /api/v1/service-accounts", page(CI, CI | {"id": "sac_2", "group": "data"}))
     secret = {"id": "sec_1", "client_id": "org_1:sac_1", "client_secret": "tcs_once", "expires_at": None}
-    site.on("POST /api/v1/service-accounts/sac_1/secrets", secret, 201)
+    server.on("POST /api/v1/service-accounts/sac_1/secrets", secret, 201)
     assert "client_secret=tcs_once" in terracrew("service-account", "add-secret", "platform/ci")
     terracrew("service-account", "delete", "ci", "--yes")
     assert (terracrew.code, "sac_1, sac_2" in terracrew.err) == (5, True)
 
 
 def test_a_token_is_revoked_by_its_name_and_a_state_shown_by_its_version(
-    terracrew: Terracrew, site: ScriptedServer
+    terracrew: Terracrew, server: ScriptedServer
 ) -> None:
     """`token revoke` wanted an id, and so did `state show 4`."""
-    site.on("GET /api/v1/tokens", page({"id": "tok_1", "name": "laptop", "created_at": THEN}))
-    site.on("DELETE /api/v1/tokens/tok_1", None, 204)
+    server.on("GET /api/v1/tokens", page({"id": "tok_1", "name": "laptop", "created_at": THEN}))
+    server.on("DELETE /api/v1/tokens/tok_1", None, 204)
     assert terracrew("token", "revoke", "laptop") == "revoked laptop\n"
-    site.on("GET /api/v1/modules/net/states", page({"id": "sta_4", "version": 4}, {"id": "sta_3", "version": 3}))
-    site.on("GET /api/v1/states/sta_4", {"version": 4})
+    server.on("GET /api/v1/modules/net/states", page({"id": "sta_4", "version": 4}, {"id": "sta_3", "version": 3}))
+    server.on("GET /api/v1/states/sta_4", {"version": 4})
     terracrew("state", "show", "4", "--module", "net")
-    assert site.asked[-1] == "GET /api/v1/states/sta_4"
+    assert server.asked[-1] == "GET /api/v1/states/sta_4"
     terracrew("module", "state", "net", "--version", "4")
-    assert site.asked[-1] == "GET /api/v1/states/sta_4"
+    assert server.asked[-1] == "GET /api/v1/states/sta_4"
     terracrew("state", "show", "4")
     assert "with --module PATH" in terracrew.err
 
 
-def test_the_audit_is_listed(terracrew: Terracrew, site: ScriptedServer) -> None:
+def test_the_audit_is_listed(terracrew: Terracrew, server: ScriptedServer) -> None:
     entry = {
         "created_at": THEN,
         "actor_name": "ada",
@@ -108,29 +108,29 @@ def test_the_audit_is_listed(terracrew: Terracrew, site: ScriptedServer) -> None
         "target_id": "mod_1",
         "details": {"path": "a/b"},
     }
-    site.on("GET /api/v1/audit", page(entry))
+    server.on("GET /api/v1/audit", page(entry))
     assert terracrew("audit", "list").splitlines()[1].split()[2:] == ["ada", "module.create", "a/b"]
 
 
 def test_a_password_is_read_from_standard_input_and_never_from_the_line(
-    terracrew: Terracrew, site: ScriptedServer
+    terracrew: Terracrew, server: ScriptedServer
 ) -> None:
-    site.on("POST /api/v1/me/password", {"sessions_ended": 2, "tokens_revoked": 1})
+    server.on("POST /api/v1/me/password", {"sessions_ended": 2, "tokens_revoked": 1})
     assert terracrew("user", "password", stdin="old one\nnew one\n") == "changed your password\n"
-    assert site.asked[-1].json() == {"new_password": "new one", "current_password": "old one"}
+    assert server.asked[-1].json() == {"new_password": "new one", "current_password": "old one"}
     assert "ended 2 sessions and 1 API tokens" in terracrew.err
     assert terracrew("user", "password", stdin="\nnew one\n") == "changed your password\n"
-    assert site.asked[-1].json() == {"new_password": "new one", "current_password": None}, "a first password"
+    assert server.asked[-1].json() == {"new_password": "new one", "current_password": None}, "a first password"
     assert terracrew("user", "password", "secret") == ""
     assert terracrew.code == 2
 
 
-def test_any_request_can_be_sent(terracrew: Terracrew, site: ScriptedServer) -> None:
-    site.on("GET /api/v1/me", {"name": "ada"})
-    site.on("POST /api/v1/groups", {"path": "a"}, 201)
+def test_any_request_can_be_sent(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("GET /api/v1/me", {"name": "ada"})
+    server.on("POST /api/v1/groups", {"path": "a"}, 201)
     assert json.loads(terracrew("api", "get", "/api/v1/me")) == {"name": "ada"}
     terracrew("api", "post", "groups", "-d", '{"path": "a"}')
-    assert site.asked[-1].json() == {"path": "a"}
+    assert server.asked[-1].json() == {"path": "a"}
     terracrew("api", "post", "groups", "-d", "{")
     assert terracrew.code == 2
 
@@ -155,9 +155,9 @@ def test_any_request_can_be_sent(terracrew: Terracrew, site: ScriptedServer) -> 
     ],
 )
 def test_names_are_completed_by_the_server(
-    site: ScriptedServer, line: list[str], place: str, items: list[dict[str, Any]], names: list[str]
+    server: ScriptedServer, line: list[str], place: str, items: list[dict[str, Any]], names: list[str]
 ) -> None:
-    site.on(f"GET /api/v1/{place}", page(*items))
+    server.on(f"GET /api/v1/{place}", page(*items))
     assert completed([*line], "n") == names
 
 
@@ -176,13 +176,13 @@ def completed(line: list[str], typed: str) -> list[str]:
     return [each.value for each in found]
 
 
-def test_a_loopback_address_for_a_runner_is_remarked(terracrew: Terracrew, site: ScriptedServer) -> None:
+def test_a_loopback_address_for_a_runner_is_remarked(terracrew: Terracrew, server: ScriptedServer) -> None:
     """`runner register` printed 127.0.0.1 for a runner on another machine, without a word."""
     environment = {"TERRACREW_API_URL": "http://127.0.0.1:7400", "TERRACREW_RUNNER_ID": "rnr_1"}
     made = {"path": "edge", "environment": environment, "command": "terracrew runner start"}
-    site.on("POST /api/v1/runners/register", made, 201)
+    server.on("POST /api/v1/runners/register", made, 201)
     terracrew("runner", "register", "edge")
     assert "works only on the server's machine" in terracrew.err
-    site.on("POST /api/v1/runners/register", made | {"environment": {"TERRACREW_API_URL": "https://tc.example"}}, 201)
+    server.on("POST /api/v1/runners/register", made | {"environment": {"TERRACREW_API_URL": "https://tc.example"}}, 201)
     terracrew("runner", "register", "edge")
     assert "machine only" not in terracrew.err

@@ -30,12 +30,12 @@ def asking(**changes: Any) -> dict[str, Any]:
 
 @pytest.mark.feature("J8")
 def test_approving_shows_the_plan_asks_and_names_the_plan_that_was_shown(
-    terracrew: Terracrew, site: ScriptedServer
+    terracrew: Terracrew, server: ScriptedServer
 ) -> None:
-    site.on("GET /api/v1/jobs/7", asking())
-    site.on("POST /api/v1/jobs/job_1/approve", view("QUEUED"))
+    server.on("GET /api/v1/jobs/7", asking())
+    server.on("POST /api/v1/jobs/job_1/approve", view("QUEUED"))
     terracrew("job", "approve", "7", stdin="n\n")
-    assert (terracrew.code, len(site.asked)) == (1, 1)
+    assert (terracrew.code, len(server.asked)) == (1, 1)
     assert terracrew.err.endswith("Not approved.\n")
     for words in (
         "Approve and destroy 2 in a/m?",
@@ -45,35 +45,37 @@ def test_approving_shows_the_plan_asks_and_names_the_plan_that_was_shown(
     ):
         assert words in terracrew.err
     assert terracrew("job", "approve", "7", stdin="y\n") == "approved: job 7 continues with the plan of attempt 3\n"
-    assert site.asked[-1].json() == {"plan": 3, "doubts": []}
+    assert server.asked[-1].json() == {"plan": 3, "doubts": []}
     assert json.loads(terracrew("job", "approve", "7", "--yes", "--json"))["status"] == "QUEUED"
 
 
 @pytest.mark.feature("J8")
 def test_a_plan_that_is_no_longer_the_one_that_was_looked_at_is_not_approved(
-    terracrew: Terracrew, site: ScriptedServer
+    terracrew: Terracrew, server: ScriptedServer
 ) -> None:
-    site.on("GET /api/v1/jobs/7", asking())
+    server.on("GET /api/v1/jobs/7", asking())
     terracrew("job", "approve", "7", "--plan", "2", "--yes")
-    assert (terracrew.code, len(site.asked)) == (5, 1)
+    assert (terracrew.code, len(server.asked)) == (5, 1)
     assert "the plan of attempt 3, not with that of attempt 2" in terracrew.err
-    site.routes["POST /api/v1/jobs/job_1/approve"] = lambda asked: asked.problem(409, "conflict", "look at the new one")
+    server.routes["POST /api/v1/jobs/job_1/approve"] = lambda asked: asked.problem(
+        409, "conflict", "look at the new one"
+    )
     terracrew("job", "approve", "7", "--yes")
     assert terracrew.code == 5
-    site.on("GET /api/v1/jobs/7", view("PROCESSING"))
+    server.on("GET /api/v1/jobs/7", view("PROCESSING"))
     terracrew("job", "approve", "7", "--yes")
     assert (terracrew.code, "is not waiting for approval: it is PROCESSING" in terracrew.err) == (5, True)
 
 
 @pytest.mark.feature("J8", "O3")
 def test_in_doubt_what_is_known_of_the_lost_attempt_comes_before_the_plan(
-    terracrew: Terracrew, site: ScriptedServer
+    terracrew: Terracrew, server: ScriptedServer
 ) -> None:
     made = [{"address": "a.b", "action": "created", "id": "i-1"}, {"address": "a.c", "action": "creating", "id": ""}]
     state = {"version": 4, "serial": 9, "created_at": "2024-01-02T03:04:05Z", "resources": 2, "is_own": True}
     doubt = known(reason="ada said that it is gone", job_id="job_0", made=made, module_state=state)
-    site.on("GET /api/v1/jobs/7", asking() | {"doubts": [doubt]})
-    site.on("POST /api/v1/jobs/job_1/approve", view("QUEUED"))
+    server.on("GET /api/v1/jobs/7", asking() | {"doubts": [doubt]})
+    server.on("POST /api/v1/jobs/job_1/approve", view("QUEUED"))
     terracrew("job", "approve", "7", stdin="y\n")
     before, _, after = terracrew.err.partition("1 to add")
     assert after
@@ -87,37 +89,37 @@ def test_in_doubt_what_is_known_of_the_lost_attempt_comes_before_the_plan(
         "had begun to create  a.c",
     ):
         assert words in before, words
-    assert site.asked[-1].json() == {"plan": 3, "doubts": [{"job_id": "job_0", "attempt": doubt["attempt"]}]}
+    assert server.asked[-1].json() == {"plan": 3, "doubts": [{"job_id": "job_0", "attempt": doubt["attempt"]}]}
 
 
 @pytest.mark.feature("J8")
-def test_a_stale_plan_is_not_approved_but_made_again(terracrew: Terracrew, site: ScriptedServer) -> None:
-    site.on("GET /api/v1/jobs/7", asking() | {"is_plan_stale": True})
-    site.on("POST /api/v1/jobs/job_1/replan", view("QUEUED"))
+def test_a_stale_plan_is_not_approved_but_made_again(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("GET /api/v1/jobs/7", asking() | {"is_plan_stale": True})
+    server.on("POST /api/v1/jobs/job_1/replan", view("QUEUED"))
     terracrew("job", "approve", "7", "--yes")
     assert (terracrew.code, "terracrew job replan 7" in terracrew.err) == (5, True)
     assert terracrew("job", "replan", "7").startswith("replanning: job 7")
-    assert site.asked[-1].json() == {"plan": 3}
+    assert server.asked[-1].json() == {"plan": 3}
 
 
 @pytest.mark.feature("J8")
-def test_declining_says_why(terracrew: Terracrew, site: ScriptedServer) -> None:
-    site.on("GET /api/v1/jobs/7", asking())
-    site.on("POST /api/v1/jobs/job_1/decline", view("DECLINED", message="declined by ada: too early"))
+def test_declining_says_why(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("GET /api/v1/jobs/7", asking())
+    server.on("POST /api/v1/jobs/job_1/decline", view("DECLINED", message="declined by ada: too early"))
     out = terracrew("job", "decline", "7", "--reason", "too early")
     assert out == "declined: job 7 DECLINED: declined by ada: too early\n"
-    assert site.asked[-1].json() == {"plan": 3, "reason": "too early"}
+    assert server.asked[-1].json() == {"plan": 3, "reason": "too early"}
 
 
 @pytest.mark.feature("O3")
 def test_giving_up_an_attempt_shows_what_is_known_and_the_risk_and_asks(
-    terracrew: Terracrew, site: ScriptedServer
+    terracrew: Terracrew, server: ScriptedServer
 ) -> None:
-    site.on("GET /api/v1/jobs/7", view("PROCESSING", attempt=2, cancel_mode=None))
-    site.on("GET /api/v1/jobs/job_1/attempts/2", known(2, lost_at="2024-01-02T03:05:00Z"))
-    site.on("POST /api/v1/jobs/job_1/attempts/2/gone", view("QUEUED"))
+    server.on("GET /api/v1/jobs/7", view("PROCESSING", attempt=2, cancel_mode=None))
+    server.on("GET /api/v1/jobs/job_1/attempts/2", known(2, lost_at="2024-01-02T03:05:00Z"))
+    server.on("POST /api/v1/jobs/job_1/attempts/2/gone", view("QUEUED"))
     terracrew("job", "gone", "7", stdin="\n")
-    assert (terracrew.code, len(site.asked)) == (1, 2)
+    assert (terracrew.code, len(server.asked)) == (1, 2)
     for words in (
         "platform/net · net-a",
         "perhaps",
@@ -126,51 +128,51 @@ def test_giving_up_an_attempt_shows_what_is_known_and_the_risk_and_asks(
     ):
         assert words in terracrew.err
     assert terracrew("job", "gone", "7", "--yes") == "attempt 2 was given up: job 7 QUEUED\n"
-    assert site.asked[-1] == "POST /api/v1/jobs/job_1/attempts/2/gone"
+    assert server.asked[-1] == "POST /api/v1/jobs/job_1/attempts/2/gone"
 
 
 @pytest.mark.feature("O3")
-def test_who_is_heard_is_not_given_up(terracrew: Terracrew, site: ScriptedServer) -> None:
-    site.on("GET /api/v1/jobs/7", view("PROCESSING", attempt=2))
-    site.on("GET /api/v1/jobs/job_1/attempts/2", known(2))
+def test_who_is_heard_is_not_given_up(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("GET /api/v1/jobs/7", view("PROCESSING", attempt=2))
+    server.on("GET /api/v1/jobs/job_1/attempts/2", known(2))
     terracrew("job", "gone", "7", "--yes")
-    assert (terracrew.code, len(site.asked)) == (5, 2)
+    assert (terracrew.code, len(server.asked)) == (5, 2)
     assert "hint: `terracrew job cancel 7`" in terracrew.err
 
 
 @pytest.mark.feature("O3")
 def test_an_attempt_that_is_over_is_refused_before_anything_is_asked(
-    terracrew: Terracrew, site: ScriptedServer
+    terracrew: Terracrew, server: ScriptedServer
 ) -> None:
     """`job gone` on an ended job first asked for a confirmation and then refused."""
-    site.on("GET /api/v1/jobs/7", view("SUCCEEDED", attempt=2))
-    site.on("GET /api/v1/jobs/job_1/attempts/2", known(2, ended_at="2024-01-02T03:05:00Z", outcome="succeeded"))
+    server.on("GET /api/v1/jobs/7", view("SUCCEEDED", attempt=2))
+    server.on("GET /api/v1/jobs/job_1/attempts/2", known(2, ended_at="2024-01-02T03:05:00Z", outcome="succeeded"))
     terracrew("job", "gone", "7", stdin="y\n")
-    assert (terracrew.code, len(site.asked)) == (5, 2)
+    assert (terracrew.code, len(server.asked)) == (5, 2)
     assert "has already ended: succeeded" in terracrew.err
     assert "for certain?" not in terracrew.err
 
 
 @pytest.mark.feature("O3")
-def test_a_module_is_unlocked_only_from_somebody_who_is_lost(terracrew: Terracrew, site: ScriptedServer) -> None:
+def test_a_module_is_unlocked_only_from_somebody_who_is_lost(terracrew: Terracrew, server: ScriptedServer) -> None:
     processing = "GET /api/v1/jobs?module=a%2Fm&status=PROCESSING&limit=1"
-    site.on(processing, {"items": [], "next": None})
-    site.on("GET /api/v1/jobs?module=a%2Fm&status=CLAIMED&limit=1", {"items": [], "next": None})
+    server.on(processing, {"items": [], "next": None})
+    server.on("GET /api/v1/jobs?module=a%2Fm&status=CLAIMED&limit=1", {"items": [], "next": None})
     assert terracrew("module", "unlock", "a/m") == "the lock of a/m is free\n"
-    site.on(processing, {"items": [view("PROCESSING")], "next": None})
-    site.on("GET /api/v1/jobs/job_1", view("PROCESSING", lock=HEARD))
+    server.on(processing, {"items": [view("PROCESSING")], "next": None})
+    server.on("GET /api/v1/jobs/job_1", view("PROCESSING", lock=HEARD))
     terracrew("module", "unlock", "a/m", "--yes")
     assert terracrew.code == 5
     assert "job 7 holds the lock of a/m and is in contact" in terracrew.err
-    site.on("GET /api/v1/jobs/job_1", view("PROCESSING", lock=HEARD | {"lost_at": "2024-01-02T03:05:00Z"}))
-    site.on("GET /api/v1/jobs/job_1/attempts/2", known(2, lost_at="2024-01-02T03:05:00Z"))
-    site.on("POST /api/v1/jobs/job_1/attempts/2/gone", view("QUEUED"))
+    server.on("GET /api/v1/jobs/job_1", view("PROCESSING", lock=HEARD | {"lost_at": "2024-01-02T03:05:00Z"}))
+    server.on("GET /api/v1/jobs/job_1/attempts/2", known(2, lost_at="2024-01-02T03:05:00Z"))
+    server.on("POST /api/v1/jobs/job_1/attempts/2/gone", view("QUEUED"))
     terracrew("module", "unlock", "a/m", "--yes")
-    assert (terracrew.code, site.asked[-1]) == (0, "POST /api/v1/jobs/job_1/attempts/2/gone")
+    assert (terracrew.code, server.asked[-1]) == (0, "POST /api/v1/jobs/job_1/attempts/2/gone")
 
 
 @pytest.mark.feature("O3")
-def test_states_in_quarantine_are_listed_adopted_and_discarded(terracrew: Terracrew, site: ScriptedServer) -> None:
+def test_states_in_quarantine_are_listed_adopted_and_discarded(terracrew: Terracrew, server: ScriptedServer) -> None:
     state = {
         "id": "sta_1",
         "version": None,
@@ -181,7 +183,7 @@ def test_states_in_quarantine_are_listed_adopted_and_discarded(terracrew: Terrac
         "attempt": 1,
         "created_at": "2024-01-02T03:04:05Z",
     }
-    site.on(
+    server.on(
         "GET /api/v1/modules/a%2Fm/states",
         {"items": [state, state | {"id": "sta_2", "status": "current"}], "next": None},
     )
@@ -189,51 +191,51 @@ def test_states_in_quarantine_are_listed_adopted_and_discarded(terracrew: Terrac
         "STATE",
         "sta_1",
     ]
-    site.on("POST /api/v1/states/sta_1/adopt", state | {"status": "current"})
-    site.on("POST /api/v1/states/sta_1/discard", state | {"status": "discarded"})
+    server.on("POST /api/v1/states/sta_1/adopt", state | {"status": "current"})
+    server.on("POST /api/v1/states/sta_1/discard", state | {"status": "discarded"})
     terracrew("state", "adopt", "sta_1", stdin="n\n")
-    assert (terracrew.code, len(site.asked)) == (1, 1)
+    assert (terracrew.code, len(server.asked)) == (1, 1)
     assert terracrew("state", "adopt", "sta_1", "--yes") == "sta_1 with serial 9 is current\n"
     assert json.loads(terracrew("state", "discard", "sta_1", "--yes", "--json"))["status"] == "discarded"
 
 
 @pytest.mark.feature("J8")
-def test_a_module_asks_for_approval_and_says_for_how_long(terracrew: Terracrew, site: ScriptedServer) -> None:
+def test_a_module_asks_for_approval_and_says_for_how_long(terracrew: Terracrew, server: ScriptedServer) -> None:
     module: dict[str, Any] = {"path": "a", "inputs": {}, "environment": {}}
-    site.on("POST /api/v1/modules", module, 201)
+    server.on("POST /api/v1/modules", module, 201)
     terracrew("module", "create", "a", "--path", "/srv/x", "--needs-approval", "--approval-timeout", "24h")
-    assert {"needs_approval": True, "approval_seconds": 86400}.items() <= site.asked[-1].json().items()
-    site.on("GET /api/v1/modules/a", module)
-    site.on("PATCH /api/v1/modules/a", module)
+    assert {"needs_approval": True, "approval_seconds": 86400}.items() <= server.asked[-1].json().items()
+    server.on("GET /api/v1/modules/a", module)
+    server.on("PATCH /api/v1/modules/a", module)
     terracrew("module", "update", "a", "--no-needs-approval")
-    assert site.asked[-1].json() == {"needs_approval": False}
+    assert server.asked[-1].json() == {"needs_approval": False}
     terracrew("module", "update", "a", "--approval-timeout", "soon")
     assert terracrew.code == 2
-    site.on("POST /api/v1/modules/a/jobs", view("QUEUED"), 201)
+    server.on("POST /api/v1/modules/a/jobs", view("QUEUED"), 201)
     terracrew("job", "run", "a", "--apply", "--approval")
-    assert site.asked[-1].json() == {"type": "APPLY", "needs_approval": True}
+    assert server.asked[-1].json() == {"type": "APPLY", "needs_approval": True}
 
 
 @pytest.mark.feature("J8")
 def test_how_much_may_be_destroyed_and_who_approves_is_set_on_groups_and_modules(
-    terracrew: Terracrew, site: ScriptedServer
+    terracrew: Terracrew, server: ScriptedServer
 ) -> None:
-    site.on("PATCH /api/v1/groups/a", {"path": "a"})
+    server.on("PATCH /api/v1/groups/a", {"path": "a"})
     terracrew("group", "update", "a", "--max-destroy", "3", "--self-approval", "no")
-    assert site.asked[-1].json() == {"max_destroy": 3, "self_approval": False}
+    assert server.asked[-1].json() == {"max_destroy": 3, "self_approval": False}
     terracrew("group", "update", "a", "--max-destroy", "inherit", "--service-account-approval", "yes")
-    assert site.asked[-1].json() == {"max_destroy": None, "service_account_approval": True}
-    site.on("PATCH /api/v1/modules/a%2Fm", {"path": "a/m"})
-    site.on("GET /api/v1/modules/a%2Fm", {"path": "a/m", "inputs": {}, "environment": {}})
+    assert server.asked[-1].json() == {"max_destroy": None, "service_account_approval": True}
+    server.on("PATCH /api/v1/modules/a%2Fm", {"path": "a/m"})
+    server.on("GET /api/v1/modules/a%2Fm", {"path": "a/m", "inputs": {}, "environment": {}})
     terracrew("module", "update", "a/m", "--max-destroy-percent", "20")
-    assert {"max_destroy_percent": 20} in [asked.json() for asked in site.asked if asked.method == "PATCH"]
+    assert {"max_destroy_percent": 20} in [asked.json() for asked in server.asked if asked.method == "PATCH"]
     terracrew("group", "update", "a", "--max-destroy", "many")
     assert (terracrew.code, "neither a number nor `inherit`" in terracrew.err) == (2, True)
 
 
-def test_declining_shows_what_is_declined(terracrew: Terracrew, site: ScriptedServer) -> None:
+def test_declining_shows_what_is_declined(terracrew: Terracrew, server: ScriptedServer) -> None:
     """`decline` did not show what it declined."""
-    site.on("GET /api/v1/jobs/7", asking())
-    site.on("POST /api/v1/jobs/job_1/decline", view("DECLINED"))
+    server.on("GET /api/v1/jobs/7", asking())
+    server.on("POST /api/v1/jobs/job_1/decline", view("DECLINED"))
     terracrew("job", "decline", "7")
     assert "delete   aws_vpc.main" in terracrew.err

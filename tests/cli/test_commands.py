@@ -40,8 +40,8 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_lists_are_aligned_in_a_pipe_and_json_for_programs(terracrew: Terracrew, site: ScriptedServer) -> None:
-    site.on("GET /api/v1/modules?recursive=true", page(MODULE, MODULE | {"path": "a"}))
+def test_lists_are_aligned_in_a_pipe_and_json_for_programs(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("GET /api/v1/modules?recursive=true", page(MODULE, MODULE | {"path": "a"}))
     lines = terracrew("module", "list").splitlines()
     assert lines[0].split() == ["PATH", "ENGINE", "SOURCE", "CREATED"]
     assert lines[1].startswith("platform/vpc  tofu    archive abababababab")
@@ -50,88 +50,88 @@ def test_lists_are_aligned_in_a_pipe_and_json_for_programs(terracrew: Terracrew,
 
 
 def test_an_empty_list_is_a_sentence_for_people_and_nothing_in_a_pipe(
-    terracrew: Terracrew, site: ScriptedServer
+    terracrew: Terracrew, server: ScriptedServer
 ) -> None:
-    site.on("GET /api/v1/groups", page())
+    server.on("GET /api/v1/groups", page())
     assert terracrew("group", "list") == ""
     assert "no groups yet" in terracrew.err
     assert json.loads(terracrew("group", "list", "--json")) == []
 
 
-def test_a_name_cannot_move_the_cursor(terracrew: Terracrew, site: ScriptedServer) -> None:
-    site.on("GET /api/v1/groups", page({"path": "a\x1b[2J\nb", "description": "", "created_at": THEN}))
+def test_a_name_cannot_move_the_cursor(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("GET /api/v1/groups", page({"path": "a\x1b[2J\nb", "description": "", "created_at": THEN}))
     assert "a�[2J�b" in terracrew("group", "list")
 
 
-def test_a_module_is_made_from_a_folder(terracrew: Terracrew, site: ScriptedServer, folder: Path) -> None:
-    site.on("POST /api/v1/archives", {"id": "arc_9"}, 201)
-    site.on("POST /api/v1/modules", MODULE, 201)
-    site.on("POST /api/v1/groups?parents=true", {"path": "platform"}, 201)
+def test_a_module_is_made_from_a_folder(terracrew: Terracrew, server: ScriptedServer, folder: Path) -> None:
+    server.on("POST /api/v1/archives", {"id": "arc_9"}, 201)
+    server.on("POST /api/v1/modules", MODULE, 201)
+    server.on("POST /api/v1/groups?parents=true", {"path": "platform"}, 201)
     options = ["--var", "count=3", "--var", "name=vpc", "--var", 'zones=["a"]', "--env", "REGION=eu=1", "-p"]
     terracrew("module", "create", "platform/vpc", "--from", str(folder), *options)
     assert terracrew.code == 0
-    uploaded = next(asked for asked in site.asked if asked == "POST /api/v1/archives")
+    uploaded = next(asked for asked in server.asked if asked == "POST /api/v1/archives")
     assert uploaded.headers["Content-Type"] == "application/gzip"
     with tarfile.open(fileobj=io.BytesIO(uploaded.body)) as tar:
         assert tar.getnames() == ["main.tf"]
-    body = site.asked[-1].json()
+    body = server.asked[-1].json()
     assert body["source"] == {"kind": "archive", "archive_id": "arc_9", "subdirectory": ""}
     assert body["inputs"] == {"count": 3, "name": "vpc", "zones": ["a"]}
     assert body["environment"] == {"REGION": "eu=1"}
-    assert "POST /api/v1/groups?parents=true" in site.asked
+    assert "POST /api/v1/groups?parents=true" in server.asked
 
 
 @pytest.mark.feature("X4")
-def test_a_modules_audiences_are_given_replaced_and_removed(terracrew: Terracrew, site: ScriptedServer) -> None:
-    site.on("POST /api/v1/modules", MODULE, 201)
+def test_a_modules_audiences_are_given_replaced_and_removed(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("POST /api/v1/modules", MODULE, 201)
     clouds = ["--oidc-audience", "sts.amazonaws.com", "--oidc-audience", "api://azure"]
     terracrew("module", "create", "vpc", "--path", "/srv/x", *clouds)
-    assert site.asked[-1].json()["oidc_audiences"] == ["sts.amazonaws.com", "api://azure"]
-    site.on("GET /api/v1/modules/vpc", MODULE)
-    site.on("PATCH /api/v1/modules/vpc", MODULE)
+    assert server.asked[-1].json()["oidc_audiences"] == ["sts.amazonaws.com", "api://azure"]
+    server.on("GET /api/v1/modules/vpc", MODULE)
+    server.on("PATCH /api/v1/modules/vpc", MODULE)
     terracrew("module", "update", "vpc", "--oidc-audience", "")
-    assert site.asked[-1].json() == {"oidc_audiences": []}
+    assert server.asked[-1].json() == {"oidc_audiences": []}
 
 
-def test_a_module_needs_a_source(terracrew: Terracrew, site: ScriptedServer) -> None:
+def test_a_module_needs_a_source(terracrew: Terracrew, server: ScriptedServer) -> None:
     terracrew("module", "create", "platform/vpc")
     assert terracrew.code == 2
     assert "hint: --from" in terracrew.err
-    assert site.asked == []
+    assert server.asked == []
 
 
-def test_an_input_without_a_value_is_refused_and_not_quoted(terracrew: Terracrew, site: ScriptedServer) -> None:
+def test_an_input_without_a_value_is_refused_and_not_quoted(terracrew: Terracrew, server: ScriptedServer) -> None:
     terracrew("module", "create", "platform/vpc", "--path", "/srv/x", "--var", "=s3cret")
     assert terracrew.code == 2
     assert "s3cret" not in terracrew.err
 
 
-def test_an_update_changes_only_what_is_given(terracrew: Terracrew, site: ScriptedServer) -> None:
-    site.on("GET /api/v1/modules/platform%2Fvpc", MODULE)
-    site.on("PATCH /api/v1/modules/platform%2Fvpc", MODULE)
+def test_an_update_changes_only_what_is_given(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("GET /api/v1/modules/platform%2Fvpc", MODULE)
+    server.on("PATCH /api/v1/modules/platform%2Fvpc", MODULE)
     terracrew("module", "update", "platform/vpc", "--var", "b=2")
-    assert site.asked[-1].json() == {"inputs": {"a": 1, "b": 2}}
+    assert server.asked[-1].json() == {"inputs": {"a": 1, "b": 2}}
 
 
 def test_everything_that_a_module_was_made_with_can_be_changed_or_removed(
-    terracrew: Terracrew, site: ScriptedServer
+    terracrew: Terracrew, server: ScriptedServer
 ) -> None:
     """`module update` had no --runner, --instance and --engine, and no way to remove an input."""
     place = "/api/v1/modules/platform%2Fvpc"
-    site.on(f"GET {place}", MODULE | {"inputs": {"a": 1, "b": 2}})
-    site.on(f"PATCH {place}", MODULE)
+    server.on(f"GET {place}", MODULE | {"inputs": {"a": 1, "b": 2}})
+    server.on(f"PATCH {place}", MODULE)
     terracrew("module", "update", "platform/vpc", "--runner", "edge", "--instance", "one", "--engine", "tofu")
-    assert site.asked[-1].json() == {"runner": "edge", "runner_instance_name": "one", "engine": "tofu"}
+    assert server.asked[-1].json() == {"runner": "edge", "runner_instance_name": "one", "engine": "tofu"}
     terracrew("module", "update", "platform/vpc", "--runner", "", "--instance", "")
-    assert site.asked[-1].json() == {"runner": None, "runner_instance_name": None}
+    assert server.asked[-1].json() == {"runner": None, "runner_instance_name": None}
     terracrew("module", "update", "platform/vpc", "--unset-var", "a", "--var", "c=3", "--unset-env", "K")
-    assert site.asked[-1].json() == {"inputs": {"b": 2, "c": 3}, "environment": {}}
+    assert server.asked[-1].json() == {"inputs": {"b": 2, "c": 3}, "environment": {}}
     terracrew("module", "update", "platform/vpc", "--unset-var", "zones")
     assert (terracrew.code, "platform/vpc has no input zones" in terracrew.err) == (2, True)
     assert "it has: a, b" in terracrew.err
 
 
-def test_the_jobs_of_a_runner_are_shown_beside_what_it_can_have(terracrew: Terracrew, site: ScriptedServer) -> None:
+def test_the_jobs_of_a_runner_are_shown_beside_what_it_can_have(terracrew: Terracrew, server: ScriptedServer) -> None:
     """A registered runner showed 0/100 while its only instance takes 4."""
     runner: dict[str, Any] = {
         "path": "edge",
@@ -144,38 +144,38 @@ def test_the_jobs_of_a_runner_are_shown_beside_what_it_can_have(terracrew: Terra
         "created_at": THEN,
         "instances": [],
     }
-    site.on("GET /api/v1/runners", page(runner, runner | {"path": "gone", "capacity": 0, "status": "OFFLINE"}))
+    server.on("GET /api/v1/runners", page(runner, runner | {"path": "gone", "capacity": 0, "status": "OFFLINE"}))
     lines = [line.split() for line in terracrew("runner", "list").splitlines()]
     assert (lines[1][4], lines[2][4]) == ("0/4", "0")
 
 
 def test_the_limit_of_a_runner_that_has_never_connected_is_not_shown_as_what_it_can_have(
-    terracrew: Terracrew, site: ScriptedServer
+    terracrew: Terracrew, server: ScriptedServer
 ) -> None:
     """It said "100 jobs on each instance", whatever the settings of the machine would allow."""
     runner = {"path": "edge", "type": "self-hosted", "status": "OFFLINE", "jobs": 0, "max_jobs": 100, "capacity": 0}
     runner |= {"id": "rnr_1", "is_disabled": False, "tags": [], "created_at": THEN, "instances": []}
-    site.on("GET /api/v1/runners/edge", runner)
-    site.on("GET /api/v1/runners/edge/assignments", page())
+    server.on("GET /api/v1/runners/edge", runner)
+    server.on("GET /api/v1/runners/edge/assignments", page())
     shown = terracrew("runner", "show", "edge")
     assert "at most 100 jobs on each instance, and no more than its own settings allow" in shown
 
 
-def test_deleting_asks_first(terracrew: Terracrew, site: ScriptedServer) -> None:
-    site.on("DELETE /api/v1/modules/platform%2Fvpc", None, 204)
+def test_deleting_asks_first(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("DELETE /api/v1/modules/platform%2Fvpc", None, 204)
     terracrew("module", "delete", "platform/vpc", stdin="n\n")
-    assert (terracrew.code, site.asked) == (1, [])
+    assert (terracrew.code, server.asked) == (1, [])
     assert terracrew.err.endswith("Not deleted.\n")
     terracrew("module", "delete", "platform/vpc", stdin="")
-    assert (terracrew.code, site.asked) == (130, [])
+    assert (terracrew.code, server.asked) == (130, [])
     assert terracrew.err.endswith("\nNot deleted.\n")
     terracrew("module", "delete", "platform/vpc", "--yes")
-    assert (terracrew.code, len(site.asked)) == (0, 1)
+    assert (terracrew.code, len(server.asked)) == (0, 1)
 
 
-def test_a_state_is_printed_byte_by_byte(terracrew: Terracrew, site: ScriptedServer) -> None:
+def test_a_state_is_printed_byte_by_byte(terracrew: Terracrew, server: ScriptedServer) -> None:
     state = b'{"version": 4,\n  "serial": 2}\n'
-    site.then(lambda asked: asked.answer(200, state))
+    server.then(lambda asked: asked.answer(200, state))
     assert terracrew("module", "state", "platform/vpc") == state.decode()
 
 
@@ -185,17 +185,19 @@ HOSTILE = b'{"a": "\x1b]0;owned\x07\x1b[2J\xc2\x9b2Jb"}\n'
 @pytest.mark.feature("X4")
 @pytest.mark.parametrize("command", [("module", "state", "platform/vpc"), ("state", "show", "sta_1")])
 def test_a_state_moves_no_cursor_on_a_terminal_and_is_unchanged_in_a_pipe(
-    terracrew: Terracrew, site: ScriptedServer, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+    terracrew: Terracrew, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     """A state that an engine had left cleared the operator's screen and set the title of the window."""
     for is_terminal, printed in ((False, HOSTILE.decode()), (True, '{"a": "b"}\n')):
         monkeypatch.setattr("sys.stdout.isatty", lambda is_terminal=is_terminal: is_terminal)
-        site.then(lambda asked: asked.answer(200, HOSTILE))
+        server.then(lambda asked: asked.answer(200, HOSTILE))
         assert terracrew(*command) == printed
 
 
 @pytest.mark.feature("X4")
-def test_the_problem_of_a_state_is_shown_without_control_characters(terracrew: Terracrew, site: ScriptedServer) -> None:
+def test_the_problem_of_a_state_is_shown_without_control_characters(
+    terracrew: Terracrew, server: ScriptedServer
+) -> None:
     """What made a state unreadable is quoted from it, and was printed with its control sequences."""
     item = {
         "id": "sta_1",
@@ -208,15 +210,15 @@ def test_the_problem_of_a_state_is_shown_without_control_characters(terracrew: T
         "created_at": "2024-01-02T03:04:05Z",
         "problem": "this is not a state: \x1b[2J",
     }
-    site.on("GET /api/v1/modules/a%2Fm/states", {"items": [item], "next": None})
+    server.on("GET /api/v1/modules/a%2Fm/states", {"items": [item], "next": None})
     terracrew("state", "list", "a/m")
     assert "this is not a state: \ufffd[2J" in terracrew.err
 
 
-def test_sensitive_outputs_are_named_and_not_shown(terracrew: Terracrew, site: ScriptedServer) -> None:
+def test_sensitive_outputs_are_named_and_not_shown(terracrew: Terracrew, server: ScriptedServer) -> None:
     plain = {"url": {"value": "http://x", "sensitive": False}, "ids": {"value": [1, 2], "sensitive": False}}
     outputs = plain | {"password": {"value": None, "sensitive": True}}
-    site.on("GET /api/v1/modules/platform%2Fvpc/outputs", {"outputs": outputs})
+    server.on("GET /api/v1/modules/platform%2Fvpc/outputs", {"outputs": outputs})
     assert [line.split() for line in terracrew("module", "outputs", "platform/vpc").splitlines()[1:]] == [
         ["url", "http://x"],
         ["ids", "1,", "2"],
@@ -226,7 +228,7 @@ def test_sensitive_outputs_are_named_and_not_shown(terracrew: Terracrew, site: S
     terracrew("module", "outputs", "platform/vpc", "password")
     assert (terracrew.code, terracrew.out) == (2, "")
     shown = plain | {"password": {"value": "s3cret", "sensitive": True}}
-    site.on("GET /api/v1/modules/platform%2Fvpc/outputs?sensitive=true", {"outputs": shown})
+    server.on("GET /api/v1/modules/platform%2Fvpc/outputs?sensitive=true", {"outputs": shown})
     assert terracrew("module", "outputs", "platform/vpc", "password", "--sensitive") == "s3cret\n"
     terracrew("module", "outputs", "platform/vpc", "nothing")
     assert terracrew.code == 4
@@ -235,7 +237,7 @@ def test_sensitive_outputs_are_named_and_not_shown(terracrew: Terracrew, site: S
 
 @pytest.mark.feature("O3")
 def test_a_module_says_that_it_is_in_doubt_or_has_a_state_in_quarantine_and_why(
-    terracrew: Terracrew, site: ScriptedServer
+    terracrew: Terracrew, server: ScriptedServer
 ) -> None:
     """`module show` did not say that a module was in doubt."""
     doubt = {
@@ -262,47 +264,47 @@ def test_a_module_says_that_it_is_in_doubt_or_has_a_state_in_quarantine_and_why(
         "quarantined": [state],
         "lock": None,
     }
-    site.on("GET /api/v1/modules/platform%2Fvpc", module)
+    server.on("GET /api/v1/modules/platform%2Fvpc", module)
     out = terracrew("module", "show", "platform/vpc")
     assert "attempt 2 of job #7 on platform/net · net-a" in out
     assert "lost in the middle of a change" in out
     assert "every plan waits for approval" in out
     assert "sta_1, serial 9, of attempt 2 of job #7" in out
     assert "terracrew state list platform/vpc --quarantined" in out
-    site.on("GET /api/v1/modules/platform%2Fvpc", module | {"doubts": [], "quarantined": []})
+    server.on("GET /api/v1/modules/platform%2Fvpc", module | {"doubts": [], "quarantined": []})
     assert "in doubt" not in terracrew("module", "show", "platform/vpc")
 
 
-def test_a_new_link_says_that_it_ends_an_earlier_one(terracrew: Terracrew, site: ScriptedServer) -> None:
+def test_a_new_link_says_that_it_ends_an_earlier_one(terracrew: Terracrew, server: ScriptedServer) -> None:
     """`login --link` made the link of the first start invalid without a word."""
-    site.on("POST /api/v1/me/link", {"link": "http://x/login/link/1", "replaces_earlier_link": True}, 201)
+    server.on("POST /api/v1/me/link", {"link": "http://x/login/link/1", "replaces_earlier_link": True}, 201)
     assert terracrew("login", "--link") == "http://x/login/link/1\n"
     assert "no longer work" in terracrew.err
 
 
-def test_a_token_is_printed_alone(terracrew: Terracrew, site: ScriptedServer) -> None:
-    site.on("POST /api/v1/tokens", {"id": "tok_1", "name": "ci", "token": "tcu_once"}, 201)
+def test_a_token_is_printed_alone(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("POST /api/v1/tokens", {"id": "tok_1", "name": "ci", "token": "tcu_once"}, 201)
     assert terracrew("token", "create", "ci", "--expires-in-days", "3") == "tcu_once\n"
-    assert site.asked[-1].json() == {"name": "ci", "expires_in_days": 3}
+    assert server.asked[-1].json() == {"name": "ci", "expires_in_days": 3}
 
 
-def test_registering_a_runner_prints_what_can_be_pasted(terracrew: Terracrew, site: ScriptedServer) -> None:
+def test_registering_a_runner_prints_what_can_be_pasted(terracrew: Terracrew, server: ScriptedServer) -> None:
     made = {
         "path": "a/fast",
         "environment": {"TERRACREW_API_URL": "http://x", "TOKEN": "a b"},
         "command": "terracrew runner start",
     }
-    site.on("POST /api/v1/runners/register", made, 201)
+    server.on("POST /api/v1/runners/register", made, 201)
     out = terracrew("runner", "register", "fast", "--group", "a", "--tag", "gpu")
     assert out == "export TERRACREW_API_URL=http://x\nexport TOKEN='a b'\nterracrew runner start\n"
-    assert site.asked[-1].json() == {"name": "fast", "group": "a", "tags": ["gpu"]}
+    assert server.asked[-1].json() == {"name": "fast", "group": "a", "tags": ["gpu"]}
 
 
-def test_assignments_are_made_and_taken_away(terracrew: Terracrew, site: ScriptedServer) -> None:
-    site.on("POST /api/v1/runners/a%2Ffast/assignments", page(), 201)
-    site.on("DELETE /api/v1/runners/a%2Ffast/assignments", None, 204)
+def test_assignments_are_made_and_taken_away(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("POST /api/v1/runners/a%2Ffast/assignments", page(), 201)
+    server.on("DELETE /api/v1/runners/a%2Ffast/assignments", None, 204)
     assert terracrew("runner", "assign", "a/fast", "--group", "a/b") == "a/fast serves group a/b\n"
-    assert site.asked[-1].json() == {"place": "a/b", "kind": "group"}
+    assert server.asked[-1].json() == {"place": "a/b", "kind": "group"}
     assert (
         terracrew("runner", "assign", "a/fast", "--module", "a/m", "--remove") == "a/fast no longer serves module a/m\n"
     )
@@ -310,11 +312,11 @@ def test_assignments_are_made_and_taken_away(terracrew: Terracrew, site: Scripte
     assert terracrew.code == 2
 
 
-def test_draining_and_back(terracrew: Terracrew, site: ScriptedServer) -> None:
-    site.on("POST /api/v1/runners/fast/drain", {})
+def test_draining_and_back(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("POST /api/v1/runners/fast/drain", {})
     terracrew("runner", "drain", "fast")
     terracrew("runner", "undrain", "fast")
-    assert [asked.json() for asked in site.asked] == [{"on": True}, {"on": False}]
+    assert [asked.json() for asked in server.asked] == [{"on": True}, {"on": False}]
 
 
 @pytest.mark.parametrize(
@@ -341,7 +343,7 @@ def test_a_duration_is_never_negative() -> None:
     assert output.duration("2026-01-01T12:00:00Z", "2026-01-01T10:00:40Z") == "<0.1s"
 
 
-def test_a_runner_whose_disk_is_full_is_listed_with_that_reason(terracrew: Terracrew, site: ScriptedServer) -> None:
+def test_a_runner_whose_disk_is_full_is_listed_with_that_reason(terracrew: Terracrew, server: ScriptedServer) -> None:
     """It was listed as "DRAINING", as if somebody had asked for that."""
     instance = {"name": "one", "status": "DRAINING", "is_connected": True, "is_disk_full": True}
     runner: dict[str, Any] = {
@@ -355,7 +357,7 @@ def test_a_runner_whose_disk_is_full_is_listed_with_that_reason(terracrew: Terra
         "created_at": THEN,
         "instances": [instance],
     }
-    site.on("GET /api/v1/runners", page(runner, runner | {"path": "other", "is_draining": True}))
+    server.on("GET /api/v1/runners", page(runner, runner | {"path": "other", "is_draining": True}))
     lines = terracrew("runner", "list").splitlines()
     assert "DRAINING (disk full)" in lines[1]
     assert "disk full" not in lines[2]

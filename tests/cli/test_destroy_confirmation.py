@@ -25,14 +25,14 @@ def answered(monkeypatch: pytest.MonkeyPatch, answer: str, *arguments: str) -> i
 
 
 @pytest.fixture
-def module(site: ScriptedServer) -> ScriptedServer:
-    site.on("POST /api/v1/modules/a%2Fm/jobs", JOB, 201)
-    site.on("GET /api/v1/modules/a%2Fm/resources", {"version": 4, "count": 25, "addresses": NAMES})
-    return site
+def module(server: ScriptedServer) -> ScriptedServer:
+    server.on("POST /api/v1/modules/a%2Fm/jobs", JOB, 201)
+    server.on("GET /api/v1/modules/a%2Fm/resources", {"version": 4, "count": 25, "addresses": NAMES})
+    return server
 
 
-def posted(site: ScriptedServer) -> list[Any]:
-    return [asked.json() if asked.body else None for asked in site.asked if repr(asked).startswith("POST")]
+def posted(server: ScriptedServer) -> list[Any]:
+    return [asked.json() if asked.body else None for asked in server.asked if repr(asked).startswith("POST")]
 
 
 def test_a_plan_of_a_destroy_destroys_nothing(terracrew: Terracrew, module: ScriptedServer) -> None:
@@ -90,8 +90,8 @@ def test_running_a_destroy_again_asks_like_the_first_time(terracrew: Terracrew, 
     assert (terracrew.code, len(posted(module))) == (0, 1)
 
 
-def test_a_destroy_plan_is_called_so(terracrew: Terracrew, site: ScriptedServer) -> None:
-    site.on(
+def test_a_destroy_plan_is_called_so(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on(
         "GET /api/v1/jobs?limit=50", {"items": [view("SUCCEEDED", type="PLAN", is_destroy_plan=True)], "next": None}
     )
     assert "DESTROY PLAN" in terracrew("job", "list")

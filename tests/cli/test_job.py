@@ -32,36 +32,36 @@ def streaming(*pieces: bytes) -> Callable[[Asked], None]:
 
 
 def test_a_job_is_a_plan_unless_told_otherwise_and_its_number_is_printed(
-    terracrew: Terracrew, site: ScriptedServer
+    terracrew: Terracrew, server: ScriptedServer
 ) -> None:
-    site.on("POST /api/v1/modules/a%2Fm/jobs", JOB, 201)
+    server.on("POST /api/v1/modules/a%2Fm/jobs", JOB, 201)
     assert terracrew("job", "run", "a/m") == "7\n"
-    assert site.asked[-1].json() == {"type": "PLAN"}
+    assert server.asked[-1].json() == {"type": "PLAN"}
     terracrew("job", "run", "a/m", "--apply", "--priority", "5")
-    assert site.asked[-1].json() == {"type": "APPLY", "priority": 5}
+    assert server.asked[-1].json() == {"type": "APPLY", "priority": 5}
 
 
 def test_a_request_whose_answer_was_lost_is_repeated_under_the_same_key(
-    terracrew: Terracrew, site: ScriptedServer
+    terracrew: Terracrew, server: ScriptedServer
 ) -> None:
-    site.then(Asked.hang_up, lambda asked: asked.answer(200, JOB))
+    server.then(Asked.hang_up, lambda asked: asked.answer(200, JOB))
     terracrew("job", "run", "a/m")
-    terracrew_keys = [asked.headers["Idempotency-Key"] for asked in site.asked]
+    terracrew_keys = [asked.headers["Idempotency-Key"] for asked in server.asked]
     assert len(terracrew_keys) == 2
     assert terracrew_keys[0] == terracrew_keys[1]
-    site.on("POST /api/v1/modules/a%2Fm/jobs", JOB)
+    server.on("POST /api/v1/modules/a%2Fm/jobs", JOB)
     terracrew("job", "run", "a/m", "--idempotency-key", "nightly")
-    assert site.asked[-1].headers["Idempotency-Key"] == "nightly"
+    assert server.asked[-1].headers["Idempotency-Key"] == "nightly"
 
 
 @pytest.mark.feature("L4")
 @pytest.mark.parametrize(("status", "code"), [("SUCCEEDED", 0), ("FAILED", 10), ("CANCELED", 11), ("DECLINED", 12)])
 def test_following_prints_the_log_exactly_and_exits_as_the_job_did(
-    terracrew: Terracrew, site: ScriptedServer, status: str, code: int
+    terracrew: Terracrew, server: ScriptedServer, status: str, code: int
 ) -> None:
-    site.on("POST /api/v1/modules/a%2Fm/jobs", JOB, 201)
-    site.on("GET /api/v1/jobs/job_1", view(status, message="why"))
-    site.routes["GET /api/v1/jobs/job_1/log/stream"] = streaming(
+    server.on("POST /api/v1/modules/a%2Fm/jobs", JOB, 201)
+    server.on("GET /api/v1/jobs/job_1", view(status, message="why"))
+    server.routes["GET /api/v1/jobs/job_1/log/stream"] = streaming(
         event("job", view("PROCESSING")),
         log(1, 1, "first\n\n"),
         log(1, 2, "half"),
@@ -72,27 +72,27 @@ def test_following_prints_the_log_exactly_and_exits_as_the_job_did(
     assert terracrew.code == code
     # It printed neither the address of the job's page nor what to type next.
     first, *rest = terracrew.err.splitlines()
-    assert first == f"job 7: {site.url}/dashboard/jobs/7"
+    assert first == f"job 7: {server.url}/dashboard/jobs/7"
     assert rest[:2] == ["job 7 PROCESSING", f"job 7 {status}: why"]
     following = {"SUCCEEDED": ["next: terracrew module outputs a/m"], "FAILED": ["next: terracrew job show 7"]}
     assert rest[2:] == following.get(status, [])
 
 
 @pytest.mark.feature("L4")
-def test_a_log_that_breaks_off_goes_on_where_it_was(terracrew: Terracrew, site: ScriptedServer) -> None:
-    site.on("GET /api/v1/jobs/job_1", view("SUCCEEDED"))
-    site.then(
+def test_a_log_that_breaks_off_goes_on_where_it_was(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("GET /api/v1/jobs/job_1", view("SUCCEEDED"))
+    server.then(
         streaming(log(1, 1, "a\n"), log(1, 2, "b\n")), Asked.hang_up, streaming(log(2, 1, "c\n"), event("end", {}))
     )
     assert terracrew("job", "logs", "-f", "job_1") == "a\nb\nc\n"
-    assert [asked.headers["Last-Event-ID"] for asked in site.asked[:3]] == [None, "1.2", "1.2"]
+    assert [asked.headers["Last-Event-ID"] for asked in server.asked[:3]] == [None, "1.2", "1.2"]
 
 
-def test_following_a_run_shows_what_happened_between_its_attempts(terracrew: Terracrew, site: ScriptedServer) -> None:
-    site.on("GET /api/v1/jobs/job_1", view("SUCCEEDED"))
+def test_following_a_run_shows_what_happened_between_its_attempts(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("GET /api/v1/jobs/job_1", view("SUCCEEDED"))
     words = "Planned in 2.1 s · waited 19 m 00 s for approval · approved by admin\n"
     between = {"n": 0, "time": 0, "step": "between", "stream": 2, "text": words, "attempt": 2}
-    site.routes["GET /api/v1/jobs/job_1/log/stream"] = streaming(
+    server.routes["GET /api/v1/jobs/job_1/log/stream"] = streaming(
         log(1, 1, "open line"),
         event("log", [between], "2.0"),
         log(2, 1, "applied\n"),
@@ -105,25 +105,27 @@ def test_following_a_run_shows_what_happened_between_its_attempts(terracrew: Ter
 
 @pytest.mark.parametrize("options", [(), ("-f",)])
 def test_colours_are_kept_only_where_somebody_wants_them(
-    terracrew: Terracrew, site: ScriptedServer, options: tuple[str, ...]
+    terracrew: Terracrew, server: ScriptedServer, options: tuple[str, ...]
 ) -> None:
     text = "\x1b[1m\x1b[32mPlan:\x1b[0m 1 to add, \x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\nlast"
-    site.on("GET /api/v1/jobs/job_1", view("SUCCEEDED"))
-    site.routes["GET /api/v1/jobs/job_1/log"] = lambda asked: asked.answer(200, text.encode(), "text/plain")
-    site.routes["GET /api/v1/jobs/job_1/log/stream"] = streaming(log(1, 1, text), event("end", {}))
+    server.on("GET /api/v1/jobs/job_1", view("SUCCEEDED"))
+    server.routes["GET /api/v1/jobs/job_1/log"] = lambda asked: asked.answer(200, text.encode(), "text/plain")
+    server.routes["GET /api/v1/jobs/job_1/log/stream"] = streaming(log(1, 1, text), event("end", {}))
     assert terracrew("job", "logs", *options, "job_1") == "Plan: 1 to add, link\nlast"
     assert terracrew("job", "logs", *options, "--color", "job_1") == "\x1b[1m\x1b[32mPlan:\x1b[0m 1 to add, link\nlast"
 
 
 @pytest.mark.parametrize("options", [(), ("-f",)])
 def test_only_colours_of_a_log_reach_the_terminal(
-    terracrew: Terracrew, site: ScriptedServer, options: tuple[str, ...]
+    terracrew: Terracrew, server: ScriptedServer, options: tuple[str, ...]
 ) -> None:
     """Clear screen, cursor movement and window titles reached the operator's terminal raw when colours were on."""
     pieces = ["a\x1b[2J\x1b[H\x1b]0;ti", "tle\x07\x1b[", "31mred\x1b]52;c;aGk=\x1b", "\\ \x9b2Jb\r\n"]
-    site.on("GET /api/v1/jobs/job_1", view("SUCCEEDED", message="\x1b[2Jdone"))
-    site.routes["GET /api/v1/jobs/job_1/log"] = lambda asked: asked.answer(200, "".join(pieces).encode(), "text/plain")
-    site.routes["GET /api/v1/jobs/job_1/log/stream"] = streaming(
+    server.on("GET /api/v1/jobs/job_1", view("SUCCEEDED", message="\x1b[2Jdone"))
+    server.routes["GET /api/v1/jobs/job_1/log"] = lambda asked: asked.answer(
+        200, "".join(pieces).encode(), "text/plain"
+    )
+    server.routes["GET /api/v1/jobs/job_1/log/stream"] = streaming(
         *[log(1, number, piece) for number, piece in enumerate(pieces, start=1)], event("end", {})
     )
     assert terracrew("job", "logs", *options, "--color", "job_1") == "a\x1b[31mred b\r\n\x1b[0m"
@@ -131,42 +133,44 @@ def test_only_colours_of_a_log_reach_the_terminal(
     assert "\x1b[2J" not in terracrew.err
 
 
-def test_waiting_subscribes_before_it_reads(terracrew: Terracrew, site: ScriptedServer) -> None:
+def test_waiting_subscribes_before_it_reads(terracrew: Terracrew, server: ScriptedServer) -> None:
     views = iter([view("QUEUED"), view("PROCESSING"), view("FAILED")])
-    site.routes["GET /api/v1/events"] = lambda asked: asked.stream(
+    server.routes["GET /api/v1/events"] = lambda asked: asked.stream(
         b"event: runners\ndata: rnr_1\n\n", b"event: jobs\ndata: job_2\n\n", *[b"event: jobs\ndata: job_1\n\n"] * 2
     )
-    site.routes["GET /api/v1/jobs/job_1"] = lambda asked: asked.answer(200, next(views))
+    server.routes["GET /api/v1/jobs/job_1"] = lambda asked: asked.answer(200, next(views))
     terracrew("job", "wait", "job_1")
     assert terracrew.code == 10
-    assert [repr(asked).rpartition("/")[2] for asked in site.asked] == ["events", "job_1", "job_1", "job_1"]
+    assert [repr(asked).rpartition("/")[2] for asked in server.asked] == ["events", "job_1", "job_1", "job_1"]
 
 
-def test_waiting_has_an_end(terracrew: Terracrew, site: ScriptedServer) -> None:
-    site.on("GET /api/v1/jobs/job_1", view("QUEUED"))
-    site.routes["GET /api/v1/events"] = streaming(b": alive\n\n")
+def test_waiting_has_an_end(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("GET /api/v1/jobs/job_1", view("QUEUED"))
+    server.routes["GET /api/v1/events"] = streaming(b": alive\n\n")
     terracrew("job", "wait", "job_1", "--timeout", "0.3")
     assert terracrew.code == 13
     assert terracrew.err == "job 7 QUEUED\nerror: job job_1 has not ended within 0.3 s; it continues\n"
 
 
-def test_a_job_is_waited_for_by_its_number_too(terracrew: Terracrew, site: ScriptedServer) -> None:
+def test_a_job_is_waited_for_by_its_number_too(terracrew: Terracrew, server: ScriptedServer) -> None:
     """`job wait 7` never ended: what has changed is told by id."""
     views = iter([view("PROCESSING"), view("SUCCEEDED")])
-    site.routes["GET /api/v1/events"] = lambda asked: asked.stream(b"event: jobs\ndata: job_1\n\n")
-    site.routes["GET /api/v1/jobs/7"] = lambda asked: asked.answer(200, next(views))
+    server.routes["GET /api/v1/events"] = lambda asked: asked.stream(b"event: jobs\ndata: job_1\n\n")
+    server.routes["GET /api/v1/jobs/7"] = lambda asked: asked.answer(200, next(views))
     terracrew("job", "wait", "7", "--timeout", "5")
     assert terracrew.code == 0
 
 
 @pytest.mark.feature("S6")
-def test_while_waiting_a_reason_is_told_once_and_with_what_to_type(terracrew: Terracrew, site: ScriptedServer) -> None:
+def test_while_waiting_a_reason_is_told_once_and_with_what_to_type(
+    terracrew: Terracrew, server: ScriptedServer
+) -> None:
     full = {"code": "all_full", "text": "all of its runners are full, 3 jobs ahead of it", "link": ""}
     asks = {"code": "approval", "text": "its plan waits for a person", "until": "2024-01-09T03:04:05Z"}
     asking = view("AWAITING_APPROVAL", reason=asks, plan_attempt=2)
     views = iter([view("QUEUED", reason=full), view("QUEUED", reason=full), asking, asking, view("SUCCEEDED")])
-    site.routes["GET /api/v1/events"] = streaming(*[b"event: jobs\ndata: job_1\n\n"] * 4)
-    site.routes["GET /api/v1/jobs/job_1"] = lambda asked: asked.answer(200, next(views))
+    server.routes["GET /api/v1/events"] = streaming(*[b"event: jobs\ndata: job_1\n\n"] * 4)
+    server.routes["GET /api/v1/jobs/job_1"] = lambda asked: asked.answer(200, next(views))
     terracrew("job", "wait", "job_1")
     assert terracrew.code == 0
     told = terracrew.err.splitlines()
@@ -178,13 +182,13 @@ def test_while_waiting_a_reason_is_told_once_and_with_what_to_type(terracrew: Te
 
 @pytest.mark.feature("S6")
 def test_a_reason_that_time_alone_has_changed_is_told_while_nothing_happens(
-    terracrew: Terracrew, site: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    terracrew: Terracrew, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     silent = {"code": "silent", "text": "neither its runner nor its executor is heard", "since": "2024-01-02T03:04:05Z"}
     views = iter([view("PROCESSING"), view("PROCESSING", reason=silent), view("FAILED")])
     monkeypatch.setattr(follow, "MIN_POLL_SECONDS", 0.0)
-    site.routes["GET /api/v1/events"] = streaming(*[b"event: ping\ndata: {}\n\n"] * 2)
-    site.routes["GET /api/v1/jobs/job_1"] = lambda asked: asked.answer(200, next(views))
+    server.routes["GET /api/v1/events"] = streaming(*[b"event: ping\ndata: {}\n\n"] * 2)
+    server.routes["GET /api/v1/jobs/job_1"] = lambda asked: asked.answer(200, next(views))
     terracrew("job", "wait", "job_1")
     assert "neither its runner nor its executor is heard (for " in terracrew.err
 
@@ -192,12 +196,12 @@ def test_a_reason_that_time_alone_has_changed_is_told_while_nothing_happens(
 @pytest.mark.feature("J8")
 @pytest.mark.parametrize("command", [("wait", "job_1"), ("logs", "-f", "job_1")])
 def test_waiting_goes_on_through_an_approval_unless_told_to_stop_there(
-    terracrew: Terracrew, site: ScriptedServer, command: tuple[str, ...]
+    terracrew: Terracrew, server: ScriptedServer, command: tuple[str, ...]
 ) -> None:
     asking = view("AWAITING_APPROVAL", reason={"code": "approval", "text": "its plan waits"}, plan_attempt=1)
-    site.on("GET /api/v1/jobs/job_1", asking)
-    site.routes["GET /api/v1/events"] = streaming(b"event: ping\ndata: {}\n\n")
-    site.routes["GET /api/v1/jobs/job_1/log/stream"] = streaming(log(1, 1, "a\n"), event("job", asking))
+    server.on("GET /api/v1/jobs/job_1", asking)
+    server.routes["GET /api/v1/events"] = streaming(b"event: ping\ndata: {}\n\n")
+    server.routes["GET /api/v1/jobs/job_1/log/stream"] = streaming(log(1, 1, "a\n"), event("job", asking))
     terracrew("job", *command, "--stop-at-approval")
     assert terracrew.code == 14
     terracrew("job", *command, "--timeout", "0.3")
@@ -205,18 +209,18 @@ def test_waiting_goes_on_through_an_approval_unless_told_to_stop_there(
 
 
 def test_following_an_attempt_that_is_over_ends_though_the_job_goes_on(
-    terracrew: Terracrew, site: ScriptedServer
+    terracrew: Terracrew, server: ScriptedServer
 ) -> None:
     """It ended with a KeyError: the job was PROCESSING, in its next attempt."""
-    site.on("GET /api/v1/jobs/job_1", view("PROCESSING"))
-    site.routes["GET /api/v1/jobs/job_1/log/stream?attempt=1"] = streaming(log(1, 1, "a\n"), event("end", {}))
+    server.on("GET /api/v1/jobs/job_1", view("PROCESSING"))
+    server.routes["GET /api/v1/jobs/job_1/log/stream?attempt=1"] = streaming(log(1, 1, "a\n"), event("end", {}))
     assert terracrew("job", "logs", "-f", "--attempt", "1", "job_1") == "a\n"
     assert terracrew.code == 0
 
 
 @pytest.mark.feature("O5", "S6")
 def test_a_job_is_shown_with_its_steps_its_attempts_the_lock_and_why_it_waits(
-    terracrew: Terracrew, site: ScriptedServer
+    terracrew: Terracrew, server: ScriptedServer
 ) -> None:
     waiting = view("QUEUED", plan={"add": 2, "change": 0, "destroy": 1}) | {
         "reason": {"code": "all_full", "text": "all runners are full, 3 jobs ahead"},
@@ -226,10 +230,10 @@ def test_a_job_is_shown_with_its_steps_its_attempts_the_lock_and_why_it_waits(
         "doubts": [{"number": 3, "attempt": 2}],
         "notes": [{"attempt": 1, "text": "reported FAILED too late"}],
     }
-    site.on("GET /api/v1/jobs/job_1", waiting)
+    server.on("GET /api/v1/jobs/job_1", waiting)
     lost: dict[str, Any] = {"outcome": "lost", "reason": "ada said that it is gone", "is_in_doubt": True}
-    site.on("GET /api/v1/jobs/job_1/attempts/1", known(**lost))
-    site.on("GET /api/v1/jobs/job_1/attempts/2", known(2))
+    server.on("GET /api/v1/jobs/job_1/attempts/1", known(**lost))
+    server.on("GET /api/v1/jobs/job_1/attempts/2", known(2))
     out = terracrew("job", "show", "job_1")
     for words in (
         "all runners are full, 3 jobs ahead",
@@ -248,18 +252,18 @@ def test_a_job_is_shown_with_its_steps_its_attempts_the_lock_and_why_it_waits(
     assert (shown["status"], shown["module_path"]) == ("QUEUED", "a/m")
 
 
-def test_jobs_are_listed_and_cancelled(terracrew: Terracrew, site: ScriptedServer) -> None:
-    site.on("GET /api/v1/jobs?status=FAILED&active=true&limit=50", {"items": [view("FAILED")], "next": None})
+def test_jobs_are_listed_and_cancelled(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("GET /api/v1/jobs?status=FAILED&active=true&limit=50", {"items": [view("FAILED")], "next": None})
     out = terracrew("job", "list", "--status", "failed", "--active")
     assert out.splitlines()[1].split()[:4] == ["#7", "APPLY", "FAILED", "a/m"]
-    site.on("POST /api/v1/jobs/job_1/cancel", JOB | {"status": "PROCESSING"}, 202)
+    server.on("POST /api/v1/jobs/job_1/cancel", JOB | {"status": "PROCESSING"}, 202)
     assert terracrew("job", "cancel", "job_1", "--mode", "kill") == "Canceling job 7\n"
-    assert site.asked[-1].json() == {"mode": "kill"}
+    assert server.asked[-1].json() == {"mode": "kill"}
 
 
 @pytest.mark.feature("J9")
 def test_many_jobs_are_canceled_by_one_command_that_first_says_how_many(
-    terracrew: Terracrew, site: ScriptedServer
+    terracrew: Terracrew, server: ScriptedServer
 ) -> None:
     answers = [
         {"matching": 657, "ended": 0, "asked": 0, "up_to": "job_9", "next": None},
@@ -267,13 +271,13 @@ def test_many_jobs_are_canceled_by_one_command_that_first_says_how_many(
         {"matching": 157, "ended": 157, "asked": 0, "up_to": "job_9", "next": None},
     ]
     left = iter(answers)
-    site.routes["POST /api/v1/jobs/cancel"] = lambda asked: asked.answer(200, next(left))
+    server.routes["POST /api/v1/jobs/cancel"] = lambda asked: asked.answer(200, next(left))
     out = terracrew("job", "cancel", "--all", "--module", "a/m", "--status", "queued", stdin="y\n")
     assert out.endswith("canceled 656 jobs; requested the cancellation of 1 more\n")
     assert "Cancel 657 jobs with status QUEUED of the module a/m?" in terracrew.err
     assert "500 of 657" in terracrew.err
     filters = {"module": "a/m", "status": "QUEUED"}
-    assert [asked.json() for asked in site.asked] == [
+    assert [asked.json() for asked in server.asked] == [
         filters | {"count_only": True},
         filters | {"mode": "interrupt", "up_to": "job_9", "after": ""},
         filters | {"mode": "interrupt", "up_to": "job_9", "after": "job_5"},

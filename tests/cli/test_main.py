@@ -51,15 +51,15 @@ def test_a_misspelled_command_gets_a_suggestion(terracrew: Terracrew) -> None:
     ],
 )
 def test_an_error_of_the_server_is_a_message_and_an_exit_code(
-    terracrew: Terracrew, site: ScriptedServer, status: int, code: str, exit_code: int
+    terracrew: Terracrew, server: ScriptedServer, status: int, code: str, exit_code: int
 ) -> None:
-    site.then(lambda asked: asked.problem(status, code, "the group `a` is not empty", hint="empty it first"))
+    server.then(lambda asked: asked.problem(status, code, "the group `a` is not empty", hint="empty it first"))
     terracrew("group", "delete", "a")
     assert (terracrew.code, terracrew.out) == (exit_code, "")
     assert terracrew.err == "error: the group `a` is not empty\nhint: empty it first\n"
 
 
-def test_debug_shows_where_an_error_comes_from(terracrew: Terracrew, site: ScriptedServer) -> None:
+def test_debug_shows_where_an_error_comes_from(terracrew: Terracrew, server: ScriptedServer) -> None:
     with pytest.raises(errors.NotFound):
         terracrew("--debug", "group", "delete", "a")
 
@@ -73,13 +73,13 @@ def test_no_server_and_no_token_says_that_there_is_no_server(terracrew: Terracre
 
 
 def test_a_server_without_a_token_says_how_to_log_in(
-    terracrew: Terracrew, site: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    terracrew: Terracrew, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TERRACREW_TOKEN")
-    site.on("GET /readyz", {})
+    server.on("GET /readyz", {})
     terracrew("job", "list")
     assert terracrew.code == 3
-    assert f"`terracrew --url {site.url} login`" in terracrew.err
+    assert f"`terracrew --url {server.url} login`" in terracrew.err
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -94,15 +94,15 @@ def test_completion_knows_commands_that_are_not_loaded(tmp_path: Path) -> None:
     assert done.stdout.split() == ["plain,cancel"]
 
 
-def test_ctrl_c_ends_quietly_with_130(site: ScriptedServer, home: Path) -> None:
+def test_ctrl_c_ends_quietly_with_130(server: ScriptedServer, home: Path) -> None:
     waiting = threading.Event()
 
     def hold(asked: Asked) -> None:
         asked.stream(b": alive\n\n")
         waiting.set()
 
-    site.routes["GET /api/v1/events"] = hold
-    site.on("GET /api/v1/jobs/job_1", {"id": "job_1", "number": 1, "status": "PROCESSING"})
+    server.routes["GET /api/v1/events"] = hold
+    server.on("GET /api/v1/jobs/job_1", {"id": "job_1", "number": 1, "status": "PROCESSING"})
     process = subprocess.Popen(
         [sys.executable, "-m", "terracrew.cli", "job", "wait", "job_1"], stderr=subprocess.PIPE, stdout=subprocess.PIPE
     )

@@ -32,11 +32,11 @@ USAGE: dict[str, Any] = {
 
 
 def test_usage_is_shown_with_progress_while_the_server_counts(
-    terracrew: Terracrew, site: ScriptedServer, monkeypatch: Any
+    terracrew: Terracrew, server: ScriptedServer, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(storage, "_POLL_SECONDS", 0)
     busy = {"counting": "states", "elapsed_seconds": 3.0}
-    site.then(lambda asked: asked.answer(202, busy), lambda asked: asked.answer(200, USAGE))
+    server.then(lambda asked: asked.answer(202, busy), lambda asked: asked.answer(200, USAGE))
     shown = terracrew("server", "usage")
     assert "counting states" in terracrew.err
     assert [line.split() for line in shown.splitlines() if "logs in rows" in line] == [
@@ -48,8 +48,8 @@ def test_usage_is_shown_with_progress_while_the_server_counts(
     assert "The sweep of orphans last ran" in shown
 
 
-def test_the_dry_run_shows_what_would_be_removed(terracrew: Terracrew, site: ScriptedServer) -> None:
-    site.on("GET /api/v1/server/retention", PREVIEW)
+def test_the_dry_run_shows_what_would_be_removed(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("GET /api/v1/server/retention", PREVIEW)
     shown = terracrew("server", "retention", "--dry-run")
     assert "90 days" in shown
     assert "2.0 KiB" in shown
@@ -57,8 +57,8 @@ def test_the_dry_run_shows_what_would_be_removed(terracrew: Terracrew, site: Scr
     assert json.loads(terracrew("server", "retention", "--dry-run", "--json")) == PREVIEW
 
 
-def test_retention_is_not_run_from_the_command_line(terracrew: Terracrew, site: ScriptedServer) -> None:
+def test_retention_is_not_run_from_the_command_line(terracrew: Terracrew, server: ScriptedServer) -> None:
     terracrew("server", "retention")
     assert terracrew.code == 2
     assert "--dry-run" in terracrew.err
-    assert site.asked == list[Asked]()
+    assert server.asked == list[Asked]()

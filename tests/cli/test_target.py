@@ -82,19 +82,19 @@ def test_the_token_of_a_server_that_is_gone_is_not_given_to_whoever_listens_ther
 
 
 def test_login_checks_the_token_and_stores_it(
-    terracrew: Terracrew, site: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    terracrew: Terracrew, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TERRACREW_TOKEN")
     terracrew("login", "--token-stdin", stdin="tcu_wrong\n")
     assert terracrew.code == 4  # the scripted server knows no /me yet
     assert not profiles.path().exists()
-    site.on("GET /api/v1/me", {"name": "ada"})
+    server.on("GET /api/v1/me", {"name": "ada"})
     terracrew("login", "--token-stdin", stdin="tcu_right\n")
     assert terracrew.code == 0
     assert "as ada" in terracrew.out
-    assert site.asked[-1].headers["Authorization"] == "Bearer tcu_right"
+    assert server.asked[-1].headers["Authorization"] == "Bearer tcu_right"
     monkeypatch.delenv("TERRACREW_URL")
-    assert (Target().resolve().url, Target().resolve().token) == (site.url, "tcu_right")
+    assert (Target().resolve().url, Target().resolve().token) == (server.url, "tcu_right")
 
 
 def test_config_shows_where_things_come_from_but_never_the_token(

@@ -42,13 +42,13 @@ def on_a_terminal(arguments: list[str]) -> str:
 
 
 @pytest.mark.parametrize("command", ["error", "raw", "groups"])
-def test_no_sequence_of_others_reaches_the_terminal(site: ScriptedServer, command: str) -> None:
+def test_no_sequence_of_others_reaches_the_terminal(server: ScriptedServer, command: str) -> None:
     """A name or a message with OSC 52 wrote to the clipboard of whoever looked at it, and OSC 8 made links of it."""
     arguments, answer = COMMANDS[command]
     if answer is None:
-        site.then(*[lambda asked: asked.problem(409, "conflict", HOSTILE, hint=HOSTILE)] * 3)
+        server.then(*[lambda asked: asked.problem(409, "conflict", HOSTILE, hint=HOSTILE)] * 3)
     else:
-        site.then(*[lambda asked: asked.answer(200, answer)] * 3)
+        server.then(*[lambda asked: asked.answer(200, answer)] * 3)
     text = on_a_terminal(arguments)
     assert "gin" in text
     for forbidden in ("\x1b]", "\x1b[2J", "\x1b[1;1H", "\x9b", "\x9d", "\x1bP", "\x07", "\x08", "\x7f"):

@@ -8,6 +8,6 @@ from tests.client.scripted_server import ScriptedServer, running
 
 
 @pytest.fixture
-def site() -> Iterator[ScriptedServer]:
+def server() -> Iterator[ScriptedServer]:
     with running() as found:
         yield found

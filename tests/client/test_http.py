@@ -21,11 +21,11 @@ SHARED_ERRORS = [(code, kind) for code, kind in errors.tree().items() if kind.__
 
 @pytest.mark.parametrize(("code", "kind"), SHARED_ERRORS)
 def test_every_error_of_the_tree_comes_back_as_itself(
-    site: ScriptedServer, code: str, kind: type[errors.TerracrewError]
+    server: ScriptedServer, code: str, kind: type[errors.TerracrewError]
 ) -> None:
-    site.then(*[lambda asked: asked.problem(kind.status, code, "what happened", place="a/b")] * 4)
+    server.then(*[lambda asked: asked.problem(kind.status, code, "what happened", place="a/b")] * 4)
     with pytest.raises(kind) as caught:
-        Api(site.url).post("/jobs", {})
+        Api(server.url).post("/jobs", {})
     assert type(caught.value) is kind
     assert caught.value.message == "what happened"
     assert caught.value.details == {"place": "a/b"}
@@ -33,80 +33,80 @@ def test_every_error_of_the_tree_comes_back_as_itself(
 
 @pytest.mark.parametrize("status", [200, 401, 403, 404, 413, 502])
 def test_an_answer_that_is_not_ours_says_that_something_between_here_and_the_server_answered(
-    site: ScriptedServer, status: int
+    server: ScriptedServer, status: int
 ) -> None:
     """A firewall's 403 was shown as "you may not", and a proxy's 404 as "there is no such module"."""
-    site.then(*[lambda asked: asked.answer(status, b"<html>proxy</html>", "text/html")] * 3)
+    server.then(*[lambda asked: asked.answer(status, b"<html>proxy</html>", "text/html")] * 3)
     with pytest.raises(errors.ForeignAnswer, match=rf"answered {status} .*between here and the server"):
-        Api(site.url).get("/me")
+        Api(server.url).get("/me")
 
 
-def test_a_problem_with_a_code_that_only_newer_servers_have_is_told_in_its_own_words(site: ScriptedServer) -> None:
-    site.then(lambda asked: asked.problem(418, "teapot", "this server makes tea"))
+def test_a_problem_with_a_code_that_only_newer_servers_have_is_told_in_its_own_words(server: ScriptedServer) -> None:
+    server.then(lambda asked: asked.problem(418, "teapot", "this server makes tea"))
     with pytest.raises(errors.TerracrewError, match="this server makes tea"):
-        Api(site.url).get("/me")
+        Api(server.url).get("/me")
 
 
-def test_details_that_would_break_the_error_are_left_out(site: ScriptedServer) -> None:
-    site.then(lambda asked: asked.problem(409, "conflict", "no", message="x", lock="job_1"))
+def test_details_that_would_break_the_error_are_left_out(server: ScriptedServer) -> None:
+    server.then(lambda asked: asked.problem(409, "conflict", "no", message="x", lock="job_1"))
     with pytest.raises(errors.Conflict) as caught:
-        Api(site.url).post("/jobs")
+        Api(server.url).post("/jobs")
     assert caught.value.details == {"lock": "job_1"}
 
 
-def test_a_path_of_the_tree_is_one_segment_and_a_query_is_encoded(site: ScriptedServer) -> None:
-    site.on("GET /api/v1/modules/a%2Fb%20c%2F..?recursive=true&limit=5&group=x%2Fy", {"id": "mod_1"})
-    found = Api(site.url).get(f"/modules/{segment('a/b c/..')}", recursive=True, limit=5, group="x/y", after=None)
+def test_a_path_of_the_tree_is_one_segment_and_a_query_is_encoded(server: ScriptedServer) -> None:
+    server.on("GET /api/v1/modules/a%2Fb%20c%2F..?recursive=true&limit=5&group=x%2Fy", {"id": "mod_1"})
+    found = Api(server.url).get(f"/modules/{segment('a/b c/..')}", recursive=True, limit=5, group="x/y", after=None)
     assert found == {"id": "mod_1"}
 
 
-def test_a_list_is_read_to_its_last_page(site: ScriptedServer) -> None:
-    site.on("GET /api/v1/jobs?status=QUEUED", {"items": [1, 2], "next": "c2"})
-    site.on("GET /api/v1/jobs?status=QUEUED&after=c2", {"items": [3], "next": None})
-    assert list(Api(site.url).list("/jobs", status="QUEUED")) == [1, 2, 3]
+def test_a_list_is_read_to_its_last_page(server: ScriptedServer) -> None:
+    server.on("GET /api/v1/jobs?status=QUEUED", {"items": [1, 2], "next": "c2"})
+    server.on("GET /api/v1/jobs?status=QUEUED&after=c2", {"items": [3], "next": None})
+    assert list(Api(server.url).list("/jobs", status="QUEUED")) == [1, 2, 3]
 
 
-def test_reading_is_tried_again_when_the_server_hangs_up_or_is_busy(site: ScriptedServer) -> None:
-    site.then(
+def test_reading_is_tried_again_when_the_server_hangs_up_or_is_busy(server: ScriptedServer) -> None:
+    server.then(
         Asked.hang_up, lambda asked: asked.problem(503, "unavailable", "starting"), lambda asked: asked.answer(200, 1)
     )
-    assert Api(site.url).get("/me") == 1
-    assert len(site.asked) == 3
+    assert Api(server.url).get("/me") == 1
+    assert len(server.asked) == 3
 
 
-def test_a_post_is_sent_once_unless_it_carries_an_idempotency_key(site: ScriptedServer) -> None:
-    site.then(Asked.hang_up)
+def test_a_post_is_sent_once_unless_it_carries_an_idempotency_key(server: ScriptedServer) -> None:
+    server.then(Asked.hang_up)
     with pytest.raises(errors.Unreachable, match="may have been carried out"):
-        Api(site.url).post("/groups", {"path": "a"})
-    assert len(site.asked) == 1
-    site.then(Asked.hang_up, lambda asked: asked.answer(201, {"id": "job_1"}))
-    assert Api(site.url).post("/jobs", {"type": "PLAN"}, {"Idempotency-Key": "k"}) == {"id": "job_1"}
-    assert [asked.headers["Idempotency-Key"] for asked in site.asked[1:]] == ["k", "k"]
+        Api(server.url).post("/groups", {"path": "a"})
+    assert len(server.asked) == 1
+    server.then(Asked.hang_up, lambda asked: asked.answer(201, {"id": "job_1"}))
+    assert Api(server.url).post("/jobs", {"type": "PLAN"}, {"Idempotency-Key": "k"}) == {"id": "job_1"}
+    assert [asked.headers["Idempotency-Key"] for asked in server.asked[1:]] == ["k", "k"]
 
 
-def test_a_delete_whose_answer_was_lost_has_succeeded(site: ScriptedServer) -> None:
-    site.then(Asked.hang_up, lambda asked: asked.problem(404, "not_found", "gone"))
-    assert Api(site.url).delete("/tokens/tok_1") is None
+def test_a_delete_whose_answer_was_lost_has_succeeded(server: ScriptedServer) -> None:
+    server.then(Asked.hang_up, lambda asked: asked.problem(404, "not_found", "gone"))
+    assert Api(server.url).delete("/tokens/tok_1") is None
     with pytest.raises(errors.NotFound):
-        Api(site.url).delete("/tokens/tok_1")
+        Api(server.url).delete("/tokens/tok_1")
 
 
-def test_a_repeated_put_sends_the_file_from_its_beginning(site: ScriptedServer) -> None:
-    site.then(Asked.hang_up, lambda asked: asked.answer(204))
+def test_a_repeated_put_sends_the_file_from_its_beginning(server: ScriptedServer) -> None:
+    server.then(Asked.hang_up, lambda asked: asked.answer(204))
     file = io.BytesIO(b"skipped" + b"x" * 100_000)
     file.seek(7)
-    Api(site.url).put("/states/1", file)
-    assert [asked.body for asked in site.asked] == [b"x" * 100_000] * 2
+    Api(server.url).put("/states/1", file)
+    assert [asked.body for asked in server.asked] == [b"x" * 100_000] * 2
 
 
-def test_a_download_that_breaks_off_is_an_error(site: ScriptedServer) -> None:
-    site.then(lambda asked: asked.answer(200, b"whole", "text/plain"))
+def test_a_download_that_breaks_off_is_an_error(server: ScriptedServer) -> None:
+    server.then(lambda asked: asked.answer(200, b"whole", "text/plain"))
     whole = io.BytesIO()
-    Api(site.url).download("/jobs/1/log", whole)
+    Api(server.url).download("/jobs/1/log", whole)
     assert whole.getvalue() == b"whole"
-    site.then(lambda asked: asked.stream(b"ha"))
+    server.then(lambda asked: asked.stream(b"ha"))
     with pytest.raises(errors.Unreachable, match="broke in the middle"):
-        Api(site.url).download("/jobs/1/log", io.BytesIO())
+        Api(server.url).download("/jobs/1/log", io.BytesIO())
 
 
 def test_a_server_that_is_not_there_is_named_with_what_to_do() -> None:
@@ -118,7 +118,7 @@ def test_a_server_that_is_not_there_is_named_with_what_to_do() -> None:
     assert "terracrew up" in caught.value.details["hint"]
 
 
-def test_a_server_that_says_nothing_is_given_up(site: ScriptedServer) -> None:
+def test_a_server_that_says_nothing_is_given_up(server: ScriptedServer) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -128,27 +128,27 @@ def test_a_server_that_says_nothing_is_given_up(site: ScriptedServer) -> None:
 
 
 @pytest.mark.parametrize("token", [f"{SECRET}\nX-Evil: 1", f"{SECRET} x", f"{SECRET}ü"])
-def test_a_token_is_never_part_of_an_error(site: ScriptedServer, token: str) -> None:
+def test_a_token_is_never_part_of_an_error(server: ScriptedServer, token: str) -> None:
     with pytest.raises(errors.Unauthenticated) as caught:
-        Api(site.url, token).get("/me")
+        Api(server.url, token).get("/me")
     assert SECRET not in "".join(traceback.format_exception(caught.value))
-    assert site.asked == []
+    assert server.asked == []
 
 
-def test_a_token_goes_only_to_the_server_it_is_for(site: ScriptedServer) -> None:
-    site.then(lambda asked: asked.answer(302, Location="http://127.0.0.2:1/elsewhere"))
+def test_a_token_goes_only_to_the_server_it_is_for(server: ScriptedServer) -> None:
+    server.then(lambda asked: asked.answer(302, Location="http://127.0.0.2:1/elsewhere"))
     with pytest.raises(errors.Invalid, match=r"redirects to http://127\.0\.0\.2:1/elsewhere"):
-        Api(site.url, SECRET).get("/me")
-    assert site.asked[0].headers["Authorization"] == f"Bearer {SECRET}"
+        Api(server.url, SECRET).get("/me")
+    assert server.asked[0].headers["Authorization"] == f"Bearer {SECRET}"
 
 
-def test_a_token_can_be_asked_for_at_each_request(site: ScriptedServer) -> None:
+def test_a_token_can_be_asked_for_at_each_request(server: ScriptedServer) -> None:
     tokens = iter(["first", "second"])
-    site.on("GET /api/v1/me", {})
-    api = Api(site.url, lambda: next(tokens))
+    server.on("GET /api/v1/me", {})
+    api = Api(server.url, lambda: next(tokens))
     api.get("/me")
     api.get("/me")
-    assert [asked.headers["Authorization"] for asked in site.asked] == ["Bearer first", "Bearer second"]
+    assert [asked.headers["Authorization"] for asked in server.asked] == ["Bearer first", "Bearer second"]
 
 
 @pytest.mark.parametrize(
@@ -160,8 +160,8 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
     assert "u:p" not in caught.value.message
 
 
-def test_a_stream_is_resumed_after_its_last_event(site: ScriptedServer) -> None:
-    site.then(
+def test_a_stream_is_resumed_after_its_last_event(server: ScriptedServer) -> None:
+    server.then(
         lambda asked: asked.stream(
             b"id: 1.1\nevent: log\ndata: a\n\n", b"id: 1.2\nevent: log\ndata: b\n\nevent: log\nda"
         ),
@@ -170,16 +170,16 @@ def test_a_stream_is_resumed_after_its_last_event(site: ScriptedServer) -> None:
         lambda asked: asked.stream(b"id: 1.3\nevent: log\ndata: c\n\nevent: end\ndata: -\n\n"),
     )
     found: list[Event] = []
-    for event in Api(site.url).events("/jobs/1/log/stream"):
+    for event in Api(server.url).events("/jobs/1/log/stream"):
         found.append(event)
         if event.name == "end":
             break
     assert [event.data for event in found if event is not OPEN] == ["a", "b", "c", "-"]
     assert found.count(OPEN) == 2
-    assert [asked.headers["Last-Event-ID"] for asked in site.asked] == [None, "1.2", "1.2", "1.2"]
+    assert [asked.headers["Last-Event-ID"] for asked in server.asked] == [None, "1.2", "1.2", "1.2"]
 
 
-def test_a_silent_stream_is_opened_again(site: ScriptedServer) -> None:
+def test_a_silent_stream_is_opened_again(server: ScriptedServer) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -188,39 +188,39 @@ def test_a_silent_stream_is_opened_again(site: ScriptedServer) -> None:
             next(events)
 
 
-def test_a_stream_that_may_not_be_read_is_an_error_at_once(site: ScriptedServer) -> None:
-    site.then(lambda asked: asked.problem(404, "not_found", "no such job"))
+def test_a_stream_that_may_not_be_read_is_an_error_at_once(server: ScriptedServer) -> None:
+    server.then(lambda asked: asked.problem(404, "not_found", "no such job"))
     with pytest.raises(errors.NotFound, match="no such job"):
-        next(Api(site.url).events("/jobs/x/log/stream"))
+        next(Api(server.url).events("/jobs/x/log/stream"))
 
 
 @pytest.mark.feature("O6")
-def test_a_server_that_says_when_to_come_again_is_taken_at_its_word(site: ScriptedServer) -> None:
+def test_a_server_that_says_when_to_come_again_is_taken_at_its_word(server: ScriptedServer) -> None:
     body = {"status": 503, "code": "unavailable", "detail": "the database does not answer"}
-    site.then(
+    server.then(
         lambda asked: asked.answer(503, body, "application/problem+json", **{"Retry-After": "1"}),
         lambda asked: asked.answer(200, {"id": 1}),
     )
     began, said = time.monotonic(), list[str]()
-    api = Api(site.url)
+    api = Api(server.url)
     api.on_wait = lambda error: said.append(error.message)
     assert api.get("/jobs/1") == {"id": 1}
     assert time.monotonic() - began >= 1
     assert said == ["the database does not answer"]
-    site.then(lambda asked: asked.answer(429, {}, **{"Retry-After": "600"}))
+    server.then(lambda asked: asked.answer(429, {}, **{"Retry-After": "600"}))
     with pytest.raises(errors.ForeignAnswer):
         api.get("/jobs/1")
     assert time.monotonic() - began < 10, "nobody sits there for ten minutes"
 
 
 @pytest.mark.feature("O6")
-def test_whoever_has_patience_outlasts_more_than_a_few_answers(site: ScriptedServer) -> None:
+def test_whoever_has_patience_outlasts_more_than_a_few_answers(server: ScriptedServer) -> None:
     def starting(asked: Asked) -> None:
         asked.problem(503, "unavailable", "starting")
 
-    site.then(*[starting] * 5, lambda asked: asked.answer(200, {"id": 1}))
+    server.then(*[starting] * 5, lambda asked: asked.answer(200, {"id": 1}))
     with pytest.raises(errors.Unavailable):
-        Api(site.url).get("/jobs/1")
-    api = Api(site.url)
+        Api(server.url).get("/jobs/1")
+    api = Api(server.url)
     api.max_outage_seconds = 60
     assert api.get("/jobs/1") == {"id": 1}

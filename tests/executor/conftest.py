@@ -27,12 +27,12 @@ async def hub() -> AsyncIterator[FakeExecutorHub]:
 
 
 @pytest.fixture
-async def stage(hub: FakeExecutorHub, tmp_path: Path, tofu: str) -> AsyncIterator[ExecutorProcesses]:
-    stage = ExecutorProcesses(hub, tmp_path)
+async def executors(hub: FakeExecutorHub, tmp_path: Path, tofu: str) -> AsyncIterator[ExecutorProcesses]:
+    executors = ExecutorProcesses(hub, tmp_path)
     # An engine whose executor has died would try for seconds to save its state there, before it writes a file.
-    stage.environment["TF_HTTP_RETRY_MAX"] = "0"
-    yield stage
-    await stage.close()
+    executors.environment["TF_HTTP_RETRY_MAX"] = "0"
+    yield executors
+    await executors.close()
 
 
 @pytest.fixture
@@ -43,6 +43,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 async def stage_on_small_disk(hub: FakeExecutorHub, small_disk: Path, tofu: str) -> AsyncIterator[ExecutorProcesses]:
-    stage = ExecutorProcesses(hub, small_disk)
-    yield stage
-    await stage.close()
+    executors = ExecutorProcesses(hub, small_disk)
+    yield executors
+    await executors.close()

@@ -32,11 +32,11 @@ async def at_the_gate(hub: FakeExecutorHub) -> None:
     await hub.until(lambda: b"at the gate" in hub.log(step="apply").replace(b"echo at the gate", b""))
 
 
-async def applying(hub: FakeExecutorHub, stage: ExecutorProcesses) -> tuple[Executor, Gate]:
+async def applying(hub: FakeExecutorHub, executors: ExecutorProcesses) -> tuple[Executor, Gate]:
     """An apply whose engine stands at the gate."""
-    gate = Gate(stage.folder)
+    gate = Gate(executors.folder)
     held = f'resource "terraform_data" "held" {{\n  {gate.provisioner()}\n}}\n'
-    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=held)))
+    executor = await executors.run(executors.spec(JobType.APPLY, module(executors.folder / "source", main=held)))
     await hub.until(lambda: b"(local-exec):\x1b[0m \x1b[0mat the gate" in hub.log())
     return executor, gate
 
@@ -55,9 +55,9 @@ def ended(hub: FakeExecutorHub) -> StepStatus:
     return status
 
 
-def wrapped(stage: ExecutorProcesses, tofu: str, script: str) -> str:
+def wrapped(executors: ExecutorProcesses, tofu: str, script: str) -> str:
     """A folder with a `tofu` that runs this script before the real one."""
-    folder = stage.folder / "bin"
+    folder = executors.folder / "bin"
     folder.mkdir()
     program = folder / "tofu"
     program.write_text(f'#!/bin/sh\n{script}\nexec {tofu} "$@"\n')

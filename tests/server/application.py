@@ -106,11 +106,11 @@ async def open_application(
     server = await build(ServerSettings(data_directory=folder, database_url=database_url, **key, **settings), clock)
     try:
         app = _idle_apps.pop() if _idle_apps else make_unattached_app()
-        world = Application(server, attach(app, server), None)  # pyright: ignore[reportArgumentType]
+        application = Application(server, attach(app, server), None)  # pyright: ignore[reportArgumentType]
         await first_start(server.db, "default")
         user = await server.db.read(lambda tx: store.user(tx, "admin"))
-        world.admin = await world.as_user(sessions.person(user, None))
-        yield world
+        application.admin = await application.as_user(sessions.person(user, None))
+        yield application
         _idle_apps.append(app)
     finally:
         await close(server)

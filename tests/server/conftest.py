@@ -17,7 +17,7 @@ from tests.server.simulated_runner import SimulatedRunner
 
 
 @pytest.fixture
-async def world(
+async def application(
     database_url: str, memory_path: Path, database_clock: ShiftedClock | None
 ) -> AsyncIterator[Application]:
     """A server without a socket, with an administrator; sources may lie under /srv/sources."""
@@ -27,15 +27,15 @@ async def world(
 
 
 @pytest.fixture
-async def crew(world: Application) -> SimulatedRunner:
+async def runner(application: Application) -> SimulatedRunner:
     """That server, with a runner whose executors the tests play."""
-    return await SimulatedRunner.make(world)
+    return await SimulatedRunner.make(application)
 
 
 @pytest.fixture
-async def hub(crew: SimulatedRunner) -> AsyncIterator[Hub]:
+async def hub(runner: SimulatedRunner) -> AsyncIterator[Hub]:
     """That server with its hub on a socket; its loops do not run, so that the tests take each of their steps."""
-    async with listening(crew) as found:
+    async with listening(runner) as found:
         yield found
 
 

@@ -32,8 +32,8 @@ TIMEOUT_SECONDS = 20.0
 class SimulatedAttempt:
     """One attempt, owned by the test."""
 
-    def __init__(self, crew: "SimulatedRunner", ref: AttemptRef, credentials: Credentials, module_id: str) -> None:
-        self.crew, self.ref, self.credentials, self.module_id = crew, ref, credentials, module_id
+    def __init__(self, runner: "SimulatedRunner", ref: AttemptRef, credentials: Credentials, module_id: str) -> None:
+        self.crew, self.ref, self.credentials, self.module_id = runner, ref, credentials, module_id
         self.next = 1
 
     @property
@@ -51,7 +51,7 @@ class SimulatedAttempt:
     async def deliver(
         self, *records: Record, first: int | None = None, received: dict[int, Received] | None = None
     ) -> int:
-        mark = await self.crew.world.take(delivery(self.ref, first or self.next, *records, received=received))
+        mark = await self.crew.rows.take(delivery(self.ref, first or self.next, *records, received=received))
         self.next = mark + 1
         return mark
 
@@ -98,7 +98,7 @@ class SimulatedAttempt:
         last = await self.crew.app.scalar(
             "SELECT mark FROM attempts WHERE job_id = :id AND number = :n", id=self.ref.job_id, n=self.ref.attempt
         )
-        await self.crew.world.gone(self.ref, decide.Report("killed", last=last, is_delivered=True))
+        await self.crew.rows.gone(self.ref, decide.Report("killed", last=last, is_delivered=True))
 
     @asynccontextmanager
     async def watched(self) -> AsyncGenerator["Viewer"]:
@@ -109,15 +109,15 @@ class SimulatedAttempt:
 
 
 class SimulatedRunner:
-    def __init__(self, app: App, world: JobRows, instance: Instance) -> None:
-        self.app, self.world, self.instance = app, world, instance
+    def __init__(self, app: App, rows: JobRows, instance: Instance) -> None:
+        self.app, self.rows, self.instance = app, rows, instance
         self._stranger = app.stranger()
 
     @classmethod
     async def make(cls, app: App) -> "SimulatedRunner":
-        world = await JobRows.of_organization(app.server.db, app.server.organization_id)
-        world.claim, world.take = app.server.claim, app.server.ingest
-        return cls(app, world, await world.runner(slots=100))
+        rows = await JobRows.of_organization(app.server.db, app.server.organization_id)
+        rows.claim, rows.take = app.server.claim, app.server.ingest
+        return cls(app, rows, await rows.runner(slots=100))
 
     @property
     def server(self) -> Server:
@@ -125,7 +125,7 @@ class SimulatedRunner:
 
     async def run(self, module_id: str | None = None, kind: str = "PLAN") -> SimulatedAttempt:
         """A job that has just been claimed."""
-        job_id = await self.world.job(module_id or await self.world.module(), kind=kind)
+        job_id = await self.rows.job(module_id or await self.rows.module(), kind=kind)
         return await self.again(job_id)
 
     async def begun(self, module_id: str | None = None) -> SimulatedAttempt:

@@ -29,8 +29,8 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 async def test_it_is_not_ready_while_sqlite_refuses_writes(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`/readyz` answered 200 while SQLite refused every write because the disk was full."""
-    async with open_application(f"sqlite:///{disk / 'terracrew.db'}", disk / "data") as world:
-        probe = world.stranger("192.0.2.1")
+    async with open_application(f"sqlite:///{disk / 'terracrew.db'}", disk / "data") as application:
+        probe = application.stranger("192.0.2.1")
         assert (await probe.get("/readyz")).status_code == 200
         fill(disk / "ballast")
         answer = await probe.get("/readyz")
@@ -47,15 +47,15 @@ async def test_it_is_not_ready_while_sqlite_refuses_writes(disk: Path, monkeypat
 
 
 @on_one
-async def test_a_large_write_that_was_refused_counts_although_a_small_one_finds_room(world: Application) -> None:
-    world.server.db.health.refused("storage", "database or disk is full")
-    answer = await world.stranger().get("/readyz")
+async def test_a_large_write_that_was_refused_counts_although_a_small_one_finds_room(application: Application) -> None:
+    application.server.db.health.refused("storage", "database or disk is full")
+    answer = await application.stranger().get("/readyz")
     assert (answer.status_code, answer.json()["detail"]) == (503, "the database takes no writes")
 
 
 @on_one
 async def test_the_address_of_the_database_is_told_to_the_log_and_to_nobody_else(
-    world: Application, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    application: Application, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """`/readyz`, which needs no credentials, answered with the name and the address of the database's host."""
 
@@ -64,18 +64,18 @@ async def test_the_address_of_the_database_is_told_to_the_log_and_to_nobody_else
 
     monkeypatch.setattr(readiness, "_write", refuse)
     for _ in range(3):
-        answer = await world.stranger().get("/readyz")
+        answer = await application.stranger().get("/readyz")
         assert (answer.status_code, answer.json()["detail"]) == (503, "the database takes no writes")
         assert "192.0.2.7" not in answer.text
     assert caplog.text.count("db.internal") == 1, "once, however many probes ask"
 
 
-async def test_any_number_of_probes_causes_one_write(world: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_any_number_of_probes_causes_one_write(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readiness, "FRESH_SECONDS", 60.0)
-    before = world.server.db.health.commits.count()
+    before = application.server.db.health.commits.count()
     for _ in range(20):
-        assert (await world.stranger().get("/readyz")).status_code == 200
-    assert world.server.db.health.commits.count() == before + 1
+        assert (await application.stranger().get("/readyz")).status_code == 200
+    assert application.server.db.health.commits.count() == before + 1
 
 
 @pytest.mark.postgres
@@ -83,17 +83,17 @@ async def test_the_process_lives_whatever_credentials_a_probe_sends(tmp_path: Pa
     """`/healthz` with a bearer token answered 503 while the database was away."""
     need(missing())
     with OwnServer.making() as postgres, postgres.database() as url:
-        async with open_application(url, tmp_path / "data") as world:
-            assert (await world.admin.get("/healthz")).status_code == 200
+        async with open_application(url, tmp_path / "data") as application:
+            assert (await application.admin.get("/healthz")).status_code == 200
             postgres.stop()
-            assert (await world.admin.get("/healthz")).json() == {"status": "ok"}
-            assert (await world.stranger().get("/healthz", headers={"Cookie": "tc_session=x"})).status_code == 200
-            answer = await world.admin.get("/readyz")
+            assert (await application.admin.get("/healthz")).json() == {"status": "ok"}
+            assert (await application.stranger().get("/healthz", headers={"Cookie": "tc_session=x"})).status_code == 200
+            answer = await application.admin.get("/readyz")
             assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
             postgres.start()
 
 
-async def test_what_is_counted_on_a_commit_is_not_counted_without_one(world: Application) -> None:
+async def test_what_is_counted_on_a_commit_is_not_counted_without_one(application: Application) -> None:
     counted: list[str] = []
 
     async def work(tx: Tx) -> None:
@@ -105,12 +105,12 @@ async def test_what_is_counted_on_a_commit_is_not_counted_without_one(world: App
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        await world.server.db.write(failing)
+        await application.server.db.write(failing)
     assert counted == []
-    await world.server.db.write(work)
+    await application.server.db.write(work)
     assert counted == ["committed"]
 
 
-async def test_a_long_read_in_the_background_sees_what_is_committed(world: Application) -> None:
-    row = await world.server.db.read_in_background(lambda tx: tx.one("SELECT count(*) AS users FROM users"))
+async def test_a_long_read_in_the_background_sees_what_is_committed(application: Application) -> None:
+    row = await application.server.db.read_in_background(lambda tx: tx.one("SELECT count(*) AS users FROM users"))
     assert row == {"users": 1}

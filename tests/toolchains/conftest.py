@@ -43,11 +43,11 @@ def bare_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[ReleaseSite]:
     """A release site on loopback that the product takes for OpenTofu's."""
-    site = ReleaseSite()
-    thread = threading.Thread(target=site.server.serve_forever, kwargs={"poll_interval": 0.02})
+    releases = ReleaseSite()
+    thread = threading.Thread(target=releases.server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
-    monkeypatch.setenv("TERRACREW_TOFU_RELEASES", site.url)
-    yield site
-    site.server.shutdown()
+    monkeypatch.setenv("TERRACREW_TOFU_RELEASES", releases.url)
+    yield releases
+    releases.server.shutdown()
     thread.join()
-    site.server.server_close()
+    releases.server.server_close()

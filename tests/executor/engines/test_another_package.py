@@ -26,9 +26,9 @@ def source(**notes: dict[str, str]) -> PluginSource:
 
 
 async def test_an_engine_runs_the_steps_that_it_has_and_the_others_are_skipped(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
-    executor = await stage.run(stage.spec(JobType.APPLY, source(one={"text": "1"}), engine="notes"))
+    executor = await executors.run(executors.spec(JobType.APPLY, source(one={"text": "1"}), engine="notes"))
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "SUCCEEDED", hub.result
     assert [each for each in statuses(hub) if "SKIPPED" in each] == ["init SKIPPED", "validate SKIPPED"]
@@ -38,10 +38,10 @@ async def test_an_engine_runs_the_steps_that_it_has_and_the_others_are_skipped(
 
 
 async def test_an_engine_that_fails_is_reported_with_its_own_error(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
-    spec = stage.spec(JobType.APPLY, source(one={"fail": "the pen is empty"}), engine="notes")
-    executor = await stage.run(spec)
+    spec = executors.spec(JobType.APPLY, source(one={"fail": "the pen is empty"}), engine="notes")
+    executor = await executors.run(spec)
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.message == "apply failed: exit code 1: the pen is empty"
     assert StepStatus(Step.APPLY, "FAILED", 1, is_cut_short=False) in hub.facts
@@ -57,9 +57,9 @@ async def test_an_engine_that_fails_is_reported_with_its_own_error(
     ],
 )
 async def test_a_source_that_cannot_be_had_fails_the_job_with_a_reason(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, given: PluginSource, words: str
+    hub: FakeExecutorHub, executors: ExecutorProcesses, given: PluginSource, words: str
 ) -> None:
-    executor = await stage.run(stage.spec(JobType.PLAN, given, engine="notes"))
+    executor = await executors.run(executors.spec(JobType.PLAN, given, engine="notes"))
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "FAILED"
     assert words in hub.result.message
@@ -67,12 +67,12 @@ async def test_a_source_that_cannot_be_had_fails_the_job_with_a_reason(
 
 @pytest.mark.feature("J15", "O4")
 async def test_the_salvage_of_a_state_that_its_engine_fails_to_read_ends_and_delivers_it(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, monkeypatch: pytest.MonkeyPatch
+    hub: FakeExecutorHub, executors: ExecutorProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An engine raised KeyError for a state: its delivery crashed and was started again, for ever."""
-    gate = Gate(stage.folder)
+    gate = Gate(executors.folder)
     held = source(one={"text": "1"}, two={"pipe": str(gate.path)})
-    executor = await stage.run(stage.spec(JobType.APPLY, held, engine="notes"))
+    executor = await executors.run(executors.spec(JobType.APPLY, held, engine="notes"))
     await gate.reached()
     executor.kill()
     await executor.exit_code()
@@ -81,7 +81,7 @@ async def test_the_salvage_of_a_state_that_its_engine_fails_to_read_ends_and_del
     record = json.loads((Path(executor.directory) / "mutation.json").read_text())
     assert record == {"leftover": "notes.leftover", "engine": "notes"}
     monkeypatch.setenv("NOTES_BROKEN_IDENTITY", "1")
-    salvage = await stage.salvage()
+    salvage = await executors.salvage()
     assert await salvage.exit_code() == 0, salvage.said
     _, fact, content = hub.states[-1]
     assert json.loads(content)["notes"] == {"one": "1", "two": ""}

@@ -54,11 +54,11 @@ def inside_memory_cgroup(limit: int) -> Generator[Path]:
 @pytest.mark.engine
 @pytest.mark.feature("J9")
 async def test_an_engine_that_the_kernel_killed_for_memory_is_said_to_have_run_out_of_it(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
     """The job said `ended by signal 9` and nothing else."""
     with inside_memory_cgroup(LIMIT_BYTES) as group:
-        executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=HUNGRY)))
+        executor = await executors.run(executors.spec(JobType.APPLY, module(executors.folder / "source", main=HUNGRY)))
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.message == "apply failed: the engine ran out of memory and was killed (signal 9)"
     assert ended(hub) == StepStatus("apply", "FAILED", -9, is_cut_short=True)
@@ -68,12 +68,12 @@ async def test_an_engine_that_the_kernel_killed_for_memory_is_said_to_have_run_o
 @pytest.mark.engine
 @pytest.mark.feature("J9")
 async def test_an_engine_that_gets_no_memory_is_said_to_have_run_out_of_it(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, tofu: str
+    hub: FakeExecutorHub, executors: ExecutorProcesses, tofu: str
 ) -> None:
     """The job said `exit code 2`, and the reason stood before 30 KB of goroutine traces."""
-    program = wrapped(stage, tofu, 'case "$1" in apply) ulimit -v 1300000;; esac')
-    source = module(stage.folder / "source", main=HUNGRY)
-    executor = await stage.run(stage.spec(JobType.APPLY, source), engine_paths=[program])
+    program = wrapped(executors, tofu, 'case "$1" in apply) ulimit -v 1300000;; esac')
+    source = module(executors.folder / "source", main=HUNGRY)
+    executor = await executors.run(executors.spec(JobType.APPLY, source), engine_paths=[program])
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.message.startswith("apply failed: the engine ran out of memory (exit code 2: "), hub.result
     assert ended(hub) == StepStatus("apply", "FAILED", 2, is_cut_short=True)

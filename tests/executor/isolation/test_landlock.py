@@ -35,7 +35,12 @@ def plain(hub: FakeExecutorHub) -> str:
 
 
 async def log_of(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, folder: Path, main: str, isolation: IsolationSettings, **more: str
+    hub: FakeExecutorHub,
+    executors: ExecutorProcesses,
+    folder: Path,
+    main: str,
+    isolation: IsolationSettings,
+    **more: str,
 ) -> str:
     """Run an APPLY of the module as its runner would, and return its log without colours."""
     (folder / "tmp").mkdir()
@@ -43,18 +48,18 @@ async def log_of(
         isolation.mode,
         isolation.read_paths,
         [*isolation.write_paths, str(folder / "tmp")],
-        [str(stage.directory), str(stage.cache), str(stage.workspaces)],
+        [str(executors.directory), str(executors.cache), str(executors.workspaces)],
     )
-    spec = stage.spec(JobType.APPLY, module(folder / "m", main=main))
-    environment = stage.start_of(spec).environment | {"TMPDIR": str(folder / "tmp")} | more
-    executor = await stage.run(spec, isolation=given, environment=environment)
+    spec = executors.spec(JobType.APPLY, module(folder / "m", main=main))
+    environment = executors.start_of(spec).environment | {"TMPDIR": str(folder / "tmp")} | more
+    executor = await executors.run(spec, isolation=given, environment=environment)
     assert await executor.exit_code() == 0, executor.said
     return plain(hub)
 
 
 @needs_landlock
 async def test_a_module_cannot_read_what_its_runner_and_its_server_keep(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+    hub: FakeExecutorHub, executors: ExecutorProcesses, tmp_path: Path
 ) -> None:
     """A plan read `instance.key`, its own `attempt.json`, the server's master key and other attempts' directories."""
     secrets = [
@@ -64,12 +69,13 @@ async def test_a_module_cannot_read_what_its_runner_and_its_server_keep(
     for secret in secrets:
         secret.parent.mkdir(parents=True, exist_ok=True)
         secret.write_text("the-secret-itself")
-    secrets.append(stage.directory / "attempt.json")
+    secrets.append(executors.directory / "attempt.json")
     tried = [f"cat {path} || echo denied-{number}" for number, path in enumerate(secrets)]
     listed = [
-        f"ls {path} && echo listed" for path in (tmp_path, stage.directory, stage.workspaces, tmp_path / "attempts")
+        f"ls {path} && echo listed"
+        for path in (tmp_path, executors.directory, executors.workspaces, tmp_path / "attempts")
     ]
-    log = await log_of(hub, stage, tmp_path, script(*tried, *listed, "echo done"), IsolationSettings())
+    log = await log_of(hub, executors, tmp_path, script(*tried, *listed, "echo done"), IsolationSettings())
     assert hub.result.status == "SUCCEEDED", log
     assert [f"denied-{number}" in log for number in range(len(secrets))] == [True] * len(secrets)
     assert "the-secret-itself" not in log
@@ -78,11 +84,11 @@ async def test_a_module_cannot_read_what_its_runner_and_its_server_keep(
 
 @needs_landlock
 async def test_functions_of_the_language_cannot_read_it_either(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+    hub: FakeExecutorHub, executors: ExecutorProcesses, tmp_path: Path
 ) -> None:
     (tmp_path / "instance.key").write_text("the-secret-itself")
     main = f'output "key" {{ value = file("{tmp_path}/instance.key") }}\n'
-    log = await log_of(hub, stage, tmp_path, main, IsolationSettings())
+    log = await log_of(hub, executors, tmp_path, main, IsolationSettings())
     assert hub.result.status == "FAILED"
     assert "permission denied" in log
     assert "executor.read_paths" in hub.log(Stream.SYSTEM).decode(), "the log names the settings that allow more"
@@ -90,15 +96,15 @@ async def test_functions_of_the_language_cannot_read_it_either(
 
 @needs_landlock
 async def test_a_module_cannot_write_outside_of_its_own_directories(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+    hub: FakeExecutorHub, executors: ExecutorProcesses, tmp_path: Path
 ) -> None:
     """The caches of plug-ins and engines, which other jobs run programs from, were writable by every job."""
-    cache = stage.cache / "plugins"
+    cache = executors.cache / "plugins"
     cache.mkdir(parents=True)
     targets = [cache / "evil", tmp_path / "evil", Path("/usr/local/bin/evil"), Path("/etc/evil"), Path("/tmp/evil-job")]
     engine = engines.root() / "engines" / "evil"
     tried = [f"echo x > {path} && echo written-{path}" for path in (*targets, engine)]
-    log = await log_of(hub, stage, tmp_path, script(*tried, "echo done"), IsolationSettings())
+    log = await log_of(hub, executors, tmp_path, script(*tried, "echo done"), IsolationSettings())
     assert hub.result.status == "SUCCEEDED", log
     assert "): written-" not in log
     assert not any(path.exists() for path in (*targets, engine))
@@ -106,7 +112,7 @@ async def test_a_module_cannot_write_outside_of_its_own_directories(
 
 @needs_landlock
 async def test_a_module_cannot_look_into_other_processes(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+    hub: FakeExecutorHub, executors: ExecutorProcesses, tmp_path: Path
 ) -> None:
     """The worker token was read from the runner's memory, and environments of other processes from /proc."""
     with subprocess.Popen(
@@ -124,7 +130,7 @@ async def test_a_module_cannot_look_into_other_processes(
                 f"stat -L /proc/{victim.pid}/root && echo read-root",
             ]
             main = script(*tried, "cat /proc/self/status | grep NoNewPrivs", "echo done")
-            log = await log_of(hub, stage, tmp_path, main, IsolationSettings())
+            log = await log_of(hub, executors, tmp_path, main, IsolationSettings())
         finally:
             victim.kill()
     assert hub.result.status == "SUCCEEDED", log
@@ -134,13 +140,13 @@ async def test_a_module_cannot_look_into_other_processes(
 
 @needs_scopes
 async def test_a_module_cannot_send_signals_to_its_runner(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+    hub: FakeExecutorHub, executors: ExecutorProcesses, tmp_path: Path
 ) -> None:
     with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as victim:
         try:
             tried = f"kill -TERM {victim.pid} && echo signalled; kill -9 {os.getpid()} && echo signalled"
             log = await log_of(
-                hub, stage, tmp_path, script(tried, "sleep 60 & kill $! && echo own child"), IsolationSettings()
+                hub, executors, tmp_path, script(tried, "sleep 60 & kill $! && echo own child"), IsolationSettings()
             )
             assert victim.poll() is None
         finally:
@@ -150,7 +156,7 @@ async def test_a_module_cannot_send_signals_to_its_runner(
 
 
 async def test_what_modules_usually_do_still_works(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+    hub: FakeExecutorHub, executors: ExecutorProcesses, tmp_path: Path
 ) -> None:
     """Provisioners with a shell, git and curl, temporary files, credentials at their standard places, sockets."""
     home = tmp_path / "home"
@@ -179,7 +185,7 @@ async def test_what_modules_usually_do_still_works(
     ]
     allowed = IsolationSettings(read_paths=[str(tmp_path / "extra")], write_paths=[str(tmp_path / "out")])
     environment = {"HOME": str(home), "KUBECONFIG": str(tmp_path / "kube")}
-    log = await log_of(hub, stage, tmp_path, script(*commands, "true"), allowed, **environment)
+    log = await log_of(hub, executors, tmp_path, script(*commands, "true"), allowed, **environment)
     assert hub.result.status == "SUCCEEDED", log
     for text in (
         "a-profile",
@@ -198,7 +204,7 @@ async def test_what_modules_usually_do_still_works(
 
 
 async def test_a_module_opens_nothing_by_its_own_environment(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+    hub: FakeExecutorHub, executors: ExecutorProcesses, tmp_path: Path
 ) -> None:
     if not landlock.abi():
         pytest.skip("this kernel has no Landlock")
@@ -209,20 +215,22 @@ async def test_a_module_opens_nothing_by_its_own_environment(
         "HOME": str(tmp_path),
         "PATH": f"{tmp_path}:/usr/bin:/bin",
     }
-    spec = stage.spec(
+    spec = executors.spec(
         JobType.APPLY, module(tmp_path / "m", main=script("cat $KUBECONFIG || echo denied")), environment=environment
     )
     isolation = IsolationSettings(write_paths=[str(tmp_path / "tmp")], private_paths=[str(tmp_path)])
-    executor = await stage.run(spec, isolation=isolation)
+    executor = await executors.run(spec, isolation=isolation)
     assert await executor.exit_code() == 0, executor.said
     assert "): denied" in plain(hub)
 
 
 async def test_without_isolation_everything_is_as_the_user_of_the_runner_may(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+    hub: FakeExecutorHub, executors: ExecutorProcesses, tmp_path: Path
 ) -> None:
     (tmp_path / "instance.key").write_text("readable")
-    log = await log_of(hub, stage, tmp_path, script(f"cat {tmp_path}/instance.key; echo"), IsolationSettings("none"))
+    log = await log_of(
+        hub, executors, tmp_path, script(f"cat {tmp_path}/instance.key; echo"), IsolationSettings("none")
+    )
     assert "): readable" in log
 
 

@@ -26,17 +26,17 @@ output "name" { value = "web" }
 
 @pytest.mark.feature("L5", "J12")
 async def test_secrets_of_runner_module_and_inputs_reach_neither_log_nor_plan_nor_shown_outputs(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
     """The runner's AWS_SECRET_ACCESS_KEY and the module's environment were printed, and base64 of the job's token passed."""
-    spec = stage.spec(
+    spec = executors.spec(
         JobType.APPLY,
-        module(stage.folder / "source", main=LEAKING),
+        module(executors.folder / "source", main=LEAKING),
         inputs={"db_password": OF_INPUT},
         environment={"SERVICE_TOKEN": OF_MODULE, "ORDINARY": "ordinary-value"},
     )
-    environment = stage.start_of(None).environment | {"AWS_SECRET_ACCESS_KEY": OF_RUNNER}
-    executor = await stage.run(spec, environment=environment)
+    environment = executors.start_of(None).environment | {"AWS_SECRET_ACCESS_KEY": OF_RUNNER}
+    executor = await executors.run(spec, environment=environment)
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "SUCCEEDED", hub.result
     log = hub.log()

@@ -21,16 +21,16 @@ pytestmark = [pytest.mark.engine, pytest.mark.feature("J8")]
 
 
 async def test_an_approved_plan_is_applied_by_another_process_with_another_port_and_another_secret(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, second: ExecutorProcesses, source: bytes
+    hub: FakeExecutorHub, executors: ExecutorProcesses, second: ExecutorProcesses, source: bytes
 ) -> None:
-    await planned(hub, stage, source)
+    await planned(hub, executors, source)
     executor = await resumed(hub, second, source, resume_of(hub))
     assert await executor.exit_code() == 0, executor.said
     again = second.hub
     assert again.result.status == "SUCCEEDED", again.result
     assert (again.plan_attempts, again.begins[0][0]) == ([1], 0)
     [outputs] = again.facts_of(OutputsRead)
-    assert outputs.outputs["here"].value == f"{stage.workspaces}/job_1.1/infra hello from a file"
+    assert outputs.outputs["here"].value == f"{executors.workspaces}/job_1.1/infra hello from a file"
     assert outputs.outputs["child"].value == "you in child"
     assert again.facts_of(PlanSummary) == [], "it was not planned again"
     assert statuses(again) == [
@@ -49,7 +49,7 @@ async def test_an_approved_plan_is_applied_by_another_process_with_another_port_
     _, sealed = [record for record in again.records if record.kind == 3][-1].payload.split(b"\n", 1)
     state = json.loads(_opened(sealed))
     assert state["outputs"]["child"]["value"] == "you in child"
-    assert (executor.directory / "workspace").resolve() == stage.workspaces / "job_1.1"
+    assert (executor.directory / "workspace").resolve() == executors.workspaces / "job_1.1"
 
 
 def _opened(sealed: bytes) -> bytes:
@@ -59,9 +59,9 @@ def _opened(sealed: bytes) -> bytes:
 
 
 async def test_a_plan_from_a_state_is_applied_to_that_state(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, second: ExecutorProcesses, source: bytes, tmp_path: Path
+    hub: FakeExecutorHub, executors: ExecutorProcesses, second: ExecutorProcesses, source: bytes, tmp_path: Path
 ) -> None:
-    first = await stage.run(spec_of(stage, source))
+    first = await executors.run(spec_of(executors, source))
     assert await first.exit_code() == 0, first.said
     _, _, content = hub.states[-1]
     async with another_instance(tmp_path / "middle") as at:
@@ -83,19 +83,24 @@ async def test_a_plan_from_a_state_is_applied_to_that_state(
     "harm", ["another root", "another job's", "out of the root", "hash", "key", "engine", "missing", "in use"]
 )
 async def test_a_plan_that_cannot_be_restored_is_made_again_and_says_why(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, second: ExecutorProcesses, source: bytes, harm: str, tmp_path: Path
+    hub: FakeExecutorHub,
+    executors: ExecutorProcesses,
+    second: ExecutorProcesses,
+    source: bytes,
+    harm: str,
+    tmp_path: Path,
 ) -> None:
-    await planned(hub, stage, source)
+    await planned(hub, executors, source)
     resume, why = resume_of(hub), b""
     match harm:
         case "another root":
             second.workspaces = tmp_path / "elsewhere"
             why = b"which is not a workspace of this runner"
         case "another job's":
-            resume = resume_of(hub, path=str(stage.workspaces / "job_2.1"))
+            resume = resume_of(hub, path=str(executors.workspaces / "job_2.1"))
             why = b"which is not a workspace of this runner"
         case "out of the root":
-            resume = resume_of(hub, path=f"{stage.workspaces}/../job_1.1")
+            resume = resume_of(hub, path=f"{executors.workspaces}/../job_1.1")
             why = b"which is not a workspace of this runner"
         case "hash":
             second.hub.plan = hub.plan[:-1]
@@ -111,7 +116,7 @@ async def test_a_plan_that_cannot_be_restored_is_made_again_and_says_why(
             hub.plan = b""
             why = b"refused with not_found"
         case _:
-            stage.workspaces.joinpath("job_1.1").mkdir()
+            executors.workspaces.joinpath("job_1.1").mkdir()
             why = b"is in use"
     executor = await resumed(hub, second, source, resume)
     assert await executor.exit_code() == 0, executor.said
@@ -145,9 +150,9 @@ def repacked(sealed: bytes, folder: Path, **changes: str) -> bytes:
 
 
 async def test_providers_that_this_machine_does_not_have_are_fetched_before_the_apply(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, second: ExecutorProcesses, source: bytes, tmp_path: Path
+    hub: FakeExecutorHub, executors: ExecutorProcesses, second: ExecutorProcesses, source: bytes, tmp_path: Path
 ) -> None:
-    await planned(hub, stage, source)
+    await planned(hub, executors, source)
 
     second.hub.plan = repacked(hub.plan, tmp_path)
     resume = resume_of(hub, sha256=hashlib.sha256(second.hub.plan).hexdigest())
@@ -160,9 +165,9 @@ async def test_providers_that_this_machine_does_not_have_are_fetched_before_the_
 
 
 async def test_a_state_that_moved_after_the_approval_makes_a_new_plan_that_is_kept_again(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, second: ExecutorProcesses, source: bytes
+    hub: FakeExecutorHub, executors: ExecutorProcesses, second: ExecutorProcesses, source: bytes
 ) -> None:
-    await planned(hub, stage, source)
+    await planned(hub, executors, source)
     again = second.hub
     again.state, again.state_version = b"", 5
     again.answer_begin = lambda version: Begun(5) if version == 5 else BeginRefused("state_moved", "the state moved")
@@ -177,7 +182,7 @@ async def test_a_state_that_moved_after_the_approval_makes_a_new_plan_that_is_ke
     assert len(again.facts_of(PlanSummary)) == 1
     # And that one is applied by a third attempt, in the same place.
     async with another_instance(second.folder / "third") as third:
-        third.hub.plan, third.workspaces = again.plan, stage.workspaces
+        third.hub.plan, third.workspaces = again.plan, executors.workspaces
         resume = resume_of(again, attempt=2, key=SECOND.state_key)
         executor = await third.run(spec_of(third, source, attempt=3, resume=resume, state=StateSeed(5)))
         assert await executor.exit_code() == 0, executor.said
@@ -186,9 +191,9 @@ async def test_a_state_that_moved_after_the_approval_makes_a_new_plan_that_is_ke
 
 
 async def test_a_state_that_had_moved_before_the_grant_is_not_even_asked_about(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, second: ExecutorProcesses, source: bytes
+    hub: FakeExecutorHub, executors: ExecutorProcesses, second: ExecutorProcesses, source: bytes
 ) -> None:
-    await planned(hub, stage, source)
+    await planned(hub, executors, source)
     executor = await resumed(hub, second, source, resume_of(hub), state=StateSeed(3))
     assert await executor.exit_code() == 0, executor.said
     assert b"the state has changed since" in second.hub.log(Stream.SYSTEM)
@@ -197,13 +202,13 @@ async def test_a_state_that_had_moved_before_the_grant_is_not_even_asked_about(
 
 
 async def test_a_destroy_waits_and_goes_on_like_an_apply(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, second: ExecutorProcesses, source: bytes
+    hub: FakeExecutorHub, executors: ExecutorProcesses, second: ExecutorProcesses, source: bytes
 ) -> None:
-    first = await stage.run(spec_of(stage, source))
+    first = await executors.run(spec_of(executors, source))
     assert await first.exit_code() == 0, first.said
     content = hub.states[-1][2]
     seed = StateSeed(1, size=len(content), content=content)
-    async with another_instance(stage.folder / "middle") as at:
+    async with another_instance(executors.folder / "middle") as at:
         spec = msgspec.structs.replace(spec_of(at, source, state=seed), type=JobType.DESTROY)
         executor = await at.run(spec)
         assert await executor.exit_code() == 0, executor.said

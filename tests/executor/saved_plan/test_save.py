@@ -23,28 +23,28 @@ pytestmark = [pytest.mark.engine, pytest.mark.feature("J8")]
 
 
 async def test_a_plan_that_a_person_must_see_is_kept_encrypted_and_the_attempt_ends(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, source: bytes
+    hub: FakeExecutorHub, executors: ExecutorProcesses, source: bytes
 ) -> None:
-    executor = await planned(hub, stage, source)
+    executor = await planned(hub, executors, source)
     assert hub.result == Result("WAITING", "A person has to look at this plan", kept=hub.result.kept)
     assert hub.facts[-1] == hub.result
     assert hub.result.kept
-    assert hub.result.kept.path == str(stage.workspaces / "job_1.1")
+    assert hub.result.kept.path == str(executors.workspaces / "job_1.1")
     assert (hub.result.kept.size, hub.result.kept.sha256) == (len(hub.plan), hashlib.sha256(hub.plan).hexdigest())
     assert hub.states == []
     assert hub.plan_attempts == [None]
     assert statuses(hub)[-1] == "plan SUCCEEDED", "what comes after it is still to come, and not skipped"
     assert (executor.directory / "done").exists()
     # What was readable is gone from this machine.
-    assert not list(stage.workspaces.iterdir())
-    assert not (stage.engine_directory / "produced" / "plan").exists()
+    assert not list(executors.workspaces.iterdir())
+    assert not (executors.engine_directory / "produced" / "plan").exists()
     assert not os.path.lexists(executor.directory / "workspace")
 
 
 async def test_nothing_of_the_attempt_that_made_it_is_baked_into_what_is_kept(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, source: bytes, tmp_path: Path
+    hub: FakeExecutorHub, executors: ExecutorProcesses, source: bytes, tmp_path: Path
 ) -> None:
-    await planned(hub, stage, source)
+    await planned(hub, executors, source)
     place = tmp_path / "look"
     place.mkdir()
     about = archive.unpack(encrypt.opened(io.BytesIO(hub.plan), KEY, "job_1:1:plan"), tmp_path / "plan", place)
@@ -60,11 +60,11 @@ async def test_nothing_of_the_attempt_that_made_it_is_baked_into_what_is_kept(
 
 
 async def test_a_server_that_is_away_gets_the_plan_when_it_is_back(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, source: bytes
+    hub: FakeExecutorHub, executors: ExecutorProcesses, source: bytes
 ) -> None:
     refusals = [503, 503]
     hub.refuse_plan = lambda: refusals.pop() if refusals else None
-    executor = await planned(hub, stage, source)
+    executor = await planned(hub, executors, source)
     assert hub.plan_puts == 3
     assert hub.plan
     assert (executor.directory / "done").exists()
@@ -74,15 +74,15 @@ async def test_a_server_that_is_away_gets_the_plan_when_it_is_back(
 async def test_a_plan_for_which_there_is_no_room_is_kept_when_there_is(
     hub: FakeExecutorHub, stage_on_small_disk: ExecutorProcesses, source: bytes
 ) -> None:
-    stage = stage_on_small_disk
-    filler = stage.folder / "filler"
+    executors = stage_on_small_disk
+    filler = executors.folder / "filler"
 
     def refuse(_: int) -> BeginRefused:
         fill(filler)
         return BeginRefused("approval", "look")
 
     hub.answer_begin = refuse
-    executor = await stage.run(spec_of(stage, source))
+    executor = await executors.run(spec_of(executors, source))
     await hub.until(lambda: b"disk of this runner is full. The plan is saved" in hub.log(Stream.SYSTEM))
     assert not hub.plan_puts
     filler.unlink()
@@ -101,11 +101,11 @@ async def test_a_plan_for_which_there_is_no_room_is_kept_when_there_is(
     ],
 )
 async def test_a_cancel_or_a_successor_while_the_plan_is_kept_ends_the_job_as_canceled(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, source: bytes, told: Any, message: str
+    hub: FakeExecutorHub, executors: ExecutorProcesses, source: bytes, told: Any, message: str
 ) -> None:
     hub.needs_approval = True
     hub.refuse_plan = lambda: 503
-    executor = await stage.run(spec_of(stage, source))
+    executor = await executors.run(spec_of(executors, source))
     await hub.until(lambda: hub.plan_puts)
     await hub.tell(told)
     assert await executor.exit_code() == 0, executor.said
@@ -114,11 +114,11 @@ async def test_a_cancel_or_a_successor_while_the_plan_is_kept_ends_the_job_as_ca
 
 
 async def test_a_plan_that_the_server_will_not_take_fails_the_job_with_its_words(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, source: bytes
+    hub: FakeExecutorHub, executors: ExecutorProcesses, source: bytes
 ) -> None:
     hub.needs_approval = True
     hub.refuse_plan = lambda: 413
-    executor = await stage.run(spec_of(stage, source))
+    executor = await executors.run(spec_of(executors, source))
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "FAILED"
     assert hub.result.message.startswith("apply was not started: its plan cannot be kept: ")

@@ -63,22 +63,22 @@ async def another_instance(folder: Path, credential: str = HUB) -> AsyncGenerato
 
 
 @pytest.fixture
-async def second(tmp_path: Path, stage: ExecutorProcesses) -> AsyncIterator[ExecutorProcesses]:
+async def second(tmp_path: Path, executors: ExecutorProcesses) -> AsyncIterator[ExecutorProcesses]:
     """Where the plan is applied: another process of another instance, with another port and another secret."""
     async with another_instance(tmp_path / "second", SECOND.hub) as other:
-        other.workspaces = stage.workspaces
+        other.workspaces = executors.workspaces
         yield other
 
 
-def spec_of(stage: ExecutorProcesses, source: bytes, **changes: Any) -> Any:
-    spec = stage.spec(JobType.APPLY, source, inputs={"name": "you"}, **changes)
+def spec_of(executors: ExecutorProcesses, source: bytes, **changes: Any) -> Any:
+    spec = executors.spec(JobType.APPLY, source, inputs={"name": "you"}, **changes)
     return msgspec.structs.replace(spec, source=msgspec.structs.replace(spec.source, subdirectory="infra"))
 
 
-async def planned(hub: FakeExecutorHub, stage: ExecutorProcesses, source: bytes, **changes: Any) -> Executor:
+async def planned(hub: FakeExecutorHub, executors: ExecutorProcesses, source: bytes, **changes: Any) -> Executor:
     """The first attempt, to where its plan is kept."""
     hub.needs_approval = True
-    executor = await stage.run(spec_of(stage, source, **changes))
+    executor = await executors.run(spec_of(executors, source, **changes))
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "WAITING", hub.result
     return executor

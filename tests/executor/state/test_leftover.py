@@ -25,11 +25,11 @@ STALE = json.dumps({"version": 4, "serial": 1, "lineage": "somebody-elses", "out
 @pytest.mark.engine
 @pytest.mark.feature("J15")
 async def test_a_stale_state_in_the_source_is_removed_said_and_never_delivered(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
     """It was delivered after a successful apply and replaced the real state, so that the next apply made all again."""
     source = packed({"main.tf": 'resource "terraform_data" "a" {}\n', NAME: STALE})
-    executor = await stage.run(stage.spec(JobType.APPLY, source))
+    executor = await executors.run(executors.spec(JobType.APPLY, source))
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "SUCCEEDED", hub.result
     assert {fact.origin for _, fact, _ in hub.states} == {"engine"}
@@ -41,19 +41,19 @@ async def test_a_stale_state_in_the_source_is_removed_said_and_never_delivered(
 @pytest.mark.engine
 @pytest.mark.feature("J15", "O4")
 async def test_salvage_looks_only_at_the_file_that_the_dead_attempts_own_change_left(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
     """It searched the whole workspace, so that the file of any module below it became the state."""
-    gate = Gate(stage.folder)
+    gate = Gate(executors.folder)
     source = packed(
         {"app/main.tf": gated(gate), "app/modules/x/errored.tfstate": STALE, NAME: STALE, f"app/{NAME}": STALE}
     )
     source_of = ArchiveSource("arc_1", subdirectory="app")
-    spec = msgspec.structs.replace(stage.spec(JobType.APPLY, source), source=source_of)
-    executor = await stage.run(spec)
+    spec = msgspec.structs.replace(executors.spec(JobType.APPLY, source), source=source_of)
+    executor = await executors.run(spec)
     await at_the_gate(hub)
     await killed_alone(executor, gate)
-    salvage = await stage.salvage()
+    salvage = await executors.salvage()
     assert await salvage.exit_code() == 0, salvage.said
     [left] = [fact for _, fact, _ in hub.states if fact.origin == "errored"]
     assert (left.lineage != "somebody-elses", left.resources) == (True, 2)
@@ -62,18 +62,18 @@ async def test_salvage_looks_only_at_the_file_that_the_dead_attempts_own_change_
 @pytest.mark.engine
 @pytest.mark.feature("J15", "O4")
 async def test_salvage_of_an_attempt_that_never_came_to_its_change_collects_no_state(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
-    gate = Gate(stage.folder)
+    gate = Gate(executors.folder)
     held = gated_plan(gate)
-    executor = await stage.run(stage.spec(JobType.APPLY, packed({"main.tf": held})))
+    executor = await executors.run(executors.spec(JobType.APPLY, packed({"main.tf": held})))
     await gate.reached()
     executor.kill()
     await executor.exit_code()
-    (stage.workspaces / "job_1.1" / NAME).write_text(STALE)
+    (executors.workspaces / "job_1.1" / NAME).write_text(STALE)
     await gate.open()
     await gone(executor.process.pid)
-    salvage = await stage.salvage()
+    salvage = await executors.salvage()
     assert await salvage.exit_code() == 0, salvage.said
     assert hub.states == []
 
@@ -90,15 +90,15 @@ def too_large(file: Path) -> None:
 @pytest.mark.feature("J15", "O4", "X4")
 @pytest.mark.parametrize("change", [damaged, too_large])
 async def test_salvage_delivers_a_state_that_cannot_be_read_unchanged_and_reads_none_that_is_too_large(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, change: Callable[[Path], None]
+    hub: FakeExecutorHub, executors: ExecutorProcesses, change: Callable[[Path], None]
 ) -> None:
     """A sparse file of 8 GB was read whole: the delivery ran out of memory and was started again, for ever."""
-    gate = Gate(stage.folder)
-    executor = await stage.run(stage.spec(JobType.APPLY, packed({"main.tf": gated(gate)})))
+    gate = Gate(executors.folder)
+    executor = await executors.run(executors.spec(JobType.APPLY, packed({"main.tf": gated(gate)})))
     await at_the_gate(hub)
     await killed_alone(executor, gate)
-    change(stage.workspaces / "job_1.1" / NAME)
-    salvage = await stage.salvage()
+    change(executors.workspaces / "job_1.1" / NAME)
+    salvage = await executors.salvage()
     assert await salvage.exit_code() == 0, salvage.said
     said = hub.log(Stream.SYSTEM)
     if change is too_large:

@@ -22,10 +22,10 @@ output "large" {
 
 
 async def test_outputs_larger_than_any_record_are_delivered_and_the_job_succeeds(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
     """A completed apply was FAILED: "a record of 5,000,235 bytes is larger than the protocol allows"."""
-    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=LARGE)))
+    executor = await executors.run(executors.spec(JobType.APPLY, module(executors.folder / "source", main=LARGE)))
     assert await executor.exit_code() == 0, executor.said
     assert (hub.result.status, hub.result.message) == ("SUCCEEDED", ""), hub.result
     [told] = hub.facts_of(OutputsRead)
@@ -53,12 +53,12 @@ async def test_outputs_larger_than_any_record_are_delivered_and_the_job_succeeds
     ids=["not readable", "too large"],
 )
 async def test_outputs_that_are_not_kept_leave_a_job_that_succeeded_with_a_warning(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, tofu: str, script: str, message: str, status: str
+    hub: FakeExecutorHub, executors: ExecutorProcesses, tofu: str, script: str, message: str, status: str
 ) -> None:
     """Outputs of up to 256 MiB were sent, and the server stood still while it decoded them."""
-    program = wrapped(stage, tofu, f'case "$1" in output) {script};; esac')
-    source = module(stage.folder / "source", main='resource "terraform_data" "a" {}\n')
-    executor = await stage.run(stage.spec(JobType.APPLY, source), engine_paths=[program])
+    program = wrapped(executors, tofu, f'case "$1" in output) {script};; esac')
+    source = module(executors.folder / "source", main='resource "terraform_data" "a" {}\n')
+    executor = await executors.run(executors.spec(JobType.APPLY, source), engine_paths=[program])
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "SUCCEEDED"
     assert hub.result.message.startswith("applied, but its outputs are not kept: ")

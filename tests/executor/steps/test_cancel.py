@@ -19,8 +19,8 @@ from tests.executor.engine_runs import applying, ended
 
 @pytest.mark.engine
 @pytest.mark.feature("J9")
-async def test_cancel_after_the_step_lets_the_step_finish(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
-    executor, gate = await applying(hub, stage)
+async def test_cancel_after_the_step_lets_the_step_finish(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
+    executor, gate = await applying(hub, executors)
     await hub.tell(CancelAttempt("job_1", 1, "after_step"))
     await gate.open()
     assert await executor.exit_code() == 0
@@ -29,14 +29,16 @@ async def test_cancel_after_the_step_lets_the_step_finish(hub: FakeExecutorHub, 
     assert hub.result == Result("CANCELED", "canceled before output")
 
 
-async def _escaping(hub: FakeExecutorHub, stage: ExecutorProcesses, ignored: str = "HUP") -> tuple[Executor, Gate, int]:
+async def _escaping(
+    hub: FakeExecutorHub, executors: ExecutorProcesses, ignored: str = "HUP"
+) -> tuple[Executor, Gate, int]:
     """An apply that stands at the gate, and a process of its provisioner that has started its own session."""
-    gate, pid = Gate(stage.folder), stage.folder / "escaped"
+    gate, pid = Gate(executors.folder), executors.folder / "escaped"
     script = f"trap '' {ignored}; echo $$ > {pid}; while true; do sleep 1; done"
-    (stage.folder / "script").write_text(script)
-    escape = f"setsid --fork sh {stage.folder / 'script'} > /dev/null 2>&1"
+    (executors.folder / "script").write_text(script)
+    escape = f"setsid --fork sh {executors.folder / 'script'} > /dev/null 2>&1"
     held = f'resource "terraform_data" "held" {{\n  {gate.provisioner(before=escape)}\n}}\n'
-    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=held)))
+    executor = await executors.run(executors.spec(JobType.APPLY, module(executors.folder / "source", main=held)))
     await hub.until(lambda: b"(local-exec):\x1b[0m \x1b[0mat the gate" in hub.log())
     async with asyncio.timeout(20):
         while not (pid.exists() and pid.read_text().strip()):
@@ -53,10 +55,10 @@ def _is_alive(pid: int) -> bool:
 @pytest.mark.feature("J9", "O3")
 @pytest.mark.parametrize("mode", ["interrupt", "kill"])
 async def test_a_canceled_apply_is_reported_when_every_process_is_gone(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, mode: CancelMode
+    hub: FakeExecutorHub, executors: ExecutorProcesses, mode: CancelMode
 ) -> None:
     """Symptom: a provisioner that started its own session (`setsid`) went on after its job was reported as canceled."""
-    executor, _, escaped = await _escaping(hub, stage)
+    executor, _, escaped = await _escaping(hub, executors)
     await hub.tell(CancelAttempt("job_1", 1, mode))
     await hub.until(lambda: hub.has_result)
     left = set(session(executor.process.pid)) - {executor.process.pid}
@@ -75,9 +77,9 @@ async def test_a_canceled_apply_is_reported_when_every_process_is_gone(
 @pytest.mark.engine
 @pytest.mark.feature("J9")
 async def test_a_process_in_another_session_does_not_outlive_the_step_that_started_it(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
-    executor, gate, escaped = await _escaping(hub, stage, ignored="INT TERM HUP")
+    executor, gate, escaped = await _escaping(hub, executors, ignored="INT TERM HUP")
     await gate.open()
     await hub.until(lambda: StepStatus("apply", "SUCCEEDED", 0, is_cut_short=False) in hub.facts)
     assert not _is_alive(escaped)

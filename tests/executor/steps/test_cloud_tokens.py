@@ -22,14 +22,14 @@ def gated(gate: Gate, before: str = "true", after: str = "true") -> str:
 
 @pytest.mark.feature("X4")
 async def test_tokens_of_a_phase_are_there_while_it_runs_and_only_then(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+    hub: FakeExecutorHub, executors: ExecutorProcesses, tmp_path: Path
 ) -> None:
     gate = Gate(tmp_path)
     show = "env | grep ^TERRACREW_OIDC | sort; cat $TERRACREW_OIDC_TOKEN_FILE; echo ' it was'"
     source = module(tmp_path / "m", main=gated(gate, before=show))
-    executor = await stage.run(stage.spec(JobType.APPLY, source, oidc_audiences=CLOUDS))
+    executor = await executors.run(executors.spec(JobType.APPLY, source, oidc_audiences=CLOUDS))
     await gate.reached()
-    folder = stage.engine_directory / "provided" / "oidc"
+    folder = executors.engine_directory / "provided" / "oidc"
     assert sorted(path.name for path in folder.iterdir()) == ["apply-API___AZURE", "apply-STS_AMAZONAWS_COM"]
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -50,14 +50,14 @@ async def test_tokens_of_a_phase_are_there_while_it_runs_and_only_then(
 
 @pytest.mark.feature("X4")
 async def test_a_token_is_renewed_while_its_step_runs(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+    hub: FakeExecutorHub, executors: ExecutorProcesses, tmp_path: Path
 ) -> None:
     hub.cloud_token_life = 0.4
     gate = Gate(tmp_path)
     source = module(tmp_path / "m", main=gated(gate, after="cat $TERRACREW_OIDC_TOKEN_FILE; echo ' it was'"))
-    executor = await stage.run(stage.spec(JobType.APPLY, source, oidc_audiences=CLOUDS[:1]))
+    executor = await executors.run(executors.spec(JobType.APPLY, source, oidc_audiences=CLOUDS[:1]))
     await gate.reached()
-    file = stage.engine_directory / "provided" / "oidc" / "apply-STS_AMAZONAWS_COM"
+    file = executors.engine_directory / "provided" / "oidc" / "apply-STS_AMAZONAWS_COM"
     first, asked = file.read_text(), len(hub.cloud_tokens)
     await hub.until(lambda: len(hub.cloud_tokens) >= asked + 12)
     assert file.read_text() != first
@@ -69,12 +69,14 @@ async def test_a_token_is_renewed_while_its_step_runs(
 
 @pytest.mark.feature("X4", "J15")
 async def test_a_permit_is_asked_for_again_after_the_tokens_and_a_plan_made_again_sees_none_of_the_apply(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+    hub: FakeExecutorHub, executors: ExecutorProcesses, tmp_path: Path
 ) -> None:
     answers = [Begun(0), BeginRefused("state_moved", "the state moved"), Begun(0), Begun(0)]
     hub.answer_begin = lambda _: answers.pop(0)
-    executor = await stage.run(
-        stage.spec(JobType.APPLY, module(tmp_path / "m", main=gated(gate := Gate(tmp_path))), oidc_audiences=CLOUDS[:1])
+    executor = await executors.run(
+        executors.spec(
+            JobType.APPLY, module(tmp_path / "m", main=gated(gate := Gate(tmp_path))), oidc_audiences=CLOUDS[:1]
+        )
     )
     await gate.open()
     assert await executor.exit_code() == 0
@@ -86,27 +88,27 @@ async def test_a_permit_is_asked_for_again_after_the_tokens_and_a_plan_made_agai
 @pytest.mark.feature("X4")
 @pytest.mark.parametrize("is_earlier_version", [False, True], ids=["this version", "an earlier version"])
 async def test_what_a_dead_executor_had_not_read_is_masked_by_its_salvage(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path, is_earlier_version: bool
+    hub: FakeExecutorHub, executors: ExecutorProcesses, tmp_path: Path, is_earlier_version: bool
 ) -> None:
     """Executors of an earlier version kept the tokens in the directory of the attempt."""
     gate = Gate(tmp_path)
     source = module(tmp_path / "m", main=gated(gate, after="cat $TERRACREW_OIDC_TOKEN_FILE; echo ' it was'"))
-    executor = await stage.run(stage.spec(JobType.APPLY, source, oidc_audiences=CLOUDS[:1]))
+    executor = await executors.run(executors.spec(JobType.APPLY, source, oidc_audiences=CLOUDS[:1]))
     await gate.reached()
     await killed_alone(executor, gate)
     if is_earlier_version:
-        (stage.engine_directory / "provided" / "oidc").rename(executor.directory / "oidc")
-    assert await (await stage.salvage()).exit_code() == 0
+        (executors.engine_directory / "provided" / "oidc").rename(executor.directory / "oidc")
+    assert await (await executors.salvage()).exit_code() == 0
     assert b"token-1 it was" in executor.printed
     assert "*** it was" in hub.log().decode()
 
 
 @pytest.mark.feature("X4")
 async def test_a_module_without_audiences_asks_for_nothing(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+    hub: FakeExecutorHub, executors: ExecutorProcesses, tmp_path: Path
 ) -> None:
     source = module(tmp_path / "m", main='resource "terraform_data" "a" { input = 1 }')
-    executor = await stage.run(stage.spec(JobType.APPLY, source))
+    executor = await executors.run(executors.spec(JobType.APPLY, source))
     assert await executor.exit_code() == 0
     assert hub.cloud_tokens == []
     assert len(hub.begins) == 1

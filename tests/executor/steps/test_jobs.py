@@ -84,10 +84,10 @@ resource "terraform_data" "checked" {
 
 @pytest.mark.feature("J3", "J11")
 async def test_a_plan_reports_its_steps_its_summary_and_what_a_terminal_would_show(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
-    source = module(stage.folder / "source", main=GREETING)
-    executor = await stage.run(stage.spec(JobType.PLAN, source, inputs={"name": "you"}))
+    source = module(executors.folder / "source", main=GREETING)
+    executor = await executors.run(executors.spec(JobType.PLAN, source, inputs={"name": "you"}))
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "SUCCEEDED", hub.result
     steps = ("fetch", "inputs", "init", "validate", "plan")
@@ -104,9 +104,9 @@ async def test_a_plan_reports_its_steps_its_summary_and_what_a_terminal_would_sh
 
 
 @pytest.mark.feature("J3", "J12", "J15")
-async def test_an_apply_delivers_its_outputs_and_its_states(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
-    source = module(stage.folder / "source", main=GREETING)
-    executor = await stage.run(stage.spec(JobType.APPLY, source, inputs={"name": "you"}))
+async def test_an_apply_delivers_its_outputs_and_its_states(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
+    source = module(executors.folder / "source", main=GREETING)
+    executor = await executors.run(executors.spec(JobType.APPLY, source, inputs={"name": "you"}))
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "SUCCEEDED", hub.result
     [outputs] = hub.facts_of(OutputsRead)
@@ -123,10 +123,12 @@ async def test_an_apply_delivers_its_outputs_and_its_states(hub: FakeExecutorHub
 
 @pytest.mark.feature("J1")
 async def test_a_destroy_plan_shows_what_would_be_destroyed_and_changes_nothing(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
-    spec = stage.spec(JobType.PLAN, module(stage.folder / "source", main=OLD), state=StateSeed(3, content=STATE))
-    executor = await stage.run(msgspec.structs.replace(spec, is_destroy_plan=True))
+    spec = executors.spec(
+        JobType.PLAN, module(executors.folder / "source", main=OLD), state=StateSeed(3, content=STATE)
+    )
+    executor = await executors.run(msgspec.structs.replace(spec, is_destroy_plan=True))
     assert await executor.exit_code() == 0, executor.said
     [summary] = hub.facts_of(PlanSummary)
     assert (summary.add, summary.destroy, summary.unchanged) == (0, 1, 0)
@@ -136,14 +138,14 @@ async def test_a_destroy_plan_shows_what_would_be_destroyed_and_changes_nothing(
 
 @pytest.mark.feature("J5")
 async def test_a_source_without_a_configuration_never_reaches_the_engine(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
     """A wrong folder, with only a readme in it, destroyed everything: "2 destroyed", exit 0."""
-    folder = stage.folder / "source"
+    folder = executors.folder / "source"
     folder.mkdir()
     (folder / "README.md").write_text("no configuration")
     source = archive.pack(folder)
-    executor = await stage.run(stage.spec(JobType.APPLY, source, state=StateSeed(3, content=STATE)))
+    executor = await executors.run(executors.spec(JobType.APPLY, source, state=StateSeed(3, content=STATE)))
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "FAILED"
     assert "the source has no configuration of tofu" in hub.result.message
@@ -151,15 +153,15 @@ async def test_a_source_without_a_configuration_never_reaches_the_engine(
 
 
 @pytest.mark.feature("J3")
-async def test_a_destroy_removes_what_the_state_has(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
-    source = module(stage.folder / "source", main=GREETING)
-    executor = await stage.run(stage.spec(JobType.APPLY, source, inputs={"name": "you"}))
+async def test_a_destroy_removes_what_the_state_has(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
+    source = module(executors.folder / "source", main=GREETING)
+    executor = await executors.run(executors.spec(JobType.APPLY, source, inputs={"name": "you"}))
     assert await executor.exit_code() == 0
     _, _, content = hub.states[-1]
     second = FakeExecutorHub()
     await second.start()
     try:
-        again = ExecutorProcesses(second, stage.folder / "second")
+        again = ExecutorProcesses(second, executors.folder / "second")
         again.folder.mkdir()
         seed = StateSeed(3, size=len(content), content=content)
         executor = await again.run(again.spec(JobType.DESTROY, source, inputs={"name": "you"}, state=seed))
@@ -174,8 +176,8 @@ async def test_a_destroy_removes_what_the_state_has(hub: FakeExecutorHub, stage:
 
 
 @pytest.mark.feature("J3")
-async def test_a_failing_plan_says_why_and_skips_the_rest(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
-    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=CHECK)))
+async def test_a_failing_plan_says_why_and_skips_the_rest(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
+    executor = await executors.run(executors.spec(JobType.APPLY, module(executors.folder / "source", main=CHECK)))
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "FAILED"
     assert hub.result.message == "plan failed: exit code 1: Resource precondition failed (main.tf:5)"
@@ -185,32 +187,32 @@ async def test_a_failing_plan_says_why_and_skips_the_rest(hub: FakeExecutorHub, 
 
 @pytest.mark.feature("J5")
 async def test_a_local_source_is_copied_and_runs_only_from_under_an_allowed_root(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
-    source = stage.folder / "source"
+    source = executors.folder / "source"
     module(source, main='output "here" { value = path.cwd }')
     (source / "terraform.tfstate").write_text("{}")
-    spec = stage.spec(JobType.PLAN, LocalSource(str(source)))
-    executor = await stage.run(spec, source_roots=[str(stage.folder)])
+    spec = executors.spec(JobType.PLAN, LocalSource(str(source)))
+    executor = await executors.run(spec, source_roots=[str(executors.folder)])
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "SUCCEEDED", hub.result
     assert hub.facts_of(SourceResolved)[0].digest.startswith("tree:")
     assert not (executor.directory / "workspace" / "terraform.tfstate").exists()
     assert not (source / ".terraform").exists()
-    assert str(stage.workspaces / "job_1.1").encode() in hub.log(step="plan")
+    assert str(executors.workspaces / "job_1.1").encode() in hub.log(step="plan")
 
 
 @pytest.mark.feature("J5", "X1")
 @pytest.mark.parametrize("path", ["/etc", "{root}/../outside", "{root}/link"])
 async def test_a_local_source_outside_the_roots_is_refused(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, path: str
+    hub: FakeExecutorHub, executors: ExecutorProcesses, path: str
 ) -> None:
-    root = stage.folder / "root"
+    root = executors.folder / "root"
     root.mkdir()
-    (stage.folder / "outside").mkdir()
-    (root / "link").symlink_to(stage.folder / "outside")
-    spec = stage.spec(JobType.PLAN, LocalSource(path.format(root=root)))
-    executor = await stage.run(spec, source_roots=[str(root)])
+    (executors.folder / "outside").mkdir()
+    (root / "link").symlink_to(executors.folder / "outside")
+    spec = executors.spec(JobType.PLAN, LocalSource(path.format(root=root)))
+    executor = await executors.run(spec, source_roots=[str(root)])
     assert await executor.exit_code() == 0
     assert "is not under a folder that this runner allows" in hub.result.message
     assert statuses(hub)[:2] == ["fetch RUNNING", "fetch FAILED"]
@@ -218,45 +220,45 @@ async def test_a_local_source_outside_the_roots_is_refused(
 
 @pytest.mark.feature("J5")
 async def test_a_source_that_changed_between_attempts_fails_the_job(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
-    source = module(stage.folder / "source", main=GREETING)
-    executor = await stage.run(stage.spec(JobType.PLAN, source, source_digest="sha256:" + "0" * 64))
+    source = module(executors.folder / "source", main=GREETING)
+    executor = await executors.run(executors.spec(JobType.PLAN, source, source_digest="sha256:" + "0" * 64))
     assert await executor.exit_code() == 0
     assert "the source changed since attempt 1" in hub.result.message
 
 
 @pytest.mark.feature("J5")
 async def test_a_large_archive_is_fetched_once_and_kept_by_its_hash(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
-    data = module(stage.folder / "source", main='output "x" { value = 1 }')
+    data = module(executors.folder / "source", main='output "x" { value = 1 }')
     hub.archive = data
     sha256 = hashlib.sha256(data).hexdigest()
-    spec = stage.spec(JobType.PLAN, ArchiveSource("arc_1", sha256=sha256))
-    executor = await stage.run(spec)
+    spec = executors.spec(JobType.PLAN, ArchiveSource("arc_1", sha256=sha256))
+    executor = await executors.run(spec)
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "SUCCEEDED", hub.result
-    assert (stage.cache / "archives" / sha256).read_bytes() == data
+    assert (executors.cache / "archives" / sha256).read_bytes() == data
 
 
 @pytest.mark.feature("J15")
 async def test_a_backend_of_the_modules_own_is_an_error_before_init(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
-    source = module(stage.folder / "source", main='terraform {\n  backend "s3" {}\n}\n')
-    executor = await stage.run(stage.spec(JobType.PLAN, source))
+    source = module(executors.folder / "source", main='terraform {\n  backend "s3" {}\n}\n')
+    executor = await executors.run(executors.spec(JobType.PLAN, source))
     assert await executor.exit_code() == 0
     assert hub.result.message.startswith('inputs failed: main.tf:2 has a backend "s3" block')
     assert hub.log() == b""
 
 
 @pytest.mark.feature("J15")
-async def test_a_module_may_keep_its_own_backend(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
-    place = stage.folder / "own.tfstate"
+async def test_a_module_may_keep_its_own_backend(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
+    place = executors.folder / "own.tfstate"
     backend = f'terraform {{\n  backend "local" {{ path = "{place}" }}\n}}\n'
-    source = module(stage.folder / "source", main=GREETING, backend=backend)
-    executor = await stage.run(stage.spec(JobType.APPLY, source, inputs={"name": "you"}, backend="own"))
+    source = module(executors.folder / "source", main=GREETING, backend=backend)
+    executor = await executors.run(executors.spec(JobType.APPLY, source, inputs={"name": "you"}, backend="own"))
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "SUCCEEDED", hub.result
     assert hub.states == []
@@ -265,9 +267,9 @@ async def test_a_module_may_keep_its_own_backend(hub: FakeExecutorHub, stage: Ex
 
 @pytest.mark.feature("J15")
 async def test_a_state_too_large_for_a_frame_goes_by_http_before_its_event(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
-    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=LARGE)))
+    executor = await executors.run(executors.spec(JobType.APPLY, module(executors.folder / "source", main=LARGE)))
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "SUCCEEDED", hub.result
     number, fact, content = hub.states[-1]
@@ -277,10 +279,12 @@ async def test_a_state_too_large_for_a_frame_goes_by_http_before_its_event(
 
 
 @pytest.mark.feature("J15")
-async def test_a_large_state_to_start_from_is_fetched(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
+async def test_a_large_state_to_start_from_is_fetched(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
     hub.state, hub.state_version = STATE, 9
     seed = StateSeed(9, size=len(STATE))
-    executor = await stage.run(stage.spec(JobType.PLAN, module(stage.folder / "source", main=""), state=seed))
+    executor = await executors.run(
+        executors.spec(JobType.PLAN, module(executors.folder / "source", main=""), state=seed)
+    )
     assert await executor.exit_code() == 0, executor.said
     [summary] = hub.facts_of(PlanSummary)
     assert (summary.destroy, summary.resources[0].address) == (1, "terraform_data.old")
@@ -288,7 +292,7 @@ async def test_a_large_state_to_start_from_is_fetched(hub: FakeExecutorHub, stag
 
 @pytest.mark.feature("J11")
 async def test_a_resource_to_replace_is_counted_once_and_the_untouched_as_unchanged(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
     both = json.loads(STATE)
     both["resources"].append(both["resources"][0] | {"name": "kept"})
@@ -296,8 +300,8 @@ async def test_a_resource_to_replace_is_counted_once_and_the_untouched_as_unchan
     main = OLD.replace("input", "triggers_replace = 1\n  input").replace("{", "{\n").replace(" }", "\n}")
     kept = 'resource "terraform_data" "kept" { input = "old" }\n'
     seed = StateSeed(1, size=len(content), content=content)
-    source = module(stage.folder / "source", main=main, kept=kept)
-    executor = await stage.run(stage.spec(JobType.PLAN, source, state=seed))
+    source = module(executors.folder / "source", main=main, kept=kept)
+    executor = await executors.run(executors.spec(JobType.PLAN, source, state=seed))
     assert await executor.exit_code() == 0, executor.said
     [summary] = hub.facts_of(PlanSummary)
     assert (summary.add, summary.change, summary.destroy, summary.replace, summary.unchanged) == (0, 0, 0, 1, 1)
@@ -308,11 +312,13 @@ async def test_a_resource_to_replace_is_counted_once_and_the_untouched_as_unchan
 
 
 async def test_a_state_that_moved_makes_the_job_plan_again_from_the_current_one(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
     hub.state, hub.state_version = STATE, 5
     hub.answer_begin = lambda version: Begun(5) if version == 5 else BeginRefused("state_moved", "the state moved")
-    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=OLD), state=StateSeed(4)))
+    executor = await executors.run(
+        executors.spec(JobType.APPLY, module(executors.folder / "source", main=OLD), state=StateSeed(4))
+    )
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "SUCCEEDED", hub.result
     first, second = hub.facts_of(PlanSummary)
@@ -323,10 +329,10 @@ async def test_a_state_that_moved_makes_the_job_plan_again_from_the_current_one(
 
 @pytest.mark.feature("O3")
 async def test_a_permit_that_is_refused_ends_the_job_with_the_servers_words(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
     hub.answer_begin = lambda _: BeginRefused("quarantine", "a state waits in quarantine")
-    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=OLD)))
+    executor = await executors.run(executors.spec(JobType.APPLY, module(executors.folder / "source", main=OLD)))
     assert await executor.exit_code() == 0
     assert (hub.result.status, hub.result.message) == ("CANCELED", "stopped before apply: a state waits in quarantine")
     assert statuses(hub)[-2:] == ["apply SKIPPED", "output SKIPPED"]
@@ -335,7 +341,7 @@ async def test_a_permit_that_is_refused_ends_the_job_with_the_servers_words(
 
 @pytest.mark.feature("L5", "X4")
 async def test_no_secret_of_terracrews_own_reaches_the_log_and_the_hub_credential_not_even_the_engine(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
     tell = """
     resource "terraform_data" "teller" {
@@ -344,8 +350,10 @@ async def test_no_secret_of_terracrews_own_reaches_the_log_and_the_hub_credentia
       }
     }
     """
-    source = module(stage.folder / "source", main=tell)
-    executor = await stage.run(stage.spec(JobType.APPLY, source, environment={"TF_LOG": "trace", "REGION": "north"}))
+    source = module(executors.folder / "source", main=tell)
+    executor = await executors.run(
+        executors.spec(JobType.APPLY, source, environment={"TF_LOG": "trace", "REGION": "north"})
+    )
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "SUCCEEDED", hub.result
     printed, log = executor.printed, hub.log()
@@ -364,9 +372,11 @@ async def test_no_secret_of_terracrews_own_reaches_the_log_and_the_hub_credentia
 
 
 @pytest.mark.feature("J13")
-async def test_a_job_has_its_built_in_environment(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
-    source = module(stage.folder / "source", main=SHOW_ENVIRONMENT)
-    executor = await stage.run(stage.spec(JobType.APPLY, source, environment={"TERRACREW_GROUP_PATH": "forged"}))
+async def test_a_job_has_its_built_in_environment(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
+    source = module(executors.folder / "source", main=SHOW_ENVIRONMENT)
+    executor = await executors.run(
+        executors.spec(JobType.APPLY, source, environment={"TERRACREW_GROUP_PATH": "forged"})
+    )
     assert await executor.exit_code() == 0
     printed = executor.printed.decode()
     assert "TERRACREW_GROUP_PATH=acme\n" in printed
@@ -376,11 +386,13 @@ async def test_a_job_has_its_built_in_environment(hub: FakeExecutorHub, stage: E
 
 
 @pytest.mark.feature("J6")
-async def test_what_is_set_on_a_module_wins_over_its_own_files(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
-    folder = stage.folder / "source"
+async def test_what_is_set_on_a_module_wins_over_its_own_files(
+    hub: FakeExecutorHub, executors: ExecutorProcesses
+) -> None:
+    folder = executors.folder / "source"
     module(folder, main=GREETING)
     (folder / "zzz.auto.tfvars").write_text('name = "nobody"\n')
-    executor = await stage.run(stage.spec(JobType.APPLY, archive.pack(folder), inputs={"name": "you"}))
+    executor = await executors.run(executors.spec(JobType.APPLY, archive.pack(folder), inputs={"name": "you"}))
     assert await executor.exit_code() == 0, executor.said
     assert hub.facts_of(OutputsRead)[0].outputs["greeting"].value == "hello you"
     inputs = executor.directory / "workspace" / "~terracrew.auto.tfvars.json"
@@ -388,8 +400,12 @@ async def test_what_is_set_on_a_module_wins_over_its_own_files(hub: FakeExecutor
 
 
 @pytest.mark.feature("J4")
-async def test_a_missing_engine_is_said_before_anything_runs(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
-    executor = await stage.run(stage.spec(JobType.PLAN, module(stage.folder / "source", main=OLD), engine="terraform"))
+async def test_a_missing_engine_is_said_before_anything_runs(
+    hub: FakeExecutorHub, executors: ExecutorProcesses
+) -> None:
+    executor = await executors.run(
+        executors.spec(JobType.PLAN, module(executors.folder / "source", main=OLD), engine="terraform")
+    )
     assert await executor.exit_code() == 0
     assert hub.result.status == "FAILED"
     assert "terraform" in hub.result.message.lower()

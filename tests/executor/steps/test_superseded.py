@@ -20,15 +20,15 @@ def fenced(mark: int) -> ExecutorWelcome:
 
 
 async def test_what_an_attempt_fenced_in_mid_apply_left_is_delivered_after_its_executor_died(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
-    gate = Gate(stage.folder)
-    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=gated(gate))))
+    gate = Gate(executors.folder)
+    executor = await executors.run(executors.spec(JobType.APPLY, module(executors.folder / "source", main=gated(gate))))
     await at_the_gate(hub)
     await hub.tell(SupersededNotice("attempt 2 is the current one"))
     hub.welcome = fenced
     await killed_alone(executor, gate)
-    salvage = await stage.salvage()
+    salvage = await executors.salvage()
     assert await salvage.exit_code() == 0, salvage.said
     assert joined(hub.log()) == joined(executor.printed)
     _, fact, content = hub.states[-1]
@@ -38,10 +38,10 @@ async def test_what_an_attempt_fenced_in_mid_apply_left_is_delivered_after_its_e
 
 
 async def test_an_attempt_fenced_while_it_was_cut_off_in_mid_apply_finishes_the_run_and_delivers(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
-    gate = Gate(stage.folder)
-    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=gated(gate))))
+    gate = Gate(executors.folder)
+    executor = await executors.run(executors.spec(JobType.APPLY, module(executors.folder / "source", main=gated(gate))))
     await at_the_gate(hub)
     await hub.stop()
     await gate.open()
@@ -55,24 +55,26 @@ async def test_an_attempt_fenced_while_it_was_cut_off_in_mid_apply_finishes_the_
 
 
 async def test_a_state_that_only_the_current_attempt_may_read_ends_a_superseded_one_without_a_failure(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
     """It was: `apply was not started: the current state cannot be had: … no longer the current one`, as a failure."""
     hub.answer_begin = lambda _: BeginRefused("state_moved", "the state moved")
     hub.state_problem = {"code": "superseded", "detail": "this attempt is no longer the current one"}
-    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=""), state=StateSeed(1)))
+    executor = await executors.run(
+        executors.spec(JobType.APPLY, module(executors.folder / "source", main=""), state=StateSeed(1))
+    )
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "CANCELED"
     assert hub.result.message == "stopped before apply: this attempt is no longer the current one"
 
 
-async def test_the_reason_for_a_wait_is_said_once(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
+async def test_the_reason_for_a_wait_is_said_once(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
     answers = [
         BeginRefused("wait", "an attempt that was lost is heard"),
         BeginRefused("wait", "an attempt that was lost is heard"),
     ]
     hub.answer_begin = lambda version: answers.pop() if answers else Begun(version)
-    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main="")))
+    executor = await executors.run(executors.spec(JobType.APPLY, module(executors.folder / "source", main="")))
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "SUCCEEDED", hub.result
     assert len(hub.begins) == 3

@@ -4,48 +4,50 @@ from terracrew import __version__
 from tests.server.application import Application, metrics_headers
 
 
-async def test_it_says_that_it_is_alive_and_ready(world: Application) -> None:
-    stranger = world.stranger("192.0.2.1")
+async def test_it_says_that_it_is_alive_and_ready(application: Application) -> None:
+    stranger = application.stranger("192.0.2.1")
     assert (await stranger.get("/healthz")).json() == {"status": "ok"}
     assert (await stranger.get("/readyz")).json() == {"status": "ok"}
 
 
-async def test_monitors_may_ask_with_head(world: Application) -> None:
+async def test_monitors_may_ask_with_head(application: Application) -> None:
     """`HEAD /healthz` was answered with 405, so a monitor took a healthy server for a broken one."""
     for path in ("/healthz", "/readyz", "/login"):
-        answer = await world.stranger("192.0.2.1").head(path)
+        answer = await application.stranger("192.0.2.1").head(path)
         assert (answer.status_code, answer.content) == (200, b"")
 
 
-async def test_it_is_not_ready_while_it_stops_or_its_database_is_away(world: Application) -> None:
-    world.server.closing.set()
-    assert (await world.stranger().get("/readyz")).status_code == 503
-    world.server.closing.clear()
-    await world.server.db.close()
-    answer = await world.stranger().get("/readyz")
+async def test_it_is_not_ready_while_it_stops_or_its_database_is_away(application: Application) -> None:
+    application.server.closing.set()
+    assert (await application.stranger().get("/readyz")).status_code == 503
+    application.server.closing.clear()
+    await application.server.db.close()
+    answer = await application.stranger().get("/readyz")
     assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
-    assert (await world.stranger().get("/healthz")).status_code == 200
+    assert (await application.stranger().get("/healthz")).status_code == 200
 
 
-async def test_figures_are_for_those_with_a_token_and_no_address_is_enough(world: Application) -> None:
+async def test_figures_are_for_those_with_a_token_and_no_address_is_enough(application: Application) -> None:
     """A proxy on the server's machine that sends no forwarding headers showed them to everybody."""
-    await world.admin.get("/api/v1/groups")
-    await world.admin.get("/nothing")
-    given = metrics_headers(world.server)
-    figures = (await world.stranger().get("/metrics", headers=given)).text
+    await application.admin.get("/api/v1/groups")
+    await application.admin.get("/nothing")
+    given = metrics_headers(application.server)
+    figures = (await application.stranger().get("/metrics", headers=given)).text
     assert 'terracrew_requests_total{method="GET",status="200"} 1.0' in figures
     assert 'terracrew_requests_total{method="GET",status="404"} 1.0' in figures
     for address in ("192.0.2.1", "127.0.0.1", "::1"):
-        assert (await world.stranger(address).get("/metrics")).status_code == 401
-        assert (await world.stranger(address).get("/metrics", headers=given)).status_code == 200
-        assert (await world.stranger(address).get("/metrics", headers={"Authorization": "Bearer "})).status_code == 401
-        assert (await world.stranger(address).get("/api/v1/me", headers=given)).status_code == 401
-    assert (await world.admin.get("/metrics")).status_code == 200
+        assert (await application.stranger(address).get("/metrics")).status_code == 401
+        assert (await application.stranger(address).get("/metrics", headers=given)).status_code == 200
+        assert (
+            await application.stranger(address).get("/metrics", headers={"Authorization": "Bearer "})
+        ).status_code == 401
+        assert (await application.stranger(address).get("/api/v1/me", headers=given)).status_code == 401
+    assert (await application.admin.get("/metrics")).status_code == 200
 
 
-async def test_the_api_describes_itself_to_anybody(world: Application) -> None:
-    schema = (await world.stranger().get("/schema/openapi.json")).json()
-    assert (await world.stranger().get("/schema")).json() == schema
+async def test_the_api_describes_itself_to_anybody(application: Application) -> None:
+    schema = (await application.stranger().get("/schema/openapi.json")).json()
+    assert (await application.stranger().get("/schema")).json() == schema
     assert (schema["info"]["title"], schema["info"]["version"]) == ("Terracrew", __version__)
     assert schema["openapi"].startswith("3.")
     paths = schema["paths"]

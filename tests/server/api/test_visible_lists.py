@@ -18,13 +18,13 @@ SELECT count(*) AS numbers FROM n"""
 SOURCE = {"kind": "local", "path": "/srv/sources/x"}
 
 
-async def _fill(world: Application) -> None:
+async def _fill(application: Application) -> None:
     for group in ("a", "a/x", "ab"):
-        await world.admin.made("/api/v1/groups", {"path": group}, parents=True)
+        await application.admin.made("/api/v1/groups", {"path": group}, parents=True)
     for module in ("a/one", "a/x/two", "ab/three"):
-        await world.admin.made("/api/v1/modules", {"path": module, "source": SOURCE})
+        await application.admin.made("/api/v1/modules", {"path": module, "source": SOURCE})
     for runner, group in (("one", "a"), ("two", "a/x"), ("three", "ab"), ("four", "")):
-        await world.admin.made("/api/v1/runners", {"name": runner, "group": group})
+        await application.admin.made("/api/v1/runners", {"name": runner, "group": group})
 
 
 async def _paths(person: Person, address: str, **params: Any) -> list[str]:
@@ -32,9 +32,9 @@ async def _paths(person: Person, address: str, **params: Any) -> list[str]:
 
 
 @pytest.mark.feature("X3")
-async def test_every_list_holds_exactly_what_its_reader_may_see(world: Application) -> None:
-    await _fill(world)
-    reader = await world.person("rita", "owner", "a")
+async def test_every_list_holds_exactly_what_its_reader_may_see(application: Application) -> None:
+    await _fill(application)
+    reader = await application.person("rita", "owner", "a")
     assert await _paths(reader, "/api/v1/modules") == ["a/one", "a/x/two"]
     assert await _paths(reader, "/api/v1/modules", group="a") == ["a/one"]
     assert await _paths(reader, "/api/v1/modules", group="a", recursive=True) == ["a/one", "a/x/two"]
@@ -43,12 +43,12 @@ async def test_every_list_holds_exactly_what_its_reader_may_see(world: Applicati
     assert await _paths(reader, "/api/v1/runners") == ["a/one", "a/x/two"]
     assert await _paths(reader, "/api/v1/runners", status="OFFLINE", group="a/x") == ["a/x/two"]
     assert await _paths(reader, "/api/v1/roles") == ["a"]
-    assert await _paths(world.admin, "/api/v1/modules", group="a", recursive=True) == ["a/one", "a/x/two"]
-    assert await _paths(world.admin, "/api/v1/runners") == ["a/one", "a/x/two", "ab/three", "four"]
-    assert await _paths(world.admin, "/api/v1/groups", parent="a") == ["a/x"]
-    deep = await world.person("dora", "viewer", "a/x")
+    assert await _paths(application.admin, "/api/v1/modules", group="a", recursive=True) == ["a/one", "a/x/two"]
+    assert await _paths(application.admin, "/api/v1/runners") == ["a/one", "a/x/two", "ab/three", "four"]
+    assert await _paths(application.admin, "/api/v1/groups", parent="a") == ["a/x"]
+    deep = await application.person("dora", "viewer", "a/x")
     assert await _paths(deep, "/api/v1/groups") == ["a", "a/x"], "the group on the way to it is shown, too"
-    nobody = await world.person("nora")
+    nobody = await application.person("nora")
     for address in ("/api/v1/modules", "/api/v1/groups", "/api/v1/runners", "/api/v1/roles", "/api/v1/jobs"):
         assert (await nobody.get(address)).json() == {"items": [], "next": None}
 
@@ -60,42 +60,42 @@ def _count(page: str, of: str) -> str:
 
 
 @pytest.mark.feature("X3", "V1")
-async def test_counts_beside_the_menu_are_of_what_the_reader_may_see(world: Application) -> None:
+async def test_counts_beside_the_menu_are_of_what_the_reader_may_see(application: Application) -> None:
     """A user without any role saw "Modules 10 · 1 to approve" beside the menu."""
-    await _fill(world)
+    await _fill(application)
     for person, modules, runners in (
-        (await world.person("nora"), "0", "0"),
-        (await world.person("rita", "viewer", "a"), "2", "2"),
-        (world.admin, "3", "4"),
+        (await application.person("nora"), "0", "0"),
+        (await application.person("rita", "viewer", "a"), "2", "2"),
+        (application.admin, "3", "4"),
     ):
         page = (await person.get("/dashboard/modules")).text
         assert (_count(page, "Modules"), _count(page, "Runners")) == (modules, runners)
-        assert ("ab/three" in page or ">three<" in page) is (person is world.admin)
+        assert ("ab/three" in page or ">three<" in page) is (person is application.admin)
 
 
 @pytest.mark.feature("V1")
-async def test_the_modules_page_shows_a_part_of_many_and_leads_to_the_rest(world: Application) -> None:
+async def test_the_modules_page_shows_a_part_of_many_and_leads_to_the_rest(application: Application) -> None:
     """The page read and showed every module of the organization, whoever asked: 20,000 of them took seconds."""
-    await _fill(world)
+    await _fill(application)
     for number in range(110):
-        await world.admin.made("/api/v1/modules", {"path": f"ab/m{number:03}", "source": SOURCE})
-    first = (await world.admin.get("/dashboard/modules")).text
+        await application.admin.made("/api/v1/modules", {"path": f"ab/m{number:03}", "source": SOURCE})
+    first = (await application.admin.get("/dashboard/modules")).text
     assert (">m040<" in first, ">m060<" in first) == (True, False)
     following = re.search(r'rel="next" href="([^"]*)"', first)
     assert following is not None
-    second = (await world.admin.get(following[1].replace("&amp;", "&"))).text
+    second = (await application.admin.get(following[1].replace("&amp;", "&"))).text
     assert (">m040<" in second, ">m060<" in second, ">m109<" in second) == (False, True, False)
-    found = (await world.admin.get("/dashboard/modules", params={"q": "AB m05"})).text
+    found = (await application.admin.get("/dashboard/modules", params={"q": "AB m05"})).text
     assert (">m055<" in found, ">m060<" in found) == (True, False)
-    assert ">m0" not in (await world.admin.get("/dashboard/modules", params={"q": "m_5%"})).text
+    assert ">m0" not in (await application.admin.get("/dashboard/modules", params={"q": "m_5%"})).text
 
 
 @pytest.mark.feature("O2")
-async def test_the_server_answers_while_a_large_list_is_read(world: Application) -> None:
+async def test_the_server_answers_while_a_large_list_is_read(application: Application) -> None:
     """`/healthz` was not answered for as long as somebody's list was read: minutes."""
-    reading = [asyncio.create_task(world.server.db.read_in_background(lambda tx: tx.one(SLOW))) for _ in range(2)]
+    reading = [asyncio.create_task(application.server.db.read_in_background(lambda tx: tx.one(SLOW))) for _ in range(2)]
     await asyncio.sleep(0)
-    assert (await world.stranger().get("/healthz")).status_code == 200
+    assert (await application.stranger().get("/healthz")).status_code == 200
     assert not any(task.done() for task in reading)
     assert [row and row["numbers"] for row in await asyncio.gather(*reading)] == [1_000_000] * 2
 

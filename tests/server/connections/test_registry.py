@@ -81,9 +81,9 @@ def test_nothing_is_kept_of_attempts_that_have_ended() -> None:
 
 
 async def _started(database: Database) -> tuple[JobRows, Instance, AttemptRef]:
-    world = await JobRows.make(database)
-    instance = await world.runner()
-    return world, instance, await instance.start(await world.job(await world.module(), kind="APPLY"))
+    rows = await JobRows.make(database)
+    instance = await rows.runner()
+    return rows, instance, await instance.start(await rows.job(await rows.module(), kind="APPLY"))
 
 
 def _watching() -> Registry:
@@ -139,8 +139,8 @@ async def test_the_heartbeats_of_a_large_fleet_are_all_written(
     database: Database, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(heartbeats, "MAX_INSTANCES_PER_WRITE", 2)
-    world = await JobRows.make(database)
-    instances = [await world.runner() for _ in range(5)]
+    rows = await JobRows.make(database)
+    instances = [await rows.runner() for _ in range(5)]
     clock.advance(LONG)
     heard = Heartbeats(database, Registry())
     for each in instances:

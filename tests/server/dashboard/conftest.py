@@ -63,12 +63,12 @@ async def page(context: BrowserContext) -> AsyncIterator[Page]:
 
 
 @pytest.fixture
-async def jobs(world: Application) -> dict[str, str]:
-    server = world.server
-    return await company(server.db, server.keys, server.organization_id, world.admin.principal.id)
+async def jobs(application: Application) -> dict[str, str]:
+    server = application.server
+    return await company(server.db, server.keys, server.organization_id, application.admin.principal.id)
 
 
 @pytest.fixture
-def long_listening(world: Application) -> None:
+def long_listening(application: Application) -> None:
     """The server has listened for so long that every runner that was not heard is silent."""
-    world.server.registry.now = lambda: time.monotonic() + 500
+    application.server.registry.now = lambda: time.monotonic() + 500

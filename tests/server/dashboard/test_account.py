@@ -6,16 +6,16 @@ from tests.server.application import Application
 from tests.server.dashboard.visitor import Visitor, logged_in, visitor
 
 
-async def logged_in_twice(world: Application) -> tuple[Visitor, Visitor]:
+async def logged_in_twice(application: Application) -> tuple[Visitor, Visitor]:
     """Return two sessions of the administrator, in two browsers."""
-    first, second = await logged_in(world), visitor(world)
+    first, second = await logged_in(application), visitor(application)
     answer = await second.submit("/login", name="admin", password="correct horse battery")
     assert answer.status_code == 303, answer.text
     return first, second
 
 
-async def test_a_new_password_is_refused_with_a_reason_or_ends_everything_else(world: Application) -> None:
-    other, someone = await logged_in_twice(world)
+async def test_a_new_password_is_refused_with_a_reason_or_ends_everything_else(application: Application) -> None:
+    other, someone = await logged_in_twice(application)
     await someone.see("/dashboard/account")
     fields = {"current": "correct horse battery", "password": "another long password"}
     differs = await someone.submit("/dashboard/account/password", **fields, again="something else entirely")
@@ -27,8 +27,8 @@ async def test_a_new_password_is_refused_with_a_reason_or_ends_everything_else(w
     assert "this one" in await someone.see("/dashboard/account")
 
 
-async def test_another_session_is_ended_from_the_page(world: Application) -> None:
-    other, someone = await logged_in_twice(world)
+async def test_another_session_is_ended_from_the_page(application: Application) -> None:
+    other, someone = await logged_in_twice(application)
     page = await someone.see("/dashboard/account")
     ends = re.findall(r'action="(/dashboard/account/sessions/ses_\w+/end)"', page)
     for path in ends:

@@ -35,8 +35,8 @@ def test_no_style_sheet_or_script_of_ours_reaches_for_another_host() -> None:
             assert not found, f"{file.name}: {found}"
 
 
-async def test_a_file_is_kept_for_ever_at_its_hash_and_not_at_all_at_another(world: Application) -> None:
-    stranger = world.stranger()
+async def test_a_file_is_kept_for_ever_at_its_hash_and_not_at_all_at_another(application: Application) -> None:
+    stranger = application.stranger()
     found = await stranger.get(assets.url("app.css"))
     assert found.status_code == 200
     assert found.headers["content-type"] == "text/css; charset=utf-8"

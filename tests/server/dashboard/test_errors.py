@@ -5,10 +5,10 @@ from tests.server.dashboard.visitor import visitor
 
 
 async def test_an_address_that_does_not_exist_is_a_page_for_a_browser_and_a_problem_for_a_program(
-    world: Application,
+    application: Application,
 ) -> None:
     """`/dashboard/nope` was answered with raw JSON."""
-    someone = visitor(world)
+    someone = visitor(application)
     answer = await someone.get("/dashboard/nope")
     assert (answer.status_code, answer.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
     assert "<h1>Not found</h1>" in answer.text

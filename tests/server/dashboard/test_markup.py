@@ -13,9 +13,9 @@ INLINE = re.compile(r"<script(?![^>]* src=)|<style|\s(?:style|on[a-z]+)\s*=", re
 
 
 async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(
-    world: Application, jobs: dict[str, str]
+    application: Application, jobs: dict[str, str]
 ) -> None:
-    someone = await logged_in(world)
+    someone = await logged_in(application)
     paths = ["/dashboard/runners", "/dashboard/runners/add", "/dashboard/jobs", "/dashboard/modules"]
     for path in [*paths, *(f"/dashboard/jobs/{job}" for job in jobs.values()), "/dashboard/jobs/999999"]:
         answer = await someone.get(path)
@@ -26,12 +26,12 @@ async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(
         assert "unsafe" not in policy
         assert "http" not in policy
         assert answer.headers["cache-control"] == "no-store"
-    assert not INLINE.findall(await visitor(world).see("/login"))
+    assert not INLINE.findall(await visitor(application).see("/login"))
 
 
-async def test_hostile_names_are_text_and_nothing_else(world: Application) -> None:
+async def test_hostile_names_are_text_and_nothing_else(application: Application) -> None:
     async def work(tx: Tx) -> str:
-        made = Company(tx, world.server.organization_id, HOSTILE)
+        made = Company(tx, application.server.organization_id, HOSTILE)
         runner = await made.runner("evil", HOSTILE, region=HOSTILE, type="cloud-hosted")
         instance = await made.instance(runner, HOSTILE, version=HOSTILE)
         module = await made.module(f"group/{HOSTILE}", HOSTILE)
@@ -44,8 +44,8 @@ async def test_hostile_names_are_text_and_nothing_else(world: Application) -> No
         await tx.run("UPDATE jobs SET source_description = :text, engine_version = :text", text=HOSTILE)
         return job
 
-    job = await world.server.db.write(work)
-    someone = await logged_in(world)
+    job = await application.server.db.write(work)
+    someone = await logged_in(application)
     for path in ("/dashboard/runners", "/dashboard/jobs", f"/dashboard/jobs/{job}", "/dashboard/modules"):
         page = await someone.see(path)
         assert "&lt;script&gt;alert(1)" in page, path
@@ -59,13 +59,13 @@ async def test_hostile_names_are_text_and_nothing_else(world: Application) -> No
     assert "<script>alert" not in page
 
 
-async def test_a_fragment_is_the_same_as_in_the_page(world: Application, jobs: dict[str, str]) -> None:
-    someone = await logged_in(world)
+async def test_a_fragment_is_the_same_as_in_the_page(application: Application, jobs: dict[str, str]) -> None:
+    someone = await logged_in(application)
     for path, part in (
         ("/dashboard/runners", "runners"),
         ("/dashboard/jobs", "jobs"),
         ("/dashboard/modules", "modules"),
-        (f"/dashboard/modules/{await world.scalar('SELECT id FROM modules LIMIT 1')}", "module"),
+        (f"/dashboard/modules/{await application.scalar('SELECT id FROM modules LIMIT 1')}", "module"),
     ):
         whole = _still(await someone.see(path))
         answer = await someone.get(path, headers={"HX-Request": "true"})

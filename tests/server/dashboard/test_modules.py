@@ -8,10 +8,10 @@ from tests.server.dashboard.visitor import logged_in
 
 @pytest.mark.feature("U5", "S6")
 async def test_the_module_page_shows_an_orphaned_lock_and_where_to_free_it(
-    world: Application, jobs: dict[str, str]
+    application: Application, jobs: dict[str, str]
 ) -> None:
-    someone = await logged_in(world)
-    module = await world.scalar("SELECT module_id FROM jobs WHERE id = :id", id=jobs["lost"])
+    someone = await logged_in(application)
+    module = await application.scalar("SELECT module_id FROM jobs WHERE id = :id", id=jobs["lost"])
     page = await someone.see(f"/dashboard/modules/{module}")
     assert "The lock of its state is orphaned" in page
     assert f"/dashboard/jobs/{jobs['lost']}#lost" in page
@@ -21,26 +21,26 @@ async def test_the_module_page_shows_an_orphaned_lock_and_where_to_free_it(
 
 
 @pytest.mark.usefixtures("jobs")
-async def test_the_destroy_page_refreshes_itself_at_its_own_address(world: Application) -> None:
+async def test_the_destroy_page_refreshes_itself_at_its_own_address(application: Application) -> None:
     """Every ten seconds, the page asked for `/destroy?again=`, and showed that the server answered 400."""
-    someone = await logged_in(world)
-    module = await world.scalar("SELECT id FROM modules WHERE path = 'hello'")
+    someone = await logged_in(application)
+    module = await application.scalar("SELECT id FROM modules WHERE path = 'hello'")
     path = f"/dashboard/modules/{module}/destroy"
     assert f'hx-get="{path}"' in await someone.see(path)
 
 
 async def test_the_destroy_page_explains_a_state_that_cannot_be_decrypted(
-    world: Application, jobs: dict[str, str]
+    application: Application, jobs: dict[str, str]
 ) -> None:
     """The page answered 500, so that nobody could destroy the module, or see how many resources it has."""
-    someone = await logged_in(world)
-    module = await world.scalar("SELECT module_id FROM jobs WHERE id = :id", id=jobs["doubt"])
+    someone = await logged_in(application)
+    module = await application.scalar("SELECT module_id FROM jobs WHERE id = :id", id=jobs["doubt"])
     counted = "UPDATE states SET resources = 3 WHERE module_id = :id"
-    await world.server.db.write(lambda tx: tx.run(counted, id=module))
+    await application.server.db.write(lambda tx: tx.run(counted, id=module))
     page = await someone.see(f"/dashboard/modules/{module}/destroy")
     assert "It manages <b>3 resources</b>" in page
     assert "Its state cannot be read" in page
     assert "Give the server the master key" in page
-    found = (await world.admin.get(f"/api/v1/modules/{module}/resources")).json()
+    found = (await application.admin.get(f"/api/v1/modules/{module}/resources")).json()
     assert (found["count"], found["addresses"]) == (3, [])
     assert "cannot be decrypted" in found["problem"]

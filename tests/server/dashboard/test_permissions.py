@@ -6,9 +6,11 @@ from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in, visitor
 
 
-async def test_a_viewer_is_shown_no_actions_and_refused_when_they_act(world: Application, jobs: dict[str, str]) -> None:
-    await world.person("vera", "viewer")
-    someone = await logged_in(world, "vera")
+async def test_a_viewer_is_shown_no_actions_and_refused_when_they_act(
+    application: Application, jobs: dict[str, str]
+) -> None:
+    await application.person("vera", "viewer")
+    someone = await logged_in(application, "vera")
     runners = await someone.see("/dashboard/runners")
     assert ">Drain<" not in runners
     assert "Add runner" not in runners
@@ -22,9 +24,9 @@ async def test_a_viewer_is_shown_no_actions_and_refused_when_they_act(world: App
     assert "10.0.3.7" not in done, "a viewer may not read the state, so neither its outputs"
 
 
-async def test_another_organization_sees_nothing_of_it(world: Application, jobs: dict[str, str]) -> None:
-    await world.person("eve", "owner", organization="elsewhere")
-    someone = await logged_in(world, "eve")
+async def test_another_organization_sees_nothing_of_it(application: Application, jobs: dict[str, str]) -> None:
+    await application.person("eve", "owner", organization="elsewhere")
+    someone = await logged_in(application, "eve")
     for job in jobs.values():
         await someone.see(f"/dashboard/jobs/{job}", 404)
     assert "ledger" not in await someone.see("/dashboard/modules")
@@ -32,25 +34,25 @@ async def test_another_organization_sees_nothing_of_it(world: Application, jobs:
     assert ">frankfurt-prod<" not in await someone.see("/dashboard/runners")
 
 
-async def test_a_form_without_its_token_changes_nothing(world: Application, jobs: dict[str, str]) -> None:
-    someone = await logged_in(world)
+async def test_a_form_without_its_token_changes_nothing(application: Application, jobs: dict[str, str]) -> None:
+    someone = await logged_in(application)
     assert (await someone.submit(f"/dashboard/jobs/{jobs['applying']}/cancel", mode="kill")).status_code == 403
-    assert await world.scalar("SELECT cancel_mode FROM jobs WHERE id = :id", id=jobs["applying"]) is None
+    assert await application.scalar("SELECT cancel_mode FROM jobs WHERE id = :id", id=jobs["applying"]) is None
 
 
 @pytest.mark.feature("U5")
 @pytest.mark.parametrize("role", ["viewer", "operator"])
 async def test_who_may_not_decide_is_shown_no_buttons_and_refused(
-    world: Application, jobs: dict[str, str], role: str, long_listening: None
+    application: Application, jobs: dict[str, str], role: str, long_listening: None
 ) -> None:
-    await world.person("otto", role)
-    someone = await logged_in(world, "otto")
+    await application.person("otto", role)
+    someone = await logged_in(application, "otto")
     pages = {name: await someone.see_job(jobs[name]) for name in ("asking", "lost", "held")}
     assert "approve-job" not in pages["asking"]
     assert "approver" in pages["asking"]
     assert "An owner can decide." in pages["held"]
     assert ("gone-job" in pages["lost"]) is (role == "operator")
-    state = await world.scalar("SELECT id FROM states WHERE status = 'quarantined' LIMIT 1")
+    state = await application.scalar("SELECT id FROM states WHERE status = 'quarantined' LIMIT 1")
     refused = {
         f"/dashboard/jobs/{jobs['asking']}/approve": {"plan": "1"},
         f"/dashboard/jobs/{jobs['asking']}/decline": {"plan": "1"},
@@ -65,10 +67,10 @@ async def test_who_may_not_decide_is_shown_no_buttons_and_refused(
 
 
 @pytest.mark.feature("U5")
-async def test_without_the_token_of_the_page_nothing_is_decided(world: Application, jobs: dict[str, str]) -> None:
+async def test_without_the_token_of_the_page_nothing_is_decided(application: Application, jobs: dict[str, str]) -> None:
     someone, state = (
-        await logged_in(world),
-        await world.scalar("SELECT id FROM states WHERE status = 'quarantined' LIMIT 1"),
+        await logged_in(application),
+        await application.scalar("SELECT id FROM states WHERE status = 'quarantined' LIMIT 1"),
     )
     for path in (
         f"/dashboard/jobs/{jobs['asking']}/approve",
@@ -78,4 +80,4 @@ async def test_without_the_token_of_the_page_nothing_is_decided(world: Applicati
         f"/dashboard/states/{state}/discard",
     ):
         assert (await someone.post(path, data={"plan": "1", "attempt": "1", "confirm": "408"})).status_code == 403
-        assert (await visitor(world).post(path, data={"plan": "1"})).status_code in (303, 403)
+        assert (await visitor(application).post(path, data={"plan": "1"})).status_code in (303, 403)

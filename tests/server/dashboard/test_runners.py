@@ -13,15 +13,15 @@ from tests.server.runners.connected import connect, having_a_job
 OWN: dict[str, Any] = {"heartbeat_seconds": None, "log_level": {}, "batch_size_limit": None, "period_seconds": None}
 
 
-async def configured(world: Application) -> object:
-    return (await world.admin.get("/api/v1/runners/r")).json()["configuration"]
+async def configured(application: Application) -> object:
+    return (await application.admin.get("/api/v1/runners/r")).json()["configuration"]
 
 
 @pytest.mark.feature("U1", "U2")
 async def test_the_runners_page_filters_searches_and_says_why_jobs_wait(
-    world: Application, jobs: dict[str, str]
+    application: Application, jobs: dict[str, str]
 ) -> None:
-    someone = await logged_in(world)
+    someone = await logged_in(application)
     page = await someone.see("/dashboard/runners")
     for word in (
         "platform/network/runner",
@@ -47,9 +47,9 @@ async def test_the_runners_page_filters_searches_and_says_why_jobs_wait(
 
 @pytest.mark.feature("U3", "R5")
 async def test_registering_shows_the_token_once_and_a_taken_name_is_said_in_the_form(
-    world: Application, jobs: dict[str, str]
+    application: Application, jobs: dict[str, str]
 ) -> None:
-    someone = await logged_in(world)
+    someone = await logged_in(application)
     await someone.see("/dashboard/runners/add")
     made = await someone.submit("/dashboard/runners/add", name="fresh", group="platform")
     assert made.status_code == 200
@@ -63,25 +63,27 @@ async def test_registering_shows_the_token_once_and_a_taken_name_is_said_in_the_
 
 
 @pytest.mark.feature("U1", "R7")
-async def test_drain_undo_and_remove_work_from_the_page(world: Application, jobs: dict[str, str]) -> None:
-    someone = await logged_in(world)
+async def test_drain_undo_and_remove_work_from_the_page(application: Application, jobs: dict[str, str]) -> None:
+    someone = await logged_in(application)
     await someone.see("/dashboard/runners")
-    runner = await world.scalar("SELECT id FROM runners WHERE path = 'frankfurt-prod'")
+    runner = await application.scalar("SELECT id FROM runners WHERE path = 'frankfurt-prod'")
     for on in ("true", "false"):
         assert (await someone.submit(f"/dashboard/runners/{runner}/drain", on=on)).status_code == 303
-        assert bool(await world.scalar("SELECT is_draining FROM runners WHERE id = :id", id=runner)) is (on == "true")
-    gone = await world.scalar("SELECT id FROM runners WHERE path = 'data/warehouse'")
+        assert bool(await application.scalar("SELECT is_draining FROM runners WHERE id = :id", id=runner)) is (
+            on == "true"
+        )
+    gone = await application.scalar("SELECT id FROM runners WHERE path = 'data/warehouse'")
     refused = await someone.submit(f"/dashboard/runners/{gone}/remove")
     assert (refused.status_code, "data/warehouse/buckets" in refused.text) == (409, True)
-    await world.server.db.write(lambda tx: tx.run("UPDATE modules SET runner_id = NULL"))
+    await application.server.db.write(lambda tx: tx.run("UPDATE modules SET runner_id = NULL"))
     assert (await someone.submit(f"/dashboard/runners/{gone}/remove")).status_code == 303
-    assert await world.scalar("SELECT count(*) FROM runners WHERE id = :id", id=gone) == 0
+    assert await application.scalar("SELECT count(*) FROM runners WHERE id = :id", id=gone) == 0
 
 
 @pytest.mark.feature("C2", "V1")
-async def test_a_runner_is_configured_by_a_form_and_an_empty_one_gives_it_back(world: Application) -> None:
-    made = await world.admin.made("/api/v1/runners", {"name": "r"})
-    visitor: Visitor = await logged_in(world)
+async def test_a_runner_is_configured_by_a_form_and_an_empty_one_gives_it_back(application: Application) -> None:
+    made = await application.admin.made("/api/v1/runners", {"name": "r"})
+    visitor: Visitor = await logged_in(application)
     page = f"/dashboard/runners/{made['id']}/configure"
     assert page in await visitor.see("/dashboard/runners/")
     await visitor.see(page)
@@ -95,7 +97,7 @@ async def test_a_runner_is_configured_by_a_form_and_an_empty_one_gives_it_back(w
         "log_level": {"Default": "Warning", "terracrew.runner": "Debug"},
         "batch_size_limit": 9,
     }
-    assert await configured(world) == wanted
+    assert await configured(application) == wanted
     assert ">configured<" in await visitor.see("/dashboard/runners/")
     shown = await visitor.see(page)
     assert 'value="2.5"' in shown
@@ -106,27 +108,27 @@ async def test_a_runner_is_configured_by_a_form_and_an_empty_one_gives_it_back(w
     assert "These settings are not valid" in refused.text
     assert 'value="99"' in refused.text, "what was typed is not lost"
     assert "<b>" not in refused.text
-    assert await configured(world) == wanted
+    assert await configured(application) == wanted
 
     await visitor.submit(page, heartbeat_seconds="2.5", log_level="Default=Warning")
-    assert await configured(world) == OWN | {"heartbeat_seconds": 2.5, "log_level": {"Default": "Warning"}}
+    assert await configured(application) == OWN | {"heartbeat_seconds": 2.5, "log_level": {"Default": "Warning"}}
     await visitor.submit(page)
-    assert await configured(world) == OWN
+    assert await configured(application) == OWN
 
 
 @pytest.mark.feature("R7")
 async def test_an_offline_runner_with_a_lost_job_is_removed_by_force_and_the_job_page_keeps_its_name(
-    world: Application,
+    application: Application,
 ) -> None:
-    made = await world.admin.made("/api/v1/runners", {"name": "r"})
-    instance = await connect(world, made["id"], "one")
-    job = await having_a_job(world, made["id"], instance)
-    await world.server.db.write(lambda tx: connections.disconnect(tx, made["id"], instance, 1))
-    visitor = await logged_in(world)
+    made = await application.admin.made("/api/v1/runners", {"name": "r"})
+    instance = await connect(application, made["id"], "one")
+    job = await having_a_job(application, made["id"], instance)
+    await application.server.db.write(lambda tx: connections.disconnect(tx, made["id"], instance, 1))
+    visitor = await logged_in(application)
     listed = await visitor.see("/dashboard/runners/")
     assert "It has 1 unfinished job: what still runs is delivered" in listed
     assert re.search(r'name="force" value="true"', listed)
     assert (await visitor.submit(f"/dashboard/runners/{made['id']}/remove", force="true")).status_code == 303
-    assert await world.scalar("SELECT count(*) FROM runners") == 0
+    assert await application.scalar("SELECT count(*) FROM runners") == 0
     shown = await visitor.see(f"/dashboard/jobs/{job}")
     assert re.search(r">r</a>\s*·\s*one", shown) or "r · one" in shown

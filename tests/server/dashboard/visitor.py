@@ -27,13 +27,13 @@ class Visitor(httpx.AsyncClient):
         return await self.post(path, data={"_csrf": self.csrf, **fields})
 
 
-def visitor(world: Application) -> Visitor:
-    return Visitor(transport=world.stranger()._transport, base_url="http://127.0.0.1:7400")
+def visitor(application: Application) -> Visitor:
+    return Visitor(transport=application.stranger()._transport, base_url="http://127.0.0.1:7400")
 
 
-async def logged_in(world: Application, name: str = "admin") -> Visitor:
-    made = visitor(world)
-    token = await identity.make_link(world.server.db, name)
+async def logged_in(application: Application, name: str = "admin") -> Visitor:
+    made = visitor(application)
+    token = await identity.make_link(application.server.db, name)
     answer = await made.submit(f"/login/link/{token}", password="correct horse battery", again="correct horse battery")
     assert answer.status_code == 303, answer.text
     return made

@@ -62,11 +62,11 @@ async def test_a_restart_after_a_jump_goes_on_with_the_same_time(tmp_path: Path,
     """A new process would have taken the wall clock's time, and with it ended every lease."""
     machine = Machine()
     db = await open_sqlite(tmp_path / "t.db", machine.clock())
-    world = await JobRows.make(db)
-    await world.job(await world.module(), status="AWAITING_APPROVAL")
+    rows = await JobRows.make(db)
+    await rows.job(await rows.module(), status="AWAITING_APPROVAL")
     machine.shift += jump
     machine.steady += 1
-    module = await world.module()
+    module = await rows.module()
     before = await db.read(_now)
     await db.close()
     machine.steady += 10
@@ -79,8 +79,8 @@ async def test_a_restart_after_a_jump_goes_on_with_the_same_time(tmp_path: Path,
 async def test_a_wall_clock_that_was_set_back_while_no_server_ran_is_not_believed(tmp_path: Path) -> None:
     machine = Machine()
     db = await open_sqlite(tmp_path / "t.db", machine.clock())
-    world = await JobRows.make(db)
-    await world.job(await world.module())
+    rows = await JobRows.make(db)
+    await rows.job(await rows.module())
     before = await db.read(_now)
     await db.close()
     machine.shift -= HOUR

@@ -10,39 +10,39 @@ from terracrew.testing.transactions import held_open, until_blocked
 from tests.server.application import Application, on_one
 
 
-async def test_a_group_is_created_shown_listed_and_deleted(world: Application) -> None:
-    made = await world.admin.made("/api/v1/groups", {"path": "a", "description": "first"})
+async def test_a_group_is_created_shown_listed_and_deleted(application: Application) -> None:
+    made = await application.admin.made("/api/v1/groups", {"path": "a", "description": "first"})
     assert made["id"].startswith("grp_")
     assert (made["path"], made["name"], made["depth"], made["description"]) == ("a", "a", 1, "first")
-    assert (await world.admin.get("/api/v1/groups/a")).json() == made
-    assert (await world.admin.get(f"/api/v1/groups/{made['id']}")).json() == made
-    assert (await world.admin.get(f"/api/v1/groups/{made['id'].removeprefix('grp_')}")).json() == made
-    assert (await world.admin.get("/api/v1/groups")).json() == {"items": [made], "next": None}
-    assert (await world.admin.delete("/api/v1/groups/a")).status_code == 204
-    assert "no group `a`" in await world.admin.refused("GET", "/api/v1/groups/a", 404)
+    assert (await application.admin.get("/api/v1/groups/a")).json() == made
+    assert (await application.admin.get(f"/api/v1/groups/{made['id']}")).json() == made
+    assert (await application.admin.get(f"/api/v1/groups/{made['id'].removeprefix('grp_')}")).json() == made
+    assert (await application.admin.get("/api/v1/groups")).json() == {"items": [made], "next": None}
+    assert (await application.admin.delete("/api/v1/groups/a")).status_code == 204
+    assert "no group `a`" in await application.admin.refused("GET", "/api/v1/groups/a", 404)
 
 
 @pytest.mark.feature("X3")
-async def test_each_change_of_the_tree_is_in_the_audit(world: Application) -> None:
-    made = await world.admin.made("/api/v1/groups", {"path": "a"})
-    await world.admin.delete("/api/v1/groups/a")
-    entries = (await world.admin.get("/api/v1/audit", params={"target": made["id"]})).json()["items"]
+async def test_each_change_of_the_tree_is_in_the_audit(application: Application) -> None:
+    made = await application.admin.made("/api/v1/groups", {"path": "a"})
+    await application.admin.delete("/api/v1/groups/a")
+    entries = (await application.admin.get("/api/v1/audit", params={"target": made["id"]})).json()["items"]
     assert [(each["action"], each["actor_name"]) for each in entries] == [
         ("group.delete", "admin"),
         ("group.create", "admin"),
     ]
 
 
-async def test_parents_must_exist_unless_they_are_asked_for(world: Application) -> None:
-    assert "no group `a/b`" in await world.admin.refused("POST", "/api/v1/groups", 404, json={"path": "a/b/c"})
-    assert await world.scalar("SELECT count(*) FROM groups") == 1
-    made = await world.admin.made("/api/v1/groups", {"path": "a/b/c"}, parents=True)
+async def test_parents_must_exist_unless_they_are_asked_for(application: Application) -> None:
+    assert "no group `a/b`" in await application.admin.refused("POST", "/api/v1/groups", 404, json={"path": "a/b/c"})
+    assert await application.scalar("SELECT count(*) FROM groups") == 1
+    made = await application.admin.made("/api/v1/groups", {"path": "a/b/c"}, parents=True)
     assert made["depth"] == 3
     # A path is one segment of a URL.
-    assert (await world.admin.get("/api/v1/groups/a%2Fb%2Fc")).json() == made
-    inside = await world.admin.get("/api/v1/groups", params={"parent": "a"})
+    assert (await application.admin.get("/api/v1/groups/a%2Fb%2Fc")).json() == made
+    inside = await application.admin.get("/api/v1/groups", params={"parent": "a"})
     assert [group["path"] for group in inside.json()["items"]] == ["a/b"]
-    top = await world.admin.get("/api/v1/groups", params={"parent": ""})
+    top = await application.admin.get("/api/v1/groups", params={"parent": ""})
     assert [group["path"] for group in top.json()["items"]] == ["a"]
 
 
@@ -67,81 +67,87 @@ async def test_parents_must_exist_unless_they_are_asked_for(world: Application) 
         ("", "the organization itself"),
     ],
 )
-async def test_what_is_no_path_is_refused_in_words(world: Application, path: str, words: str) -> None:
-    assert words in await world.admin.refused("POST", "/api/v1/groups", 400, json={"path": path}, params={"parents": 1})
-    assert await world.scalar("SELECT count(*) FROM groups") == 1
+async def test_what_is_no_path_is_refused_in_words(application: Application, path: str, words: str) -> None:
+    assert words in await application.admin.refused(
+        "POST", "/api/v1/groups", 400, json={"path": path}, params={"parents": 1}
+    )
+    assert await application.scalar("SELECT count(*) FROM groups") == 1
 
 
-async def test_a_path_of_twenty_levels_is_possible_and_one_that_leaves_the_tree_is_not(world: Application) -> None:
+async def test_a_path_of_twenty_levels_is_possible_and_one_that_leaves_the_tree_is_not(
+    application: Application,
+) -> None:
     path = "/".join("a" * 20)
-    assert (await world.admin.made("/api/v1/groups", {"path": path}, parents=True))["depth"] == 20
-    assert "no meaning here" in await world.admin.refused("GET", "/api/v1/groups/..%2F..%2Fetc", 400)
+    assert (await application.admin.made("/api/v1/groups", {"path": path}, parents=True))["depth"] == 20
+    assert "no meaning here" in await application.admin.refused("GET", "/api/v1/groups/..%2F..%2Fetc", 400)
 
 
-async def test_a_name_is_taken_once_by_groups_and_modules_together(world: Application) -> None:
-    await world.admin.made("/api/v1/groups", {"path": "a"})
-    assert "a group `a` already" in await world.admin.refused("POST", "/api/v1/groups", 409, json={"path": "a"})
+async def test_a_name_is_taken_once_by_groups_and_modules_together(application: Application) -> None:
+    await application.admin.made("/api/v1/groups", {"path": "a"})
+    assert "a group `a` already" in await application.admin.refused("POST", "/api/v1/groups", 409, json={"path": "a"})
     source = {"kind": "local", "path": "/srv/sources/m"}
-    await world.admin.made("/api/v1/modules", {"path": "a/m", "source": source})
-    words = await world.admin.refused("POST", "/api/v1/groups", 409, json={"path": "a/m"})
+    await application.admin.made("/api/v1/modules", {"path": "a/m", "source": source})
+    words = await application.admin.refused("POST", "/api/v1/groups", 409, json={"path": "a/m"})
     assert "a module `a/m` already" in words
     body = {"path": "a", "source": source}
-    assert "a group `a` already" in await world.admin.refused("POST", "/api/v1/modules", 409, json=body)
+    assert "a group `a` already" in await application.admin.refused("POST", "/api/v1/modules", 409, json=body)
 
 
-async def test_of_many_who_want_one_path_at_once_one_gets_it(world: Application) -> None:
+async def test_of_many_who_want_one_path_at_once_one_gets_it(application: Application) -> None:
     module = {"path": "a", "source": {"kind": "local", "path": "/srv/sources/m"}}
     answers = await asyncio.gather(
-        *(world.admin.post("/api/v1/groups", json={"path": "a"}) for _ in range(8)),
-        *(world.admin.post("/api/v1/modules", json=module) for _ in range(8)),
+        *(application.admin.post("/api/v1/groups", json={"path": "a"}) for _ in range(8)),
+        *(application.admin.post("/api/v1/modules", json=module) for _ in range(8)),
     )
     assert sorted(answer.status_code for answer in answers) == [201] + [409] * 15
 
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
-async def test_a_path_is_reserved_until_its_transaction_ends(world: Application) -> None:
-    db, who = world.server.db, world.admin.principal
+async def test_a_path_is_reserved_until_its_transaction_ends(application: Application) -> None:
+    db, who = application.server.db, application.admin.principal
     body = {"path": "a", "source": {"kind": "local", "path": "/srv/sources/m"}}
     async with held_open(db, lambda tx: service.create(tx, who, NewGroup("a"), False)):
-        module = asyncio.create_task(world.admin.post("/api/v1/modules", json=body))
+        module = asyncio.create_task(application.admin.post("/api/v1/modules", json=body))
         await until_blocked(db)
     assert (await module).status_code == 409
 
 
-async def test_servers_that_start_at_once_make_one_organization(world: Application) -> None:
+async def test_servers_that_start_at_once_make_one_organization(application: Application) -> None:
     made = await asyncio.gather(
-        *(world.server.db.write(lambda tx: service.ensure_organization(tx, "new")) for _ in range(8)),
+        *(application.server.db.write(lambda tx: service.ensure_organization(tx, "new")) for _ in range(8)),
     )
     assert len({organization.id for organization in made}) == 1
-    assert await world.scalar("SELECT count(*) FROM groups WHERE organization_id = :id", id=made[0].id) == 1
+    assert await application.scalar("SELECT count(*) FROM groups WHERE organization_id = :id", id=made[0].id) == 1
 
 
-async def test_only_an_empty_group_is_deleted(world: Application) -> None:
-    await world.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
-    await world.admin.made("/api/v1/modules", {"path": "a/m", "source": {"kind": "local", "path": "/srv/sources/m"}})
-    await world.admin.made("/api/v1/runners", {"name": "r", "group": "a"})
-    words = await world.admin.refused("DELETE", "/api/v1/groups/a", 409)
+async def test_only_an_empty_group_is_deleted(application: Application) -> None:
+    await application.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
+    await application.admin.made(
+        "/api/v1/modules", {"path": "a/m", "source": {"kind": "local", "path": "/srv/sources/m"}}
+    )
+    await application.admin.made("/api/v1/runners", {"name": "r", "group": "a"})
+    words = await application.admin.refused("DELETE", "/api/v1/groups/a", 409)
     assert "1 groups, 1 modules, 1 runners" in words
-    root = await world.scalar("SELECT id FROM groups WHERE path = ''")
-    assert "cannot be deleted" in await world.admin.refused("DELETE", f"/api/v1/groups/{root}", 409)
+    root = await application.scalar("SELECT id FROM groups WHERE path = ''")
+    assert "cannot be deleted" in await application.admin.refused("DELETE", f"/api/v1/groups/{root}", 409)
 
 
 @pytest.mark.feature("X3")
-async def test_a_viewer_sees_and_changes_nothing(world: Application) -> None:
-    await world.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
-    viewer = await world.person("vera", "viewer", "a")
+async def test_a_viewer_sees_and_changes_nothing(application: Application) -> None:
+    await application.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
+    viewer = await application.person("vera", "viewer", "a")
     assert (await viewer.get("/api/v1/groups/a%2Fb")).status_code == 200
     await viewer.refused("POST", "/api/v1/groups", 403, json={"path": "a/c"})
     await viewer.refused("DELETE", "/api/v1/groups/a%2Fb", 403)
-    assert await world.scalar("SELECT count(*) FROM groups") == 3
+    assert await application.scalar("SELECT count(*) FROM groups") == 3
 
 
 @pytest.mark.feature("X3")
-async def test_a_list_shows_what_one_may_see_and_the_way_there(world: Application) -> None:
+async def test_a_list_shows_what_one_may_see_and_the_way_there(application: Application) -> None:
     for path in ("a/b/c", "a/d", "e"):
-        await world.admin.made("/api/v1/groups", {"path": path}, parents=True)
-    person = await world.person("olga", "owner", "a/b")
+        await application.admin.made("/api/v1/groups", {"path": path}, parents=True)
+    person = await application.person("olga", "owner", "a/b")
     found = (await person.get("/api/v1/groups")).json()["items"]
     assert {group["path"] for group in found} == {"a", "a/b", "a/b/c"}
     await person.refused("GET", "/api/v1/groups/a%2Fd", 404)
@@ -151,9 +157,9 @@ async def test_a_list_shows_what_one_may_see_and_the_way_there(world: Applicatio
 
 
 @pytest.mark.feature("X3")
-async def test_another_organization_has_no_such_group(world: Application) -> None:
-    made = await world.admin.made("/api/v1/groups", {"path": "a"})
-    other = await world.person("mallory", "owner", "", "other")
+async def test_another_organization_has_no_such_group(application: Application) -> None:
+    made = await application.admin.made("/api/v1/groups", {"path": "a"})
+    other = await application.person("mallory", "owner", "", "other")
     await other.refused("GET", f"/api/v1/groups/{made['id']}", 404)
     await other.refused("GET", "/api/v1/groups/a", 404)
     await other.refused("DELETE", f"/api/v1/groups/{made['id']}", 404)
@@ -162,9 +168,9 @@ async def test_another_organization_has_no_such_group(world: Application) -> Non
     await other.made("/api/v1/groups", {"path": "a"})
 
 
-async def test_a_role_does_not_outlive_its_group(world: Application) -> None:
-    await world.admin.made("/api/v1/groups", {"path": "a"})
-    person = await world.person("olga", "owner", "a")
+async def test_a_role_does_not_outlive_its_group(application: Application) -> None:
+    await application.admin.made("/api/v1/groups", {"path": "a"})
+    person = await application.person("olga", "owner", "a")
     assert (await person.delete("/api/v1/groups/a")).status_code == 204
-    await world.admin.made("/api/v1/groups", {"path": "a"})
+    await application.admin.made("/api/v1/groups", {"path": "a"})
     await person.refused("GET", "/api/v1/groups/a", 404)

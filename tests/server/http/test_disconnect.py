@@ -10,13 +10,13 @@ from tests.server.application import Application, on_one
 
 @on_one
 async def test_client_disconnected_prematurely_is_no_error_of_the_server(
-    world: Application, caplog: pytest.LogCaptureFixture
+    application: Application, caplog: pytest.LogCaptureFixture
 ) -> None:
     frames: list[dict[str, Any]] = [
         {"type": "http.request", "body": b'{"path": ', "more_body": True},
         {"type": "http.disconnect"},
     ]
-    request = world.admin.build_request("POST", "/api/v1/groups", headers={"Content-Type": "application/json"})
+    request = application.admin.build_request("POST", "/api/v1/groups", headers={"Content-Type": "application/json"})
     headers = [(name.lower(), value) for name, value in request.headers.raw if name.lower() != b"content-length"]
     sent: list[dict[str, Any]] = []
 
@@ -41,6 +41,6 @@ async def test_client_disconnected_prematurely_is_no_error_of_the_server(
         "server": ("127.0.0.1", 80),
     }
     with caplog.at_level(logging.INFO):
-        await world.app(scope, receive, send)
+        await application.app(scope, receive, send)
     assert sent[0]["status"] == 503, "a proxy that passes this on lets the client try again"
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []

@@ -20,10 +20,10 @@ def problem(answer: httpx.Response) -> dict[str, Any]:
 
 
 @on_one
-async def test_an_unknown_address_and_a_wrong_method_are_problems(world: Application) -> None:
-    found = problem(await world.admin.get("/api/v1/unicorns"))
+async def test_an_unknown_address_and_a_wrong_method_are_problems(application: Application) -> None:
+    found = problem(await application.admin.get("/api/v1/unicorns"))
     assert (found["status"], found["code"]) == (404, "not_found")
-    answer = await world.admin.put(GROUPS, json={"path": "a"})
+    answer = await application.admin.put(GROUPS, json={"path": "a"})
     found = problem(answer)
     assert (found["status"], found["code"]) == (405, "method_not_allowed")
     assert {method.strip() for method in answer.headers["Allow"].split(",")} >= {"GET", "POST"}
@@ -45,51 +45,51 @@ async def test_an_unknown_address_and_a_wrong_method_are_problems(world: Applica
     ],
 )
 async def test_a_body_of_the_wrong_shape_is_refused_with_its_place(
-    world: Application, body: bytes, words: str, field: str | None
+    application: Application, body: bytes, words: str, field: str | None
 ) -> None:
-    answer = await world.admin.post(GROUPS, content=body, headers={"Content-Type": "application/json"})
+    answer = await application.admin.post(GROUPS, content=body, headers={"Content-Type": "application/json"})
     found = problem(answer)
     assert (found["status"], found["code"]) == (400, "invalid")
     assert words in found["detail"]
     assert found.get("field") == field
-    assert await world.scalar("SELECT count(*) FROM groups") == 1
+    assert await application.scalar("SELECT count(*) FROM groups") == 1
 
 
 @on_one
-async def test_a_body_that_does_not_say_it_is_json_is_refused(world: Application) -> None:
+async def test_a_body_that_does_not_say_it_is_json_is_refused(application: Application) -> None:
     for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
-        answer = await world.admin.post(GROUPS, content=b'{"path": "a"}', headers={"Content-Type": kind})
+        answer = await application.admin.post(GROUPS, content=b'{"path": "a"}', headers={"Content-Type": kind})
         assert "Content-Type: application/json" in problem(answer)["detail"]
 
 
 @on_one
-async def test_a_body_of_50_mb_is_refused(world: Application) -> None:
+async def test_a_body_of_50_mb_is_refused(application: Application) -> None:
     body = b'{"path": "' + b"a" * 50_000_000 + b'"}'
-    answer = await world.admin.post(GROUPS, content=body, headers={"Content-Type": "application/json"})
+    answer = await application.admin.post(GROUPS, content=body, headers={"Content-Type": "application/json"})
     assert problem(answer)["code"] == "too_large"
 
     async def chunks() -> Any:  # without a Content-Length that would give it away
         for start in range(0, len(body), 1 << 16):
             yield body[start : start + (1 << 16)]
 
-    answer = await world.admin.post(GROUPS, content=chunks(), headers={"Content-Type": "application/json"})
+    answer = await application.admin.post(GROUPS, content=chunks(), headers={"Content-Type": "application/json"})
     assert problem(answer)["code"] == "too_large"
-    assert await world.scalar("SELECT count(*) FROM groups") == 1
+    assert await application.scalar("SELECT count(*) FROM groups") == 1
 
 
 @on_one
-async def test_a_stranger_is_told_to_log_in(world: Application) -> None:
-    answer = await world.stranger().get(GROUPS)
+async def test_a_stranger_is_told_to_log_in(application: Application) -> None:
+    answer = await application.stranger().get(GROUPS)
     assert problem(answer)["code"] == "unauthenticated"
     assert answer.headers["WWW-Authenticate"].startswith("Bearer")
 
 
 async def test_what_nobody_expected_gets_a_number_and_gives_nothing_away(
-    world: Application, caplog: pytest.LogCaptureFixture
+    application: Application, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await world.server.db.write(lambda tx: tx.run("ALTER TABLE groups RENAME TO secret_name"))
+    await application.server.db.write(lambda tx: tx.run("ALTER TABLE groups RENAME TO secret_name"))
     with caplog.at_level(logging.ERROR):
-        found = problem(await world.admin.get(GROUPS))
+        found = problem(await application.admin.get(GROUPS))
     assert (found["status"], found["code"]) == (500, "internal")
     assert found["error"] in found["detail"]
     assert "groups" not in str(found)
@@ -99,9 +99,9 @@ async def test_what_nobody_expected_gets_a_number_and_gives_nothing_away(
 
 
 @on_one
-async def test_every_answer_is_hardened(world: Application) -> None:
-    answers = [await world.admin.get(path) for path in (GROUPS, "/nothing", "/healthz", "/schema/openapi.json")]
-    answers.append(await world.stranger().get(GROUPS))
+async def test_every_answer_is_hardened(application: Application) -> None:
+    answers = [await application.admin.get(path) for path in (GROUPS, "/nothing", "/healthz", "/schema/openapi.json")]
+    answers.append(await application.stranger().get(GROUPS))
     for answer in answers:
         headers = answer.headers
         assert headers["Content-Security-Policy"].startswith("default-src 'self'")

@@ -149,30 +149,30 @@ def no_errors() -> Generator[None]:
 
 @asynccontextmanager
 async def staged(hub: Hub) -> AsyncGenerator[AttackedHub]:
-    stage = AttackedHub(hub)
+    attacked = AttackedHub(hub)
     async with AsyncExitStack() as stack:
-        stage.victim = await stack.enter_async_context(hub.runner(capacity=10))
-        stage.working = await stage.victim.granted(await hub.job("APPLY"))
-        stage.executor = await stack.enter_async_context(hub.executor(stage.working))
-        await stage.executor.connection.send(batch(1, StepStatus(Step.PLAN, "RUNNING"), "planning\n"))
-        assert (await stage.executor.get("ack"))["mark"] == 2
-        assert (await stage.executor.ask(messages.Begin(0)))["type"] == "begun"
-        stage.waiting = await stage.victim.granted(await hub.job())
-        stage.superseded = await stage.victim.granted(job := await hub.job("APPLY"))
-        async with hub.executor(stage.superseded) as executor:
+        attacked.victim = await stack.enter_async_context(hub.runner(capacity=10))
+        attacked.working = await attacked.victim.granted(await hub.job("APPLY"))
+        attacked.executor = await stack.enter_async_context(hub.executor(attacked.working))
+        await attacked.executor.connection.send(batch(1, StepStatus(Step.PLAN, "RUNNING"), "planning\n"))
+        assert (await attacked.executor.get("ack"))["mark"] == 2
+        assert (await attacked.executor.ask(messages.Begin(0)))["type"] == "begun"
+        attacked.waiting = await attacked.victim.granted(await hub.job())
+        attacked.superseded = await attacked.victim.granted(job := await hub.job("APPLY"))
+        async with hub.executor(attacked.superseded) as executor:
             await executor.connection.send(batch(1, StepStatus(Step.PLAN, "RUNNING"), "once\n"))
             await executor.get("ack")
-        await stage.victim.send(messages.Gone(job, 1, saw_process=True, reason="killed"))
-        await stage.victim.get("settled")
-        await stage.victim.granted(job, 2)
-        stage.queued = await hub.job("APPLY")
-        await _strangers(stage)
-        await _machines(stage)
-        yield stage
+        await attacked.victim.send(messages.Gone(job, 1, saw_process=True, reason="killed"))
+        await attacked.victim.get("settled")
+        await attacked.victim.granted(job, 2)
+        attacked.queued = await hub.job("APPLY")
+        await _strangers(attacked)
+        await _machines(attacked)
+        yield attacked
 
 
-async def _strangers(stage: AttackedHub) -> None:
-    hub = stage.hub
+async def _strangers(attacked: AttackedHub) -> None:
+    hub = attacked.hub
     app = hub.crew.app
     person = await app.person("operator", "owner")
     bearer: dict[str, str] = {
@@ -181,15 +181,15 @@ async def _strangers(stage: AttackedHub) -> None:
         "an expired token": await _expired(hub),
         "an API token": str(person.headers["Authorization"]).removeprefix("Bearer "),
         "an administrator's token": str(app.admin.headers["Authorization"]).removeprefix("Bearer "),
-        "an engine's token": stage.working.credentials.api,
-        "the token of an engine that has ended": stage.superseded.credentials.api,
+        "an engine's token": attacked.working.credentials.api,
+        "the token of an engine that has ended": attacked.superseded.credentials.api,
     }
     user = await hub.server.db.read(lambda tx: store.user(tx, "admin"))
     session = await hub.server.db.write(lambda tx: sessions.start(tx, user))
-    stage.headers = {who: {"Authorization": f"Bearer {token}"} for who, token in bearer.items()} | {
+    attacked.headers = {who: {"Authorization": f"Bearer {token}"} for who, token in bearer.items()} | {
         "nobody": {},
         "a session's cookie": {"Cookie": f"{sessions.COOKIE}={session.token}"},
-        "another scheme": {"Authorization": f"Basic {stage.working.credentials.hub}"},
+        "another scheme": {"Authorization": f"Basic {attacked.working.credentials.hub}"},
     }
 
 
@@ -208,8 +208,8 @@ async def _expired(hub: Hub) -> str:
     return await hub.server.identity.tokens.signing.sign(claims, KIND)
 
 
-async def _machines(stage: AttackedHub) -> None:
-    hub = stage.hub
+async def _machines(attacked: AttackedHub) -> None:
+    hub = attacked.hub
     app = hub.crew.app
     foreign = await app.person("foreign", "owner", organization="elsewhere")
     await app.admin.made("/api/v1/groups", {"path": "sibling"})
@@ -219,42 +219,42 @@ async def _machines(stage: AttackedHub) -> None:
         ("a foreign runner", foreign, ""),
         ("a removed runner", app.admin, ""),
     ):
-        token, hello = await _registered(stage, by, who.replace(" ", "-"), group)
-        stage.runners[who] = token, hello
-    disabled = stage.runners["a disabled runner"][1].runner_id
+        token, hello = await _registered(attacked, by, who.replace(" ", "-"), group)
+        attacked.runners[who] = token, hello
+    disabled = attacked.runners["a disabled runner"][1].runner_id
     assert (await app.admin.patch(f"/api/v1/runners/{disabled}", json={"is_disabled": True})).status_code == 200
-    removed = stage.runners.pop("a removed runner")
+    removed = attacked.runners.pop("a removed runner")
     await app.admin.delete(f"/api/v1/runners/{removed[1].runner_id}", params={"force": "true"})
-    stage.headers["a removed runner"] = {"Authorization": f"Bearer {removed[0]}"}
+    attacked.headers["a removed runner"] = {"Authorization": f"Bearer {removed[0]}"}
     account = await foreign.made("/api/v1/service-accounts", {"name": "bot", "group": ""})
     secret = await foreign.made(f"/api/v1/service-accounts/{account['id']}/secrets", {})
     token = await hub.server.identity.tokens.exchange(secret["client_id"], secret["client_secret"], "127.0.0.1")
-    stage.headers["a foreign service account"] = {"Authorization": f"Bearer {token.access_token}"}
+    attacked.headers["a foreign service account"] = {"Authorization": f"Bearer {token.access_token}"}
 
-    stage.executors = {
-        "another job's executor": await _granted(stage, hub.crew.world),
-        "a foreign executor": await _foreign(stage, foreign),
+    attacked.executors = {
+        "another job's executor": await _granted(attacked, hub.crew.rows),
+        "a foreign executor": await _foreign(attacked, foreign),
     }
 
 
-async def _registered(stage: AttackedHub, by: Person, name: str, group: str) -> tuple[str, messages.RunnerHello]:
+async def _registered(attacked: AttackedHub, by: Person, name: str, group: str) -> tuple[str, messages.RunnerHello]:
     made = (await by.made("/api/v1/runners/register", {"name": name, "group": group}))["environment"]
     runner_id, organization = made["TERRACREW_RUNNER__ID"], made["TERRACREW_RUNNER__ORGANIZATION_ID"]
     secret = made["TERRACREW_RUNNER__CREDENTIALS__WORKER_TOKEN"]
-    token = await stage.hub.server.identity.tokens.exchange(f"{organization}:{runner_id}", secret, "127.0.0.1")
-    stage.not_ours.add(runner_id)
-    return token.access_token, stage.hub.hello(runner_id=runner_id, instance_key="o" * 32)
+    token = await attacked.hub.server.identity.tokens.exchange(f"{organization}:{runner_id}", secret, "127.0.0.1")
+    attacked.not_ours.add(runner_id)
+    return token.access_token, attacked.hub.hello(runner_id=runner_id, instance_key="o" * 32)
 
 
-async def _granted(stage: AttackedHub, jobs: Jobs) -> Granted:
+async def _granted(attacked: AttackedHub, jobs: Jobs) -> Granted:
     """A job of theirs that their own runner has claimed."""
     module_id = await jobs.module(ids.new("mod"))
     instance, job_id = await jobs.runner(), await jobs.job(module_id)
-    stage.not_ours |= {module_id, job_id, instance.id, instance.runner_id}
+    attacked.not_ours |= {module_id, job_id, instance.id, instance.runner_id}
     return await instance.has(job_id)
 
 
-async def _foreign(stage: AttackedHub, foreign: Person) -> Granted:
-    jobs = await Jobs.of_organization(stage.hub.server.db, foreign.principal.organization_id or "")
-    jobs.claim = stage.hub.server.claim
-    return await _granted(stage, jobs)
+async def _foreign(attacked: AttackedHub, foreign: Person) -> Granted:
+    jobs = await Jobs.of_organization(attacked.hub.server.db, foreign.principal.organization_id or "")
+    jobs.claim = attacked.hub.server.claim
+    return await _granted(attacked, jobs)

@@ -68,8 +68,8 @@ class Client:
 class Hub:
     """The server's hub, and a shared runner that may take every job."""
 
-    def __init__(self, crew: SimulatedRunner, url: str, runner_id: str, secret: str) -> None:
-        self.crew, self.url, self.runner_id, self._secret = crew, url, runner_id, secret
+    def __init__(self, runner: SimulatedRunner, url: str, runner_id: str, secret: str) -> None:
+        self.crew, self.url, self.runner_id, self._secret = runner, url, runner_id, secret
 
     @property
     def server(self) -> Server:
@@ -123,7 +123,7 @@ class Hub:
         return session
 
     async def job(self, kind: str = "PLAN", module_id: str | None = None) -> str:
-        return await self.crew.world.job(module_id or await self.crew.world.module(), kind=kind)
+        return await self.crew.rows.job(module_id or await self.crew.rows.module(), kind=kind)
 
     async def until(self, is_so: Any) -> None:
         """Wait for something that is no event of ours: a session that has gone, say."""
@@ -139,17 +139,17 @@ class Hub:
 
 
 @asynccontextmanager
-async def listening(crew: SimulatedRunner) -> AsyncGenerator[Hub]:
-    record, secret = await crew.server.db.write(lambda tx: runners.ensure_shared(tx, "crew", 4))
+async def listening(runner: SimulatedRunner) -> AsyncGenerator[Hub]:
+    record, secret = await runner.server.db.write(lambda tx: runners.ensure_shared(tx, "crew", 4))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         started = asyncio.Event()
-        serving = asyncio.create_task(serve.serve(crew.server, listener, started))
+        serving = asyncio.create_task(serve.serve(runner.server, listener, started))
         await started.wait()
         port: int = listener.getsockname()[1]
         try:
-            yield Hub(crew, f"ws://127.0.0.1:{port}/runnerhub", record.id, secret)
+            yield Hub(runner, f"ws://127.0.0.1:{port}/runnerhub", record.id, secret)
         finally:
-            crew.server.closing.set()
+            runner.server.closing.set()
             await serving
 
 

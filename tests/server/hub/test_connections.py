@@ -71,7 +71,7 @@ async def test_an_executor_learns_of_its_cancellation_and_its_successor_though_t
             await service.cancel(hub.server.db, hub.crew.app.admin.principal, granted.spec.job_id, "interrupt")
             await messenger.step({("cancel", "")})
             assert (await executor.get())["mode"] == "interrupt"
-            await hub.crew.world.gone(ref_of(granted))
+            await hub.crew.rows.gone(ref_of(granted))
             for _ in range(2):
                 await messenger.sweep()
             assert (await executor.get())["type"] == "superseded"
@@ -132,7 +132,7 @@ async def test_a_revoked_runner_is_not_heard_any_more_whether_it_reads_or_not(hu
         with contextlib.suppress(ConnectionClosed):  # the refusal may already be here
             await runner.send(messages.Claim(job, 1))
         await hub.until(lambda: not hub.server.registry.runners)
-        assert (await hub.crew.world.load(job)).status == "QUEUED"
+        assert (await hub.crew.rows.load(job)).status == "QUEUED"
         assert await refusal(runner) == ("unauthenticated", True)
 
 
@@ -206,19 +206,19 @@ async def test_a_grant_whose_runner_has_gone_is_handed_back_at_once(hub: Hub) ->
         await runner.connection.close()
         await hub.until(lambda: not hub.server.registry.runners)
     async with asyncio.timeout(TIMEOUT_SECONDS):
-        while (await hub.crew.world.load(job)).attempt == 1:
+        while (await hub.crew.rows.load(job)).attempt == 1:
             pass
-    (first,) = await hub.crew.world.attempts(job)
+    (first,) = await hub.crew.rows.attempts(job)
     assert (first.outcome, first.reason) == ("handed_back", "its runner had gone before the grant was sent")
 
 
 @pytest.mark.feature("O4")
 async def test_a_report_on_a_job_that_was_deleted_is_settled_and_the_connection_stays(hub: Hub) -> None:
     """The runner was refused, came again, said it again, and never served another job."""
-    module = await hub.crew.world.module()
+    module = await hub.crew.rows.module()
     async with hub.runner() as runner:
         granted = await runner.granted(await hub.job(module_id=module))
-        await hub.crew.world.gone(ref_of(granted))
+        await hub.crew.rows.gone(ref_of(granted))
         await hub.server.db.write(lambda tx: removal.delete(tx, module))
         for _ in range(2):  # the first pass cancels the job, which was queued again
             await remove_deleted(hub.server.db)
@@ -295,4 +295,4 @@ async def test_a_report_that_is_repeated_while_the_database_is_slow_is_decided_o
             await hub.until(lambda: session.is_draining)
             assert session.ending == {ref}
         await runner.get("settled")
-        assert (await hub.crew.world.load(ref.job_id)).attempt == 2
+        assert (await hub.crew.rows.load(ref.job_id)).attempt == 2

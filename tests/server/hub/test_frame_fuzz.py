@@ -125,8 +125,8 @@ async def tried(hub: Hub, token: str, said: Sequence[Any]) -> list[dict[str, Any
 class Attacker:
     """Runs examples against a stage, and looks after each of them."""
 
-    def __init__(self, stage: AttackedHub, before: dict[str, Any]) -> None:
-        self.stage, self.before = stage, before
+    def __init__(self, attacked: AttackedHub, before: dict[str, Any]) -> None:
+        self.stage, self.before = attacked, before
         self.loop = asyncio.get_running_loop()
 
     def fuzz(self, strategy: st.SearchStrategy[Any], attack: Any, examples: int = EXAMPLES) -> None:
@@ -165,8 +165,8 @@ class Attacker:
 
 @pytest.fixture
 async def attacked(hub: Hub) -> Any:
-    async with staged(hub) as stage:
-        yield Attacker(stage, await stage.everything())
+    async with staged(hub) as attacked:
+        yield Attacker(attacked, await attacked.everything())
 
 
 async def test_no_message_of_a_runner_upsets_the_server(attacked: Attacker) -> None:
@@ -205,7 +205,7 @@ async def test_no_message_and_no_frame_of_an_executor_upsets_the_server(attacked
 
 async def test_valid_messages_in_any_order_change_nothing_but_their_own_job(attacked: Attacker) -> None:
     """Each example has an attempt of its own, which may do with it whatever it likes."""
-    stage, jobs = attacked.stage, attacked.stage.hub.crew.world
+    stage, jobs = attacked.stage, attacked.stage.hub.crew.rows
     instance = await jobs.runner(slots=1000)
     stage.not_ours |= {instance.id, instance.runner_id}
     kept = KeptPlan(0, "ab" * 32, 2, "/w")
@@ -245,10 +245,10 @@ async def test_valid_messages_in_any_order_change_nothing_but_their_own_job(atta
     await attacked.unchanged()
 
 
-async def _own(stage: AttackedHub, instance: Instance, kind: str) -> messages.Granted:
-    module_id = await instance.world.module()
-    job_id = await instance.world.job(module_id, kind=kind)
-    stage.not_ours |= {module_id, job_id}
+async def _own(attacked: AttackedHub, instance: Instance, kind: str) -> messages.Granted:
+    module_id = await instance.rows.module()
+    job_id = await instance.rows.job(module_id, kind=kind)
+    attacked.not_ours |= {module_id, job_id}
     return await instance.has(job_id)
 
 

@@ -67,9 +67,9 @@ def _of(ref: messages.AttemptRef) -> tuple[str, int]:
     return ref.job_id, ref.attempt
 
 
-def attacks(stage: AttackedHub, first: int = 3) -> list[Any]:
+def attacks(attacked: AttackedHub, first: int = 3) -> list[Any]:
     """Everything that can be said, by whichever kind of client; events from this number on."""
-    said = [each for union in (FROM_RUNNER, FROM_EXECUTOR) for attack in union.values() for each in attack(stage)]
+    said = [each for union in (FROM_RUNNER, FROM_EXECUTOR) for attack in union.values() for each in attack(attacked)]
     state = events.pack_state(StateFact("ab", 2, 9, "a", is_inline=True), b"x" * 40, Step.APPLY, 1.0)
     return [*said, batch(first, *FACTS.values()), batch(first, "a line\n"), frames.pack(first, 1, state)]
 
@@ -81,25 +81,25 @@ def test_every_message_and_every_fact_is_tried() -> None:
     assert set(get_args(events.Fact)) == set(FACTS)
 
 
-async def differences(stage: AttackedHub, before: dict[str, Any]) -> list[str]:
-    await stage.at_rest()
-    after = await stage.everything()
+async def differences(attacked: AttackedHub, before: dict[str, Any]) -> list[str]:
+    await attacked.at_rest()
+    after = await attacked.everything()
     return [name for name in before if before[name] != after[name]]
 
 
-async def harm(stage: AttackedHub, before: dict[str, Any], who: str) -> list[str]:
+async def harm(attacked: AttackedHub, before: dict[str, Any], who: str) -> list[str]:
     """What somebody has changed or disturbed."""
-    changed, disturbed = await differences(stage, before), await stage.is_undisturbed()
+    changed, disturbed = await differences(attacked, before), await attacked.is_undisturbed()
     return [f"after {who}: {changed} {disturbed}"] if changed or disturbed else []
 
 
 async def test_who_has_no_place_here_is_refused_at_the_door(hub: Hub) -> None:
     """The first thing that they say is the last, whatever it is."""
     wrong: list[str] = []
-    async with staged(hub) as stage:
-        before = await stage.everything()
-        for who, headers in stage.headers.items():
-            for message in attacks(stage):
+    async with staged(hub) as attacked:
+        before = await attacked.everything()
+        for who, headers in attacked.headers.items():
+            for message in attacks(attacked):
                 with no_errors():
                     async with connected(hub, headers) as client:
                         with suppress(ConnectionClosed):
@@ -107,19 +107,19 @@ async def test_who_has_no_place_here_is_refused_at_the_door(hub: Hub) -> None:
                         told = await rest(client)
                 if [each["type"] for each in told] != ["refused"] or told[0]["code"] == "internal":
                     wrong.append(f"{who} said {message!r:.100} and was told {told}")
-            wrong += await harm(stage, before, who)
+            wrong += await harm(attacked, before, who)
     assert not wrong, "\n".join(wrong)
 
 
 async def test_a_runner_speaks_for_nobody_but_itself(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ended_attempts, "LEAVING_SECONDS", 0.05)
     wrong: list[str] = []
-    async with staged(hub) as stage:
-        before = await stage.everything()
-        for who, (token, hello) in stage.runners.items():
-            for message in attacks(stage):
+    async with staged(hub) as attacked:
+        before = await attacked.everything()
+        for who, (token, hello) in attacked.runners.items():
+            for message in attacks(attacked):
                 wrong += await tried(hub, who, token, hello, message)
-            wrong += await harm(stage, before, who)
+            wrong += await harm(attacked, before, who)
     assert not wrong, "\n".join(wrong)
 
 
@@ -155,21 +155,21 @@ async def _up_to_the_ping(client: Client) -> list[dict[str, Any]]:
 
 async def test_an_executor_reaches_nothing_but_its_own_attempt(hub: Hub) -> None:
     wrong: list[str] = []
-    async with staged(hub) as stage:
-        before = await stage.everything()
-        for who, granted in (stage.executors | {"a superseded executor": stage.superseded}).items():
+    async with staged(hub) as attacked:
+        before = await attacked.everything()
+        for who, granted in (attacked.executors | {"a superseded executor": attacked.superseded}).items():
             own = executor_hello(ref_of(granted))
-            for message in attacks(stage, first=1 if granted is not stage.superseded else 3):
+            for message in attacks(attacked, first=1 if granted is not attacked.superseded else 3):
                 wrong += await tried(hub, who, granted.credentials.hub, own, message)
-            wrong += await harm(stage, before, who)
+            wrong += await harm(attacked, before, who)
     assert not wrong, "\n".join(wrong)
 
 
 async def test_a_superseded_executor_is_told_so_and_can_only_leave_notes(hub: Hub) -> None:
-    async with staged(hub) as stage:
-        before = await stage.everything()
-        async with hub.connected(stage.superseded.credentials.hub) as client:
-            assert (await client.ask(executor_hello(ref_of(stage.superseded))))["is_superseded"]
+    async with staged(hub) as attacked:
+        before = await attacked.everything()
+        async with hub.connected(attacked.superseded.credentials.hub) as client:
+            assert (await client.ask(executor_hello(ref_of(attacked.superseded))))["is_superseded"]
             for plan in (None, 1, 2):
                 assert (await client.ask(messages.Begin(0, plan)))["code"] == "superseded"
             kept = Result("WAITING", kept=KeptPlan(0, "ab", 2, "/x"))
@@ -177,21 +177,21 @@ async def test_a_superseded_executor_is_told_so_and_can_only_leave_notes(hub: Hu
             assert (await client.get("ack"))["mark"] == 2 + len(FACTS)
             await client.connection.send(batch(3 + len(FACTS), kept))  # of a plan that is not stored
             assert (await rest(client))[-1]["type"] == "refused"
-        assert await differences(stage, before) == []
-        assert await stage.is_undisturbed() == ""
+        assert await differences(attacked, before) == []
+        assert await attacked.is_undisturbed() == ""
 
 
 @pytest.mark.feature("O1")
 async def test_a_runner_that_names_anothers_attempt_does_not_silence_that_one(hub: Hub) -> None:
     """Once its naming took the place of the owner's in the batch, and other servers never heard of the attempt."""
-    async with staged(hub) as stage:
-        ref = ref_of(stage.waiting)
+    async with staged(hub) as attacked:
+        ref = ref_of(attacked.waiting)
         heard = "SELECT heard_at FROM attempts WHERE job_id = :id"
         beat = messages.Heartbeat("0.1.0", is_draining=False, attempts=[ref])
-        token, hello = stage.runners["another runner"]
+        token, hello = attacked.runners["another runner"]
         async with hub.connected(token) as other:
             await other.ask(hello)
-            for client in (stage.victim, other):
+            for client in (attacked.victim, other):
                 await client.send(beat)
                 await client.ask(PING)
             before = await hub.crew.app.scalar(heard, id=ref.job_id)

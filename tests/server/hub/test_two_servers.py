@@ -74,7 +74,7 @@ async def test_an_executor_that_comes_back_to_another_server_is_known_there_at_o
             await executor.connection.send(STARTED)
             await executor.get("ack")
         async with other.executor(granted):
-            (attempt,) = await one.crew.world.attempts(granted.spec.job_id)
+            (attempt,) = await one.crew.rows.attempts(granted.spec.job_id)
             assert attempt.heard_at is not None
 
 
@@ -146,7 +146,7 @@ async def test_a_stranger_at_one_server_is_refused_by_the_word_of_whoever_is_con
 async def test_one_idempotency_key_used_on_two_servers_at_once_makes_one_job(hubs: tuple[Hub, Hub]) -> None:
     """The slower of the two requests was answered 409 instead of with the job that the faster one had made."""
     one, _ = hubs
-    module = await one.crew.world.module()
+    module = await one.crew.rows.module()
     wanted = JobRequest(one.crew.app.admin.principal, module, NewJob(JobType.PLAN), "nightly")
     organization = wanted.principal.organization_id
     numbers = "SELECT id FROM organizations WHERE id = :id FOR UPDATE"

@@ -19,19 +19,19 @@ APPLYING = fact(StepStatus(Step.APPLY, "RUNNING"))
 class Change:
     """An apply whose first attempt has begun to change things."""
 
-    def __init__(self, world: JobRows, runner: Instance, module: str, job: str) -> None:
-        self.world, self.runner, self.module, self.job_id = world, runner, module, job
-        self.admin = Principal("user", "usr_1", "olga", world.organization, is_system_admin=True)
+    def __init__(self, rows: JobRows, runner: Instance, module: str, job: str) -> None:
+        self.rows, self.runner, self.module, self.job_id = rows, runner, module, job
+        self.admin = Principal("user", "usr_1", "olga", rows.organization, is_system_admin=True)
         self.registry = Registry()
-        self.take = world.take
+        self.take = rows.take
         self.next = 1
 
     @classmethod
     async def begun(cls, db: Database, interrupted: str = "ask") -> "Change":
-        world = await JobRows.make(db)
-        module = await world.module()
-        change = cls(world, await world.runner(slots=100), module, await world.job(module, kind="APPLY"))
-        await world.run("UPDATE jobs SET interrupted = :interrupted", interrupted=interrupted)
+        rows = await JobRows.make(db)
+        module = await rows.module()
+        change = cls(rows, await rows.runner(slots=100), module, await rows.job(module, kind="APPLY"))
+        await rows.run("UPDATE jobs SET interrupted = :interrupted", interrupted=interrupted)
         await change.start(1)
         assert await begin(db, change.ref, 0) == Begun(0)
         await change.tell(APPLYING)
@@ -61,15 +61,15 @@ class Change:
 
     async def gone(self, *, last: int | None, is_delivered: bool = True) -> None:
         report = decide.Report("the executor was ended by signal 9", last, is_delivered)
-        await self.world.gone(self.ref, report)
+        await self.rows.gone(self.ref, report)
 
     async def attempt(self) -> Attempt:
-        return (await self.world.attempts(self.job_id))[0]
+        return (await self.rows.attempts(self.job_id))[0]
 
     async def job(self) -> Job:
-        return await self.world.load(self.job_id)
+        return await self.rows.load(self.job_id)
 
     async def code(self, ref: AttemptRef) -> str:
         """What an attempt that asks for a permit is told, from the state as it is now."""
-        module = await self.world.db.read(lambda tx: received_states.standing(tx, self.module))
-        return await begin_code(self.world.db, ref, module.state_version, registry=self.registry)
+        module = await self.rows.db.read(lambda tx: received_states.standing(tx, self.module))
+        return await begin_code(self.rows.db, ref, module.state_version, registry=self.registry)

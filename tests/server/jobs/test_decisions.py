@@ -20,10 +20,10 @@ from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin
 
 
 async def _claimed(database: Database, kind: str = "PLAN") -> tuple[JobRows, Instance, AttemptRef]:
-    world = await JobRows.make(database)
-    job, runner = await world.job(await world.module(), kind=kind), await world.runner()
+    rows = await JobRows.make(database)
+    job, runner = await rows.job(await rows.module(), kind=kind), await rows.runner()
     await runner.has(job)
-    return world, runner, AttemptRef(job, 1)
+    return rows, runner, AttemptRef(job, 1)
 
 
 async def _gone(database: Database, ref: AttemptRef, reason: str = "killed") -> None:

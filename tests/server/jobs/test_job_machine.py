@@ -15,10 +15,10 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PAIRS = [pytest.param(a, b, id=f"{a.value}-{b.value}") for a, b in product(JobStatus, repeat=2)]
 
 
-async def _job_in(world: JobRows, status: JobStatus) -> Job:
+async def _job_in(rows: JobRows, status: JobStatus) -> Job:
     """A job that came to its status by the database's own rules."""
-    job_id = await world.job(await world.module())
-    job = await world.load(job_id)
+    job_id = await rows.job(await rows.module())
+    job = await rows.load(job_id)
     path = {
         "QUEUED": [],
         "CLAIMED": ["CLAIMED"],
@@ -31,9 +31,9 @@ async def _job_in(world: JobRows, status: JobStatus) -> Job:
     }[status]
     for name in path:
         after = job.to(JobStatus(name), NOW, **({"runner_id": "r", "instance_id": "i"} if name == "CLAIMED" else {}))
-        await world.db.write(lambda tx, job=job, after=after: store.save_transition(tx, job, after))
+        await rows.db.write(lambda tx, job=job, after=after: store.save_transition(tx, job, after))
         job = after
-    return await world.load(job_id)
+    return await rows.load(job_id)
 
 
 @pytest.mark.parametrize(("before", "after"), PAIRS)

@@ -71,14 +71,14 @@ async def test_an_engine_that_was_killed_while_its_executor_lived_leaves_the_mod
     assert (await change.job()).status == "FAILED"
     attempt = await change.attempt()
     assert (attempt.outcome, attempt.is_in_doubt) == ("failed", True)
-    assert (await change.world.db.read(lambda tx: attempt_report.report(tx, change.job_id, 1))).may_miss_state
-    other = await change.world.job(change.module, kind="APPLY")
+    assert (await change.rows.db.read(lambda tx: attempt_report.report(tx, change.job_id, 1))).may_miss_state
+    other = await change.rows.job(change.module, kind="APPLY")
     assert await change.code(await change.start(1, other)) == "approval"
 
 
 @pytest.mark.feature("O3", "J9")
 async def test_a_cancel_that_kills_the_engine_leaves_the_module_in_doubt(change: Change) -> None:
-    await service.cancel(change.world.db, change.admin, change.job_id, "kill")
+    await service.cancel(change.rows.db, change.admin, change.job_id, "kill")
     killed = fact(StepStatus(Step.APPLY, "CANCELED", -9, is_cut_short=True))
     await change.tell(killed, fact(Result("CANCELED", "canceled during apply")))
     assert (await change.job()).status == "CANCELED"
@@ -94,7 +94,7 @@ async def test_a_result_without_any_end_of_the_change_leaves_the_module_in_doubt
 
 @pytest.mark.feature("O3")
 async def test_a_change_that_was_never_started_leaves_no_doubt(change: Change) -> None:
-    await service.cancel(change.world.db, change.admin, change.job_id, "after_step")
+    await service.cancel(change.rows.db, change.admin, change.job_id, "after_step")
     await change.tell(fact(StepStatus(Step.APPLY, "SKIPPED")), fact(Result("CANCELED", "canceled before apply")))
     assert not (await change.attempt()).is_in_doubt
 
@@ -127,7 +127,7 @@ async def test_a_state_with_a_changed_lineage_is_quarantined_even_from_the_curre
     """A stale errored.tfstate of the source, with somebody else's lineage, replaced the real state."""
     await change.write(1)
     await change.write(2, lineage="somebody-elses")
-    rows = await change.world.db.read(lambda tx: tx.all("SELECT serial, status FROM states ORDER BY serial"))
+    rows = await change.rows.db.read(lambda tx: tx.all("SELECT serial, status FROM states ORDER BY serial"))
     assert [(row["serial"], row["status"]) for row in rows] == [(1, "current"), (2, "quarantined")]
 
 
@@ -151,13 +151,13 @@ async def _waits(change: Change, job_id: str, attempt: int) -> AttemptRef:
     """A plan of this job waits for a person."""
     ref = await change.start(attempt, job_id)
     assert await change.code(ref) == "approval"
-    module = await change.world.db.read(lambda tx: received_states.standing(tx, change.module))
+    module = await change.rows.db.read(lambda tx: received_states.standing(tx, change.module))
     await change.take(delivery(ref, 2, waiting(module.state_version)))
     return ref
 
 
 async def _approve(change: Change, ref: AttemptRef, *seen: AttemptRef) -> Job:
-    return await approvals.approve(change.world.db, change.registry, change.admin, ref.job_id, ref.attempt, list(seen))
+    return await approvals.approve(change.rows.db, change.registry, change.admin, ref.job_id, ref.attempt, list(seen))
 
 
 @pytest.mark.feature("J8", "O3")
@@ -176,7 +176,7 @@ async def test_the_audit_of_an_approval_names_the_doubts_that_there_were(change:
     await change.gone(last=change.next - 1)
     second = await _waits(change, change.job_id, 2)
     await _approve(change, second, change.ref, AttemptRef("job_invented", 7))
-    row = await change.world.db.read(lambda tx: tx.one("SELECT details FROM audit WHERE action = 'job.approve'"))
+    row = await change.rows.db.read(lambda tx: tx.one("SELECT details FROM audit WHERE action = 'job.approve'"))
     assert row is not None
     assert json.loads(row["details"])["doubts"] == [{"job_id": change.job_id, "attempt": 1}]
 
@@ -185,19 +185,19 @@ async def test_the_audit_of_an_approval_names_the_doubts_that_there_were(change:
 async def test_a_plan_whose_state_has_moved_cannot_be_approved_and_is_made_again(change: Change) -> None:
     """`job approve 1` showed "2 to add", planned again and applied "1 add, 1 change, 1 destroy"."""
     await change.gone(last=change.next - 1)
-    other = await change.world.job(change.module, kind="APPLY")
+    other = await change.rows.job(change.module, kind="APPLY")
     first = await _waits(change, change.job_id, 2)
     second = await _waits(change, other, 1)
     await _approve(change, second, change.ref)
     ref = await change.start(2, other)
-    assert await begin(change.world.db, ref, 0, 1, change.registry) == Begun(0)
+    assert await begin(change.rows.db, ref, 0, 1, change.registry) == Begun(0)
     record, received = state(1)
     received = Received(received.fact, change.sealed(ref, 2), None)
     applied = fact(StepStatus(Step.APPLY, "SUCCEEDED", 0))
     await change.take(delivery(ref, 2, record, applied, fact(Result("SUCCEEDED")), received={2: received}))
     with pytest.raises(Conflict, match="has changed since"):
         await _approve(change, first)
-    after = await approvals.replan(change.world.db, change.admin, change.job_id, 2)
+    after = await approvals.replan(change.rows.db, change.admin, change.job_id, 2)
     assert (after.status, after.attempt, after.plan_attempt) == ("QUEUED", 3, None)
     third = await change.start(3)
     assert await change.code(third) == "approval", "nobody has seen this plan, and the doubt is over"
@@ -211,7 +211,7 @@ async def test_a_fence_that_began_before_an_approval_and_ended_after_it_is_asked
     await change.gone(last=change.next - 1)
     second = await _waits(change, change.job_id, 2)
     await _approve(change, second, change.ref)
-    other = await change.world.job(change.module, kind="APPLY")
+    other = await change.rows.job(change.module, kind="APPLY")
     third = await change.start(3)
     sql = """INSERT INTO attempts (job_id, number, runner_id, instance_id, hub_sha256, api_sha256, state_key, claimed_at,
             begun_at, begun_state_version, ended_at, outcome, is_gone, is_in_doubt)
@@ -226,7 +226,7 @@ async def test_a_job_whose_plan_was_approved_and_that_plans_again_asks_again(cha
     second = await _waits(change, change.job_id, 2)
     await _approve(change, second, change.ref)
     third = await change.start(3)
-    await change.world.run("UPDATE attempts SET is_in_doubt = false")
+    await change.rows.run("UPDATE attempts SET is_in_doubt = false")
     assert await change.code(third) == "approval", "it planned again, for whatever reason"
 
 
@@ -260,7 +260,7 @@ async def test_the_next_approver_is_shown_how_far_the_change_came(change: Change
     await change.write(1)
     await change.tell(log("\x1b[1ma.y: Creation complete after 0s [id=2]\x1b[0m\na.z: Creating...\n"))
     await change.gone(last=change.next - 1)
-    (doubt,) = await change.world.db.read(lambda tx: attempt_report.doubts(tx, change.module))
+    (doubt,) = await change.rows.db.read(lambda tx: attempt_report.doubts(tx, change.module))
     assert (doubt.reason, doubt.may_miss_state, doubt.states) == ("the executor was ended by signal 9", True, 1)
     assert doubt.made == [LoggedChange("a.y", "created", "2"), LoggedChange("a.z", "creating")], (
         "a.x is in the state that arrived"

@@ -17,18 +17,18 @@ def waiting(version: int = 0, why: str = "") -> Record:
 class Waiting:
     """A job that needs an approval and waits for it with the plan of its first attempt."""
 
-    def __init__(self, world: JobRows, runner: Instance, module: str, job: str) -> None:
-        self.world, self.runner, self.module, self.id = world, runner, module, job
-        self.admin = Principal("user", "usr_1", "olga", world.organization, is_system_admin=True)
-        self.take = world.take
+    def __init__(self, rows: JobRows, runner: Instance, module: str, job: str) -> None:
+        self.rows, self.runner, self.module, self.id = rows, runner, module, job
+        self.admin = Principal("user", "usr_1", "olga", rows.organization, is_system_admin=True)
+        self.take = rows.take
 
     @classmethod
     async def make(cls, db: Database) -> "Waiting":
-        world = await JobRows.make(db)
-        module, runner = await world.module(), await world.runner(slots=1)
-        job = await world.job(module, kind="APPLY")
-        await world.run("UPDATE jobs SET needs_approval = true WHERE id = :id", id=job)
-        made = cls(world, runner, module, job)
+        rows = await JobRows.make(db)
+        module, runner = await rows.module(), await rows.runner(slots=1)
+        job = await rows.job(module, kind="APPLY")
+        await rows.run("UPDATE jobs SET needs_approval = true WHERE id = :id", id=job)
+        made = cls(rows, runner, module, job)
         ref = await made.start(1)
         assert await begin_code(db, ref, 0) == "approval"
         await made.take(delivery(ref, 2, waiting()))
@@ -38,7 +38,7 @@ class Waiting:
         return await self.runner.start(self.id, attempt)
 
     async def job(self) -> service.Job:
-        return await self.world.load(self.id)
+        return await self.rows.load(self.id)
 
     async def approve(self, plan: int = 1) -> service.Job:
-        return await approvals.approve(self.world.db, Registry(), self.admin, self.id, plan)
+        return await approvals.approve(self.rows.db, Registry(), self.admin, self.id, plan)

@@ -31,8 +31,8 @@ async def lines(db: Database, attempt: SimulatedAttempt, start: int, count: int)
 
 
 @pytest.mark.feature("L3", "L4")
-async def test_a_log_that_was_resumed_in_the_middle_of_a_batch_is_whole_and_in_order(crew: SimulatedRunner) -> None:
-    attempt, db = await crew.run(), crew.server.db
+async def test_a_log_that_was_resumed_in_the_middle_of_a_batch_is_whole_and_in_order(runner: SimulatedRunner) -> None:
+    attempt, db = await runner.run(), runner.server.db
     records = [RUNNING, *(log(f"{n}\n") for n in range(20)), RUNNING, *(log(f"{n}\n") for n in range(20, 40)), DONE]
     await attempt.deliver(*records[:15])
     await attempt.deliver(*records[:15], first=1)
@@ -46,8 +46,8 @@ async def test_a_log_that_was_resumed_in_the_middle_of_a_batch_is_whole_and_in_o
         assert await events(db, attempt, after, limit) == [event for event in found if event.n > after][:limit]
 
 
-async def test_lines_are_found_whatever_pieces_they_came_in(crew: SimulatedRunner) -> None:
-    attempt, dice = await crew.run(), random.Random(7)
+async def test_lines_are_found_whatever_pieces_they_came_in(runner: SimulatedRunner) -> None:
+    attempt, dice = await runner.run(), random.Random(7)
     text = b"".join(b"line %d%s\n" % (n, b"." * dice.randrange(60)) for n in range(300)) + b"an open end"
     at = 0
     while at < len(text):
@@ -71,21 +71,21 @@ async def test_lines_are_found_whatever_pieces_they_came_in(crew: SimulatedRunne
         (900, 3),
         (0, 900),
     ):
-        assert await lines(crew.server.db, attempt, start, count) == b"".join(expected[start : start + count])
+        assert await lines(runner.server.db, attempt, start, count) == b"".join(expected[start : start + count])
     for start in range(0, 300, 11):
-        assert await lines(crew.server.db, attempt, start, 1) == expected[start]
+        assert await lines(runner.server.db, attempt, start, 1) == expected[start]
 
 
-async def test_an_attempt_without_a_log_has_an_empty_one(crew: SimulatedRunner) -> None:
-    attempt = await crew.run()
-    assert await whole(crew.server.db, attempt) == b""
-    assert await events(crew.server.db, attempt) == []
-    assert await lines(crew.server.db, attempt, 5, 5) == b""
+async def test_an_attempt_without_a_log_has_an_empty_one(runner: SimulatedRunner) -> None:
+    attempt = await runner.run()
+    assert await whole(runner.server.db, attempt) == b""
+    assert await events(runner.server.db, attempt) == []
+    assert await lines(runner.server.db, attempt, 5, 5) == b""
 
 
 @pytest.mark.feature("L3")
-async def test_a_range_of_a_log_of_a_million_lines_is_read_at_once(crew: SimulatedRunner) -> None:
-    attempt, db = await crew.run(), crew.server.db
+async def test_a_range_of_a_log_of_a_million_lines_is_read_at_once(runner: SimulatedRunner) -> None:
+    attempt, db = await runner.run(), runner.server.db
     block = 1_000
     for start in range(0, 1_000_000, 50 * block):
         await attempt.deliver(
@@ -109,8 +109,8 @@ async def test_a_range_of_a_log_of_a_million_lines_is_read_at_once(crew: Simulat
     assert time.perf_counter() - began < 10
 
 
-async def test_many_small_chunks_are_found_by_their_number_and_read_in_one_go(crew: SimulatedRunner) -> None:
-    attempt, db = await crew.run(), crew.server.db
+async def test_many_small_chunks_are_found_by_their_number_and_read_in_one_go(runner: SimulatedRunner) -> None:
+    attempt, db = await runner.run(), runner.server.db
     for n in range(1, 701):
         await attempt.deliver(log(f"{n}\n"))
     assert [event.n for event in await events(db, attempt, 600)] == list(range(601, 701))
@@ -121,11 +121,11 @@ async def test_many_small_chunks_are_found_by_their_number_and_read_in_one_go(cr
     assert (await whole(db, attempt)).split() == [b"%d" % n for n in range(1, 701)]
 
 
-async def test_the_log_of_a_fenced_attempt_stays_its_own(crew: SimulatedRunner) -> None:
-    first = await crew.run()
+async def test_the_log_of_a_fenced_attempt_stays_its_own(runner: SimulatedRunner) -> None:
+    first = await runner.run()
     await first.deliver(RUNNING, log("of the first\n"))
     await first.lose()
-    second = await crew.again(first.ref.job_id, 2)
+    second = await runner.again(first.ref.job_id, 2)
     await asyncio.gather(second.deliver(RUNNING, log("of the second\n")), first.deliver(log("late\n")))
-    assert await whole(crew.server.db, first) == b"of the first\nlate\n"
-    assert await whole(crew.server.db, second) == b"of the second\n"
+    assert await whole(runner.server.db, first) == b"of the first\nlate\n"
+    assert await whole(runner.server.db, second) == b"of the second\n"

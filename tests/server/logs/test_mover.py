@@ -50,8 +50,8 @@ class CrashAfter:
         return call
 
 
-def mover_of(crew: SimulatedRunner, db: Any = None, objects: Any = None) -> Mover:
-    server = crew.server
+def mover_of(runner: SimulatedRunner, db: Any = None, objects: Any = None) -> Mover:
+    server = runner.server
     return Mover(db or server.db, objects or server.objects, server.settings.uploads, server.id, 0.0)
 
 
@@ -73,9 +73,9 @@ async def lines(attempt: SimulatedAttempt, start: int, count: int) -> bytes:
     return await reads.lines(server.db, server.objects, attempt.ref.job_id, extent, start, count)
 
 
-async def finished(crew: SimulatedRunner, count: int = 60, end: bool = True) -> tuple[SimulatedAttempt, list[str]]:
+async def finished(runner: SimulatedRunner, count: int = 60, end: bool = True) -> tuple[SimulatedAttempt, list[str]]:
     """An attempt with some lines, in uneven chunks with other events between them."""
-    attempt = await crew.run()
+    attempt = await runner.run()
     printed = [f"line {n} {'.' * (n % 70)}\n" for n in range(count)]
     for start in range(0, count, 5):
         await attempt.deliver(*(log(each) for each in printed[start : start + 5]), RUNNING)
@@ -84,18 +84,18 @@ async def finished(crew: SimulatedRunner, count: int = 60, end: bool = True) -> 
     return attempt, printed
 
 
-async def count(crew: SimulatedRunner, table: str) -> int:
-    return await crew.app.scalar(f"SELECT count(*) FROM {table}")
+async def count(runner: SimulatedRunner, table: str) -> int:
+    return await runner.app.scalar(f"SELECT count(*) FROM {table}")
 
 
 @pytest.mark.feature("L3", "L4")
-async def test_a_moved_log_is_read_as_before_whole_in_ranges_and_by_lines(crew: SimulatedRunner) -> None:
+async def test_a_moved_log_is_read_as_before_whole_in_ranges_and_by_lines(runner: SimulatedRunner) -> None:
     """Log chunks were never deleted, so the database grew for ever; nothing ever moved to the object store."""
-    attempt, printed = await finished(crew)
+    attempt, printed = await finished(runner)
     before = await events(attempt)
-    assert await mover_of(crew).step() == 1
-    assert await count(crew, "log_chunks") == 0
-    assert 1 < await count(crew, "log_objects") < 10
+    assert await mover_of(runner).step() == 1
+    assert await count(runner, "log_chunks") == 0
+    assert 1 < await count(runner, "log_objects") < 10
     assert await events(attempt) == before
     assert [event.text for event in before] == printed
     assert await text(attempt) == "".join(printed).encode()
@@ -105,17 +105,17 @@ async def test_a_moved_log_is_read_as_before_whole_in_ranges_and_by_lines(crew: 
         assert await lines(attempt, start, 2) == "".join(printed[start : start + 2]).encode()
     assert await lines(attempt, 60, 1) == b""
     # Nothing is left to do, and the index does not offer it again.
-    assert await mover_of(crew).step() == 0
+    assert await mover_of(runner).step() == 0
 
 
 @pytest.mark.feature("L3")
 async def test_a_line_of_a_large_moved_log_is_read_by_a_small_range(
-    crew: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
+    runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 256 << 10)
     monkeypatch.setattr(mover, "MAX_OBJECT_BYTES", 128 << 20)
     monkeypatch.setattr(mover, "BATCH_ROWS", 200)
-    attempt, block = await crew.run(), 1_000
+    attempt, block = await runner.run(), 1_000
     for start in range(0, 200_000, 10 * block):
         texts = [
             "".join(f"line {n} {n * 7919 % 1_000_003}\n" for n in range(at, at + block))
@@ -123,32 +123,32 @@ async def test_a_line_of_a_large_moved_log_is_read_by_a_small_range(
         ]
         await attempt.deliver(*(log(each) for each in texts))
     await attempt.deliver(DONE)
-    await mover_of(crew).step()
-    assert await count(crew, "log_objects") == 1
-    stored = await crew.app.scalar("SELECT stored_bytes FROM log_objects")
+    await mover_of(runner).step()
+    assert await count(runner, "log_objects") == 1
+    stored = await runner.app.scalar("SELECT stored_bytes FROM log_objects")
     read: list[int] = []
-    get_range = crew.server.objects.get_range
+    get_range = runner.server.objects.get_range
 
     async def counted(name: str, start: int, length: int) -> bytes:
         read.append(length)
         return await get_range(name, start, length)
 
-    monkeypatch.setattr(crew.server.objects, "get_range", counted)
+    monkeypatch.setattr(runner.server.objects, "get_range", counted)
     assert (await lines(attempt, 123_456, 1)).startswith(b"line 123456 ")
     assert 0 < sum(read) < stored / 2
 
 
-async def test_a_crash_between_any_two_steps_of_a_move_loses_and_doubles_nothing(crew: SimulatedRunner) -> None:
+async def test_a_crash_between_any_two_steps_of_a_move_loses_and_doubles_nothing(runner: SimulatedRunner) -> None:
     """The move is: write the object, switch in one transaction, delete chunks. The process may end before or after each."""
     operations = 0
     while True:
-        attempt, printed = await finished(crew, 25)
+        attempt, printed = await finished(runner, 25)
         operations += 1
         budget = [operations]
         crashing = mover_of(
-            crew,
-            CrashAfter(crew.server.db, budget),
-            CrashAfter(crew.server.objects, budget),
+            runner,
+            CrashAfter(runner.server.db, budget),
+            CrashAfter(runner.server.objects, budget),
         )
         try:
             await crashing.move(attempt.ref.job_id, 1)
@@ -159,14 +159,14 @@ async def test_a_crash_between_any_two_steps_of_a_move_loses_and_doubles_nothing
         assert [event.text for event in await events(attempt)] == printed
         assert await text(attempt) == "".join(printed).encode()
         assert await lines(attempt, 11, 3) == "".join(printed[11:14]).encode()
-        await mover_of(crew).move(attempt.ref.job_id, 1)
+        await mover_of(runner).move(attempt.ref.job_id, 1)
         assert [event.text for event in await events(attempt)] == printed
-        assert await count(crew, "log_chunks") == 0
+        assert await count(runner, "log_chunks") == 0
     assert operations > 8
 
 
-async def test_a_reader_who_pauses_after_each_event_while_the_log_moves_gets_each_once(crew: SimulatedRunner) -> None:
-    attempt, printed = await finished(crew, 30)
+async def test_a_reader_who_pauses_after_each_event_while_the_log_moves_gets_each_once(runner: SimulatedRunner) -> None:
+    attempt, printed = await finished(runner, 30)
     at, seen = 0, list[str]()
     budget = 1
     while found := await events(attempt, at, 1):
@@ -174,75 +174,75 @@ async def test_a_reader_who_pauses_after_each_event_while_the_log_moves_gets_eac
         at = found[0].n
         limit = [budget]
         try:  # a little further after each event
-            await mover_of(crew, CrashAfter(crew.server.db, limit)).move(attempt.ref.job_id, 1)
+            await mover_of(runner, CrashAfter(runner.server.db, limit)).move(attempt.ref.job_id, 1)
         except Crashed:
             budget += 1
     assert seen == printed
 
 
-async def test_two_servers_that_move_the_same_log_leave_one_copy_of_each_event(crew: SimulatedRunner) -> None:
-    attempt, printed = await finished(crew)
-    await asyncio.gather(*(mover_of(crew).move(attempt.ref.job_id, 1) for _ in range(4)))
+async def test_two_servers_that_move_the_same_log_leave_one_copy_of_each_event(runner: SimulatedRunner) -> None:
+    attempt, printed = await finished(runner)
+    await asyncio.gather(*(mover_of(runner).move(attempt.ref.job_id, 1) for _ in range(4)))
     assert [event.text for event in await events(attempt)] == printed
-    assert await count(crew, "log_chunks") == 0
-    known = await crew.server.objects.names(f"logs/{attempt.ref.job_id}")
-    assert len(known) == await count(crew, "log_objects")
+    assert await count(runner, "log_chunks") == 0
+    known = await runner.server.objects.names(f"logs/{attempt.ref.job_id}")
+    assert len(known) == await count(runner, "log_objects")
 
 
 async def test_what_is_delivered_after_the_move_stays_in_rows_and_is_read_behind_the_rest(
-    crew: SimulatedRunner,
+    runner: SimulatedRunner,
 ) -> None:
-    attempt, printed = await finished(crew, 20, end=False)
+    attempt, printed = await finished(runner, 20, end=False)
     await attempt.lose()
-    await mover_of(crew).move(attempt.ref.job_id, 1)
+    await mover_of(runner).move(attempt.ref.job_id, 1)
     await attempt.deliver(log("late one\n"), log("late two\n"))
     printed += ["late one\n", "late two\n"]
-    assert await count(crew, "log_chunks") == 1
+    assert await count(runner, "log_chunks") == 1
     assert [event.text for event in await events(attempt)] == printed
     for start in (0, 5, 19, 20, 21):
         assert await lines(attempt, start, 2) == "".join(printed[start : start + 2]).encode()
-    await mover_of(crew).step()
-    assert await count(crew, "log_chunks") == 0
+    await mover_of(runner).step()
+    assert await count(runner, "log_chunks") == 0
     assert [event.text for event in await events(attempt)] == printed
 
 
-async def test_a_log_stays_in_rows_while_its_attempt_may_deliver_more_or_is_in_doubt(crew: SimulatedRunner) -> None:
-    running, _ = await finished(crew, 5, end=False)
-    lost, _ = await finished(crew, 5, end=False)
+async def test_a_log_stays_in_rows_while_its_attempt_may_deliver_more_or_is_in_doubt(runner: SimulatedRunner) -> None:
+    running, _ = await finished(runner, 5, end=False)
+    lost, _ = await finished(runner, 5, end=False)
     await lost.lose()
-    server = crew.server
+    server = runner.server
     patient = Mover(server.db, server.objects, server.settings.uploads, server.id, 3600.0)
     assert await patient.step() == 0
-    assert await mover_of(crew).step() == 1  # its time to deliver is over
+    assert await mover_of(runner).step() == 1  # its time to deliver is over
     await running.deliver(fact(Result("FAILED")))
-    await crew.world.run("UPDATE attempts SET is_in_doubt = true WHERE job_id = :id", id=running.ref.job_id)
-    assert await mover_of(crew).step() == 0
+    await runner.rows.run("UPDATE attempts SET is_in_doubt = true WHERE job_id = :id", id=running.ref.job_id)
+    assert await mover_of(runner).step() == 0
 
 
-async def test_a_stream_a_download_and_what_is_known_read_a_moved_log(crew: SimulatedRunner) -> None:
-    attempt = await crew.begun()
+async def test_a_stream_a_download_and_what_is_known_read_a_moved_log(runner: SimulatedRunner) -> None:
+    attempt = await runner.begun()
     await attempt.deliver(*(log(f"a.x[{n}]: Creating...\n") for n in range(30)), log("the last line\n"))
     await attempt.deliver(fact(Result("FAILED")))
     path = f"/api/v1/jobs/{attempt.ref.job_id}"
-    before = (await crew.app.admin.get(f"{path}/attempts/1")).json()
+    before = (await runner.app.admin.get(f"{path}/attempts/1")).json()
     assert (len(before["made"]), before["last_line"]) == (30, "the last line")
-    await crew.server.db.write(lambda tx: tx.run("UPDATE attempts SET is_in_doubt = false"))
-    expected = (await crew.app.admin.get(f"{path}/log")).text
-    await mover_of(crew).step()
-    assert await count(crew, "log_chunks") == 0
-    after = (await crew.app.admin.get(f"{path}/attempts/1")).json()
+    await runner.server.db.write(lambda tx: tx.run("UPDATE attempts SET is_in_doubt = false"))
+    expected = (await runner.app.admin.get(f"{path}/log")).text
+    await mover_of(runner).step()
+    assert await count(runner, "log_chunks") == 0
+    after = (await runner.app.admin.get(f"{path}/attempts/1")).json()
     assert (after["made"], after["last_line"]) == (before["made"], before["last_line"])
-    assert (await crew.app.admin.get(f"{path}/log?download=true")).text == expected
-    async with crew.listening() as url, watching(url, crew.app.admin, f"{path}/log/stream") as viewer:
+    assert (await runner.app.admin.get(f"{path}/log?download=true")).text == expected
+    async with runner.listening() as url, watching(url, runner.app.admin, f"{path}/log/stream") as viewer:
         found = [each for event in await viewer.rest() if event.name == "log" for each in json.loads(event.data)]
     assert "".join(each["text"] for each in found) == expected
 
 
-async def test_a_log_whose_object_is_missing_says_so_in_its_place(crew: SimulatedRunner) -> None:
-    attempt, _ = await finished(crew, 5)
-    await mover_of(crew).step()
-    (name,) = await crew.server.objects.names(f"logs/{attempt.ref.job_id}")
-    await crew.server.objects.delete(name)
+async def test_a_log_whose_object_is_missing_says_so_in_its_place(runner: SimulatedRunner) -> None:
+    attempt, _ = await finished(runner, 5)
+    await mover_of(runner).step()
+    (name,) = await runner.server.objects.names(f"logs/{attempt.ref.job_id}")
+    await runner.server.objects.delete(name)
     assert await text(attempt) == (
         f"Events up to 5 of this log are missing: the object store has no object {name}.\n".encode()
     )

@@ -32,9 +32,9 @@ class SlowToAnswer:
         return result
 
 
-async def test_who_joins_a_reading_that_began_too_early_reads_again(crew: SimulatedRunner) -> None:
-    attempt, tails = await crew.run(), Tails(crew.server.objects)
-    db: Any = SlowToAnswer(crew.server.db)
+async def test_who_joins_a_reading_that_began_too_early_reads_again(runner: SimulatedRunner) -> None:
+    attempt, tails = await runner.run(), Tails(runner.server.objects)
+    db: Any = SlowToAnswer(runner.server.db)
     await attempt.deliver(RUNNING)
     early = asyncio.create_task(tails.next(db, attempt.ref.job_id, Position(1, 0)))
     await db.is_read.wait()
@@ -49,9 +49,9 @@ async def test_who_joins_a_reading_that_began_too_early_reads_again(crew: Simula
     assert db.reads == 2
 
 
-async def test_a_viewer_that_gives_up_takes_nobody_along(crew: SimulatedRunner) -> None:
-    attempt, tails = await crew.run(), Tails(crew.server.objects)
-    db: Any = SlowToAnswer(crew.server.db)
+async def test_a_viewer_that_gives_up_takes_nobody_along(runner: SimulatedRunner) -> None:
+    attempt, tails = await runner.run(), Tails(runner.server.objects)
+    db: Any = SlowToAnswer(runner.server.db)
     await attempt.deliver(log("one\n"))
     first = asyncio.create_task(tails.next(db, attempt.ref.job_id, Position(1, 0)))
     await db.is_read.wait()
@@ -64,15 +64,15 @@ async def test_a_viewer_that_gives_up_takes_nobody_along(crew: SimulatedRunner) 
 
 
 async def test_what_is_kept_in_memory_is_bounded_and_what_was_let_go_is_read_again(
-    crew: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
+    runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tail, "CACHE_BYTES", 50_000)
-    attempt, tails = await crew.run(), Tails(crew.server.objects)
+    attempt, tails = await runner.run(), Tails(runner.server.objects)
     text = "\x1b" * 10_000  # six times as much in JSON, so that even one batch is more than there is room for
     await attempt.deliver(*(log(text) for _ in range(50)))
     for _ in range(2):
         position, seen = Position(1, 0), 0
-        while isinstance(found := await tails.next(crew.server.db, attempt.ref.job_id, position), TailBatch):
+        while isinstance(found := await tails.next(runner.server.db, attempt.ref.job_id, position), TailBatch):
             position, seen = found.position, seen + found.data.count(b'"n"')
             assert tails.used <= 50_000
         assert seen == 50

@@ -11,58 +11,60 @@ from terracrew.testing.clock import ShiftedClock
 from tests.server.application import Application, on_one
 
 
-def token_of(world: Application) -> str:
-    return (world.server.settings.directory / local_token.FILE_NAME).read_text()
+def token_of(application: Application) -> str:
+    return (application.server.settings.directory / local_token.FILE_NAME).read_text()
 
 
-async def status(world: Application, token: str) -> int:
-    async with world.stranger() as client:
+async def status(application: Application, token: str) -> int:
+    async with application.stranger() as client:
         return (await client.get("/api/v1/me", headers={"Authorization": f"Bearer {token}"})).status_code
 
 
 @on_one
 async def test_it_is_kept_while_it_is_fresh_and_replaced_before_it_ends(
-    world: Application, clock: ShiftedClock
+    application: Application, clock: ShiftedClock
 ) -> None:
     """`admin.token` never ended."""
-    assert await local_token.renew(world.server)
-    first = token_of(world)
-    assert not await local_token.renew(world.server)
+    assert await local_token.renew(application.server)
+    first = token_of(application)
+    assert not await local_token.renew(application.server)
     clock.advance(302_401)
-    assert await local_token.renew(world.server)
-    assert token_of(world) != first
-    assert [await status(world, token) for token in (first, token_of(world))] == [200, 200], "commands may still use it"
-    ends = await world.scalar("SELECT max(expires_at - created_at) FROM api_tokens WHERE is_local")
+    assert await local_token.renew(application.server)
+    assert token_of(application) != first
+    assert [await status(application, token) for token in (first, token_of(application))] == [200, 200], (
+        "commands may still use it"
+    )
+    ends = await application.scalar("SELECT max(expires_at - created_at) FROM api_tokens WHERE is_local")
     assert ends <= local_token.LIFETIME_SECONDS + 60
 
 
 @on_one
-async def test_one_without_an_end_is_revoked_and_replaced(world: Application, memory_path: Path) -> None:
-    endless = world.admin.headers["Authorization"].removeprefix("Bearer ")
+async def test_one_without_an_end_is_revoked_and_replaced(application: Application, memory_path: Path) -> None:
+    endless = application.admin.headers["Authorization"].removeprefix("Bearer ")
     (memory_path / "data" / local_token.FILE_NAME).write_text(endless)
-    assert await local_token.renew(world.server)
-    assert [await status(world, token) for token in (endless, token_of(world))] == [401, 200]
+    assert await local_token.renew(application.server)
+    assert [await status(application, token) for token in (endless, token_of(application))] == [401, 200]
 
 
 @on_one
-async def test_it_is_replaced_at_once_when_it_was_revoked(world: Application) -> None:
-    running = asyncio.create_task(local_token.run(world.server))
+async def test_it_is_replaced_at_once_when_it_was_revoked(application: Application) -> None:
+    running = asyncio.create_task(local_token.run(application.server))
     try:
         async with asyncio.timeout(10):
-            file = world.server.settings.directory / local_token.FILE_NAME
+            file = application.server.settings.directory / local_token.FILE_NAME
             while not file.exists():
                 await asyncio.sleep(0.01)
-            before = token_of(world)
+            before = token_of(application)
 
             async def revoke(tx: Tx) -> None:
                 await tx.run("DELETE FROM api_tokens WHERE is_local")
                 tx.wake("access", "")
 
-            await world.server.db.write(revoke)
-            while token_of(world) == before:
+            await application.server.db.write(revoke)
+            while token_of(application) == before:
                 await asyncio.sleep(0.01)
     finally:
         running.cancel()
-    assert await status(world, token_of(world)) == 200
+    assert await status(application, token_of(application)) == 200
     with pytest.raises(asyncio.CancelledError):
         await running

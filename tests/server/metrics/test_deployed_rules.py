@@ -35,9 +35,9 @@ def alert_lines(key: str) -> Iterator[str]:
 
 
 @on_one
-async def test_every_figure_that_an_alert_or_a_panel_uses_is_measured(crew: SimulatedRunner) -> None:
-    await crew.app.admin.get("/api/v1/groups")
-    text = (await crew.app.stranger().get("/metrics", headers=metrics_headers(crew.server))).text
+async def test_every_figure_that_an_alert_or_a_panel_uses_is_measured(runner: SimulatedRunner) -> None:
+    await runner.app.admin.get("/api/v1/groups")
+    text = (await runner.app.stranger().get("/metrics", headers=metrics_headers(runner.server))).text
     measured: dict[str, list[dict[str, str]]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -55,8 +55,8 @@ async def test_every_figure_that_an_alert_or_a_panel_uses_is_measured(crew: Simu
 
 
 @on_one
-async def test_every_figure_of_ours_is_documented(crew: SimulatedRunner) -> None:
-    text = (await crew.app.stranger().get("/metrics", headers=metrics_headers(crew.server))).text
+async def test_every_figure_of_ours_is_documented(runner: SimulatedRunner) -> None:
+    text = (await runner.app.stranger().get("/metrics", headers=metrics_headers(runner.server))).text
     names = {family.name for family in text_string_to_metric_families(text) if family.name.startswith("terracrew")}
     assert {name for name in names if f"`{name}" not in PAGE} == set()
 

@@ -10,15 +10,17 @@ from tests.server.modules.packed_modules import packed
 
 
 @pytest.mark.feature("J5")
-async def test_an_archive_becomes_the_source_of_a_module(world: Application) -> None:
+async def test_an_archive_becomes_the_source_of_a_module(application: Application) -> None:
     content = packed(("main.tf", b'output "a" { value = 1 }\n'))
-    answer = await world.admin.post("/api/v1/archives", content=content, headers={"Content-Type": "application/gzip"})
+    answer = await application.admin.post(
+        "/api/v1/archives", content=content, headers={"Content-Type": "application/gzip"}
+    )
     assert answer.status_code == 201, answer.text
     archive = answer.json()
     assert (archive["sha256"], archive["size"]) == (hashlib.sha256(content).hexdigest(), len(content))
-    assert await world.server.objects.get(f"archives/{archive['id']}") == content
+    assert await application.server.objects.get(f"archives/{archive['id']}") == content
     source = {"kind": "archive", "archive_id": archive["id"], "sha256": "f" * 64, "size": 1}
-    made = await world.admin.made("/api/v1/modules", {"path": "m", "source": source})
+    made = await application.admin.made("/api/v1/modules", {"path": "m", "source": source})
     # What the row says counts, not what the client says of it.
     assert made["source"] == {**source, "subdirectory": "", "sha256": archive["sha256"], "size": len(content)}
 
@@ -37,33 +39,33 @@ async def test_an_archive_becomes_the_source_of_a_module(world: Application) -> 
     ids=["climbing", "absolute", "bomb", "nonsense", "torn", "empty"],
 )
 async def test_a_harmful_archive_is_refused_and_leaves_nothing(
-    world: Application, content: bytes, status: int, words: str
+    application: Application, content: bytes, status: int, words: str
 ) -> None:
-    assert words in await world.admin.refused("POST", "/api/v1/archives", status, content=content)
-    assert await world.scalar("SELECT count(*) FROM archives") == 0
-    assert list((world.server.settings.directory / "objects").rglob("*")) == []
-    assert list(world.server.settings.uploads.iterdir()) == []
+    assert words in await application.admin.refused("POST", "/api/v1/archives", status, content=content)
+    assert await application.scalar("SELECT count(*) FROM archives") == 0
+    assert list((application.server.settings.directory / "objects").rglob("*")) == []
+    assert list(application.server.settings.uploads.iterdir()) == []
 
 
 @on_one
-async def test_an_archive_has_a_largest_size(world: Application) -> None:
-    await world.admin.refused("POST", "/api/v1/archives", 413, content=b"\0" * (MAX_ARCHIVE_BYTES + 1))
-    assert list(world.server.settings.uploads.iterdir()) == []
+async def test_an_archive_has_a_largest_size(application: Application) -> None:
+    await application.admin.refused("POST", "/api/v1/archives", 413, content=b"\0" * (MAX_ARCHIVE_BYTES + 1))
+    assert list(application.server.settings.uploads.iterdir()) == []
 
 
 @pytest.mark.feature("X3")
-async def test_who_may_run_or_change_nothing_may_not_upload(world: Application) -> None:
-    await world.admin.made("/api/v1/groups", {"path": "a"})
+async def test_who_may_run_or_change_nothing_may_not_upload(application: Application) -> None:
+    await application.admin.made("/api/v1/groups", {"path": "a"})
     content = packed(("main.tf", b""))
-    viewer, nobody = await world.person("vera", "viewer"), await world.person("nora")
+    viewer, nobody = await application.person("vera", "viewer"), await application.person("nora")
     await viewer.refused("POST", "/api/v1/archives", 403, content=content)
     await nobody.refused("POST", "/api/v1/archives", 403, content=content)
-    operator = await world.person("otto", "operator", "a")
+    operator = await application.person("otto", "operator", "a")
     assert (await operator.post("/api/v1/archives", content=content)).status_code == 201
 
 
-async def test_another_organization_cannot_use_an_archive(world: Application) -> None:
-    archive = (await world.admin.post("/api/v1/archives", content=packed(("main.tf", b"")))).json()
-    other = await world.person("mallory", "owner", "", "other")
+async def test_another_organization_cannot_use_an_archive(application: Application) -> None:
+    archive = (await application.admin.post("/api/v1/archives", content=packed(("main.tf", b"")))).json()
+    other = await application.person("mallory", "owner", "", "other")
     body = {"path": "m", "source": {"kind": "archive", "archive_id": archive["id"]}}
     assert "there is no archive" in await other.refused("POST", "/api/v1/modules", 400, json=body)

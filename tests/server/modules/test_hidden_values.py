@@ -27,61 +27,63 @@ SHOWN = {
 }
 
 
-async def make(world: Application, **more: Any) -> Any:
+async def make(application: Application, **more: Any) -> Any:
     body = {"path": "vpc", "source": SOURCE, "inputs": INPUTS, "environment": ENVIRONMENT}
-    return await world.admin.made("/api/v1/modules", body | more)
+    return await application.admin.made("/api/v1/modules", body | more)
 
 
-async def stored(world: Application, module_id: str) -> Content:
-    return await world.server.db.read(lambda tx: contents.load(tx, world.server.keys, module_id))
+async def stored(application: Application, module_id: str) -> Content:
+    return await application.server.db.read(lambda tx: contents.load(tx, application.server.keys, module_id))
 
 
 @pytest.mark.feature("J6", "X2")
-async def test_nobody_reads_a_secret_of_a_module_back(world: Application) -> None:
+async def test_nobody_reads_a_secret_of_a_module_back(application: Application) -> None:
     """A viewer, who may not read the state, read DB_PASSWORD of a module."""
-    made = await make(world)
-    viewer, owner = await world.person("vera", "viewer"), await world.person("olga", "owner")
-    for person in (viewer, owner, world.admin):
+    made = await make(application)
+    viewer, owner = await application.person("vera", "viewer"), await application.person("olga", "owner")
+    for person in (viewer, owner, application.admin):
         found = (await person.get("/api/v1/modules/vpc")).json()
         assert found["inputs"] == SHOWN
         assert found["environment"] == {"DB_PASSWORD": "***", "AWS_REGION": "***"}
         for path in ("/api/v1/modules", "/api/v1/modules/vpc", "/api/v1/audit", f"/dashboard/modules/{made['id']}"):
             assert "hunter2" not in (await person.get(path)).text
     assert made["inputs"] == SHOWN
-    assert await stored(world, made["id"]) == Content(INPUTS, ENVIRONMENT)
+    assert await stored(application, made["id"]) == Content(INPUTS, ENVIRONMENT)
 
 
-async def test_inputs_and_environment_are_not_in_the_database_in_plain_text(world: Application, tmp_path: Path) -> None:
-    made = await make(world, inputs={"innocent": "a-value-in-plain-text"})
-    row = await world.server.db.read(lambda tx: tx.one("SELECT * FROM modules WHERE id = :id", id=made["id"]))
+async def test_inputs_and_environment_are_not_in_the_database_in_plain_text(
+    application: Application, tmp_path: Path
+) -> None:
+    made = await make(application, inputs={"innocent": "a-value-in-plain-text"})
+    row = await application.server.db.read(lambda tx: tx.one("SELECT * FROM modules WHERE id = :id", id=made["id"]))
     assert "a-value-in-plain-text" not in repr(dict(row or {}))
     assert "hunter2" not in repr(dict(row or {}))
 
 
-async def test_what_is_sent_back_as_it_was_shown_stays(world: Application) -> None:
-    made = await make(world)
+async def test_what_is_sent_back_as_it_was_shown_stays(application: Application) -> None:
+    made = await make(application)
     changed = {**made["inputs"], "cidr": "10.1.0.0/16"}
     environment = {**made["environment"], "AWS_REGION": "eu-west-1"}
-    answer = await world.admin.patch("/api/v1/modules/vpc", json={"inputs": changed, "environment": environment})
+    answer = await application.admin.patch("/api/v1/modules/vpc", json={"inputs": changed, "environment": environment})
     assert answer.status_code == 200, answer.text
     expected = Content({**INPUTS, "cidr": "10.1.0.0/16"}, {**ENVIRONMENT, "AWS_REGION": "eu-west-1"})
-    assert await stored(world, made["id"]) == expected
-    await world.admin.patch("/api/v1/modules/vpc", json={"inputs": {"db_password": "new"}, "environment": {}})
-    assert await stored(world, made["id"]) == Content({"db_password": "new"}, {})
+    assert await stored(application, made["id"]) == expected
+    await application.admin.patch("/api/v1/modules/vpc", json={"inputs": {"db_password": "new"}, "environment": {}})
+    assert await stored(application, made["id"]) == Content({"db_password": "new"}, {})
 
 
 @on_one
-async def test_a_hidden_value_that_is_not_stored_is_refused(world: Application) -> None:
-    await make(world)
+async def test_a_hidden_value_that_is_not_stored_is_refused(application: Application) -> None:
+    await make(application)
     for change, name in (
         ({"environment": {"NEW": "***"}}, "NEW"),
         ({"inputs": {"other_token": "***"}}, "other_token"),
         ({"inputs": {"database": {"password": "***"}}}, "database.password"),
     ):
-        detail = await world.admin.refused("PATCH", "/api/v1/modules/vpc", 400, json=change)
+        detail = await application.admin.refused("PATCH", "/api/v1/modules/vpc", 400, json=change)
         assert f"{name} is `***`" in detail
     body = {"path": "b", "source": SOURCE, "environment": {"A": "***"}}
-    await world.admin.refused("POST", "/api/v1/modules", 400, json=body)
+    await application.admin.refused("POST", "/api/v1/modules", 400, json=body)
 
 
 async def test_what_an_earlier_version_stored_in_plain_text_is_encrypted_at_start(
@@ -89,8 +91,8 @@ async def test_what_an_earlier_version_stored_in_plain_text_is_encrypted_at_star
 ) -> None:
     roots = (Path("/srv/sources"),)
     count = 450  # more than two batches
-    async with open_application(database_url, tmp_path / "data", local_roots=roots) as world:
-        first = await make(world)
+    async with open_application(database_url, tmp_path / "data", local_roots=roots) as application:
+        first = await make(application)
 
         async def plant(tx: Any) -> None:
             row = await tx.one("SELECT * FROM modules WHERE id = :id", id=first["id"])
@@ -100,8 +102,8 @@ async def test_what_an_earlier_version_stored_in_plain_text_is_encrypted_at_star
                 rest = {name: row[name] for name in ("organization_id", "group_id", "source", "engine", "created_at")}
                 await insert(tx, "modules", id=id_, name=id_, path=id_, **plain, **rest)
 
-        await world.server.db.write(plant)
-        settings = world.server.settings
+        await application.server.db.write(plant)
+        settings = application.server.settings
     server = await build(settings)
     try:
         rows = await server.db.read(lambda tx: tx.all("SELECT * FROM modules"))

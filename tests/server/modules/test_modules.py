@@ -11,8 +11,8 @@ SOURCE = {"kind": "local", "path": "/srv/sources/vpc"}
 
 
 @pytest.mark.feature("J5", "J6")
-async def test_a_module_is_created_shown_changed_and_deleted(world: Application) -> None:
-    await world.admin.made("/api/v1/groups", {"path": "net"})
+async def test_a_module_is_created_shown_changed_and_deleted(application: Application) -> None:
+    await application.admin.made("/api/v1/groups", {"path": "net"})
     body = {
         "path": "net/vpc",
         "source": SOURCE,
@@ -20,54 +20,56 @@ async def test_a_module_is_created_shown_changed_and_deleted(world: Application)
         "environment": {"AWS_REGION": "eu-central-1"},
         "description": "the network",
     }
-    made = await world.admin.made("/api/v1/modules", body)
+    made = await application.admin.made("/api/v1/modules", body)
     assert made["id"].startswith("mod_")
     assert made["source"] == {**SOURCE, "subdirectory": ""}
     assert (made["engine"], made["backend"], made["state_version"]) == ("tofu", "terracrew", 0)
     assert made["inputs"] == body["inputs"]
-    assert (await world.admin.get("/api/v1/modules/net%2Fvpc")).json().items() >= made.items()
+    assert (await application.admin.get("/api/v1/modules/net%2Fvpc")).json().items() >= made.items()
     change = {"inputs": {"cidr": "10.1.0.0/16"}, "engine": "tofu"}
-    changed = await world.admin.patch(f"/api/v1/modules/{made['id']}", json=change)
+    changed = await application.admin.patch(f"/api/v1/modules/{made['id']}", json=change)
     assert changed.json() == {**made, **change}
-    assert (await world.admin.get("/api/v1/modules/net%2Fvpc")).json().items() >= changed.json().items()
-    assert (await world.admin.delete("/api/v1/modules/net%2Fvpc")).status_code == 204
-    await world.admin.refused("GET", "/api/v1/modules/net%2Fvpc", 404)
+    assert (await application.admin.get("/api/v1/modules/net%2Fvpc")).json().items() >= changed.json().items()
+    assert (await application.admin.delete("/api/v1/modules/net%2Fvpc")).status_code == 204
+    await application.admin.refused("GET", "/api/v1/modules/net%2Fvpc", 404)
 
 
 @on_one
-async def test_an_engine_that_nothing_can_run_is_refused_when_the_module_is_made(world: Application) -> None:
+async def test_an_engine_that_nothing_can_run_is_refused_when_the_module_is_made(application: Application) -> None:
     """`module create --engine terraform` was accepted, and each job of the module failed when it was run."""
-    made = await world.admin.made("/api/v1/modules", {"path": "m", "source": SOURCE})
+    made = await application.admin.made("/api/v1/modules", {"path": "m", "source": SOURCE})
     body = {"path": "n", "source": SOURCE, "engine": "terraform"}
-    words = await world.admin.refused("POST", "/api/v1/modules", 400, json=body)
+    words = await application.admin.refused("POST", "/api/v1/modules", 400, json=body)
     assert "cannot run 'terraform' yet; it runs: tofu" in words
     change = {"engine": "pulumi"}
-    words = await world.admin.refused("PATCH", f"/api/v1/modules/{made['id']}", 400, json=change)
+    words = await application.admin.refused("PATCH", f"/api/v1/modules/{made['id']}", 400, json=change)
     assert "cannot run 'pulumi' yet" in words
 
 
 @on_one
-async def test_an_engine_of_another_package_can_be_named(world: Application) -> None:
+async def test_an_engine_of_another_package_can_be_named(application: Application) -> None:
     """The server knows neither the engine nor its files: whoever installs the package on runners does."""
     body = {"path": "m", "source": SOURCE, "engine": "cobol-2"}
-    made = await world.admin.made("/api/v1/modules", body)
+    made = await application.admin.made("/api/v1/modules", body)
     assert made["engine"] == "cobol-2"
 
 
 @on_one
-async def test_the_source_of_a_plug_in_travels_as_it_is_and_only_its_size_is_checked(world: Application) -> None:
+async def test_the_source_of_a_plug_in_travels_as_it_is_and_only_its_size_is_checked(application: Application) -> None:
     source = {"kind": "plugin", "plugin": "git", "settings": {"url": "ssh://x", "depth": 1}, "subdirectory": ""}
-    made = await world.admin.made("/api/v1/modules", {"path": "m", "source": source})
+    made = await application.admin.made("/api/v1/modules", {"path": "m", "source": source})
     assert made["source"] == source
     large = source | {"settings": {"url": "x" * 17_000}}
-    words = await world.admin.refused("PATCH", f"/api/v1/modules/{made['id']}", 413, json={"source": large})
+    words = await application.admin.refused("PATCH", f"/api/v1/modules/{made['id']}", 413, json={"source": large})
     assert "at most 16,384 are allowed" in words
 
 
-async def test_values_of_inputs_stay_out_of_the_audit(world: Application) -> None:
-    made = await world.admin.made("/api/v1/modules", {"path": "m", "source": SOURCE, "inputs": {"password": "hunter2"}})
-    await world.admin.patch(f"/api/v1/modules/{made['id']}", json={"environment": {"TOKEN": "hunter2"}})
-    rows = await world.server.db.read(
+async def test_values_of_inputs_stay_out_of_the_audit(application: Application) -> None:
+    made = await application.admin.made(
+        "/api/v1/modules", {"path": "m", "source": SOURCE, "inputs": {"password": "hunter2"}}
+    )
+    await application.admin.patch(f"/api/v1/modules/{made['id']}", json={"environment": {"TOKEN": "hunter2"}})
+    rows = await application.server.db.read(
         lambda tx: tx.all("SELECT details FROM audit WHERE target_id = :id", id=made["id"])
     )
     assert len(rows) == 2
@@ -119,52 +121,54 @@ async def test_values_of_inputs_stay_out_of_the_audit(world: Application) -> Non
     ],
 )
 async def test_what_a_module_cannot_hold_is_refused_in_words(
-    world: Application, field: str, value: Any, words: str
+    application: Application, field: str, value: Any, words: str
 ) -> None:
     body = {"path": "m", "source": SOURCE, field: value}
     status = 404 if field == "runner" else 400
-    assert words in await world.admin.refused("POST", "/api/v1/modules", status, json=body)
-    assert await world.scalar("SELECT count(*) FROM modules") == 0
+    assert words in await application.admin.refused("POST", "/api/v1/modules", status, json=body)
+    assert await application.scalar("SELECT count(*) FROM modules") == 0
     if field != "path":
-        made = await world.admin.made("/api/v1/modules", {"path": "m", "source": SOURCE})
-        await world.admin.refused("PATCH", "/api/v1/modules/m", status, json={field: value})
-        assert (await world.admin.get("/api/v1/modules/m")).json().items() >= made.items()
+        made = await application.admin.made("/api/v1/modules", {"path": "m", "source": SOURCE})
+        await application.admin.refused("PATCH", "/api/v1/modules/m", status, json={field: value})
+        assert (await application.admin.get("/api/v1/modules/m")).json().items() >= made.items()
 
 
-async def test_inputs_that_are_nested_without_end_are_refused(world: Application) -> None:
+async def test_inputs_that_are_nested_without_end_are_refused(application: Application) -> None:
     body = b'{"path": "m", "source": {"kind": "local", "path": "/srv/sources"}, "inputs": {"a": ' + b"[" * 100_000
-    words = await world.admin.refused(
+    words = await application.admin.refused(
         "POST", "/api/v1/modules", 400, content=body, headers={"Content-Type": "application/json"}
     )
     assert "not valid JSON" in words
 
 
-async def test_inputs_have_a_largest_size(world: Application) -> None:
+async def test_inputs_have_a_largest_size(application: Application) -> None:
     body = {"path": "m", "source": SOURCE, "inputs": {"a": "x" * 256 * 1024}}
-    assert "at most 262,144 are allowed" in await world.admin.refused("POST", "/api/v1/modules", 413, json=body)
+    assert "at most 262,144 are allowed" in await application.admin.refused("POST", "/api/v1/modules", 413, json=body)
 
 
 @pytest.mark.feature("S4")
-async def test_a_module_may_name_its_runner_and_one_instance_of_it(world: Application) -> None:
-    runner = await world.admin.made("/api/v1/runners", {"name": "big"})
+async def test_a_module_may_name_its_runner_and_one_instance_of_it(application: Application) -> None:
+    runner = await application.admin.made("/api/v1/runners", {"name": "big"})
     body = {"path": "m", "source": SOURCE, "runner": "big", "runner_instance_name": "one"}
-    made = await world.admin.made("/api/v1/modules", body)
+    made = await application.admin.made("/api/v1/modules", body)
     assert (made["runner_id"], made["runner_instance_name"]) == (runner["id"], "one")
-    words = await world.admin.refused("DELETE", "/api/v1/runners/big", 409)
+    words = await application.admin.refused("DELETE", "/api/v1/runners/big", 409)
     assert "the only runner that m may use" in words
-    freed = (await world.admin.patch("/api/v1/modules/m", json={"runner": None})).json()
+    freed = (await application.admin.patch("/api/v1/modules/m", json={"runner": None})).json()
     assert (freed["runner_id"], freed["runner_instance_name"]) == (None, None)
-    assert (await world.admin.delete("/api/v1/runners/big")).status_code == 204
+    assert (await application.admin.delete("/api/v1/runners/big")).status_code == 204
 
 
-async def test_modules_are_listed_by_group(world: Application) -> None:
-    await world.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
-    await world.admin.made("/api/v1/groups", {"path": "ab"})
+async def test_modules_are_listed_by_group(application: Application) -> None:
+    await application.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
+    await application.admin.made("/api/v1/groups", {"path": "ab"})
     for path in ("m", "a/m", "a/b/m", "ab/m"):
-        await world.admin.made("/api/v1/modules", {"path": path, "source": SOURCE})
+        await application.admin.made("/api/v1/modules", {"path": path, "source": SOURCE})
 
     async def listed(**params: Any) -> set[str]:
-        return {each["path"] for each in (await world.admin.get("/api/v1/modules", params=params)).json()["items"]}
+        return {
+            each["path"] for each in (await application.admin.get("/api/v1/modules", params=params)).json()["items"]
+        }
 
     assert await listed() == {"m", "a/m", "a/b/m", "ab/m"}
     assert await listed(group="a") == {"a/m"}
@@ -174,33 +178,33 @@ async def test_modules_are_listed_by_group(world: Application) -> None:
 
 
 @pytest.mark.feature("X3")
-async def test_who_may_see_a_module_and_who_may_change_it(world: Application) -> None:
-    await world.admin.made("/api/v1/groups", {"path": "a"})
-    made = await world.admin.made("/api/v1/modules", {"path": "a/m", "source": SOURCE})
-    viewer = await world.person("vera", "viewer", "a")
+async def test_who_may_see_a_module_and_who_may_change_it(application: Application) -> None:
+    await application.admin.made("/api/v1/groups", {"path": "a"})
+    made = await application.admin.made("/api/v1/modules", {"path": "a/m", "source": SOURCE})
+    viewer = await application.person("vera", "viewer", "a")
     [seen] = (await viewer.get("/api/v1/modules")).json()["items"]
     assert seen == {name: value for name, value in made.items() if name not in ("inputs", "environment")}
     await viewer.refused("PATCH", "/api/v1/modules/a%2Fm", 403, json={"description": "mine"})
     await viewer.refused("DELETE", "/api/v1/modules/a%2Fm", 403)
     await viewer.refused("POST", "/api/v1/modules", 403, json={"path": "a/n", "source": SOURCE})
-    nobody = await world.person("nora")
+    nobody = await application.person("nora")
     assert (await nobody.get("/api/v1/modules")).json()["items"] == []
     await nobody.refused("GET", "/api/v1/modules/a%2Fm", 404)
-    other = await world.person("mallory", "owner", "", "other")
+    other = await application.person("mallory", "owner", "", "other")
     for method, body in (("GET", None), ("PATCH", {"description": "mine"}), ("DELETE", None)):
         await other.refused(method, f"/api/v1/modules/{made['id']}", 404, json=body)
-    assert (await world.admin.get("/api/v1/modules/a%2Fm")).json().items() >= made.items()
+    assert (await application.admin.get("/api/v1/modules/a%2Fm")).json().items() >= made.items()
 
 
 async def test_a_module_with_a_history_is_deleted_only_on_demand_and_never_while_a_job_is_unfinished(
-    world: Application,
+    application: Application,
 ) -> None:
-    made = await world.admin.made("/api/v1/modules", {"path": "m", "source": SOURCE})
-    job = await world.admin.made(f"/api/v1/modules/{made['id']}/jobs", {"type": "PLAN"})
-    words = await world.admin.refused("DELETE", "/api/v1/modules/m", 409, params={"force": True})
+    made = await application.admin.made("/api/v1/modules", {"path": "m", "source": SOURCE})
+    job = await application.admin.made(f"/api/v1/modules/{made['id']}/jobs", {"type": "PLAN"})
+    words = await application.admin.refused("DELETE", "/api/v1/modules/m", 409, params={"force": True})
     assert "1 unfinished jobs" in words
-    assert (await world.admin.post(f"/api/v1/jobs/{job['id']}/cancel", json={"mode": "kill"})).is_success
-    assert "ask for force=true" in await world.admin.refused("DELETE", "/api/v1/modules/m", 409)
-    assert (await world.admin.delete("/api/v1/modules/m", params={"force": True})).status_code == 204
-    await remove_deleted(world.server.db)
-    assert await world.scalar("SELECT count(*) FROM jobs") == 0
+    assert (await application.admin.post(f"/api/v1/jobs/{job['id']}/cancel", json={"mode": "kill"})).is_success
+    assert "ask for force=true" in await application.admin.refused("DELETE", "/api/v1/modules/m", 409)
+    assert (await application.admin.delete("/api/v1/modules/m", params={"force": True})).status_code == 204
+    await remove_deleted(application.server.db)
+    assert await application.scalar("SELECT count(*) FROM jobs") == 0

@@ -14,8 +14,8 @@ from tests.server.application import Application, on_one
 INLINE = re.compile(r"<script(?![^>]* src=)|<style|\s(?:style|on[a-z]+)\s*=", re.IGNORECASE)
 
 
-async def document(world: Application) -> dict[str, Any]:
-    answer = await world.stranger("192.0.2.1").get("/openapi.json")
+async def document(application: Application) -> dict[str, Any]:
+    answer = await application.stranger("192.0.2.1").get("/openapi.json")
     assert answer.status_code == 200
     return answer.json()
 
@@ -27,11 +27,11 @@ def operations(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 @on_one
-async def test_the_api_is_found_where_people_look_for_it(world: Application) -> None:
+async def test_the_api_is_found_where_people_look_for_it(application: Application) -> None:
     """`/api` and `/openapi.json` were answered with 404, and nothing linked to the document."""
-    found = await document(world)
+    found = await document(application)
     assert found["info"]["description"].startswith("Everything that the dashboard")
-    answer = await world.stranger("192.0.2.1").get("/api")
+    answer = await application.stranger("192.0.2.1").get("/api")
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
     assert not INLINE.search(answer.text)
     assert 'href="/openapi.json"' in answer.text
@@ -40,9 +40,9 @@ async def test_the_api_is_found_where_people_look_for_it(world: Application) -> 
 
 
 @on_one
-async def test_each_operation_says_in_words_what_it_does(world: Application) -> None:
+async def test_each_operation_says_in_words_what_it_does(application: Application) -> None:
     """Summaries read like "RunJob", and 25 of 59 operations had no description."""
-    found = operations(await document(world))
+    found = operations(await document(application))
     for name, each in found.items():
         words = each["summary"].split()
         assert len(words) >= 2, f"{name}: {each['summary']!r} is not a sentence"
@@ -54,8 +54,8 @@ async def test_each_operation_says_in_words_what_it_does(world: Application) -> 
 
 
 @on_one
-async def test_whatever_the_api_can_do_is_a_command_as_well(world: Application) -> None:
-    found = operations(await document(world))
+async def test_whatever_the_api_can_do_is_a_command_as_well(application: Application) -> None:
+    found = operations(await document(application))
     unnamed = found.keys() - COMMANDS.keys() - WITHOUT_COMMAND.keys()
     assert not unnamed, "name the command for each in terracrew/server/apidocs/commands.py"
     assert not (COMMANDS.keys() | WITHOUT_COMMAND.keys()) - found.keys(), "commands of operations that are gone"
@@ -80,8 +80,8 @@ def is_command(line: str) -> bool:
 
 
 @on_one
-async def test_fields_are_described_as_they_are_in_the_code(world: Application) -> None:
-    found = await document(world)
+async def test_fields_are_described_as_they_are_in_the_code(application: Application) -> None:
+    found = await document(application)
     schemas = found["components"]["schemas"]
     assert schemas["NewModule"]["properties"]["runner"]["description"].startswith("Id or path of the one runner")
     assert "PageOfJobListed" in schemas
@@ -105,36 +105,36 @@ async def test_fields_are_described_as_they_are_in_the_code(world: Application) 
         ("jobs?" + "x" * 500 + "=1", "x…' here"),
     ],
 )
-async def test_an_unknown_query_parameter_is_refused(world: Application, query: str, words: str) -> None:
+async def test_an_unknown_query_parameter_is_refused(application: Application, query: str, words: str) -> None:
     """`?recusive=true` was ignored, and the answer looked like a right one."""
-    assert words in await world.admin.refused("GET", f"/api/v1/{query}", 400)
+    assert words in await application.admin.refused("GET", f"/api/v1/{query}", 400)
 
 
 @on_one
-async def test_an_error_about_an_enumeration_names_its_values(world: Application) -> None:
+async def test_an_error_about_an_enumeration_names_its_values(application: Application) -> None:
     """The error was "Invalid enum value 'on'", and one had to guess what is possible."""
-    words = await world.admin.refused("GET", "/api/v1/runners?status=on", 400)
+    words = await application.admin.refused("GET", "/api/v1/runners?status=on", 400)
     assert words == "status: 'on' is not one of ONLINE, OFFLINE, DRAINING"
-    words = await world.admin.refused("GET", "/api/v1/jobs/1/log?format=pdf", 400)
+    words = await application.admin.refused("GET", "/api/v1/jobs/1/log?format=pdf", 400)
     assert words == "format: 'pdf' is not one of events, text"
     body = {"principal": "x", "role": "VIEWER", "kind": "planet"}
-    words = await world.admin.refused("POST", "/api/v1/roles", 400, json=body)
+    words = await application.admin.refused("POST", "/api/v1/roles", 400, json=body)
     assert "is not one of" in words
     source = {"path": "x", "source": {"kind": "git"}}
-    words = await world.admin.refused("POST", "/api/v1/modules", 400, json=source)
+    words = await application.admin.refused("POST", "/api/v1/modules", 400, json=source)
     assert words.startswith("source.kind: 'git' is not one of ")
     assert "local" in words
 
 
 @on_one
-async def test_errors_have_one_shape(world: Application) -> None:
+async def test_errors_have_one_shape(application: Application) -> None:
     """Some errors had `errors`, some `field`, and the token endpoint had neither `detail` nor `status`."""
     answers = [
-        await world.admin.get("/api/v1/nothing"),
-        await world.admin.put("/api/v1/groups"),
-        await world.admin.get("/api/v1/jobs?status=x"),
-        await world.admin.post("/api/v1/groups", json={"path": 1}),
-        await world.stranger().post("/connect/token", data={"grant_type": "password"}),
+        await application.admin.get("/api/v1/nothing"),
+        await application.admin.put("/api/v1/groups"),
+        await application.admin.get("/api/v1/jobs?status=x"),
+        await application.admin.post("/api/v1/groups", json={"path": 1}),
+        await application.stranger().post("/connect/token", data={"grant_type": "password"}),
     ]
     for answer in answers:
         assert answer.json().keys() >= {"type", "title", "status", "detail", "code"}, answer.text

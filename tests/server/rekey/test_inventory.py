@@ -18,18 +18,18 @@ _COLUMNS: dict[str, LiteralString] = {
 }
 
 
-async def test_every_binary_column_is_encrypted_anew_or_known_to_be_no_ciphertext(world: Application) -> None:
+async def test_every_binary_column_is_encrypted_anew_or_known_to_be_no_ciphertext(application: Application) -> None:
     async def read(tx: Tx) -> set[str]:
-        return {f"{row['table']}.{row['column']}" for row in await tx.all(_COLUMNS[world.server.db.kind])}
+        return {f"{row['table']}.{row['column']}" for row in await tx.all(_COLUMNS[application.server.db.kind])}
 
-    found = await world.server.db.read(read)
+    found = await application.server.db.read(read)
     known = {each.column for each in (*inventory.COLUMNS, inventory.LAST)}
     assert found == known | inventory.NOT_ENCRYPTED.keys(), "add a new column to server/rekey/inventory.py"
     assert not known & inventory.NOT_ENCRYPTED.keys()
 
 
 @on_one
-async def test_every_folder_of_the_object_store_is_in_the_inventory(world: Application) -> None:
+async def test_every_folder_of_the_object_store_is_in_the_inventory(application: Application) -> None:
     names = {
         found[1]
         for path in SOURCES.rglob("*.py")
@@ -63,7 +63,7 @@ def test_every_place_that_encrypts_is_known() -> None:
     }
 
 
-async def test_every_setting_is_a_known_ciphertext_or_plain(world: Application) -> None:
-    rows = await world.server.db.read(lambda tx: tx.all("SELECT name FROM settings"))
+async def test_every_setting_is_a_known_ciphertext_or_plain(application: Application) -> None:
+    rows = await application.server.db.read(lambda tx: tx.all("SELECT name FROM settings"))
     plain = {progress.NAME, "write_probe"}
     assert {row["name"] for row in rows} <= inventory.ENCRYPTED_SETTINGS | plain

@@ -37,17 +37,17 @@ def loop_of(server: Server) -> Rekey:
     return Rekey(server.id, server.db, server.objects, server.keys)
 
 
-async def populate(world: Application) -> str:
+async def populate(application: Application) -> str:
     """One of everything that is encrypted; the module's id."""
-    crew = await SimulatedRunner.make(world)
-    attempt = await written(crew, content(1), content(2, MAX_INLINE_BYTES), content(3))
+    runner = await SimulatedRunner.make(application)
+    attempt = await written(runner, content(1), content(2, MAX_INLINE_BYTES), content(3))
     await attempt.deliver(fact(OutputsRead({"a": Output("secret", is_sensitive=True)}, "ab")))
     await attempt.deliver(DONE)
-    keys, db, module_id = world.server.keys, world.server.db, attempt.module_id
+    keys, db, module_id = application.server.keys, application.server.db, attempt.module_id
     await db.write(lambda tx: contents.save(tx, keys, module_id, Content({"a": 1}, {"B": "c"})))
     await db.write(lambda tx: built_in_record(tx, keys))
     part = "parts/upl_1/0"
-    await world.server.objects.put(part, keys.encrypt(b"a part", part))
+    await application.server.objects.put(part, keys.encrypt(b"a part", part))
     earlier = sealed_by_an_earlier_version(keys, content(1), f"state:{module_id}")
     sql = "UPDATE states SET content = :new WHERE module_id = :id AND version = 1"
     assert await db.write(lambda tx: tx.run(sql, new=earlier, id=module_id)) == 1
@@ -76,10 +76,10 @@ async def test_after_a_rekey_the_server_starts_with_the_new_key_alone(database_u
     """With the new key alone the server refused to start, since nothing was ever encrypted anew."""
     key_file = tmp_path / "key"
     key_file.write_text(text(OLD))
-    async with open_application(database_url, tmp_path / "data", master_key_file=key_file) as world:
-        module_id = await populate(world)
-        settings = world.server.settings
-        before = await heads(world.server)
+    async with open_application(database_url, tmp_path / "data", master_key_file=key_file) as application:
+        module_id = await populate(application)
+        settings = application.server.settings
+        before = await heads(application.server)
         assert all(before.values()), "something of every kind is stored"
     key_file.write_text(text(NEW))
     with pytest.raises(Invalid, match="not the master key of this database"):
@@ -97,24 +97,27 @@ async def test_after_a_rekey_the_server_starts_with_the_new_key_alone(database_u
     finally:
         await close(server)
     key_file.write_text(text(NEW))
-    async with open_application(database_url, tmp_path / "data", master_key_file=key_file) as world:
-        state = await world.admin.get(f"/api/v1/modules/{module_id}/state")
+    async with open_application(database_url, tmp_path / "data", master_key_file=key_file) as application:
+        state = await application.admin.get(f"/api/v1/modules/{module_id}/state")
         assert state.content == content(3)
-        listed = (await world.admin.get(f"/api/v1/modules/{module_id}/states")).json()["items"]
-        read = [(await world.admin.get(f"/api/v1/states/{each['id']}")).content for each in listed]
+        listed = (await application.admin.get(f"/api/v1/modules/{module_id}/states")).json()["items"]
+        read = [(await application.admin.get(f"/api/v1/states/{each['id']}")).content for each in listed]
         assert read == [content(3), content(2, MAX_INLINE_BYTES), content(1)]
-        outputs = await world.admin.get(f"/api/v1/modules/{module_id}/outputs", params={"sensitive": True})
+        outputs = await application.admin.get(f"/api/v1/modules/{module_id}/outputs", params={"sensitive": True})
         assert outputs.json()["outputs"]["a"]["value"] == "secret"
-        loaded = await world.server.db.read(lambda tx: contents.load(tx, world.server.keys, module_id))
+        loaded = await application.server.db.read(lambda tx: contents.load(tx, application.server.keys, module_id))
         assert loaded == Content({"a": 1}, {"B": "c"})
-        assert world.server.keys.decrypt(await world.server.objects.get("parts/upl_1/0"), "parts/upl_1/0") == b"a part"
+        assert (
+            application.server.keys.decrypt(await application.server.objects.get("parts/upl_1/0"), "parts/upl_1/0")
+            == b"a part"
+        )
 
 
 async def test_an_interrupted_rekey_goes_on_and_until_then_both_keys_are_needed(
-    world: Application, monkeypatch: pytest.MonkeyPatch
+    application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await populate(world)
-    server = replace(world.server, keys=_with_new_key(world))
+    await populate(application)
+    server = replace(application.server, keys=_with_new_key(application))
     with monkeypatch.context() as patch:
         patch.setattr(service, "FOLDERS", (_Broken(),))
         await server.db.write(lambda tx: progress.start(tx, server.keys.key_id))
@@ -127,71 +130,73 @@ async def test_an_interrupted_rekey_goes_on_and_until_then_both_keys_are_needed(
     assert {head for each in (await heads(server)).values() for head in each} == {server.keys.head}
 
 
-async def test_a_write_between_reading_and_replacing_wins(world: Application) -> None:
+async def test_a_write_between_reading_and_replacing_wins(application: Application) -> None:
     """Every kind is replaced by compare-and-set: what was read is not there any more, so nothing is replaced."""
-    await populate(world)
+    await populate(application)
     for column in (*COLUMNS, LAST):
-        [row, *_] = await world.server.db.read(lambda tx, c=column: tx.all(c.page, **c.first, most=1))
+        [row, *_] = await application.server.db.read(lambda tx, c=column: tx.all(c.page, **c.first, most=1))
         key = key_of(column, row)
         change = {**key, "old": b"what was read before", "new": b"lost"}
-        assert await world.server.db.write(lambda tx, c=column, change=change: tx.run(c.replace, **change)) == 0
-        stored = await world.server.db.read(lambda tx, c=column, key=key: tx.one(c.get, **key))
+        assert await application.server.db.write(lambda tx, c=column, change=change: tx.run(c.replace, **change)) == 0
+        stored = await application.server.db.read(lambda tx, c=column, key=key: tx.one(c.get, **key))
         assert stored is not None
         assert bytes(stored["sealed"]) != b"lost"
 
 
-async def test_what_cannot_be_decrypted_is_told_and_the_old_key_stays_needed(world: Application) -> None:
-    module_id = await populate(world)
+async def test_what_cannot_be_decrypted_is_told_and_the_old_key_stays_needed(application: Application) -> None:
+    module_id = await populate(application)
     foreign = Keyring([b"f" * 32]).encrypt(b"{}", contents.context(module_id))
     sql = "UPDATE modules SET sealed = :new WHERE id = :id"
-    await world.server.db.write(lambda tx: tx.run(sql, new=foreign, id=module_id))
-    server = replace(world.server, keys=_with_new_key(world))
+    await application.server.db.write(lambda tx: tx.run(sql, new=foreign, id=module_id))
+    server = replace(application.server, keys=_with_new_key(application))
     found = await rekeyed(server)
     assert (found.status, found.failed) == ("incomplete", 1)
     assert Keyring([b"f" * 32]).key_id in found.problem
     assert (await heads(server))["check value"] != {server.keys.head}
 
 
-async def test_only_an_administrator_of_the_server_starts_watches_and_stops_a_rekey(world: Application) -> None:
-    owner = await world.person("olga", "owner")
+async def test_only_an_administrator_of_the_server_starts_watches_and_stops_a_rekey(application: Application) -> None:
+    owner = await application.person("olga", "owner")
     for method in ("GET", "POST", "DELETE"):
         await owner.refused(method, "/api/v1/rekey", 403)
-        await world.stranger().refused(method, "/api/v1/rekey", 401)
-    assert (await world.admin.get("/api/v1/rekey")).json()["status"] == "none"
-    started = await world.admin.post("/api/v1/rekey")
+        await application.stranger().refused(method, "/api/v1/rekey", 401)
+    assert (await application.admin.get("/api/v1/rekey")).json()["status"] == "none"
+    started = await application.admin.post("/api/v1/rekey")
     assert (started.status_code, started.json()["status"]) == (202, "running")
-    assert (await world.admin.delete("/api/v1/rekey")).json()["status"] == "stopped"
-    assert (await loop_of(world.server).step()).status == "stopped"
-    actions = [each["action"] for each in (await world.admin.get("/api/v1/audit")).json()["items"]]
+    assert (await application.admin.delete("/api/v1/rekey")).json()["status"] == "stopped"
+    assert (await loop_of(application.server).step()).status == "stopped"
+    actions = [each["action"] for each in (await application.admin.get("/api/v1/audit")).json()["items"]]
     assert actions[:2] == ["server.stop_rekey", "server.rekey"]
 
 
 @pytest.mark.feature("X4")
-async def test_a_rekey_does_not_begin_while_a_running_server_encrypts_under_another_key(world: Application) -> None:
+async def test_a_rekey_does_not_begin_while_a_running_server_encrypts_under_another_key(
+    application: Application,
+) -> None:
     """It began, and a second server without the new key answered 500 to everybody who read what was encrypted under it."""
-    db, old = world.server.db, Keyring([OLD])
-    await key_holders.announce(db, world.server.id, world.server.keys)
-    assert (await world.admin.post("/api/v1/rekey")).status_code == 202
+    db, old = application.server.db, Keyring([OLD])
+    await key_holders.announce(db, application.server.id, application.server.keys)
+    assert (await application.admin.post("/api/v1/rekey")).status_code == 202
     await lease.acquire(db, f"{key_holders.LEASE_PREFIX}srv_other", old.key_id, 60)
-    refused = await world.admin.refused("POST", "/api/v1/rekey", 409)
+    refused = await application.admin.refused("POST", "/api/v1/rekey", 409)
     assert "srv_other" in refused
     assert old.key_id in refused
     await key_holders.withdraw(db, "srv_other", old)
-    assert (await world.admin.post("/api/v1/rekey")).status_code == 202
+    assert (await application.admin.post("/api/v1/rekey")).status_code == 202
 
 
 async def test_a_rekey_is_not_finished_while_a_server_that_started_meanwhile_encrypts_under_the_old_key(
-    world: Application,
+    application: Application,
 ) -> None:
     """It was finished, the operator removed the old key, and what that server had written since could not be read."""
-    await populate(world)
-    server = replace(world.server, keys=_with_new_key(world))
-    await lease.acquire(server.db, f"{key_holders.LEASE_PREFIX}srv_other", world.server.keys.key_id, 60)
+    await populate(application)
+    server = replace(application.server, keys=_with_new_key(application))
+    await lease.acquire(server.db, f"{key_holders.LEASE_PREFIX}srv_other", application.server.keys.key_id, 60)
     found = await rekeyed(server)
     assert (found.status, found.failed) == ("incomplete", 1)
     assert "srv_other" in found.problem
     assert (await heads(server))["check value"] != {server.keys.head}
-    await key_holders.withdraw(server.db, "srv_other", world.server.keys)
+    await key_holders.withdraw(server.db, "srv_other", application.server.keys)
     assert (await rekeyed(server)).status == "finished"
 
 
@@ -200,9 +205,9 @@ async def test_a_server_without_the_key_of_an_unfinished_rekey_does_not_start(
 ) -> None:
     key_file = tmp_path / "key"
     key_file.write_text(text(OLD))
-    async with open_application(database_url, tmp_path / "data", master_key_file=key_file) as world:
-        settings = world.server.settings
-        await world.server.db.write(lambda tx: progress.start(tx, Keyring([NEW]).key_id))
+    async with open_application(database_url, tmp_path / "data", master_key_file=key_file) as application:
+        settings = application.server.settings
+        await application.server.db.write(lambda tx: progress.start(tx, Keyring([NEW]).key_id))
     with pytest.raises(Invalid, match=Keyring([NEW]).key_id):
         await build(settings)
     key_file.write_text(text(OLD, NEW))
@@ -210,12 +215,12 @@ async def test_a_server_without_the_key_of_an_unfinished_rekey_does_not_start(
 
 
 @on_one
-async def test_the_lease_of_a_killed_server_on_sqlite_does_not_delay_a_rekey(world: Application) -> None:
-    if world.server.db.kind != "sqlite":
+async def test_the_lease_of_a_killed_server_on_sqlite_does_not_delay_a_rekey(application: Application) -> None:
+    if application.server.db.kind != "sqlite":
         pytest.skip("PostgreSQL may have other servers")
-    await lease.acquire(world.server.db, f"{key_holders.LEASE_PREFIX}srv_killed", Keyring([OLD]).key_id, 60)
-    await key_holders.announce(world.server.db, world.server.id, world.server.keys)
-    assert (await world.admin.post("/api/v1/rekey")).status_code == 202
+    await lease.acquire(application.server.db, f"{key_holders.LEASE_PREFIX}srv_killed", Keyring([OLD]).key_id, 60)
+    await key_holders.announce(application.server.db, application.server.id, application.server.keys)
+    assert (await application.admin.post("/api/v1/rekey")).status_code == 202
 
 
 class _Broken:
@@ -226,8 +231,8 @@ class _Broken:
         raise OSError("the power is gone")
 
 
-def _with_new_key(world: Application) -> Keyring:
+def _with_new_key(application: Application) -> Keyring:
     """The keyring of the world, with a newer key before its own."""
     keys: Any = Keyring([NEW])
-    keys._ciphers |= world.server.keys._ciphers  # pyright: ignore[reportPrivateUsage]
+    keys._ciphers |= application.server.keys._ciphers  # pyright: ignore[reportPrivateUsage]
     return keys

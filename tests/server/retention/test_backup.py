@@ -20,21 +20,21 @@ from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 
 
 @pytest.fixture
-async def world(tmp_path: Path, clock: ShiftedClock) -> AsyncIterator[Application]:
+async def application(tmp_path: Path, clock: ShiftedClock) -> AsyncIterator[Application]:
     async with open_application(str(tmp_path / "data" / "terracrew.db"), tmp_path / "data", clock=clock) as opened:
         yield opened
 
 
-async def ended(crew: SimulatedRunner, text: str) -> SimulatedAttempt:
-    attempt = await crew.run()
+async def ended(runner: SimulatedRunner, text: str) -> SimulatedAttempt:
+    attempt = await runner.run()
     await attempt.deliver(RUNNING, log(text), DONE)
     return attempt
 
 
 async def test_logs_that_move_or_go_between_the_copy_of_the_database_and_that_of_the_objects_are_in_the_backup(
-    world: Application, clock: ShiftedClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    application: Application, clock: ShiftedClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    crew, server, loop = await SimulatedRunner.make(world), world.server, asyncio.get_running_loop()
+    crew, server, loop = await SimulatedRunner.make(application), application.server, asyncio.get_running_loop()
     first, second = await ended(crew, "moved before\n"), await ended(crew, "in rows\n")
     mover = Mover(server.db, server.objects, server.settings.uploads, server.id, 0.0)
     await mover.move(first.ref.job_id, 1)
@@ -58,7 +58,7 @@ async def test_logs_that_move_or_go_between_the_copy_of_the_database_and_that_of
     monkeypatch.setattr(backup, "_copy_objects", later)
     target = tmp_path / "backup"
     await asyncio.to_thread(backup.make, server.settings, target)
-    assert (await world.admin.get(f"/api/v1/jobs/{first.ref.job_id}/log")).text.startswith("This log was removed")
+    assert (await application.admin.get(f"/api/v1/jobs/{first.ref.job_id}/log")).text.startswith("This log was removed")
     restored = await build(ServerSettings(data_directory=target, master_key=KEY))
     try:
         for attempt, text in ((first, b"moved before\n"), (second, b"in rows\n")):

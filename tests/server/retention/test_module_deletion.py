@@ -17,19 +17,19 @@ from tests.server.simulated_runner import SimulatedRunner
 TABLES = ("jobs", "attempts", "steps", "notes", "log_chunks", "log_objects", "states", "outputs", "plans")
 
 
-async def left(crew: SimulatedRunner) -> dict[str, int]:
-    found = {table: await crew.app.scalar(f"SELECT count(*) FROM {table}") for table in TABLES}
+async def left(runner: SimulatedRunner) -> dict[str, int]:
+    found = {table: await runner.app.scalar(f"SELECT count(*) FROM {table}") for table in TABLES}
     return {table: count for table, count in found.items() if count}
 
 
-async def stored(crew: SimulatedRunner) -> list[str]:
+async def stored(runner: SimulatedRunner) -> list[str]:
     """The names of all logs and states in the object store."""
-    listing = crew.server.objects.listing
+    listing = runner.server.objects.listing
     return [each.name for kind in ("logs", "states") async for page in listing(kind) for each in page]
 
 
-async def delete(crew: SimulatedRunner, module_id: str) -> None:
-    answer = await crew.app.admin.delete(f"/api/v1/modules/{module_id}", params={"force": True})
+async def delete(runner: SimulatedRunner, module_id: str) -> None:
+    answer = await runner.app.admin.delete(f"/api/v1/modules/{module_id}", params={"force": True})
     assert answer.status_code == 204, answer.text
 
 
@@ -49,23 +49,23 @@ class Counted:
 
 
 async def test_a_module_with_a_million_lines_is_gone_at_once_and_other_writes_stay_quick(
-    crew: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
+    runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Removing a module removed all of its log chunks in one unit of work, and every other write waited for it."""
     monkeypatch.setattr(deletion, "BATCH_ROWS", 25)
-    attempt = await crew.run()
-    db = crew.server.db
+    attempt = await runner.run()
+    db = runner.server.db
     block = "".join(f"line {n}\n" for n in range(500))
     for _ in range(40):
         await attempt.deliver(*(log(block) for _ in range(50)))
     for n in range(300):
         await attempt.deliver(log(f"{n}\n"))
     await attempt.deliver(DONE)
-    assert await crew.app.scalar("SELECT lines FROM attempts") >= 1_000_000
+    assert await runner.app.scalar("SELECT lines FROM attempts") >= 1_000_000
     began = time.perf_counter()
-    await delete(crew, attempt.module_id)
+    await delete(runner, attempt.module_id)
     assert time.perf_counter() - began < 1.0
-    await crew.app.admin.refused("GET", f"/api/v1/modules/{attempt.module_id}", 404)
+    await runner.app.admin.refused("GET", f"/api/v1/modules/{attempt.module_id}", 404)
 
     touched: list[int] = []
     write = db.write
@@ -85,21 +85,21 @@ async def test_a_module_with_a_million_lines_is_gone_at_once_and_other_writes_st
     assert max(touched) <= deletion.BATCH_ROWS
     assert len(touched) > 10
     assert sorted(waits)[len(waits) // 2] < 0.1
-    assert await left(crew) == {}
-    assert await crew.app.scalar("SELECT count(*) FROM modules") == 0
+    assert await left(runner) == {}
+    assert await runner.app.scalar("SELECT count(*) FROM modules") == 0
 
 
 async def test_nobody_sees_jobs_states_or_logs_of_a_deleted_module_while_they_are_removed(
-    crew: SimulatedRunner,
+    runner: SimulatedRunner,
 ) -> None:
-    attempt = await crew.begun()
+    attempt = await runner.begun()
     await attempt.write(b'{"version": 4}')
     await attempt.deliver(log("printed\n"), DONE)
-    state = await crew.app.scalar("SELECT id FROM states")
+    state = await runner.app.scalar("SELECT id FROM states")
     path = "a-module"
-    await crew.server.db.write(lambda tx: tx.run("UPDATE modules SET path = :path, name = :path", path=path))
-    await delete(crew, attempt.module_id)
-    admin, job = crew.app.admin, attempt.ref.job_id
+    await runner.server.db.write(lambda tx: tx.run("UPDATE modules SET path = :path, name = :path", path=path))
+    await delete(runner, attempt.module_id)
+    admin, job = runner.app.admin, attempt.ref.job_id
     for address in (
         f"/api/v1/modules/{path.replace('/', '%2F')}",
         f"/api/v1/jobs/{job}",
@@ -120,21 +120,21 @@ async def test_nobody_sees_jobs_states_or_logs_of_a_deleted_module_while_they_ar
 
 @pytest.mark.parametrize("operations", [1, 2, 3, 5, 8])
 async def test_a_deletion_goes_on_after_a_restart_and_leaves_no_row_and_no_object(
-    crew: SimulatedRunner, monkeypatch: pytest.MonkeyPatch, operations: int
+    runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch, operations: int
 ) -> None:
     monkeypatch.setattr(deletion, "BATCH_ROWS", 3)
-    server = crew.server
-    attempt = await crew.begun()
+    server = runner.server
+    attempt = await runner.begun()
     await attempt.write(b'{"version": 4, "serial": 1}' + b" " * MAX_INLINE_BYTES)
     for n in range(10):
         await attempt.deliver(log(f"{n}\n"))
     await attempt.deliver(DONE)
-    other = await crew.run(attempt.module_id)
+    other = await runner.run(attempt.module_id)
     await other.deliver(log("moved\n"), DONE)
     await Mover(server.db, server.objects, server.settings.uploads, server.id, 0.0).move(other.ref.job_id, 1)
-    assert len(await stored(crew)) == 2
-    kept = await crew.run()  # of another module
-    await delete(crew, attempt.module_id)
+    assert len(await stored(runner)) == 2
+    kept = await runner.run()  # of another module
+    await delete(runner, attempt.module_id)
     write, done = server.db.write, 0
 
     async def limited(work: Any) -> Any:
@@ -149,32 +149,32 @@ async def test_a_deletion_goes_on_after_a_restart_and_leaves_no_row_and_no_objec
         with pytest.raises(ConnectionResetError):
             await deletion.remove_deleted(server.db)
     assert await deletion.remove_deleted(server.db) == 1
-    assert await left(crew) == {"jobs": 1, "attempts": 1}
-    assert (await crew.app.admin.get(f"/api/v1/jobs/{kept.ref.job_id}")).status_code == 200
+    assert await left(runner) == {"jobs": 1, "attempts": 1}
+    assert (await runner.app.admin.get(f"/api/v1/jobs/{kept.ref.job_id}")).status_code == 200
     assert await objects.delete_due(server.db, server.objects, 3600.0) == 0  # a backup may need them
     assert await objects.delete_due(server.db, server.objects, 0.0) == 2
-    assert await stored(crew) == []
+    assert await stored(runner) == []
 
 
-async def test_a_late_delivery_to_a_deleted_module_is_refused_and_leaves_nothing(crew: SimulatedRunner) -> None:
-    attempt = await crew.run()
+async def test_a_late_delivery_to_a_deleted_module_is_refused_and_leaves_nothing(runner: SimulatedRunner) -> None:
+    attempt = await runner.run()
     await attempt.deliver(RUNNING, log("one\n"))
-    await crew.app.admin.post(f"/api/v1/jobs/{attempt.ref.job_id}/cancel", json={"mode": "kill"})
+    await runner.app.admin.post(f"/api/v1/jobs/{attempt.ref.job_id}/cancel", json={"mode": "kill"})
     await attempt.lose()
-    await delete(crew, attempt.module_id)
-    await deletion.remove_deleted(crew.server.db)
+    await delete(runner, attempt.module_id)
+    await deletion.remove_deleted(runner.server.db)
     with pytest.raises(Exception, match="no attempt"):
         await attempt.deliver(log("late\n"))
-    assert await left(crew) == {}
+    assert await left(runner) == {}
 
 
-async def test_a_job_that_was_queued_while_its_module_was_deleted_is_never_run(crew: SimulatedRunner) -> None:
+async def test_a_job_that_was_queued_while_its_module_was_deleted_is_never_run(runner: SimulatedRunner) -> None:
     """It could be claimed, and applied against no state at all, until the loop that removes the module canceled it."""
-    module_id = await crew.world.module()
-    job_id = await crew.world.job(module_id, kind="APPLY")
-    await crew.server.db.write(lambda tx: removal.delete(tx, module_id))
-    assert await crew.instance.claim(job_id) is None
-    assert await deletion.remove_deleted(crew.server.db) == 0
-    assert await crew.app.scalar("SELECT status FROM jobs") == "CANCELED"
-    assert await deletion.remove_deleted(crew.server.db) == 1
-    assert await left(crew) == {}
+    module_id = await runner.rows.module()
+    job_id = await runner.rows.job(module_id, kind="APPLY")
+    await runner.server.db.write(lambda tx: removal.delete(tx, module_id))
+    assert await runner.instance.claim(job_id) is None
+    assert await deletion.remove_deleted(runner.server.db) == 0
+    assert await runner.app.scalar("SELECT status FROM jobs") == "CANCELED"
+    assert await deletion.remove_deleted(runner.server.db) == 1
+    assert await left(runner) == {}

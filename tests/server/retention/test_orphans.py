@@ -17,25 +17,25 @@ from tests.server.simulated_runner import SimulatedRunner
 LATE_SECONDS = 7 * 86400.0
 
 
-async def sweep(crew: SimulatedRunner, grace: float = 0.0, **options: Any) -> dict[str, Tally]:
-    return await orphans.sweep(crew.server.db, crew.server.objects, LATE_SECONDS, grace_seconds=grace, **options)
+async def sweep(runner: SimulatedRunner, grace: float = 0.0, **options: Any) -> dict[str, Tally]:
+    return await orphans.sweep(runner.server.db, runner.server.objects, LATE_SECONDS, grace_seconds=grace, **options)
 
 
-async def put(crew: SimulatedRunner, *names: str) -> None:
+async def put(runner: SimulatedRunner, *names: str) -> None:
     for name in names:
-        await crew.server.objects.put(name, b"content")
+        await runner.server.objects.put(name, b"content")
 
 
-async def exist(crew: SimulatedRunner, *names: str) -> list[bool]:
-    return [await crew.server.objects.exists(name) for name in names]
+async def exist(runner: SimulatedRunner, *names: str) -> list[bool]:
+    return [await runner.server.objects.exists(name) for name in names]
 
 
 @pytest.mark.feature("O3")
 async def test_what_a_lost_or_canceled_attempt_has_uploaded_is_swept_when_it_can_deliver_no_more(
-    crew: SimulatedRunner, clock: ShiftedClock
+    runner: SimulatedRunner, clock: ShiftedClock
 ) -> None:
     """Plan objects whose attempt was canceled or lost after its upload, and early uploads of states, were never deleted."""
-    running, lost, ended = await crew.run(), await crew.run(), await crew.run()
+    running, lost, ended = await runner.run(), await runner.run(), await runner.run()
     await running.deliver(RUNNING, log("x\n"))
     await lost.deliver(RUNNING)
     await lost.lose()
@@ -48,51 +48,51 @@ async def test_what_a_lost_or_canceled_attempt_has_uploaded_is_swept_when_it_can
     early = [name[which].format("states") + "9_" + "b" * 64 for which in ("running", "lost", "ended")]
     passed = name["running"].format("states") + "1_" + "c" * 64  # its event has arrived, without it
     left = [name["ended"].format("logs") + "1_a", "parts/upl_0/1"]  # of a move that was cut short, and of a part
-    await put(crew, *plans, *early, passed, *left)
-    assert await sweep(crew, grace=3600.0) == {}  # they may be in flight
-    found = await sweep(crew, is_dry=True)
+    await put(runner, *plans, *early, passed, *left)
+    assert await sweep(runner, grace=3600.0) == {}  # they may be in flight
+    found = await sweep(runner, is_dry=True)
     assert found == {"logs": Tally(1, 7), "plans": Tally(2, 14), "states": Tally(2, 14), "parts": Tally(1, 7)}
-    assert all(await exist(crew, *plans, *early, passed, *left))
-    assert await sweep(crew) == found
-    assert await exist(crew, *plans) == [True, False, False]
-    assert await exist(crew, *early) == [True, True, False]
-    assert await exist(crew, passed, *left) == [False] * 3
+    assert all(await exist(runner, *plans, *early, passed, *left))
+    assert await sweep(runner) == found
+    assert await exist(runner, *plans) == [True, False, False]
+    assert await exist(runner, *early) == [True, True, False]
+    assert await exist(runner, passed, *left) == [False] * 3
     clock.advance(LATE_SECONDS + 1)
-    assert await sweep(crew) == {"states": Tally(1, 7)}
-    assert await exist(crew, *early) == [True, False, False]
+    assert await sweep(runner) == {"states": Tally(1, 7)}
+    assert await exist(runner, *early) == [True, False, False]
 
 
-async def test_what_another_database_may_need_is_not_swept(crew: SimulatedRunner) -> None:
+async def test_what_another_database_may_need_is_not_swept(runner: SimulatedRunner) -> None:
     """A second server on the same store, or one that was restored from an older backup, deleted states of the first."""
     job = "job_01a1e05cd3ef720f887c495aad19af9d"
     foreign = [f"logs/{job}/1/1_a", f"states/{job}/1/1_a", f"plans/{job}/1/a", "archives/arc_0"]
-    await put(crew, *foreign)
-    assert await sweep(crew) == {}
-    assert all(await exist(crew, *foreign))
+    await put(runner, *foreign)
+    assert await sweep(runner) == {}
+    assert all(await exist(runner, *foreign))
 
 
-async def test_what_a_row_names_is_not_swept(crew: SimulatedRunner) -> None:
-    attempt = await crew.begun()
+async def test_what_a_row_names_is_not_swept(runner: SimulatedRunner) -> None:
+    attempt = await runner.begun()
     await attempt.write(b'{"version": 4}' + b" " * MAX_INLINE_BYTES)
     await attempt.deliver(DONE)
-    await put(crew, "logs/job_1/1/1_deleted")
-    await crew.server.db.write(lambda tx: objects.delete_later(tx, ["logs/job_1/1/1_deleted"]))
-    assert await sweep(crew) == {}
-    assert await crew.app.scalar("SELECT count(*) FROM states WHERE object IS NOT NULL") == 1
-    assert (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")).status_code == 200
+    await put(runner, "logs/job_1/1/1_deleted")
+    await runner.server.db.write(lambda tx: objects.delete_later(tx, ["logs/job_1/1/1_deleted"]))
+    assert await sweep(runner) == {}
+    assert await runner.app.scalar("SELECT count(*) FROM states WHERE object IS NOT NULL") == 1
+    assert (await runner.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")).status_code == 200
 
 
-async def test_empty_folders_of_old_uploads_are_removed_and_can_be_made_again(crew: SimulatedRunner) -> None:
+async def test_empty_folders_of_old_uploads_are_removed_and_can_be_made_again(runner: SimulatedRunner) -> None:
     """Empty directories parts/upl_… stayed for ever."""
-    folder = Path(crew.server.settings.directory) / "objects" / "parts" / "upl_1"
-    await put(crew, "parts/upl_1/0")
-    await crew.server.objects.delete("parts/upl_1/0")
+    folder = Path(runner.server.settings.directory) / "objects" / "parts" / "upl_1"
+    await put(runner, "parts/upl_1/0")
+    await runner.server.objects.delete("parts/upl_1/0")
     assert folder.is_dir()
-    assert await sweep(crew, grace=3600.0) == {}
+    assert await sweep(runner, grace=3600.0) == {}
     assert folder.is_dir()
     long_ago = time.time() - 7200
     os.utime(folder, (long_ago, long_ago))
-    await sweep(crew, grace=3600.0)
+    await sweep(runner, grace=3600.0)
     assert not folder.exists()
-    await put(crew, "parts/upl_1/0")
-    assert await crew.server.objects.get("parts/upl_1/0") == b"content"
+    await put(runner, "parts/upl_1/0")
+    assert await runner.server.objects.get("parts/upl_1/0") == b"content"

@@ -30,109 +30,109 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passes, "PAUSE_SECONDS", 0)
 
 
-async def write(crew: SimulatedRunner, sql: Any, **params: Any) -> None:
-    await crew.server.db.write(lambda tx: tx.run(sql, **params))
+async def write(runner: SimulatedRunner, sql: Any, **params: Any) -> None:
+    await runner.server.db.write(lambda tx: tx.run(sql, **params))
 
 
-async def due(crew: SimulatedRunner, wanted: RetentionPolicy = ALL) -> dict[str, Tally]:
-    found = {rule.kind: await passes.preview(crew.server.db, wanted, rule) for rule in RULES}
+async def due(runner: SimulatedRunner, wanted: RetentionPolicy = ALL) -> dict[str, Tally]:
+    found = {rule.kind: await passes.preview(runner.server.db, wanted, rule) for rule in RULES}
     return {kind: tally for kind, tally in found.items() if tally.count}
 
 
-async def remove(crew: SimulatedRunner, wanted: RetentionPolicy = ALL) -> dict[str, Tally]:
+async def remove(runner: SimulatedRunner, wanted: RetentionPolicy = ALL) -> dict[str, Tally]:
     async def renew() -> bool:
         return True
 
-    return await passes.remove_due(crew.server.db, wanted, renew)
+    return await passes.remove_due(runner.server.db, wanted, renew)
 
 
-async def moved(crew: SimulatedRunner) -> SimulatedAttempt:
+async def moved(runner: SimulatedRunner) -> SimulatedAttempt:
     """An ended attempt whose log is in the object store."""
-    attempt = await crew.run()
+    attempt = await runner.run()
     await attempt.deliver(RUNNING, log("one\n"), log("two\n"), DONE)
-    server = crew.server
+    server = runner.server
     await Mover(server.db, server.objects, server.settings.uploads, server.id, 0.0).move(attempt.ref.job_id, 1)
     return attempt
 
 
 @pytest.mark.feature("O3")
-async def test_a_removed_log_says_that_and_when_it_was_removed(crew: SimulatedRunner, clock: ShiftedClock) -> None:
-    attempt = await moved(crew)
+async def test_a_removed_log_says_that_and_when_it_was_removed(runner: SimulatedRunner, clock: ShiftedClock) -> None:
+    attempt = await moved(runner)
     clock.advance(89 * DAY_SECONDS)
-    assert await due(crew) == {}
+    assert await due(runner) == {}
     clock.advance(2 * DAY_SECONDS)
-    stored = await crew.app.scalar("SELECT stored_bytes FROM log_objects")
-    assert await due(crew) == {"logs": Tally(1, stored)}
-    assert await due(crew, RetentionPolicy()) == {}  # the default keeps it
-    assert await remove(crew) == {"logs": Tally(1, stored)}
-    assert await remove(crew) == {}
+    stored = await runner.app.scalar("SELECT stored_bytes FROM log_objects")
+    assert await due(runner) == {"logs": Tally(1, stored)}
+    assert await due(runner, RetentionPolicy()) == {}  # the default keeps it
+    assert await remove(runner) == {"logs": Tally(1, stored)}
+    assert await remove(runner) == {}
     path = f"/api/v1/jobs/{attempt.ref.job_id}/log"
-    answer = await crew.app.admin.get(path)
+    answer = await runner.app.admin.get(path)
     assert answer.status_code == 200
     assert answer.text.startswith("This log was removed on 20")
     assert answer.text.endswith(" by retention after 90 days.\n")
     assert answer.headers["X-Log-Lines"] == "1"
-    assert (await crew.app.admin.get(f"{path}?line=1&lines=5")).text == answer.text
-    (event,) = [json.loads(line) for line in (await crew.app.admin.get(f"{path}?format=events")).text.splitlines()]
+    assert (await runner.app.admin.get(f"{path}?line=1&lines=5")).text == answer.text
+    (event,) = [json.loads(line) for line in (await runner.app.admin.get(f"{path}?format=events")).text.splitlines()]
     assert event["text"] == answer.text
-    async with crew.listening() as url, watching(url, crew.app.admin, f"{path}/stream") as viewer:
+    async with runner.listening() as url, watching(url, runner.app.admin, f"{path}/stream") as viewer:
         rest = await viewer.rest()
     assert [event.name for event in rest if event.name != "job"] == ["log", "end"]
-    name = await crew.app.scalar("SELECT name FROM object_deletions")
+    name = await runner.app.scalar("SELECT name FROM object_deletions")
     assert name.startswith(f"logs/{attempt.ref.job_id}/1/")
 
 
 async def test_the_log_of_a_job_that_waits_or_of_an_attempt_in_doubt_stays(
-    crew: SimulatedRunner, clock: ShiftedClock
+    runner: SimulatedRunner, clock: ShiftedClock
 ) -> None:
-    waiting, doubtful = await moved(crew), await moved(crew)
+    waiting, doubtful = await moved(runner), await moved(runner)
     clock.advance(1000 * DAY_SECONDS)
     await write(
-        crew,
+        runner,
         "UPDATE jobs SET status = 'AWAITING_APPROVAL', finished_at = NULL WHERE id = :id",
         id=waiting.ref.job_id,
     )
-    await write(crew, "UPDATE attempts SET is_in_doubt = true WHERE job_id = :id", id=doubtful.ref.job_id)
-    assert await remove(crew) == {}
+    await write(runner, "UPDATE attempts SET is_in_doubt = true WHERE job_id = :id", id=doubtful.ref.job_id)
+    assert await remove(runner) == {}
 
 
 async def test_old_states_go_but_never_the_current_one_one_in_quarantine_or_one_of_the_newest(
-    crew: SimulatedRunner, clock: ShiftedClock
+    runner: SimulatedRunner, clock: ShiftedClock
 ) -> None:
-    await applied(crew, *(content(serial) for serial in range(1, 7)))
+    await applied(runner, *(content(serial) for serial in range(1, 7)))
     clock.advance(91 * DAY_SECONDS)
-    ids = [row["id"] for row in await crew.server.db.read(lambda tx: tx.all("SELECT id FROM states ORDER BY id"))]
-    await write(crew, "UPDATE states SET status = 'quarantined', version = NULL WHERE id = :id", id=ids[0])
-    found = await due(crew)
+    ids = [row["id"] for row in await runner.server.db.read(lambda tx: tx.all("SELECT id FROM states ORDER BY id"))]
+    await write(runner, "UPDATE states SET status = 'quarantined', version = NULL WHERE id = :id", id=ids[0])
+    found = await due(runner)
     assert found["states"].count == 2
-    assert await remove(crew) == found
-    left = await crew.server.db.read(lambda tx: tx.all("SELECT id FROM states ORDER BY id"))
+    assert await remove(runner) == found
+    left = await runner.server.db.read(lambda tx: tx.all("SELECT id FROM states ORDER BY id"))
     assert [row["id"] for row in left] == [ids[0], *ids[3:]]
-    assert await crew.app.scalar("SELECT status FROM states WHERE id = :id", id=ids[-1]) == "current"
+    assert await runner.app.scalar("SELECT status FROM states WHERE id = :id", id=ids[-1]) == "current"
     clock.advance(2 * DAY_SECONDS)
     keep_one = RetentionPolicy(states_days=1, states_count=1)
-    assert (await remove(crew, keep_one))["states"].count == 2
-    assert await crew.app.scalar("SELECT count(*) FROM states WHERE status = 'current'") == 1
+    assert (await remove(runner, keep_one))["states"].count == 2
+    assert await runner.app.scalar("SELECT count(*) FROM states WHERE status = 'current'") == 1
 
 
 async def test_states_that_were_discarded_do_not_take_the_place_of_versions(
-    crew: SimulatedRunner, clock: ShiftedClock
+    runner: SimulatedRunner, clock: ShiftedClock
 ) -> None:
     """Ten states that nobody could read, each discarded by a person, were the newest ten: every earlier version went."""
-    await applied(crew, *(content(serial) for serial in range(1, 8)))
+    await applied(runner, *(content(serial) for serial in range(1, 8)))
     clock.advance(91 * DAY_SECONDS)
-    ids = [row["id"] for row in await crew.server.db.read(lambda tx: tx.all("SELECT id FROM states ORDER BY id"))]
+    ids = [row["id"] for row in await runner.server.db.read(lambda tx: tx.all("SELECT id FROM states ORDER BY id"))]
     for each in ids[3:]:
-        await write(crew, "UPDATE states SET status = 'discarded', version = NULL WHERE id = :id", id=each)
-    await write(crew, "UPDATE states SET status = 'current' WHERE id = :id", id=ids[2])
-    assert "states" not in await due(crew)
+        await write(runner, "UPDATE states SET status = 'discarded', version = NULL WHERE id = :id", id=each)
+    await write(runner, "UPDATE states SET status = 'current' WHERE id = :id", id=ids[2])
+    assert "states" not in await due(runner)
 
 
 class _Row(msgspec.Struct):
     source: Source
 
 
-async def archive(crew: SimulatedRunner, number: int) -> ArchiveSource:
+async def archive(runner: SimulatedRunner, number: int) -> ArchiveSource:
     id_ = f"arc_{number:032x}"
 
     async def work(tx: Tx) -> None:
@@ -140,63 +140,63 @@ async def archive(crew: SimulatedRunner, number: int) -> ArchiveSource:
             """INSERT INTO archives (id, organization_id, sha256, size, created_by, created_at)
             VALUES (:id, :organization_id, '', 7, '', :now)""",
             id=id_,
-            organization_id=crew.server.organization_id,
+            organization_id=runner.server.organization_id,
             now=tx.now,
         )
 
-    await crew.server.db.write(work)
-    await crew.server.objects.put(f"archives/{id_}", b"content")
+    await runner.server.db.write(work)
+    await runner.server.objects.put(f"archives/{id_}", b"content")
     return ArchiveSource(id_, "", "", 7)
 
 
 async def test_an_archive_goes_when_no_module_and_no_job_that_counts_refers_to_it(
-    crew: SimulatedRunner, clock: ShiftedClock
+    runner: SimulatedRunner, clock: ShiftedClock
 ) -> None:
     """Archives on the server were never deleted."""
-    unused, of_module, of_old_job, of_open_job = [await archive(crew, number) for number in range(4)]
-    module, old, running = await crew.world.module(), await crew.run(), await crew.run()
+    unused, of_module, of_old_job, of_open_job = [await archive(runner, number) for number in range(4)]
+    module, old, running = await runner.rows.module(), await runner.run(), await runner.run()
     await old.deliver(RUNNING, DONE)
 
     async def use(table: str, id_: str, source: ArchiveSource) -> None:
         # As the stores write it: the index of archives depends on the order of its fields.
         given = to_params(_Row(source))["source"]
-        await write(crew, f"UPDATE {table} SET source = :source WHERE id = :id", source=given, id=id_)
+        await write(runner, f"UPDATE {table} SET source = :source WHERE id = :id", source=given, id=id_)
 
     await use("modules", module, of_module)
     await use("jobs", old.ref.job_id, of_old_job)
     await use("jobs", running.ref.job_id, of_open_job)
-    assert await due(crew) == {}
+    assert await due(runner) == {}
     clock.advance(8 * DAY_SECONDS)
-    assert await due(crew, RetentionPolicy()) == {"archives": Tally(1, 7)}  # the orphan only
+    assert await due(runner, RetentionPolicy()) == {"archives": Tally(1, 7)}  # the orphan only
     clock.advance(90 * DAY_SECONDS)
-    assert await remove(crew) == {"archives": Tally(2, 14)}
-    left = await crew.server.db.read(lambda tx: tx.all("SELECT id FROM archives ORDER BY id"))
+    assert await remove(runner) == {"archives": Tally(2, 14)}
+    left = await runner.server.db.read(lambda tx: tx.all("SELECT id FROM archives ORDER BY id"))
     assert [row["id"] for row in left] == [of_module.archive_id, of_open_job.archive_id]
-    names = {row["name"] for row in await crew.server.db.read(lambda tx: tx.all("SELECT name FROM object_deletions"))}
+    names = {row["name"] for row in await runner.server.db.read(lambda tx: tx.all("SELECT name FROM object_deletions"))}
     assert names == {f"archives/{unused.archive_id}", f"archives/{of_old_job.archive_id}"}
 
 
 async def test_old_lines_of_the_audit_go_in_batches_and_the_pass_leaves_a_line(
-    crew: SimulatedRunner, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
+    runner: SimulatedRunner, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(passes, "BATCH_ITEMS", 2)
     for _ in range(3):
-        await moved(crew)
+        await moved(runner)
     clock.advance(91 * DAY_SECONDS)
-    before = await crew.app.scalar("SELECT count(*) FROM audit")
+    before = await runner.app.scalar("SELECT count(*) FROM audit")
     assert before >= 3
 
     def everything(_: ServerSettings) -> RetentionPolicy:
         return msgspec.structs.replace(ALL, audit_days=90)
 
     monkeypatch.setattr(policy, "of", everything)
-    server = crew.server
+    server = runner.server
     await Retention(server.id, server.db, server.objects, server.settings).step()
-    rows = await crew.server.db.read(lambda tx: tx.all("SELECT action, details FROM audit ORDER BY id"))
+    rows = await runner.server.db.read(lambda tx: tx.all("SELECT action, details FROM audit ORDER BY id"))
     assert [row["action"] for row in rows] == ["retention.pass"]
     told = json.loads(rows[0]["details"])
     assert (told["audit"]["count"], told["logs"]["count"]) == (before, 3)
-    runs = await crew.server.db.read(lambda tx: tx.all("SELECT name FROM retention_runs"))
+    runs = await runner.server.db.read(lambda tx: tx.all("SELECT name FROM retention_runs"))
     assert {run["name"] for run in runs} == {"pass", "sweep"}
 
 

@@ -14,15 +14,15 @@ from tests.server.simulated_runner import SimulatedRunner
 
 
 @pytest.mark.feature("O3")
-async def test_usage_counts_every_kind_and_names_the_largest_modules(crew: SimulatedRunner) -> None:
-    attempt = await crew.run(kind="APPLY")
+async def test_usage_counts_every_kind_and_names_the_largest_modules(runner: SimulatedRunner) -> None:
+    attempt = await runner.run(kind="APPLY")
     await attempt.deliver(RUNNING, log("x" * 1000 + "\n"))
     await attempt.begin()
     await attempt.write(b'{"version": 4}')
     await attempt.deliver(APPLIED, DONE)
-    await crew.server.objects.put("parts/upl_0/1", b"content")
-    await passes.record(crew.server.db, "pass", crew.server.id, {"logs": Tally(2, 30)})
-    found = (await crew.app.admin.get("/api/v1/server/usage")).json()
+    await runner.server.objects.put("parts/upl_0/1", b"content")
+    await passes.record(runner.server.db, "pass", runner.server.id, {"logs": Tally(2, 30)})
+    found = (await runner.app.admin.get("/api/v1/server/usage")).json()
     assert found["last_runs"]["pass"]["removed"] == {"logs": {"count": 2, "bytes": 30}}
     assert found["kinds"]["logs in rows"]["count"] == 1
     assert found["kinds"]["states"] == {"count": 1, "bytes": 14}
@@ -32,17 +32,17 @@ async def test_usage_counts_every_kind_and_names_the_largest_modules(crew: Simul
     assert found["reclaimable"]["retention"] == {
         kind: {"count": 0, "bytes": 0} for kind in ("logs", "states", "archives", "audit", "plans")
     }
-    preview = (await crew.app.admin.get("/api/v1/server/retention")).json()
+    preview = (await runner.app.admin.get("/api/v1/server/retention")).json()
     assert preview["policy"]["logs_days"] is None
     assert preview["orphans"]["parts"] == {"count": 0, "bytes": 0}  # it may be in flight
-    assert await crew.server.objects.exists("parts/upl_0/1")
+    assert await runner.server.objects.exists("parts/upl_0/1")
 
 
-async def test_only_administrators_of_the_server_may_ask(crew: SimulatedRunner) -> None:
-    owner = await crew.app.person("olga", "owner")
-    attempt = await crew.run()
+async def test_only_administrators_of_the_server_may_ask(runner: SimulatedRunner) -> None:
+    owner = await runner.app.person("olga", "owner")
+    attempt = await runner.run()
     for path in ("/api/v1/server/usage", "/api/v1/server/retention"):
-        await crew.app.stranger().refused("GET", path, 401)
+        await runner.app.stranger().refused("GET", path, 401)
         await owner.refused("GET", path, 403)
         assert (await attempt.engine.get(path)).status_code in (401, 403, 404)
         assert (await attempt.executor.get(path)).status_code in (401, 403, 404)

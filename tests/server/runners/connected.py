@@ -5,14 +5,14 @@ from terracrew.testing.job_rows import Instance, JobRows, insert_instance
 from tests.server.application import Application
 
 
-async def connect(world: Application, runner_id: str, name: str, **changes: Param) -> str:
+async def connect(application: Application, runner_id: str, name: str, **changes: Param) -> str:
     values: dict[str, Param] = {"name": name, "version": "0.1.0", "engines": '{"tofu": "1.12.6"}'} | changes
-    return await world.server.db.write(lambda tx: insert_instance(tx, runner_id, **values))
+    return await application.server.db.write(lambda tx: insert_instance(tx, runner_id, **values))
 
 
-async def having_a_job(world: Application, runner_id: str, instance_id: str) -> str:
+async def having_a_job(application: Application, runner_id: str, instance_id: str) -> str:
     """Let a runner that serves every module have job 17."""
-    rows = await JobRows.of_organization(world.server.db, world.server.organization_id)
+    rows = await JobRows.of_organization(application.server.db, application.server.organization_id)
     job_id = await rows.job(await rows.module("m"))
     await rows.run("UPDATE jobs SET number = 17")
     await Instance(rows, runner_id, instance_id).start(job_id)

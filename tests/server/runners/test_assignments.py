@@ -9,78 +9,78 @@ from tests.server.application import Application
 SOURCE = {"kind": "local", "path": "/srv/sources/m"}
 
 
-async def places(world: Application, runner: str) -> set[tuple[str, str]]:
-    answer = await world.admin.get(f"/api/v1/runners/{runner}/assignments")
+async def places(application: Application, runner: str) -> set[tuple[str, str]]:
+    answer = await application.admin.get(f"/api/v1/runners/{runner}/assignments")
     return {(each["kind"], each["path"]) for each in answer.json()["items"]}
 
 
 @pytest.mark.feature("S1")
-async def test_a_runner_is_assigned_to_its_group_unless_told_otherwise(world: Application) -> None:
-    await world.admin.made("/api/v1/groups", {"path": "a"})
-    await world.admin.made("/api/v1/runners", {"name": "r", "group": "a"})
-    idle = await world.admin.made("/api/v1/runners", {"name": "idle", "group": "a", "assign": False})
-    assert await places(world, "a%2Fr") == {("group", "a")}
+async def test_a_runner_is_assigned_to_its_group_unless_told_otherwise(application: Application) -> None:
+    await application.admin.made("/api/v1/groups", {"path": "a"})
+    await application.admin.made("/api/v1/runners", {"name": "r", "group": "a"})
+    idle = await application.admin.made("/api/v1/runners", {"name": "idle", "group": "a", "assign": False})
+    assert await places(application, "a%2Fr") == {("group", "a")}
     assert idle["is_assigned_to_all_modules"] is False
-    assert await places(world, "a%2Fidle") == set()
-    registered = await world.admin.made("/api/v1/runners/register", {"name": "whole"})
+    assert await places(application, "a%2Fidle") == set()
+    registered = await application.admin.made("/api/v1/runners/register", {"name": "whole"})
     assert registered["runner"]["is_assigned_to_all_modules"] is True
-    assert await places(world, "whole") == {("group", "")}
+    assert await places(application, "whole") == {("group", "")}
 
 
 @pytest.mark.feature("S1")
-async def test_groups_and_modules_are_assigned_and_withdrawn(world: Application) -> None:
-    await world.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
-    await world.admin.made("/api/v1/modules", {"path": "a/m", "source": SOURCE})
-    made = await world.admin.made("/api/v1/runners", {"name": "r", "group": "a", "assign": False})
+async def test_groups_and_modules_are_assigned_and_withdrawn(application: Application) -> None:
+    await application.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
+    await application.admin.made("/api/v1/modules", {"path": "a/m", "source": SOURCE})
+    made = await application.admin.made("/api/v1/runners", {"name": "r", "group": "a", "assign": False})
     address = "/api/v1/runners/a%2Fr/assignments"
-    with world.server.db.listen("queue", "assignments") as woken:
-        await world.admin.made(address, {"place": "a/b", "kind": "group"})
+    with application.server.db.listen("queue", "assignments") as woken:
+        await application.admin.made(address, {"place": "a/b", "kind": "group"})
         assert await woken.get(5) == {("assignments", made["id"])}
-    await world.admin.made(address, {"place": "a/m", "kind": "module"})
-    await world.admin.made(address, {"place": "a/m"})  # again, and without its kind: nothing changes
-    assert await places(world, "a%2Fr") == {("group", "a/b"), ("module", "a/m")}
-    await world.admin.refused("POST", address, 404, json={"place": "a/m", "kind": "group"})
-    await world.admin.refused("POST", address, 404, json={"place": "a/none"})
-    answer = await world.admin.request("DELETE", address, json={"place": "a/b", "kind": "group"})
+    await application.admin.made(address, {"place": "a/m", "kind": "module"})
+    await application.admin.made(address, {"place": "a/m"})  # again, and without its kind: nothing changes
+    assert await places(application, "a%2Fr") == {("group", "a/b"), ("module", "a/m")}
+    await application.admin.refused("POST", address, 404, json={"place": "a/m", "kind": "group"})
+    await application.admin.refused("POST", address, 404, json={"place": "a/none"})
+    answer = await application.admin.request("DELETE", address, json={"place": "a/b", "kind": "group"})
     assert answer.status_code == 204
-    words = await world.admin.refused("DELETE", address, 404, json={"place": "a/b"})
+    words = await application.admin.refused("DELETE", address, 404, json={"place": "a/b"})
     assert "`a/r` is not assigned to group `a/b`" in words
-    await world.admin.made(address, {"place": "a"})
-    assert (await world.admin.get("/api/v1/runners/a%2Fr")).json()["is_assigned_to_all_modules"] is True
+    await application.admin.made(address, {"place": "a"})
+    assert (await application.admin.get("/api/v1/runners/a%2Fr")).json()["is_assigned_to_all_modules"] is True
 
 
 @pytest.mark.feature("S1", "X2")
 @pytest.mark.parametrize("place", ["", "b", "ab", "b/m"])
-async def test_no_place_outside_of_the_runners_own_group_is_assigned(world: Application, place: str) -> None:
+async def test_no_place_outside_of_the_runners_own_group_is_assigned(application: Application, place: str) -> None:
     for path in ("a", "b", "ab"):
-        await world.admin.made("/api/v1/groups", {"path": path})
-    await world.admin.made("/api/v1/modules", {"path": "b/m", "source": SOURCE})
-    await world.admin.made("/api/v1/runners", {"name": "r", "group": "a", "assign": False})
-    words = await world.admin.refused("POST", "/api/v1/runners/a%2Fr/assignments", 400, json={"place": place})
+        await application.admin.made("/api/v1/groups", {"path": path})
+    await application.admin.made("/api/v1/modules", {"path": "b/m", "source": SOURCE})
+    await application.admin.made("/api/v1/runners", {"name": "r", "group": "a", "assign": False})
+    words = await application.admin.refused("POST", "/api/v1/runners/a%2Fr/assignments", 400, json={"place": place})
     assert "only be assigned inside its own group" in words
-    assert await world.scalar("SELECT count(*) FROM assignments") == 0
+    assert await application.scalar("SELECT count(*) FROM assignments") == 0
 
 
 @pytest.mark.feature("S1", "X2")
-async def test_no_place_of_another_organization_is_assigned(world: Application) -> None:
-    other = await world.person("mallory", "owner", "", "other")
+async def test_no_place_of_another_organization_is_assigned(application: Application) -> None:
+    other = await application.person("mallory", "owner", "", "other")
     theirs = await other.made("/api/v1/groups", {"path": "a"})
-    ours = await world.admin.made("/api/v1/runners", {"name": "r", "assign": False})
+    ours = await application.admin.made("/api/v1/runners", {"name": "r", "assign": False})
     # Even a system administrator, who sees both, cannot mix them.
     address = f"/api/v1/runners/{ours['id']}/assignments"
-    await world.admin.refused("POST", address, 404, json={"place": theirs["id"]})
+    await application.admin.refused("POST", address, 404, json={"place": theirs["id"]})
     await other.refused("POST", address, 404, json={"place": theirs["id"]})
-    assert await world.scalar("SELECT count(*) FROM assignments") == 0
+    assert await application.scalar("SELECT count(*) FROM assignments") == 0
 
 
 @pytest.mark.feature("S1")
 @pytest.mark.parametrize(("kind", "path"), [("groups", "a/b"), ("modules", "a/m")])
-async def test_an_assignment_goes_with_its_place(world: Application, kind: str, path: str) -> None:
+async def test_an_assignment_goes_with_its_place(application: Application, kind: str, path: str) -> None:
     body: dict[str, Any] = {"path": path} | ({"source": SOURCE} if kind == "modules" else {})
-    await world.admin.made("/api/v1/groups", {"path": "a"})
-    await world.admin.made(f"/api/v1/{kind}", body)
-    await world.admin.made("/api/v1/runners", {"name": "r", "assign": False})
-    await world.admin.made("/api/v1/runners/r/assignments", {"place": path})
-    assert (await world.admin.delete(f"/api/v1/{kind}/{path.replace('/', '%2F')}")).status_code == 204
-    await world.admin.made(f"/api/v1/{kind}", body)
-    assert await places(world, "r") == set()
+    await application.admin.made("/api/v1/groups", {"path": "a"})
+    await application.admin.made(f"/api/v1/{kind}", body)
+    await application.admin.made("/api/v1/runners", {"name": "r", "assign": False})
+    await application.admin.made("/api/v1/runners/r/assignments", {"place": path})
+    assert (await application.admin.delete(f"/api/v1/{kind}/{path.replace('/', '%2F')}")).status_code == 204
+    await application.admin.made(f"/api/v1/{kind}", body)
+    assert await places(application, "r") == set()

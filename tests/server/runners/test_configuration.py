@@ -10,31 +10,31 @@ pytestmark = pytest.mark.feature("C2")
 OWN: dict[str, Any] = {"heartbeat_seconds": None, "log_level": {}, "batch_size_limit": None, "period_seconds": None}
 
 
-async def configured(world: Application, change: Any) -> Any:
-    answer = await world.admin.patch("/api/v1/runners/r", json={"configuration": change})
+async def configured(application: Application, change: Any) -> Any:
+    answer = await application.admin.patch("/api/v1/runners/r", json={"configuration": change})
     assert answer.status_code == 200, answer.text
-    assert (await world.admin.get("/api/v1/runners/r")).json() == answer.json()
+    assert (await application.admin.get("/api/v1/runners/r")).json() == answer.json()
     return answer.json()["configuration"]
 
 
-async def test_a_runner_has_its_own_settings_until_somebody_sets_others(world: Application) -> None:
-    assert (await world.admin.made("/api/v1/runners", {"name": "r"}))["configuration"] == OWN
-    assert await configured(world, {"heartbeat_seconds": 5}) == OWN | {"heartbeat_seconds": 5}
-    assert await configured(world, {}) == OWN | {"heartbeat_seconds": 5}
-    await configured(world, {"log_level": {"Default": "Warning", "terracrew.runner": "Debug"}})
-    await configured(world, {"log_level": {"Default": None, "websockets": "None"}, "batch_size_limit": 9})
+async def test_a_runner_has_its_own_settings_until_somebody_sets_others(application: Application) -> None:
+    assert (await application.admin.made("/api/v1/runners", {"name": "r"}))["configuration"] == OWN
+    assert await configured(application, {"heartbeat_seconds": 5}) == OWN | {"heartbeat_seconds": 5}
+    assert await configured(application, {}) == OWN | {"heartbeat_seconds": 5}
+    await configured(application, {"log_level": {"Default": "Warning", "terracrew.runner": "Debug"}})
+    await configured(application, {"log_level": {"Default": None, "websockets": "None"}, "batch_size_limit": 9})
     levels = {"terracrew.runner": "Debug", "websockets": "None"}
-    assert await configured(world, {"period_seconds": 0.5, "heartbeat_seconds": None}) == OWN | {
+    assert await configured(application, {"period_seconds": 0.5, "heartbeat_seconds": None}) == OWN | {
         "log_level": levels,
         "batch_size_limit": 9,
         "period_seconds": 0.5,
     }
-    assert (await configured(world, {"log_level": None}))["log_level"] == {}
-    assert await configured(world, None) == OWN
+    assert (await configured(application, {"log_level": None}))["log_level"] == {}
+    assert await configured(application, None) == OWN
     # Another change of the record leaves it alone.
-    await configured(world, {"batch_size_limit": 9})
-    await world.admin.patch("/api/v1/runners/r", json={"max_jobs": 3})
-    assert (await world.admin.get("/api/v1/runners/r")).json()["configuration"] == OWN | {"batch_size_limit": 9}
+    await configured(application, {"batch_size_limit": 9})
+    await application.admin.patch("/api/v1/runners/r", json={"max_jobs": 3})
+    assert (await application.admin.get("/api/v1/runners/r")).json()["configuration"] == OWN | {"batch_size_limit": 9}
 
 
 @pytest.mark.parametrize(
@@ -53,26 +53,30 @@ async def test_a_runner_has_its_own_settings_until_somebody_sets_others(world: A
         ({"capacity": 3}, "unknown field `capacity`"),
     ],
 )
-async def test_what_cannot_be_set_is_refused_and_changes_nothing(world: Application, change: Any, words: str) -> None:
-    await world.admin.made("/api/v1/runners", {"name": "r"})
-    refused = await world.admin.refused("PATCH", "/api/v1/runners/r", 400, json={"configuration": change})
+async def test_what_cannot_be_set_is_refused_and_changes_nothing(
+    application: Application, change: Any, words: str
+) -> None:
+    await application.admin.made("/api/v1/runners", {"name": "r"})
+    refused = await application.admin.refused("PATCH", "/api/v1/runners/r", 400, json={"configuration": change})
     assert words in refused
-    assert (await world.admin.get("/api/v1/runners/r")).json()["configuration"] == OWN
+    assert (await application.admin.get("/api/v1/runners/r")).json()["configuration"] == OWN
 
 
 @pytest.mark.feature("X3")
-async def test_a_configuration_is_told_to_every_server_audited_and_an_owners_to_change(world: Application) -> None:
-    made = await world.admin.made("/api/v1/runners", {"name": "r"})
-    with world.server.db.listen("runners", "configuration") as woken:
-        await configured(world, {"heartbeat_seconds": 5})
+async def test_a_configuration_is_told_to_every_server_audited_and_an_owners_to_change(
+    application: Application,
+) -> None:
+    made = await application.admin.made("/api/v1/runners", {"name": "r"})
+    with application.server.db.listen("runners", "configuration") as woken:
+        await configured(application, {"heartbeat_seconds": 5})
         assert await woken.get(5) >= {("runners", made["id"]), ("configuration", made["id"])}
-        await configured(world, {"heartbeat_seconds": 5})
-        await world.admin.patch("/api/v1/runners/r", json={"max_jobs": 3})
+        await configured(application, {"heartbeat_seconds": 5})
+        await application.admin.patch("/api/v1/runners/r", json={"max_jobs": 3})
         assert ("configuration", made["id"]) not in await woken.get(5)
-    entries = (await world.admin.get("/api/v1/audit", params={"target": made["id"]})).json()["items"]
+    entries = (await application.admin.get("/api/v1/audit", params={"target": made["id"]})).json()["items"]
     assert [each["details"]["configuration"] for each in entries if "configuration" in each["details"]] == [
         OWN | {"heartbeat_seconds": 5}
     ]
-    operator = await world.person("otto", "operator")
+    operator = await application.person("otto", "operator")
     await operator.refused("PATCH", "/api/v1/runners/r", 403, json={"configuration": None})
     assert (await operator.get("/api/v1/runners/r")).json()["configuration"] == OWN | {"heartbeat_seconds": 5}

@@ -12,10 +12,10 @@ from tests.server.application import Application, on_one
 
 
 @pytest.mark.feature("R1", "R2", "R8")
-async def test_a_runner_is_created_in_a_group_and_serves_it(world: Application) -> None:
-    await world.admin.made("/api/v1/groups", {"path": "spectre/spaceship"}, parents=True)
+async def test_a_runner_is_created_in_a_group_and_serves_it(application: Application) -> None:
+    await application.admin.made("/api/v1/groups", {"path": "spectre/spaceship"}, parents=True)
     body = {"name": "impatient", "group": "spectre/spaceship", "max_jobs": 7, "tags": ["gpu", "eu"]}
-    made = await world.admin.made("/api/v1/runners", body)
+    made = await application.admin.made("/api/v1/runners", body)
     assert made["id"].startswith("rnr_")
     assert made["path"] == "spectre/spaceship/impatient"
     assert (made["group"], made["type"], made["region"], made["max_jobs"]) == (
@@ -28,10 +28,10 @@ async def test_a_runner_is_created_in_a_group_and_serves_it(world: Application) 
     assert (made["is_disabled"], made["is_draining"], made["allow_multiple_instances"]) == (False, False, False)
     assert (made["status"], made["version"], made["last_seen_at"], made["instances"]) == ("OFFLINE", None, None, [])
     assert made["is_assigned_to_all_modules"] is True
-    assert (await world.admin.get("/api/v1/runners/spectre%2Fspaceship%2Fimpatient")).json() == made
-    whole = await world.admin.made("/api/v1/runners", {"name": "root"})
+    assert (await application.admin.get("/api/v1/runners/spectre%2Fspaceship%2Fimpatient")).json() == made
+    whole = await application.admin.made("/api/v1/runners", {"name": "root"})
     assert (whole["path"], whole["group"]) == ("root", "")
-    words = await world.admin.refused("POST", "/api/v1/runners", 409, json=body)
+    words = await application.admin.refused("POST", "/api/v1/runners", 409, json=body)
     assert "a runner `spectre/spaceship/impatient` already" in words
 
 
@@ -53,129 +53,131 @@ async def test_a_runner_is_created_in_a_group_and_serves_it(world: Application) 
         ("service_account", "sac_" + "0" * 32, "no service account"),
     ],
 )
-async def test_what_is_no_runner_is_refused_in_words(world: Application, field: str, value: Any, words: str) -> None:
-    assert words in await world.admin.refused("POST", "/api/v1/runners", 400, json={"name": "r", field: value})
-    assert await world.scalar("SELECT count(*) FROM runners") == 0
+async def test_what_is_no_runner_is_refused_in_words(
+    application: Application, field: str, value: Any, words: str
+) -> None:
+    assert words in await application.admin.refused("POST", "/api/v1/runners", 400, json={"name": "r", field: value})
+    assert await application.scalar("SELECT count(*) FROM runners") == 0
 
 
 @pytest.mark.feature("R5")
 async def test_registering_gives_a_token_once_and_all_that_a_runner_needs(
-    world: Application, monkeypatch: pytest.MonkeyPatch
+    application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = await world.admin.made("/api/v1/runners/register", {"name": "home"})
+    made = await application.admin.made("/api/v1/runners/register", {"name": "home"})
     token = made["worker_token"]
     assert made["worker_id"] == made["id"] == made["runner"]["id"]
     assert token.startswith("tcw_")
     assert len(token) == 47
     assert made["command"] == "terracrew runner start"
-    stored = await world.scalar("SELECT worker_token_sha256 FROM runners WHERE id = :id", id=made["id"])
+    stored = await application.scalar("SELECT worker_token_sha256 FROM runners WHERE id = :id", id=made["id"])
     assert stored == digest(token)
-    audited = await world.server.db.read(lambda tx: tx.all("SELECT details FROM audit"))
+    audited = await application.server.db.read(lambda tx: tx.all("SELECT details FROM audit"))
     assert not any(token in row["details"] for row in audited)
-    assert token not in (await world.admin.get("/api/v1/runners")).text
+    assert token not in (await application.admin.get("/api/v1/runners")).text
     # The runner's own settings understand what was printed.
     for name, value in made["environment"].items():
         monkeypatch.setenv(name, value)
     config = layers.load(None, {})
     assert (config.server_url, config.runner_id) == ("http://127.0.0.1:7400", made["id"])
-    assert (config.client_id, config.client_secret) == (f"{world.server.organization_id}:{made['id']}", token)
+    assert (config.client_id, config.client_secret) == (f"{application.server.organization_id}:{made['id']}", token)
 
 
 @pytest.mark.feature("R5")
-async def test_a_lost_token_is_replaced_by_registering_again(world: Application) -> None:
-    first = await world.admin.made("/api/v1/runners/register", {"name": "home", "max_jobs": 3})
-    words = await world.admin.refused("POST", "/api/v1/runners/register", 409, json={"name": "home"})
+async def test_a_lost_token_is_replaced_by_registering_again(application: Application) -> None:
+    first = await application.admin.made("/api/v1/runners/register", {"name": "home", "max_jobs": 3})
+    words = await application.admin.refused("POST", "/api/v1/runners/register", 409, json={"name": "home"})
     assert "`replace` registers it anew" in words
-    with world.server.db.listen("access") as woken:
-        second = await world.admin.made("/api/v1/runners/register", {"name": "home", "replace": True})
+    with application.server.db.listen("access") as woken:
+        second = await application.admin.made("/api/v1/runners/register", {"name": "home", "replace": True})
         assert ("access", first["id"]) in await woken.get(5)
     assert second["id"] == first["id"]
     assert second["worker_token"] != first["worker_token"]
     assert second["runner"]["max_jobs"] == 3
-    stored = await world.scalar("SELECT worker_token_sha256 FROM runners WHERE id = :id", id=first["id"])
+    stored = await application.scalar("SELECT worker_token_sha256 FROM runners WHERE id = :id", id=first["id"])
     assert stored == digest(second["worker_token"])
 
 
 @pytest.mark.feature("R6")
-async def test_a_service_account_serves_runners_of_its_group_and_below(world: Application) -> None:
-    await world.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
-    await world.admin.made("/api/v1/groups", {"path": "c"})
+async def test_a_service_account_serves_runners_of_its_group_and_below(application: Application) -> None:
+    await application.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
+    await application.admin.made("/api/v1/groups", {"path": "c"})
 
     root, own, below, beside = [
-        (await world.admin.made("/api/v1/service-accounts", {"name": "ci", "group": group}))["id"]
+        (await application.admin.made("/api/v1/service-accounts", {"name": "ci", "group": group}))["id"]
         for group in ("", "a", "a/b", "c")
     ]
-    runner = await world.admin.made("/api/v1/runners", {"name": "r", "group": "a", "service_account": own})
+    runner = await application.admin.made("/api/v1/runners", {"name": "r", "group": "a", "service_account": own})
     assert runner["service_account_id"] == own
     address = f"/api/v1/runners/{runner['id']}"
-    assert (await world.admin.patch(address, json={"service_account": root})).json()["service_account_id"] == root
+    assert (await application.admin.patch(address, json={"service_account": root})).json()["service_account_id"] == root
     for wrong in (below, beside):
-        words = await world.admin.refused("PATCH", address, 400, json={"service_account": wrong})
+        words = await application.admin.refused("PATCH", address, 400, json={"service_account": wrong})
         assert "neither `a` nor above it" in words
-    assert (await world.admin.patch(address, json={"service_account": None})).json()["service_account_id"] is None
+    assert (await application.admin.patch(address, json={"service_account": None})).json()["service_account_id"] is None
 
 
 @pytest.mark.feature("R7")
-async def test_a_runner_is_changed_disabled_enabled_and_drained(world: Application) -> None:
-    made = await world.admin.made("/api/v1/runners", {"name": "r"})
+async def test_a_runner_is_changed_disabled_enabled_and_drained(application: Application) -> None:
+    made = await application.admin.made("/api/v1/runners", {"name": "r"})
     address = f"/api/v1/runners/{made['id']}"
-    with world.server.db.listen("runners", "assignments") as woken:
-        changed = (await world.admin.patch(address, json={"is_disabled": True, "max_jobs": 2})).json()
+    with application.server.db.listen("runners", "assignments") as woken:
+        changed = (await application.admin.patch(address, json={"is_disabled": True, "max_jobs": 2})).json()
         assert changed == {**made, "is_disabled": True, "max_jobs": 2}
         assert await woken.get(5) >= {("runners", made["id"]), ("assignments", made["id"])}
-    assert (await world.admin.patch(address, json={"is_disabled": False})).json()["is_disabled"] is False
-    assert (await world.admin.post(f"{address}/drain", json={"on": True})).json()["is_draining"] is True
-    assert (await world.admin.post(f"{address}/drain", json={"on": False})).json()["is_draining"] is False
-    await world.admin.refused("PATCH", address, 400, json={"name": "another"})
+    assert (await application.admin.patch(address, json={"is_disabled": False})).json()["is_disabled"] is False
+    assert (await application.admin.post(f"{address}/drain", json={"on": True})).json()["is_draining"] is True
+    assert (await application.admin.post(f"{address}/drain", json={"on": False})).json()["is_draining"] is False
+    await application.admin.refused("PATCH", address, 400, json={"name": "another"})
 
 
 @pytest.mark.feature("R3")
 async def test_a_shared_runner_comes_from_the_configuration_and_is_changed_by_administrators_only(
-    world: Application,
+    application: Application,
 ) -> None:
-    runner, token = await world.server.db.write(lambda tx: service.ensure_shared(tx, "built-in", 4))
-    again, other = await world.server.db.write(lambda tx: service.ensure_shared(tx, "built-in", 8, ["local"]))
+    runner, token = await application.server.db.write(lambda tx: service.ensure_shared(tx, "built-in", 4))
+    again, other = await application.server.db.write(lambda tx: service.ensure_shared(tx, "built-in", 8, ["local"]))
     assert again == msgspec.structs.replace(runner, max_jobs=8, tags=["local"])
     assert token != other
-    stored = await world.scalar("SELECT worker_token_sha256 FROM runners WHERE id = :id", id=runner.id)
+    stored = await application.scalar("SELECT worker_token_sha256 FROM runners WHERE id = :id", id=runner.id)
     assert stored == digest(other)
-    owner = await world.person("olga", "owner")
+    owner = await application.person("olga", "owner")
     seen = (await owner.get("/api/v1/runners/built-in")).json()
     assert (seen["group"], seen["organization_id"], seen["is_assigned_to_all_modules"]) == (None, None, True)
     assert [each["id"] for each in (await owner.get("/api/v1/runners")).json()["items"]] == [runner.id]
-    foreigner = await world.person("mallory", "owner", "", "other")
+    foreigner = await application.person("mallory", "owner", "", "other")
     assert (await foreigner.get("/api/v1/runners/built-in")).status_code == 200
     for person in (owner, foreigner):
         await person.refused("PATCH", "/api/v1/runners/built-in", 403, json={"is_disabled": True})
         await person.refused("DELETE", "/api/v1/runners/built-in", 403)
         await person.refused("POST", "/api/v1/runners/built-in/assignments", 403, json={"place": ""})
-    assert (await world.admin.patch("/api/v1/runners/built-in", json={"is_disabled": True})).json()[
+    assert (await application.admin.patch("/api/v1/runners/built-in", json={"is_disabled": True})).json()[
         "is_disabled"
     ] is True
-    words = await world.admin.refused(
+    words = await application.admin.refused(
         "PATCH", "/api/v1/runners/built-in", 409, json={"service_account": "sac_" + "0" * 32}
     )
     assert "takes no service account" in words
-    words = await world.admin.refused("POST", "/api/v1/runners/built-in/assignments", 409, json={"place": ""})
+    words = await application.admin.refused("POST", "/api/v1/runners/built-in/assignments", 409, json={"place": ""})
     assert "serves every module" in words
 
 
 @pytest.mark.feature("X3")
-async def test_who_may_see_a_runner_and_who_may_change_it(world: Application) -> None:
-    await world.admin.made("/api/v1/groups", {"path": "a"})
-    made = await world.admin.made("/api/v1/runners", {"name": "r", "group": "a"})
-    viewer = await world.person("vera", "viewer", "a")
+async def test_who_may_see_a_runner_and_who_may_change_it(application: Application) -> None:
+    await application.admin.made("/api/v1/groups", {"path": "a"})
+    made = await application.admin.made("/api/v1/runners", {"name": "r", "group": "a"})
+    viewer = await application.person("vera", "viewer", "a")
     assert (await viewer.get("/api/v1/runners/a%2Fr")).json() == made
     await viewer.refused("PATCH", "/api/v1/runners/a%2Fr", 403, json={"max_jobs": 1})
     await viewer.refused("DELETE", "/api/v1/runners/a%2Fr", 403)
     await viewer.refused("POST", "/api/v1/runners/register", 403, json={"name": "mine", "group": "a"})
     await viewer.refused("POST", "/api/v1/runners/register", 403, json={"name": "r", "group": "a", "replace": True})
     await viewer.refused("POST", "/api/v1/runners/a%2Fr/assignments", 403, json={"place": "a"})
-    nobody = await world.person("nora")
+    nobody = await application.person("nora")
     await nobody.refused("GET", "/api/v1/runners/a%2Fr", 404)
-    other = await world.person("mallory", "owner", "", "other")
+    other = await application.person("mallory", "owner", "", "other")
     for person in (nobody, other):
         assert (await person.get("/api/v1/runners")).json()["items"] == []
         await person.refused("GET", f"/api/v1/runners/{made['id']}", 404)
         await person.refused("DELETE", f"/api/v1/runners/{made['id']}", 404, params={"force": True})
-    assert (await world.admin.get("/api/v1/runners/a%2Fr")).json() == made
+    assert (await application.admin.get("/api/v1/runners/a%2Fr")).json() == made

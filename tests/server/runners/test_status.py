@@ -30,25 +30,25 @@ def test_an_instance_is_what_it_was_heard_to_be(is_connected: bool, is_draining:
 
 
 @pytest.mark.feature("O2")
-async def test_a_runner_is_what_its_best_instance_is_and_drains_when_told(world: Application) -> None:
+async def test_a_runner_is_what_its_best_instance_is_and_drains_when_told(application: Application) -> None:
     fleets = [fleet for count in range(3) for fleet in itertools.product(RunnerStatus, repeat=count)]
     expected: dict[str, RunnerStatus] = {}
     for is_told, fleet in itertools.product((False, True), fleets):
         name = f"r{len(expected)}"
-        made = await world.admin.made("/api/v1/runners", {"name": name})
-        await world.admin.post(f"/api/v1/runners/{name}/drain", json={"on": is_told})
+        made = await application.admin.made("/api/v1/runners", {"name": name})
+        await application.admin.post(f"/api/v1/runners/{name}/drain", json={"on": is_told})
         for number, each in enumerate(fleet):
             flags = {"is_connected": each is not OFFLINE, "is_draining": each is DRAINING}
-            await connect(world, made["id"], f"i{number}", **flags)
+            await connect(application, made["id"], f"i{number}", **flags)
         best = ONLINE if ONLINE in fleet else DRAINING if DRAINING in fleet else OFFLINE
         # Told to drain, it drains for as long as anything of it is there.
         expected[name] = DRAINING if is_told and best is ONLINE else best
-    found = (await world.admin.get("/api/v1/runners", params={"limit": 100})).json()["items"]
+    found = (await application.admin.get("/api/v1/runners", params={"limit": 100})).json()["items"]
     assert {each["name"]: each["status"] for each in found} == expected
-    who = person(await world.server.db.read(lambda tx: people.user(tx, service.ADMINISTRATOR)), None)
+    who = person(await application.server.db.read(lambda tx: people.user(tx, service.ADMINISTRATOR)), None)
     # Every name has an r: a search for it finds the same runners by another statement.
     all_, searched = [
-        await world.server.db.read(lambda tx, typed=typed: pages.read_page(tx, who, None, typed, 1))
+        await application.server.db.read(lambda tx, typed=typed: pages.read_page(tx, who, None, typed, 1))
         for typed in ("", "r")
     ]
     statuses = list(expected.values())
@@ -60,25 +60,28 @@ async def test_a_runner_is_what_its_best_instance_is_and_drains_when_told(world:
 
 
 @pytest.mark.feature("O2", "V1")
-async def test_a_runner_shows_its_instances_and_is_found_by_its_status(world: Application) -> None:
+async def test_a_runner_shows_its_instances_and_is_found_by_its_status(application: Application) -> None:
     runners = {
-        name: await world.admin.made("/api/v1/runners", {"name": name}) for name in ("on", "off", "draining", "told")
+        name: await application.admin.made("/api/v1/runners", {"name": name})
+        for name in ("on", "off", "draining", "told")
     }
-    await connect(world, runners["on"]["id"], "two", version="0.2.0")
-    await connect(world, runners["on"]["id"], "one", is_connected=False, heard_at=1.0)
-    await connect(world, runners["draining"]["id"], "one", is_draining=True)
-    await connect(world, runners["told"]["id"], "one")
-    await world.admin.post("/api/v1/runners/told/drain", json={"on": True})
+    await connect(application, runners["on"]["id"], "two", version="0.2.0")
+    await connect(application, runners["on"]["id"], "one", is_connected=False, heard_at=1.0)
+    await connect(application, runners["draining"]["id"], "one", is_draining=True)
+    await connect(application, runners["told"]["id"], "one")
+    await application.admin.post("/api/v1/runners/told/drain", json={"on": True})
 
     async def found(**params: str) -> set[str]:
-        return {each["name"] for each in (await world.admin.get("/api/v1/runners", params=params)).json()["items"]}
+        return {
+            each["name"] for each in (await application.admin.get("/api/v1/runners", params=params)).json()["items"]
+        }
 
     assert await found(status="ONLINE") == {"on"}
     assert await found(status="OFFLINE") == {"off"}
     assert await found(status="DRAINING") == {"draining", "told"}
     assert await found() == set(runners)
-    await world.admin.refused("GET", "/api/v1/runners", 400, params={"status": "GONE"})
-    shown = (await world.admin.get("/api/v1/runners/on")).json()
+    await application.admin.refused("GET", "/api/v1/runners", 400, params={"status": "GONE"})
+    shown = (await application.admin.get("/api/v1/runners/on")).json()
     assert (shown["status"], shown["version"]) == ("ONLINE", "0.2.0")
     assert shown["last_seen_at"].startswith("20")
     assert [(each["name"], each["status"]) for each in shown["instances"]] == [("one", "OFFLINE"), ("two", "ONLINE")]
@@ -86,34 +89,36 @@ async def test_a_runner_shows_its_instances_and_is_found_by_its_status(world: Ap
 
 
 @pytest.mark.feature("R7")
-async def test_a_connected_runner_is_drained_before_it_is_removed(world: Application) -> None:
-    made = await world.admin.made("/api/v1/runners", {"name": "r"})
-    await connect(world, made["id"], "one")
-    assert "drain it first" in await world.admin.refused("DELETE", "/api/v1/runners/r", 409)
-    await world.admin.post("/api/v1/runners/r/drain", json={"on": True})
-    with world.server.db.listen("access") as woken:
-        assert (await world.admin.delete("/api/v1/runners/r")).status_code == 204
+async def test_a_connected_runner_is_drained_before_it_is_removed(application: Application) -> None:
+    made = await application.admin.made("/api/v1/runners", {"name": "r"})
+    await connect(application, made["id"], "one")
+    assert "drain it first" in await application.admin.refused("DELETE", "/api/v1/runners/r", 409)
+    await application.admin.post("/api/v1/runners/r/drain", json={"on": True})
+    with application.server.db.listen("access") as woken:
+        assert (await application.admin.delete("/api/v1/runners/r")).status_code == 204
         assert ("access", made["id"]) in await woken.get(5)
-    assert await world.scalar("SELECT count(*) FROM instances") == 0
-    assert await world.scalar("SELECT count(*) FROM assignments") == 0
+    assert await application.scalar("SELECT count(*) FROM instances") == 0
+    assert await application.scalar("SELECT count(*) FROM assignments") == 0
 
 
 @pytest.mark.feature("R7")
-async def test_a_runner_that_has_a_job_is_removed_by_force_only_and_its_job_keeps_its_name(world: Application) -> None:
-    made = await world.admin.made("/api/v1/runners", {"name": "r"})
-    job = await having_a_job(world, made["id"], await connect(world, made["id"], "one"))
-    shown = (await world.admin.get("/api/v1/runners/r")).json()
+async def test_a_runner_that_has_a_job_is_removed_by_force_only_and_its_job_keeps_its_name(
+    application: Application,
+) -> None:
+    made = await application.admin.made("/api/v1/runners", {"name": "r"})
+    job = await having_a_job(application, made["id"], await connect(application, made["id"], "one"))
+    shown = (await application.admin.get("/api/v1/runners/r")).json()
     assert (shown["jobs"], shown["instances"][0]["jobs"]) == (1, 1)
-    await world.admin.post("/api/v1/runners/r/drain", json={"on": True})
-    words = await world.admin.refused("DELETE", "/api/v1/runners/r", 409)
+    await application.admin.post("/api/v1/runners/r/drain", json={"on": True})
+    words = await application.admin.refused("DELETE", "/api/v1/runners/r", 409)
     assert "still has a job (#17): drain it and wait for them, or ask for force=true" in words
-    with world.server.db.listen("access") as woken:
-        assert (await world.admin.delete("/api/v1/runners/r", params={"force": True})).status_code == 204
+    with application.server.db.listen("access") as woken:
+        assert (await application.admin.delete("/api/v1/runners/r", params={"force": True})).status_code == 204
         assert ("access", made["id"]) in await woken.get(5)
-    await world.admin.refused("GET", "/api/v1/runners/r", 404)
-    found = (await world.admin.get(f"/api/v1/jobs/{job}")).json()
+    await application.admin.refused("GET", "/api/v1/runners/r", 404)
+    found = (await application.admin.get(f"/api/v1/jobs/{job}")).json()
     assert (found["status"], found["runner_path"], found["instance_name"]) == ("PROCESSING", "r", "one")
-    entries = (await world.admin.get("/api/v1/audit", params={"target": made["id"]})).json()["items"]
+    entries = (await application.admin.get("/api/v1/audit", params={"target": made["id"]})).json()["items"]
     assert [each["details"] for each in entries if each["action"] == "runner.delete"] == [
         {"path": "r", "unfinished": [17]}
     ]
@@ -121,43 +126,45 @@ async def test_a_runner_that_has_a_job_is_removed_by_force_only_and_its_job_keep
 
 @pytest.mark.feature("R7")
 async def test_the_only_runner_of_a_module_is_removed_by_force_and_nothing_else_runs_the_module(
-    world: Application,
+    application: Application,
 ) -> None:
     """A pinned module blocked even the forced removal of a runner.
 
     The module stays pinned: whatever else ran its jobs would do so with credentials that nobody meant for it.
     """
-    made = await world.admin.made("/api/v1/runners", {"name": "r"})
+    made = await application.admin.made("/api/v1/runners", {"name": "r"})
     source = {"kind": "local", "path": "/srv/sources"}
-    await world.admin.made("/api/v1/modules", {"path": "m", "source": source, "runner": made["id"]})
-    words = await world.admin.refused("DELETE", "/api/v1/runners/r", 409)
+    await application.admin.made("/api/v1/modules", {"path": "m", "source": source, "runner": made["id"]})
+    words = await application.admin.refused("DELETE", "/api/v1/runners/r", 409)
     assert "is the only runner that m may use: change that first, or ask for force=true" in words
-    assert (await world.admin.delete("/api/v1/runners/r", params={"force": True})).status_code == 204
-    assert (await world.admin.get("/api/v1/modules/m")).json()["runner_id"] == made["id"]
-    await world.admin.made("/api/v1/runners", {"name": "other"})
-    job = await world.admin.made("/api/v1/modules/m/jobs", {"type": "PLAN"})
+    assert (await application.admin.delete("/api/v1/runners/r", params={"force": True})).status_code == 204
+    assert (await application.admin.get("/api/v1/modules/m")).json()["runner_id"] == made["id"]
+    await application.admin.made("/api/v1/runners", {"name": "other"})
+    job = await application.admin.made("/api/v1/modules/m/jobs", {"type": "PLAN"})
     assert job["status"] == "QUEUED"
-    shown = await world.admin.get(f"/api/v1/jobs/{job['id']}")
+    shown = await application.admin.get(f"/api/v1/jobs/{job['id']}")
     assert shown.status_code == 200
     assert shown.json()["reason"], "it says why it waits"
-    freed = (await world.admin.patch("/api/v1/modules/m", json={"runner": None})).json()
+    freed = (await application.admin.patch("/api/v1/modules/m", json={"runner": None})).json()
     assert freed["runner_id"] is None
-    entries = (await world.admin.get("/api/v1/audit", params={"target": made["id"]})).json()["items"]
+    entries = (await application.admin.get("/api/v1/audit", params={"target": made["id"]})).json()["items"]
     assert [each["details"] for each in entries if each["action"] == "runner.delete"] == [
         {"path": "r", "pinned_modules": 1}
     ]
 
 
 @pytest.mark.feature("R7", "X3")
-async def test_modules_that_the_owner_of_a_runner_may_not_see_are_counted_and_not_named(world: Application) -> None:
+async def test_modules_that_the_owner_of_a_runner_may_not_see_are_counted_and_not_named(
+    application: Application,
+) -> None:
     """The refusal named modules of groups that the caller may not see."""
     for path in ("team", "secret"):
-        await world.admin.made("/api/v1/groups", {"path": path})
-    made = await world.admin.made("/api/v1/runners", {"name": "r", "group": "team", "assign": False})
+        await application.admin.made("/api/v1/groups", {"path": path})
+    made = await application.admin.made("/api/v1/runners", {"name": "r", "group": "team", "assign": False})
     source = {"kind": "local", "path": "/srv/sources"}
     for path in ("team/a", "secret/b", "secret/c"):
-        await world.admin.made("/api/v1/modules", {"path": path, "source": source, "runner": made["id"]})
-    owner = await world.person("olga", "owner", "team")
+        await application.admin.made("/api/v1/modules", {"path": path, "source": source, "runner": made["id"]})
+    owner = await application.person("olga", "owner", "team")
     words = await owner.refused("DELETE", f"/api/v1/runners/{made['id']}", 409)
     assert "the only runner that team/a and 2 other modules may use" in words
     assert "secret" not in words
@@ -165,10 +172,10 @@ async def test_modules_that_the_owner_of_a_runner_may_not_see_are_counted_and_no
 
 @pytest.mark.feature("O2")
 async def test_of_a_fleet_that_comes_and_goes_a_runner_shows_the_last_instances_and_counts_the_connected_ones(
-    world: Application,
+    application: Application,
 ) -> None:
     """A runner whose pods had left 20,000 instances behind was shown with all of them, in every list of runners."""
-    made = await world.admin.made("/api/v1/runners", {"name": "pods"})
+    made = await application.admin.made("/api/v1/runners", {"name": "pods"})
 
     async def work(tx: Tx) -> None:
         for number in range(130):
@@ -177,8 +184,8 @@ async def test_of_a_fleet_that_comes_and_goes_a_runner_shows_the_last_instances_
             name = f"pod-{number:03}"
             await insert_instance(tx, made["id"], name=name, capacity=2, disconnected_at=gone, **flags)
 
-    await world.server.db.write(work)
-    shown = (await world.admin.get("/api/v1/runners/pods")).json()
+    await application.server.db.write(work)
+    shown = (await application.admin.get("/api/v1/runners/pods")).json()
     assert (shown["status"], shown["capacity"]) == ("ONLINE", 210)
     gone = [each["name"] for each in shown["instances"] if not each["is_connected"]]
     assert (len(shown["instances"]) - len(gone), gone) == (100, [f"pod-{number}" for number in range(120, 130)])

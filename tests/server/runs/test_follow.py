@@ -22,8 +22,8 @@ def texts(events: list[Event]) -> list[str]:
 
 
 @pytest.mark.feature("L2", "L4")
-async def test_a_viewer_sees_each_line_as_it_is_stored_and_the_end(crew: SimulatedRunner) -> None:
-    attempt = await crew.run()
+async def test_a_viewer_sees_each_line_as_it_is_stored_and_the_end(runner: SimulatedRunner) -> None:
+    attempt = await runner.run()
     async with attempt.watched() as viewer:
         first = await viewer.next()
         assert (first.name, json.loads(first.data)["status"]) == ("job", "CLAIMED")
@@ -41,8 +41,8 @@ async def test_a_viewer_sees_each_line_as_it_is_stored_and_the_end(crew: Simulat
 
 
 @pytest.mark.feature("L4")
-async def test_a_late_viewer_gets_the_whole_log_and_then_the_end(crew: SimulatedRunner) -> None:
-    attempt = await crew.run()
+async def test_a_late_viewer_gets_the_whole_log_and_then_the_end(runner: SimulatedRunner) -> None:
+    attempt = await runner.run()
     await attempt.deliver(RUNNING, *(log(f"{n}:{'x' * 1000}\n") for n in range(1000)), DONE)
     async with attempt.watched() as viewer:
         rest = await viewer.rest()
@@ -54,41 +54,41 @@ async def test_a_late_viewer_gets_the_whole_log_and_then_the_end(crew: Simulated
 
 @pytest.mark.feature("L3")
 @pytest.mark.parametrize("taken", [0, 1, 2, 3])
-async def test_a_viewer_that_comes_back_goes_on_exactly_where_it_was(crew: SimulatedRunner, taken: int) -> None:
-    attempt = await crew.run()
+async def test_a_viewer_that_comes_back_goes_on_exactly_where_it_was(runner: SimulatedRunner, taken: int) -> None:
+    attempt = await runner.run()
     path, last = f"/api/v1/jobs/{attempt.ref.job_id}/log/stream", ""
     seen: list[str] = []
-    async with crew.listening() as url:
-        async with watching(url, crew.app.admin, path) as viewer:
+    async with runner.listening() as url:
+        async with watching(url, runner.app.admin, path) as viewer:
             for n in range(taken):
                 await attempt.deliver(log(f"{n}\n"), RUNNING)
                 event = await viewer.next("log")
                 seen, last = seen + texts([event]), event.id
         await attempt.deliver(log("while away\n"))
         await attempt.deliver(log("end\n"), DONE)
-        async with watching(url, crew.app.admin, path, last) as viewer:
+        async with watching(url, runner.app.admin, path, last) as viewer:
             seen += texts(await viewer.rest())
         assert seen == [*(f"{n}\n" for n in range(taken)), "while away\n", "end\n"]
-        async with watching(url, crew.app.admin, f"{path}?last_event_id={last}") as viewer:
+        async with watching(url, runner.app.admin, f"{path}?last_event_id={last}") as viewer:
             assert texts(await viewer.rest()) == seen[taken:]
         if taken:
-            async with watching(url, crew.app.admin, path, f"1.{2 * taken - 2}") as viewer:
+            async with watching(url, runner.app.admin, path, f"1.{2 * taken - 2}") as viewer:
                 assert texts(await viewer.rest()) == seen[taken - 1 :]
 
 
-async def test_the_stream_goes_on_to_the_next_attempt(crew: SimulatedRunner) -> None:
-    attempt = await crew.run()
+async def test_the_stream_goes_on_to_the_next_attempt(runner: SimulatedRunner) -> None:
+    attempt = await runner.run()
     path = f"/api/v1/jobs/{attempt.ref.job_id}/log/stream"
-    async with crew.listening() as url:
+    async with runner.listening() as url:
         async with (
-            watching(url, crew.app.admin, path) as viewer,
-            watching(url, crew.app.admin, f"{path}?attempt=1") as one,
+            watching(url, runner.app.admin, path) as viewer,
+            watching(url, runner.app.admin, f"{path}?attempt=1") as one,
         ):
             await attempt.deliver(RUNNING, log("first\n"))
             assert (await viewer.next("log")).id == "1.2"
             await attempt.lose()
             assert texts(await one.rest()) == ["first\n"]
-            second = await crew.again(attempt.ref.job_id, 2)
+            second = await runner.again(attempt.ref.job_id, 2)
             await second.deliver(log("second\n"), RUNNING)
             between = await viewer.next("log")
             assert (between.id, "was lost" in between.data) == ("2.0,1.2", True)
@@ -102,51 +102,51 @@ async def test_the_stream_goes_on_to_the_next_attempt(crew: SimulatedRunner) -> 
             (path, "2.0,1.2", whole[2:]),
             (f"{path}?attempt=2", "", whole[2:]),
         ):
-            async with watching(url, crew.app.admin, asked, last) as viewer:
+            async with watching(url, runner.app.admin, asked, last) as viewer:
                 assert [each.partition(" after")[0] for each in texts(await viewer.rest())] == expected
 
 
-async def test_lines_that_a_lost_attempt_delivers_late_reach_who_follows(crew: SimulatedRunner) -> None:
+async def test_lines_that_a_lost_attempt_delivers_late_reach_who_follows(runner: SimulatedRunner) -> None:
     """A viewer who had gone on to the next attempt never got what the lost one delivered afterwards."""
-    first = await crew.run()
+    first = await runner.run()
     path = f"/api/v1/jobs/{first.ref.job_id}/log/stream"
-    async with crew.listening() as url, watching(url, crew.app.admin, path) as viewer:
+    async with runner.listening() as url, watching(url, runner.app.admin, path) as viewer:
         await first.deliver(RUNNING, log("first\n"))
         assert (await viewer.next("log")).id == "1.2"
         await first.lose()
         assert (await viewer.next("log")).id == "2.0,1.2"
-        second = await crew.again(first.ref.job_id, 2)
+        second = await runner.again(first.ref.job_id, 2)
         await second.deliver(log("second\n"), RUNNING)
         assert (await viewer.next("log")).id == "2.1,1.2"
         await first.deliver(log("late\n"))
         late = await viewer.next("log")
         assert (late.id, "late" in late.data) == ("2.1,1.3", True)
-        async with watching(url, crew.app.admin, path, "2.1,1.2") as again:
+        async with watching(url, runner.app.admin, path, "2.1,1.2") as again:
             assert (await again.next("log")).id == "2.1,1.3"
         await second.deliver(DONE)
         assert texts(await viewer.rest()) == []
 
 
-async def test_what_is_no_id_of_the_stream_is_refused(crew: SimulatedRunner) -> None:
-    attempt = await crew.run()
-    await crew.app.admin.refused(
+async def test_what_is_no_id_of_the_stream_is_refused(runner: SimulatedRunner) -> None:
+    attempt = await runner.run()
+    await runner.app.admin.refused(
         "GET", f"/api/v1/jobs/{attempt.ref.job_id}/log/stream", 400, headers={"Last-Event-ID": "x"}
     )
 
 
-async def test_a_stream_ends_at_once_when_the_server_stops(crew: SimulatedRunner) -> None:
-    attempt = await crew.run()
+async def test_a_stream_ends_at_once_when_the_server_stops(runner: SimulatedRunner) -> None:
+    attempt = await runner.run()
     async with attempt.watched() as viewer:
         await attempt.deliver(RUNNING, log("one\n"))
         await viewer.next("log")
-        crew.server.closing.set()
+        runner.server.closing.set()
         async with asyncio.timeout(10):
             assert "end" not in [event.name for event in await viewer.rest()]
 
 
-async def test_a_quiet_stream_shows_that_it_is_alive(crew: SimulatedRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_quiet_stream_shows_that_it_is_alive(runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("terracrew.server.runs.follow.QUIET_SECONDS", 0.01)
-    attempt = await crew.run()
+    attempt = await runner.run()
     async with attempt.watched() as viewer:
         assert (await viewer.next()).name == "job"
         assert (await viewer.next()).name == "ping"
@@ -167,9 +167,9 @@ class Socket:
 
 
 @pytest.mark.feature("L2")
-async def test_the_executor_ships_at_once_while_anybody_watches(crew: SimulatedRunner) -> None:
-    attempt, socket, other = await crew.run(), Socket(), Socket()
-    registry, watchers = crew.server.registry, crew.server.watchers
+async def test_the_executor_ships_at_once_while_anybody_watches(runner: SimulatedRunner) -> None:
+    attempt, socket, other = await runner.run(), Socket(), Socket()
+    registry, watchers = runner.server.registry, runner.server.watchers
     registry.add_executor(ExecutorSession(socket, attempt.ref))  # pyright: ignore[reportArgumentType]
     registry.add_executor(ExecutorSession(other, AttemptRef("job_x", 1)))  # pyright: ignore[reportArgumentType]
     with watchers.watching(attempt.ref.job_id):
@@ -183,24 +183,24 @@ async def test_the_executor_ships_at_once_while_anybody_watches(crew: SimulatedR
 
 
 @pytest.mark.feature("L2")
-async def test_when_the_last_viewer_has_left_the_executor_goes_back_to_its_own_pace(crew: SimulatedRunner) -> None:
-    attempt, executor = await crew.run(), Socket()
-    crew.server.registry.add_executor(ExecutorSession(executor, attempt.ref))  # pyright: ignore[reportArgumentType]
+async def test_when_the_last_viewer_has_left_the_executor_goes_back_to_its_own_pace(runner: SimulatedRunner) -> None:
+    attempt, executor = await runner.run(), Socket()
+    runner.server.registry.add_executor(ExecutorSession(executor, attempt.ref))  # pyright: ignore[reportArgumentType]
     async with attempt.watched() as viewer:
         await viewer.next("job")
-        assert crew.server.watchers.is_watched(attempt.ref.job_id)
+        assert runner.server.watchers.is_watched(attempt.ref.job_id)
     async with asyncio.timeout(TIMEOUT_SECONDS):
         await executor.is_left.wait()
     assert executor.told == [True, False]
-    assert not crew.server.watchers.is_watched(attempt.ref.job_id)
+    assert not runner.server.watchers.is_watched(attempt.ref.job_id)
 
 
 @pytest.mark.feature("L3", "L4")
-async def test_many_viewers_at_once_all_see_everything_in_order(crew: SimulatedRunner) -> None:
+async def test_many_viewers_at_once_all_see_everything_in_order(runner: SimulatedRunner) -> None:
     """Whoever reads joins whoever is reading: no wake-up may be lost in that."""
-    attempt, viewers = await crew.run(), 40
-    db, closing = crew.server.db, asyncio.Event()
-    watchers = Watchers(crew.server.registry, crew.server.objects)
+    attempt, viewers = await runner.run(), 40
+    db, closing = runner.server.db, asyncio.Event()
+    watchers = Watchers(runner.server.registry, runner.server.objects)
 
     async def view(started: asyncio.Event) -> list[int]:
         seen: list[int] = []
@@ -223,15 +223,15 @@ async def test_many_viewers_at_once_all_see_everything_in_order(crew: SimulatedR
 
 @pytest.mark.feature("S6", "L4")
 async def test_a_job_that_falls_silent_says_so_to_whoever_follows_it(
-    crew: SimulatedRunner, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
+    runner: SimulatedRunner, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("terracrew.server.runs.follow.QUIET_SECONDS", 0.1)
-    job = await crew.run()
+    job = await runner.run()
     await job.deliver(RUNNING)
     async with job.watched() as viewer:
         assert json.loads((await viewer.next("job")).data)["reason"] is None
         await viewer.next("ping")
-        crew.server.registry.now = lambda: time.monotonic() + 500
+        runner.server.registry.now = lambda: time.monotonic() + 500
         clock.advance(300)  # nobody is woken by this
         while (told := json.loads((await viewer.next("job")).data)["reason"]) is None:
             pass

@@ -60,9 +60,9 @@ class CountingTx:
 class Company:
     """A small tree: two teams with two projects each, a module in every group, and readers with roles in it."""
 
-    def __init__(self, world: JobRows) -> None:
-        self.world = world
-        self.groups = {"": world.root}
+    def __init__(self, rows: JobRows) -> None:
+        self.rows = rows
+        self.groups = {"": rows.root}
         self.modules: dict[str, str] = {}
 
     @classmethod
@@ -71,22 +71,22 @@ class Company:
         for path in ("a", "a/x", "a/y", "ab", "ab/x"):
             await made._group(path)
             module = f"{path}/m"
-            made.modules[module] = await made.world.module(module, made.groups[path])
+            made.modules[module] = await made.rows.module(module, made.groups[path])
         return made
 
     async def _group(self, path: str) -> None:
-        self.groups[path] = await self.world.group(path, self.groups[path.rpartition("/")[0]])
+        self.groups[path] = await self.rows.group(path, self.groups[path.rpartition("/")[0]])
 
     async def reader(self, *places: str) -> Principal:
         """A user with the role of a viewer at groups, and at modules."""
-        who = Principal("user", ids.new("usr"), "reader", self.world.organization)
+        who = Principal("user", ids.new("usr"), "reader", self.rows.organization)
 
         async def bind(tx: Tx) -> None:
             for path in places:
                 kind = "module" if path in self.modules else "group"
-                await role_store.bind_role(tx, self.world.organization, "user", who.id, Role.VIEWER, kind, path, "test")
+                await role_store.bind_role(tx, self.rows.organization, "user", who.id, Role.VIEWER, kind, path, "test")
 
-        await self.world.db.write(bind)
+        await self.rows.db.write(bind)
         return who
 
     async def page(
@@ -99,7 +99,7 @@ class Company:
             page = await lists.listing(counting, who, query, after, limit, watch)  # pyright: ignore[reportArgumentType]
             return page, counting
 
-        return await self.world.db.read_in_background(read)
+        return await self.rows.db.read_in_background(read)
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ async def company(database: Database) -> Company:
 
 async def test_a_page_of_jobs_takes_the_same_number_of_statements_whatever_there_is(company: Company) -> None:
     """One `GET /jobs` took 0.2 s with 20 instances in the database, and 14 s with 20,000: each job read all of them."""
-    who, world = await company.reader("a"), company.world
+    who, world = await company.reader("a"), company.rows
     await world.runner()
     await world.job(company.modules["a/m"])
     page, few = await company.page(who)
@@ -127,7 +127,7 @@ async def test_a_page_of_jobs_takes_the_same_number_of_statements_whatever_there
 async def test_a_user_without_a_role_gets_an_empty_page_without_any_row_being_read(company: Company) -> None:
     """Any user who was logged in, without any role, froze the server for ten minutes with `GET /jobs?limit=1`."""
     for module in company.modules.values():
-        await company.world.job(module)
+        await company.rows.job(module)
     page, counted = await company.page(await company.reader(), limit=1)
     assert (page.items, page.next, counted.rows) == ([], None, 0)
     assert counted.statements == 1, "only the roles are asked for"
@@ -138,14 +138,14 @@ async def test_every_reader_gets_exactly_the_jobs_of_the_modules_that_it_may_see
     randomly = random.Random(7)
     statuses = ["QUEUED", "SUCCEEDED", "FAILED"]
     for number in range(40):
-        await company.world.job(randomly.choice(list(company.modules.values())), statuses[number % 3])
-    administrator = Principal("user", ids.new("usr"), "root", company.world.organization, is_system_admin=True)
+        await company.rows.job(randomly.choice(list(company.modules.values())), statuses[number % 3])
+    administrator = Principal("user", ids.new("usr"), "root", company.rows.organization, is_system_admin=True)
     everything, _ = await company.page(administrator)
     assert len(everything.items) == 40
     places = ("", "a", "a/x", "ab/x", "a/m", "ab/m")
     for chosen in itertools.chain(itertools.combinations(places, 1), itertools.combinations(places, 2)):
         who = await company.reader(*chosen)
-        seen = await authorize.visible(company.world.db, who, Verb.JOB_READ)
+        seen = await authorize.visible(company.rows.db, who, Verb.JOB_READ)
         visible = [
             job for job in everything.items if seen.covers(authorize.module(job.organization_id, job.module_path))
         ]
@@ -179,9 +179,9 @@ async def _all_pages(company: Company, who: Principal, query: lists.Query) -> li
 @pytest.mark.feature("X3")
 async def test_a_reason_does_not_name_a_runner_that_its_reader_may_not_see(company: Company) -> None:
     """A user who could see one module read in the reason of its job which runners the groups above it have."""
-    runner = await company.world.runner()
+    runner = await company.rows.runner()
     await runner.disconnect()
-    await company.world.job(company.modules["a/m"])
+    await company.rows.job(company.modules["a/m"])
     hidden, _ = await company.page(await company.reader("a"))
     assert hidden.items[0].reason is not None
     assert hidden.items[0].reason.code == "no_credential"
@@ -195,10 +195,10 @@ async def test_a_reason_does_not_name_a_runner_that_its_reader_may_not_see(compa
 @pytest.mark.feature("X3")
 async def test_a_job_that_one_may_not_see_looks_like_a_number_that_nobody_has_used(company: Company) -> None:
     """The answer to its number named its id, so that anybody could count all jobs and learn when each was made."""
-    await company.world.job(company.modules["ab/m"])
+    await company.rows.job(company.modules["ab/m"])
     everything, _ = await company.page(await company.reader(""))
     number = str(everything.items[0].number)
     stranger = await company.reader("a")
     for asked in (number, "99999"):
         with pytest.raises(NotFound, match=rf"^there is no job number {asked}$"):
-            await company.world.db.read(lambda tx, asked=asked: service.find(tx, stranger, asked, Verb.JOB_READ))
+            await company.rows.db.read(lambda tx, asked=asked: service.find(tx, stranger, asked, Verb.JOB_READ))

@@ -26,33 +26,33 @@ LEASE = timedelta(minutes=10)
 class Queue:
     """A module with one queued job, and a runner that could take it."""
 
-    def __init__(self, world: JobRows, module: str, runner: Instance, job: str, clock: ManualClock) -> None:
-        self.world, self.module, self.runner, self.job, self.clock = world, module, runner, job, clock
+    def __init__(self, rows: JobRows, module: str, runner: Instance, job: str, clock: ManualClock) -> None:
+        self.rows, self.module, self.runner, self.job, self.clock = rows, module, runner, job, clock
         self.restart_server()
 
     def restart_server(self) -> None:
         self.registry = Registry(self.clock)
 
     async def why(self, job: str = "") -> Reason:
-        found = await self.world.load(job or self.job)
+        found = await self.rows.load(job or self.job)
         watch = reasons.Watch(self.registry, LEASE)
-        reason = await self.world.db.read(lambda tx: reasons.why(tx, found, watch))
+        reason = await self.rows.db.read(lambda tx: reasons.why(tx, found, watch))
         return reason or Reason("offered", "")
 
     async def code(self, job: str = "") -> str:
         return (await self.why(job)).code
 
     async def set(self, sql: str, **params: Any) -> None:
-        await self.world.run(sql, now=self.clock(), **params)
+        await self.rows.run(sql, now=self.clock(), **params)
 
     async def lose(self) -> None:
         """The attempt that has the job has begun, and has counted as lost for a minute."""
         await self.runner.has(self.job)
         await self.set("UPDATE jobs SET status = 'PROCESSING' WHERE id = :id", id=self.job)
-        await begin(self.world.db, AttemptRef(self.job, 1), 0)
+        await begin(self.rows.db, AttemptRef(self.job, 1), 0)
         self.clock.advance(61)
         await service.settle(
-            self.world.db,
+            self.rows.db,
             AttemptRef(self.job, 1),
             lambda job, attempt, now: decide.lost(job, attempt, decide.LastContact(attempt.claimed_at, False), now),
         )
@@ -67,9 +67,9 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 async def queue(database: Database, clock: ManualClock) -> Queue:
-    world = await JobRows.make(database)
-    module, runner = await world.module("net/vpc"), await world.runner(slots=1)
-    made = Queue(world, module, runner, await world.job(module, kind="APPLY"), clock)
+    rows = await JobRows.make(database)
+    module, runner = await rows.module("net/vpc"), await rows.runner(slots=1)
+    made = Queue(rows, module, runner, await rows.job(module, kind="APPLY"), clock)
     clock.advance(30)  # the server has listened for long enough
     await runner.heartbeat()
     await made.set('UPDATE instances SET engines = \'{"tofu":"1.12.6"}\'')
@@ -95,7 +95,7 @@ async def test_nobody_is_online_and_it_is_said_who_and_since_when(queue: Queue) 
     await queue.set("UPDATE runners SET is_disabled = true")
     assert "(disabled)" in (await queue.why()).text
     for _ in range(4):
-        await queue.world.runner()
+        await queue.rows.runner()
     await queue.set("UPDATE instances SET is_connected = false")
     assert " and 2 more" in (await queue.why()).text
 
@@ -106,7 +106,7 @@ async def test_no_runner_has_a_usable_credential(queue: Queue) -> None:
     await queue.set("UPDATE instances SET is_connected = false")
     await queue.set("UPDATE runners SET worker_token_sha256 = NULL, service_account_id = :id", id=account)
     assert await queue.code() == "no_credential"
-    await queue.world.insert("service_accounts", id=account, group_id=queue.world.root, name="bot", created_by="test")
+    await queue.rows.insert("service_accounts", id=account, group_id=queue.rows.root, name="bot", created_by="test")
     secret = """INSERT INTO service_account_secrets (id, service_account_id, secret_sha256, created_by, created_at, expires_at)
         VALUES (:id, :account, :id, 'test', :now, CAST(:now AS double precision) + CAST(:left AS double precision))"""
     await queue.set(secret, id="expired", account=account, left=-5)
@@ -117,13 +117,13 @@ async def test_no_runner_has_a_usable_credential(queue: Queue) -> None:
 
 
 async def test_everybody_is_full_and_it_is_said_how_many_are_ahead(queue: Queue) -> None:
-    running = await queue.world.job(await queue.world.module("busy"))
+    running = await queue.rows.job(await queue.rows.module("busy"))
     await queue.runner.has(running)
     assert (await queue.why()).text == "all of its runners are full (1 slot), it is the next"
     jobs = [queue.job]
     for _ in range(4):
         queue.clock.advance(1)
-        jobs.append(await queue.world.job(await queue.world.module()))
+        jobs.append(await queue.rows.job(await queue.rows.module()))
     reason = await queue.why(jobs[3])
     assert (reason.code, reason.text.rpartition(", ")[2]) == ("all_full", "3 jobs ahead of it")
     await queue.set("UPDATE jobs SET priority = 5 WHERE id = :id", id=jobs[3])
@@ -131,16 +131,16 @@ async def test_everybody_is_full_and_it_is_said_how_many_are_ahead(queue: Queue)
 
 
 async def test_jobs_that_this_runner_cannot_take_are_not_ahead(queue: Queue) -> None:
-    module = await queue.world.module("elsewhere")
+    module = await queue.rows.module("elsewhere")
     await queue.set("UPDATE assignments SET kind = 'module', place_id = :id, path = 'elsewhere'", id=module)
-    other = await queue.world.runner(slots=1, assigned=False)
+    other = await queue.rows.runner(slots=1, assigned=False)
     await queue.set("UPDATE instances SET capacity = 0 WHERE id <> :id", id=other.id)
     queue.clock.advance(1)
-    assert (await queue.why(await queue.world.job(module))).text.endswith("it is the next")
+    assert (await queue.why(await queue.rows.job(module))).text.endswith("it is the next")
 
 
 async def test_another_job_of_the_module_goes_first(queue: Queue) -> None:
-    second = await queue.world.job(queue.module)
+    second = await queue.rows.job(queue.module)
     assert (await queue.why(second)).link == f"/dashboard/jobs/{queue.job}"
     await queue.runner.has(queue.job)
     busy = await queue.why(second)
@@ -165,9 +165,9 @@ async def test_the_pinned_instance_is_absent_or_lacks_the_engine(queue: Queue) -
 @pytest.mark.feature("J8")
 async def test_the_runner_that_made_the_plan_is_offline_or_removed(queue: Queue) -> None:
     await queue.runner.has(queue.job)
-    await queue.world.take(delivery(AttemptRef(queue.job, 1), 1, RUNNING, waiting()))
+    await queue.rows.take(delivery(AttemptRef(queue.job, 1), 1, RUNNING, waiting()))
     await queue.set("UPDATE jobs SET status = 'QUEUED', attempt = 2, instance_id = NULL")
-    other = await queue.world.runner()
+    other = await queue.rows.runner()
     await queue.set('UPDATE instances SET engines = \'{"tofu":"1.12.6"}\' WHERE id = :id', id=other.id)
     assert await queue.code() == "offered"
     await queue.set("UPDATE instances SET is_connected = false WHERE id = :id", id=queue.runner.id)
@@ -183,7 +183,7 @@ async def test_the_runner_that_made_the_plan_is_offline_or_removed(queue: Queue)
 async def test_a_job_that_is_not_heard_says_since_when_in_the_same_words(queue: Queue) -> None:
     await queue.runner.has(queue.job)
     assert await queue.code() == "offered", "nothing is wrong yet"
-    claimed_at = (await queue.world.attempts(queue.job))[0].claimed_at
+    claimed_at = (await queue.rows.attempts(queue.job))[0].claimed_at
     queue.clock.advance(30)
     first = await queue.why()
     queue.clock.advance(10)
@@ -225,7 +225,7 @@ async def test_a_lost_job_says_since_when_and_until_when_it_is_waited_for(queue:
     assert lost.since is not None
     assert lost.until == lost.since + LEASE
     assert lost.link == f"/dashboard/jobs/{queue.job}#lost"
-    behind = await queue.why(await queue.world.job(queue.module))
+    behind = await queue.why(await queue.rows.job(queue.module))
     assert (behind.code, "still holds the lock" in behind.text) == ("module_busy", True)
     await queue.set("UPDATE jobs SET cancel_mode = 'kill' WHERE id = :id", id=queue.job)
     assert "is canceled" in (await queue.why()).text
@@ -250,7 +250,7 @@ async def test_a_job_that_may_not_begin_beside_a_fenced_attempt_that_is_heard_sa
     ref = AttemptRef(queue.job, 1)
     long_ago = timedelta(0)
     await service.settle(
-        queue.world.db,
+        queue.rows.db,
         ref,
         lambda job, attempt, now: decide.lost(job, attempt, decide.LastContact(now - LEASE, True), now, long_ago),
     )
@@ -264,18 +264,18 @@ async def test_a_job_that_may_not_begin_beside_a_fenced_attempt_that_is_heard_sa
 @pytest.mark.feature("O3")
 async def test_what_is_known_of_an_attempt_tells_whether_a_state_may_be_missing(queue: Queue) -> None:
     await queue.lose()
-    first = await queue.world.db.read(lambda tx: attempt_report.report(tx, queue.job, 1))
+    first = await queue.rows.db.read(lambda tx: attempt_report.report(tx, queue.job, 1))
     assert (first.may_miss_state, first.states, first.last_line, first.step) == (True, 0, "", None)
     step = """INSERT INTO steps (job_id, attempt, name, status, started_at) VALUES (:id, 1, 'apply', 'RUNNING', :now)
         ON CONFLICT (job_id, attempt, name) DO NOTHING"""
     await queue.set(step, id=queue.job)
-    running = await queue.world.db.read(lambda tx: attempt_report.report(tx, queue.job, 1))
+    running = await queue.rows.db.read(lambda tx: attempt_report.report(tx, queue.job, 1))
     assert (running.may_miss_state, running.step) == (True, "apply")
     await queue.set("UPDATE steps SET status = 'FAILED'")
-    cut = await queue.world.db.read(lambda tx: attempt_report.report(tx, queue.job, 1))
+    cut = await queue.rows.db.read(lambda tx: attempt_report.report(tx, queue.job, 1))
     assert cut.may_miss_state, "its engine was killed, and the step says no more than that it failed"
     await queue.set("UPDATE attempts SET is_change_ended = true")
-    assert not (await queue.world.db.read(lambda tx: attempt_report.report(tx, queue.job, 1))).may_miss_state
+    assert not (await queue.rows.db.read(lambda tx: attempt_report.report(tx, queue.job, 1))).may_miss_state
 
 
 @pytest.mark.feature("S6", "O2")
@@ -291,12 +291,12 @@ async def test_a_large_crew_is_kept_for_a_moment_and_renewed_while_somebody_asks
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each list of jobs took tens of milliseconds to sum up the thousands of runners that serve a whole organization."""
-    root = await queue.world.db.read(lambda tx: tx.one("SELECT place_id FROM assignments"))
+    root = await queue.rows.db.read(lambda tx: tx.one("SELECT place_id FROM assignments"))
     assert root is not None
     key = crews.Wanted(str(root["place_id"]), "", "tofu")
 
     async def crew() -> crews.Crew:
-        return (await queue.world.db.read(lambda tx: crews.crews(tx, {key})))[key]
+        return (await queue.rows.db.read(lambda tx: crews.crews(tx, {key})))[key]
 
     assert (await crew()).online == 1
     monkeypatch.setattr(crews, "MIN_KEPT_RUNNERS", 1)
@@ -304,8 +304,8 @@ async def test_a_large_crew_is_kept_for_a_moment_and_renewed_while_somebody_asks
     assert (await crew()).online == 1
     await queue.runner.disconnect()
     assert (await crew()).online == 1
-    await crews.LARGE_CREWS.renew(queue.world.db)
+    await crews.LARGE_CREWS.renew(queue.rows.db)
     assert (await crew()).online == 0
-    await queue.world.runner()
+    await queue.rows.runner()
     monkeypatch.setattr(kept, "KEPT_SECONDS", 0.0)
     assert (await crew()).online == 1

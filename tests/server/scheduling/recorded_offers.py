@@ -21,10 +21,10 @@ class Socket:
 
 
 class OfferRecorder:
-    def __init__(self, world: JobRows) -> None:
-        self.world = world
+    def __init__(self, rows: JobRows) -> None:
+        self.rows = rows
         self.registry = Registry()
-        self.scheduler = Scheduler(world.db, self.registry)
+        self.scheduler = Scheduler(rows.db, self.registry)
 
     def connect(self, instance: Instance, slots: int = 4) -> tuple[RunnerSession, Socket]:
         socket = Socket()

@@ -18,8 +18,8 @@ from tests.server.scheduling.recorded_offers import OfferRecorder
 pytestmark = pytest.mark.feature("S2")
 
 
-async def _assign(tx: Tx, world: JobRows, runner_id: str, kind: str, place_id: str, path: str) -> None:
-    place = {"place_id": place_id, "kind": kind, "path": path, "organization_id": world.organization}
+async def _assign(tx: Tx, rows: JobRows, runner_id: str, kind: str, place_id: str, path: str) -> None:
+    place = {"place_id": place_id, "kind": kind, "path": path, "organization_id": rows.organization}
     await insert(tx, "assignments", runner_id=runner_id, created_at=tx.now, **place)
 
 
@@ -49,56 +49,56 @@ async def _expected_tiers(tx: Tx, job: Waiting) -> list[set[str]]:
 
 async def test_a_runner_that_joins_others_makes_nobody_read_the_queue_or_take_offers_back(database: Database) -> None:
     """Each change of a runner or an assignment took all offers back and read the whole queue: 5 s with 10,000 jobs."""
-    stage = OfferRecorder(await JobRows.make(database))
-    world = stage.world
-    session, socket = stage.connect(await world.runner())
-    jobs = [await world.job(await world.module()) for _ in range(3)]
-    await stage.scheduler.sweep()
+    recorder = OfferRecorder(await JobRows.make(database))
+    rows = recorder.rows
+    session, socket = recorder.connect(await rows.runner())
+    jobs = [await rows.job(await rows.module()) for _ in range(3)]
+    await recorder.scheduler.sweep()
     assert session.offered == set(jobs)
-    later = await world.job(await world.module())  # queued, and nobody was woken for it
-    second = await world.runner(slots=1)
-    _, other = stage.connect(second)
-    await stage.scheduler.step({("assignments", second.runner_id)})
+    later = await rows.job(await rows.module())  # queued, and nobody was woken for it
+    second = await rows.runner(slots=1)
+    _, other = recorder.connect(second)
+    await recorder.scheduler.step({("assignments", second.runner_id)})
     assert session.offered == set(jobs)
     assert later not in socket.offers + other.offers, "the rest of the queue was not read"
     for _ in range(5):  # the new runner is full with the first of them
-        await stage.scheduler.step({("queue", await world.job(await world.module()))})
+        await recorder.scheduler.step({("queue", await rows.job(await rows.module()))})
     assert other.offers
 
 
 async def test_jobs_go_to_the_first_runner_of_a_nearer_place_and_back_when_its_last_one_is_withdrawn(
     database: Database,
 ) -> None:
-    stage = OfferRecorder(await JobRows.make(database))
-    world = stage.world
-    far, near = await world.runner(), await world.runner(assigned=False)
-    (_, its), (_, theirs) = stage.connect(far, slots=0), stage.connect(near)
-    group = await world.group("network")
-    job = await world.job(await world.module("network/vpc", group))
-    await stage.scheduler.sweep()
+    recorder = OfferRecorder(await JobRows.make(database))
+    rows = recorder.rows
+    far, near = await rows.runner(), await rows.runner(assigned=False)
+    (_, its), (_, theirs) = recorder.connect(far, slots=0), recorder.connect(near)
+    group = await rows.group("network")
+    job = await rows.job(await rows.module("network/vpc", group))
+    await recorder.scheduler.sweep()
     assert its.offers + theirs.offers == [], "the only runner of this job is full"
-    await database.write(lambda tx: _assign(tx, world, near.runner_id, "group", group, "network"))
-    await stage.scheduler.step({("assignments", near.runner_id)})
+    await database.write(lambda tx: _assign(tx, rows, near.runner_id, "group", group, "network"))
+    await recorder.scheduler.step({("assignments", near.runner_id)})
     assert theirs.offers == [job]
     await database.write(lambda tx: _withdraw(tx, near))
-    stage.registry.runners[far.id].slots = 4
-    await stage.scheduler.step({("assignments", near.runner_id)})
+    recorder.registry.runners[far.id].slots = 4
+    await recorder.scheduler.step({("assignments", near.runner_id)})
     assert (its.offers, theirs.offers) == ([job], [job])
-    assert stage.registry.runners[near.id].offered == set()
+    assert recorder.registry.runners[near.id].offered == set()
 
 
 async def test_a_removed_runner_leaves_its_jobs_to_the_next_tier_at_once(database: Database) -> None:
-    stage = OfferRecorder(await JobRows.make(database))
-    world = stage.world
-    far, near = await world.runner(), await world.runner(assigned=False)
-    _, socket = stage.connect(far)
-    module = await world.module()
-    await database.write(lambda tx: _assign(tx, world, near.runner_id, "module", module, module))
-    job = await world.job(module)
-    await stage.scheduler.sweep()
+    recorder = OfferRecorder(await JobRows.make(database))
+    rows = recorder.rows
+    far, near = await rows.runner(), await rows.runner(assigned=False)
+    _, socket = recorder.connect(far)
+    module = await rows.module()
+    await database.write(lambda tx: _assign(tx, rows, near.runner_id, "module", module, module))
+    job = await rows.job(module)
+    await recorder.scheduler.sweep()
     assert socket.offers == [], "the nearer one is connected to another server"
     await database.write(lambda tx: tx.run("DELETE FROM runners WHERE id = :id", id=near.runner_id))
-    await stage.scheduler.step({("assignments", near.runner_id)})
+    await recorder.scheduler.step({("assignments", near.runner_id)})
     assert socket.offers == [job]
 
 

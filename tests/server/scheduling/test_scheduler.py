@@ -17,19 +17,19 @@ pytestmark = pytest.mark.feature("S3")
 
 async def test_a_slot_that_another_ones_claim_has_freed_takes_the_next_job_at_once(database: Database) -> None:
     """The loser of an offer had a free slot and a job in line for it, and both waited for the next sweep."""
-    stage = OfferRecorder(await JobRows.make(database))
-    world = stage.world
-    (one, its), (_, theirs) = [stage.connect(await world.runner(slots=1), slots=1) for _ in range(2)]
-    modules = [await world.module() for _ in range(2)]
-    first = await world.job(modules[0])
-    await stage.scheduler.sweep()
+    recorder = OfferRecorder(await JobRows.make(database))
+    rows = recorder.rows
+    (one, its), (_, theirs) = [recorder.connect(await rows.runner(slots=1), slots=1) for _ in range(2)]
+    modules = [await rows.module() for _ in range(2)]
+    first = await rows.job(modules[0])
+    await recorder.scheduler.sweep()
     async with asyncio.timeout(10):
         while not its.offers == theirs.offers == [first]:  # the ring widens
             await asyncio.sleep(0.01)
-    second = await world.job(modules[1])
-    await stage.scheduler.step({("queue", second)})
+    second = await rows.job(modules[1])
+    await recorder.scheduler.step({("queue", second)})
     assert second not in its.offers + theirs.offers, "one slot each, and both are kept for the first job"
-    stage.scheduler.claimed(first, modules[0], one)
+    recorder.scheduler.claimed(first, modules[0], one)
     assert theirs.offers == [first, second]
 
 
@@ -37,26 +37,26 @@ async def test_a_queue_of_several_pages_is_compared_as_a_whole(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reads, "PAGE_ROWS", 2)
-    world = await JobRows.make(database)
-    jobs = [await world.job(await world.module()) for _ in range(5)]
+    rows = await JobRows.make(database)
+    jobs = [await rows.job(await rows.module()) for _ in range(5)]
     known = dict.fromkeys(jobs[1:], 1) | {jobs[2]: 7, "job_gone": 1}
     assert await reads.changed(database, known) == {jobs[0], jobs[2], "job_gone"}
-    here, *elsewhere = [await world.runner() for _ in range(5)]
+    here, *elsewhere = [await rows.runner() for _ in range(5)]
     assert await reads.online_elsewhere(database, {here.id}) == {each.runner_id for each in elsewhere}
 
 
 @on_postgres
 async def test_a_job_that_was_claimed_while_the_sweep_was_reading_is_not_offered_again(database: Database) -> None:
-    stage = OfferRecorder(await JobRows.make(database))
-    world = stage.world
-    session, socket = stage.connect(await world.runner())
-    module = await world.module()
-    job = await world.job(module)
-    await stage.scheduler.sweep()
+    recorder = OfferRecorder(await JobRows.make(database))
+    rows = recorder.rows
+    session, socket = recorder.connect(await rows.runner())
+    module = await rows.module()
+    job = await rows.job(module)
+    await recorder.scheduler.sweep()
     assert socket.offers == [job]
-    sweeping = asyncio.create_task(stage.scheduler.sweep())
+    sweeping = asyncio.create_task(recorder.scheduler.sweep())
     await asyncio.sleep(0)
-    stage.scheduler.claimed(job, module, session)  # what is being read still has it in the queue
+    recorder.scheduler.claimed(job, module, session)  # what is being read still has it in the queue
     await sweeping
     assert socket.offers == [job]
     assert session.active_jobs == {job}
@@ -76,7 +76,7 @@ async def test_a_closer_runner_on_another_server_that_takes_nothing_holds_nothin
     rows: JobRows, closing: Any, is_told: bool
 ) -> None:
     """Its tier counted as online for ever, and the job waited for a runner that was disabled, or long dead."""
-    stage = OfferRecorder(rows)
+    recorder = OfferRecorder(rows)
     near, far = await rows.runner(), await rows.runner()
     module = await rows.module()
     await rows.db.write(
@@ -86,25 +86,25 @@ async def test_a_closer_runner_on_another_server_that_takes_nothing_holds_nothin
             id=near.runner_id,
         )
     )
-    _, socket = stage.connect(far)
+    _, socket = recorder.connect(far)
     job = await rows.job(module)
-    await stage.scheduler.sweep()
+    await recorder.scheduler.sweep()
     assert socket.offers == [], "the nearer one is online, elsewhere"
     await rows.db.write(lambda tx: tx.run(closing, id=near.runner_id))
-    await stage.scheduler.step({("assignments", near.runner_id) if is_told else ("queue", "")})
+    await recorder.scheduler.step({("assignments", near.runner_id) if is_told else ("queue", "")})
     assert socket.offers == [job]
 
 
 async def test_jobs_of_a_busy_module_are_not_offered(database: Database) -> None:
-    stage = OfferRecorder(await JobRows.make(database))
-    world = stage.world
-    module = await world.module()
-    first, second = [await world.job(module) for _ in range(2)]
-    session, socket = stage.connect(await world.runner())
-    await stage.scheduler.sweep()
+    recorder = OfferRecorder(await JobRows.make(database))
+    rows = recorder.rows
+    module = await rows.module()
+    first, second = [await rows.job(module) for _ in range(2)]
+    session, socket = recorder.connect(await rows.runner())
+    await recorder.scheduler.sweep()
     assert socket.offers == [first]
-    stage.scheduler.claimed(first, module, session)
-    await stage.scheduler.step({("queue", second)})
+    recorder.scheduler.claimed(first, module, session)
+    await recorder.scheduler.step({("queue", second)})
     assert socket.offers == [first]
 
 
@@ -124,49 +124,49 @@ def test_a_queue_that_nobody_takes_from_forgets_what_was_canceled() -> None:
 
 async def test_an_edit_of_one_module_leaves_the_offers_of_the_others_alone(database: Database) -> None:
     """Every edit of a module or group took all offers back and read the whole queue again."""
-    stage = OfferRecorder(await JobRows.make(database))
-    world = stage.world
-    session, socket = stage.connect(await world.runner())
-    modules = [await world.module() for _ in range(3)]
-    jobs = [await world.job(module) for module in modules]
-    await stage.scheduler.sweep()
+    recorder = OfferRecorder(await JobRows.make(database))
+    rows = recorder.rows
+    session, socket = recorder.connect(await rows.runner())
+    modules = [await rows.module() for _ in range(3)]
+    jobs = [await rows.job(module) for module in modules]
+    await recorder.scheduler.sweep()
     assert sorted(socket.offers) == sorted(jobs)
-    later = await world.job(await world.module())  # queued, and nobody was woken for it
-    await stage.scheduler.step({("tree", modules[0]), ("tree", world.root)})
+    later = await rows.job(await rows.module())  # queued, and nobody was woken for it
+    await recorder.scheduler.step({("tree", modules[0]), ("tree", rows.root)})
     assert session.offered == set(jobs)
     assert later not in socket.offers, "the rest of the queue was not read"
-    await stage.scheduler.step({("queue", "")})
+    await recorder.scheduler.step({("queue", "")})
     assert later in socket.offers
 
 
 @pytest.mark.feature("S4")
 async def test_an_edit_that_names_another_runner_moves_the_modules_jobs_to_it(database: Database) -> None:
-    stage = OfferRecorder(await JobRows.make(database))
-    world = stage.world
-    one, other = [await world.runner() for _ in range(2)]
-    (_, its), (_, theirs) = stage.connect(one), stage.connect(other)
-    module = await world.module()
+    recorder = OfferRecorder(await JobRows.make(database))
+    rows = recorder.rows
+    one, other = [await rows.runner() for _ in range(2)]
+    (_, its), (_, theirs) = recorder.connect(one), recorder.connect(other)
+    module = await rows.module()
     await database.write(
         lambda tx: tx.run("UPDATE modules SET runner_id = :runner WHERE id = :id", runner=one.runner_id, id=module)
     )
-    job = await world.job(module)
-    await stage.scheduler.sweep()
+    job = await rows.job(module)
+    await recorder.scheduler.sweep()
     assert (its.offers, theirs.offers) == ([job], [])
     await database.write(
         lambda tx: tx.run("UPDATE modules SET runner_id = :runner WHERE id = :id", runner=other.runner_id, id=module)
     )
-    await stage.scheduler.step({("tree", module)})
+    await recorder.scheduler.step({("tree", module)})
     assert theirs.offers == [job]
-    assert stage.registry.runners[one.id].offered == set()
+    assert recorder.registry.runners[one.id].offered == set()
 
 
 @pytest.mark.feature("S2")
 async def test_a_group_that_comes_back_under_its_old_path_has_not_its_old_runners(database: Database) -> None:
-    stage = OfferRecorder(await JobRows.make(database))
-    world = stage.world
-    near, far = await world.runner(), await world.runner()
-    (_, its), (_, theirs) = stage.connect(near), stage.connect(far)
-    group = await world.group("network")
+    recorder = OfferRecorder(await JobRows.make(database))
+    rows = recorder.rows
+    near, far = await rows.runner(), await rows.runner()
+    (_, its), (_, theirs) = recorder.connect(near), recorder.connect(far)
+    group = await rows.group("network")
     await database.write(
         lambda tx: tx.run(
             "UPDATE assignments SET place_id = :group, path = 'network' WHERE runner_id = :id",
@@ -174,9 +174,9 @@ async def test_a_group_that_comes_back_under_its_old_path_has_not_its_old_runner
             id=near.runner_id,
         )
     )
-    module = await world.module("network/vpc", group)
-    job = await world.job(module)
-    await stage.scheduler.sweep()
+    module = await rows.module("network/vpc", group)
+    job = await rows.job(module)
+    await recorder.scheduler.sweep()
     assert (its.offers, theirs.offers) == ([job], [])
 
     async def replace_group(tx: Tx) -> None:
@@ -186,8 +186,8 @@ async def test_a_group_that_comes_back_under_its_old_path_has_not_its_old_runner
         await tx.run("DELETE FROM groups WHERE id = :id", id=group)
 
     await database.write(replace_group)
-    again = await world.group("network")
-    second = await world.job(await world.module("network/vpc", again))
+    again = await rows.group("network")
+    second = await rows.job(await rows.module("network/vpc", again))
     woken = {("tree", group), ("tree", module), ("tree", again), ("queue", job), ("queue", second)}
-    await stage.scheduler.step({*woken, ("assignments", near.runner_id)})
+    await recorder.scheduler.step({*woken, ("assignments", near.runner_id)})
     assert (its.offers, theirs.offers[-1]) == ([job], second)

@@ -13,20 +13,20 @@ pytestmark = pytest.mark.feature("S3", "J8")
 class Approved:
     """An approved job whose plan was made by a runner that is offline; another runner is connected."""
 
-    def __init__(self, stage: OfferRecorder, waiting: Waiting, socket: Socket) -> None:
-        self.stage, self.maker, self.socket = stage, waiting.runner, socket
-        self.module, self.job, self.admin, self.set = waiting.module, waiting.id, waiting.admin, waiting.world.run
+    def __init__(self, recorder: OfferRecorder, waiting: Waiting, socket: Socket) -> None:
+        self.stage, self.maker, self.socket = recorder, waiting.runner, socket
+        self.module, self.job, self.admin, self.set = waiting.module, waiting.id, waiting.admin, waiting.rows.run
 
     @classmethod
     async def make(cls, db: Database) -> "Approved":
         waiting = await Waiting.make(db)
         await waiting.approve()
         await waiting.runner.disconnect()
-        stage = OfferRecorder(waiting.world)
-        _, socket = stage.connect(await waiting.world.runner())
-        await stage.scheduler.sweep()
+        recorder = OfferRecorder(waiting.rows)
+        _, socket = recorder.connect(await waiting.rows.runner())
+        await recorder.scheduler.sweep()
         assert socket.offers == [], "no other runner can go on with this plan"
-        return cls(stage, waiting, socket)
+        return cls(recorder, waiting, socket)
 
 
 @pytest.fixture
@@ -77,14 +77,14 @@ async def test_a_plans_runner_that_was_removed_frees_its_job(approved: Approved)
 
 async def test_a_job_that_a_canceled_one_stood_before_is_freed_too(approved: Approved) -> None:
     """Only the first job of a freed module was read again; the one behind it kept its old route."""
-    world = approved.stage.world
-    first = await world.job(approved.module)
+    rows = approved.stage.rows
+    first = await rows.job(approved.module)
     await approved.set("UPDATE jobs SET priority = 5 WHERE id = :id", id=first)
     await approved.stage.scheduler.step({("queue", first)})
     assert approved.socket.offers == [first]
     await approved.set("UPDATE modules SET state_version = 1 WHERE id = :id", id=approved.module)
     await approved.stage.scheduler.step({("freed", f"job_x {approved.module} -")})
-    await service.cancel(world.db, approved.admin, first, "after_step")
+    await service.cancel(rows.db, approved.admin, first, "after_step")
     await approved.stage.scheduler.step({("queue", first)})
     await approved.stage.scheduler.sweep()
     assert approved.socket.offers == [first, approved.job]

@@ -11,93 +11,93 @@ from tests.server.state.stored_states import applied, content
 
 
 @pytest.mark.feature("J15")
-async def test_a_state_is_read_back_as_the_engine_wrote_it(crew: SimulatedRunner) -> None:
-    attempt = await applied(crew, content(1), content(2))
-    current = await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")
+async def test_a_state_is_read_back_as_the_engine_wrote_it(runner: SimulatedRunner) -> None:
+    attempt = await applied(runner, content(1), content(2))
+    current = await runner.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")
     assert (current.content, current.headers["Content-Type"]) == (content(2), "application/json")
     assert (current.headers["X-State-Version"], current.headers["X-State-Status"]) == ("2", "current")
-    listed = (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/states")).json()
+    listed = (await runner.app.admin.get(f"/api/v1/modules/{attempt.module_id}/states")).json()
     assert [(each["version"], each["status"], each["serial"]) for each in listed["items"]] == [
         (2, "current", 2),
         (1, "superseded", 1),
     ]
-    old = await crew.app.admin.get(f"/api/v1/states/{listed['items'][1]['id']}")
+    old = await runner.app.admin.get(f"/api/v1/states/{listed['items'][1]['id']}")
     assert old.content == content(1)
 
 
 @pytest.mark.feature("J15")
-async def test_no_part_of_a_state_lies_open_in_the_database_or_the_object_store(crew: SimulatedRunner) -> None:
-    attempt = await applied(crew, content(1), content(2, MAX_INLINE_BYTES))
-    rows = await crew.server.db.read(lambda tx: tx.all("SELECT content, object FROM states ORDER BY version"))
+async def test_no_part_of_a_state_lies_open_in_the_database_or_the_object_store(runner: SimulatedRunner) -> None:
+    attempt = await applied(runner, content(1), content(2, MAX_INLINE_BYTES))
+    rows = await runner.server.db.read(lambda tx: tx.all("SELECT content, object FROM states ORDER BY version"))
     assert rows[0]["object"] is None
     assert b"lineage" not in rows[0]["content"]
     assert rows[1]["content"] is None
-    assert b"lineage" not in await crew.server.objects.get(rows[1]["object"])
-    large = await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")
+    assert b"lineage" not in await runner.server.objects.get(rows[1]["object"])
+    large = await runner.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")
     assert large.content == content(2, MAX_INLINE_BYTES)
 
 
 @pytest.mark.feature("J15")
 @pytest.mark.parametrize("size", [0, MAX_INLINE_BYTES])
-async def test_one_version_of_a_state_cannot_take_the_place_of_another(crew: SimulatedRunner, size: int) -> None:
+async def test_one_version_of_a_state_cannot_take_the_place_of_another(runner: SimulatedRunner, size: int) -> None:
     """Whoever could write to the database could put an old state of a module in the place of the current one."""
-    attempt = await applied(crew, content(1, size), content(2, size))
-    rows = await crew.server.db.read(lambda tx: tx.all("SELECT id, content, object FROM states ORDER BY version"))
+    attempt = await applied(runner, content(1, size), content(2, size))
+    rows = await runner.server.db.read(lambda tx: tx.all("SELECT id, content, object FROM states ORDER BY version"))
     if size:
-        old = await crew.server.objects.get(rows[0]["object"])
-        await crew.server.objects.put(rows[1]["object"], old)
+        old = await runner.server.objects.get(rows[0]["object"])
+        await runner.server.objects.put(rows[1]["object"], old)
     else:
         sql = "UPDATE states SET content = :content WHERE id = :id"
-        await crew.server.db.write(lambda tx: tx.run(sql, content=rows[0]["content"], id=rows[1]["id"]))
-    answer = await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")
+        await runner.server.db.write(lambda tx: tx.run(sql, content=rows[0]["content"], id=rows[1]["id"]))
+    answer = await runner.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")
     assert answer.status_code == 500
     assert b"lineage" not in answer.content
 
 
 @pytest.mark.feature("J15")
-async def test_a_state_of_an_earlier_version_is_still_read(crew: SimulatedRunner) -> None:
-    attempt = await applied(crew, content(1))
-    module_id, keys = attempt.module_id, crew.server.keys
+async def test_a_state_of_an_earlier_version_is_still_read(runner: SimulatedRunner) -> None:
+    attempt = await applied(runner, content(1))
+    module_id, keys = attempt.module_id, runner.server.keys
     earlier = sealed_by_an_earlier_version(keys, content(1), f"state:{module_id}")
     sql = "UPDATE states SET content = :content WHERE module_id = :id"
-    await crew.server.db.write(lambda tx: tx.run(sql, content=earlier, id=module_id))
-    assert (await crew.app.admin.get(f"/api/v1/modules/{module_id}/state")).content == content(1)
-    assert (await crew.run(module_id, kind="APPLY")).ref.attempt == 1  # and is given to the next job
+    await runner.server.db.write(lambda tx: tx.run(sql, content=earlier, id=module_id))
+    assert (await runner.app.admin.get(f"/api/v1/modules/{module_id}/state")).content == content(1)
+    assert (await runner.run(module_id, kind="APPLY")).ref.attempt == 1  # and is given to the next job
 
 
-async def test_versions_come_in_pages(crew: SimulatedRunner) -> None:
-    attempt = await applied(crew, *(content(n) for n in range(1, 6)))
-    found = await crew.app.admin.listed(f"/api/v1/modules/{attempt.module_id}/states", limit=2)
+async def test_versions_come_in_pages(runner: SimulatedRunner) -> None:
+    attempt = await applied(runner, *(content(n) for n in range(1, 6)))
+    found = await runner.app.admin.listed(f"/api/v1/modules/{attempt.module_id}/states", limit=2)
     assert [each["version"] for each in found] == [5, 4, 3, 2, 1]
 
 
-async def test_a_module_without_a_state_says_so(crew: SimulatedRunner) -> None:
-    module_id = await crew.world.module("net")
-    assert "no state yet" in await crew.app.admin.refused("GET", f"/api/v1/modules/{module_id}/state", 404)
-    assert (await crew.app.admin.get("/api/v1/modules/net/states")).json() == {"items": [], "next": None}
-    assert (await crew.app.admin.get("/api/v1/modules/net/outputs")).json()["outputs"] == {}
-    await crew.app.admin.refused("GET", "/api/v1/states/nonsense", 400)
-    await crew.app.admin.refused("GET", f"/api/v1/states/sta_{'0' * 32}", 404)
+async def test_a_module_without_a_state_says_so(runner: SimulatedRunner) -> None:
+    module_id = await runner.rows.module("net")
+    assert "no state yet" in await runner.app.admin.refused("GET", f"/api/v1/modules/{module_id}/state", 404)
+    assert (await runner.app.admin.get("/api/v1/modules/net/states")).json() == {"items": [], "next": None}
+    assert (await runner.app.admin.get("/api/v1/modules/net/outputs")).json()["outputs"] == {}
+    await runner.app.admin.refused("GET", "/api/v1/states/nonsense", 400)
+    await runner.app.admin.refused("GET", f"/api/v1/states/sta_{'0' * 32}", 404)
 
 
 @pytest.mark.feature("X4")
-async def test_reading_a_state_is_written_down(crew: SimulatedRunner) -> None:
-    attempt = await applied(crew, content(1))
-    await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")
-    rows = await crew.server.db.read(
+async def test_reading_a_state_is_written_down(runner: SimulatedRunner) -> None:
+    attempt = await applied(runner, content(1))
+    await runner.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")
+    rows = await runner.server.db.read(
         lambda tx: tx.all("SELECT actor_name, target_id FROM audit WHERE action = 'state.read'")
     )
-    state_id = await crew.app.scalar("SELECT id FROM states")
+    state_id = await runner.app.scalar("SELECT id FROM states")
     assert [(row["actor_name"], row["target_id"]) for row in rows] == [("admin", state_id)]
 
 
 @pytest.mark.feature("A2")
-async def test_states_are_for_operators_and_for_the_modules_own_engine(crew: SimulatedRunner) -> None:
-    attempt = await applied(crew, content(1))
-    state_id = await crew.app.scalar("SELECT id FROM states")
-    mine, other = await crew.run(attempt.module_id), await crew.run()
-    viewer, operator = await crew.app.person("vera", "viewer"), await crew.app.person("otto", "operator")
-    foreign = await crew.app.person("fred", "owner", organization="elsewhere")
+async def test_states_are_for_operators_and_for_the_modules_own_engine(runner: SimulatedRunner) -> None:
+    attempt = await applied(runner, content(1))
+    state_id = await runner.app.scalar("SELECT id FROM states")
+    mine, other = await runner.run(attempt.module_id), await runner.run()
+    viewer, operator = await runner.app.person("vera", "viewer"), await runner.app.person("otto", "operator")
+    foreign = await runner.app.person("fred", "owner", organization="elsewhere")
     path = f"/api/v1/modules/{attempt.module_id}"
     for place in (f"{path}/state", f"{path}/states", f"/api/v1/states/{state_id}", f"{path}/outputs?sensitive=true"):
         await viewer.refused("GET", place, 403)
@@ -112,20 +112,20 @@ async def test_states_are_for_operators_and_for_the_modules_own_engine(crew: Sim
     await other.engine.refused("GET", f"{path}/outputs", 404)
 
 
-async def test_sensitive_outputs_are_shown_only_to_those_who_ask_and_may(crew: SimulatedRunner) -> None:
-    attempt = await crew.run(kind="APPLY")
+async def test_sensitive_outputs_are_shown_only_to_those_who_ask_and_may(runner: SimulatedRunner) -> None:
+    attempt = await runner.run(kind="APPLY")
     found = {"url": Output("http://x", "string"), "password": Output("hunter2", "string", is_sensitive=True)}
     await attempt.deliver(RUNNING, fact(OutputsRead(found, "hash")), DONE)
     path = f"/api/v1/modules/{attempt.module_id}/outputs"
-    hidden = (await crew.app.admin.get(path)).json()
+    hidden = (await runner.app.admin.get(path)).json()
     assert hidden["job_id"] == attempt.ref.job_id
     assert hidden["outputs"] == {
         "url": {"value": "http://x", "type": "string", "sensitive": False},
         "password": {"value": None, "type": "string", "sensitive": True},
     }
-    shown = (await crew.app.admin.get(f"{path}?sensitive=true")).json()
+    shown = (await runner.app.admin.get(f"{path}?sensitive=true")).json()
     assert shown["outputs"]["password"]["value"] == "hunter2"
-    assert await crew.app.scalar("SELECT count(*) FROM audit WHERE action = 'outputs.read'") == 1
-    destroy = await crew.run(attempt.module_id, kind="DESTROY")
+    assert await runner.app.scalar("SELECT count(*) FROM audit WHERE action = 'outputs.read'") == 1
+    destroy = await runner.run(attempt.module_id, kind="DESTROY")
     await destroy.deliver(RUNNING, fact(Result("SUCCEEDED")))
-    assert (await crew.app.admin.get(path)).json()["outputs"] == {}
+    assert (await runner.app.admin.get(path)).json()["outputs"] == {}

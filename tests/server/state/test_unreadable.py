@@ -130,19 +130,19 @@ async def test_a_flood_of_unreadable_states_leaves_only_some_of_them_and_a_note(
 
 
 async def test_one_view_of_a_module_shows_a_bounded_number_of_states_in_quarantine(
-    crew: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
+    runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every view of a module read all of its states in quarantine, however many there were."""
     monkeypatch.setattr(module_standing, "MAX_QUARANTINED", 0)
-    attempt = await crew.run(kind="APPLY")
+    attempt = await runner.run(kind="APPLY")
     await attempt.deliver(RUNNING)
     await attempt.write(content(1))
-    assert await crew.app.scalar("SELECT status FROM states") == "quarantined", "it had no permit to change anything"
-    module = (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}")).json()
+    assert await runner.app.scalar("SELECT status FROM states") == "quarantined", "it had no permit to change anything"
+    module = (await runner.app.admin.get(f"/api/v1/modules/{attempt.module_id}")).json()
     assert module["quarantined"] == []
 
 
-async def test_what_can_be_read_is_not_affected(crew: SimulatedRunner) -> None:
-    attempt = await written(crew, content(1))
-    [state] = (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/states")).json()["items"]
+async def test_what_can_be_read_is_not_affected(runner: SimulatedRunner) -> None:
+    attempt = await written(runner, content(1))
+    [state] = (await runner.app.admin.get(f"/api/v1/modules/{attempt.module_id}/states")).json()["items"]
     assert (state["status"], state["problem"]) == ("current", "")

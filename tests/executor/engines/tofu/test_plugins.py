@@ -44,22 +44,22 @@ def home(tmp_path: Path) -> Path:
 
 
 async def run(
-    stage: ExecutorProcesses, home: Path, tmp_path: Path, source: bytes, job: str = "job_1", **more: str
+    executors: ExecutorProcesses, home: Path, tmp_path: Path, source: bytes, job: str = "job_1", **more: str
 ) -> Executor:
     """A PLAN of the module: `init` succeeds, and what comes after it fails, since the provider is none."""
     hub = FakeExecutorHub()
     await hub.start()
     scratch = tmp_path / f"tmp-{job}"
     scratch.mkdir()
-    stage.hub, stage.directory, stage.engine_directory = (
+    executors.hub, executors.directory, executors.engine_directory = (
         hub,
         tmp_path / f"attempt-{job}",
         engine_directory(tmp_path, job),
     )
-    isolation = IsolationSettings(write_paths=[str(scratch)], private_paths=[str(stage.directory)])
-    spec = stage.spec(JobType.PLAN, source, job_id=job)
-    environment = stage.start_of(spec).environment | {"HOME": str(home), "TMPDIR": str(scratch)} | more
-    executor = await stage.run(spec, isolation=isolation, environment=environment)
+    isolation = IsolationSettings(write_paths=[str(scratch)], private_paths=[str(executors.directory)])
+    spec = executors.spec(JobType.PLAN, source, job_id=job)
+    environment = executors.start_of(spec).environment | {"HOME": str(home), "TMPDIR": str(scratch)} | more
+    executor = await executors.run(spec, isolation=isolation, environment=environment)
     try:
         assert await executor.exit_code() == 0, executor.said
         assert "init SUCCEEDED" in [f"{each.step} {each.status}" for each in hub.facts_of(StepStatus)], hub.log()
@@ -72,75 +72,75 @@ def engine_directory(tmp_path: Path, job: str) -> Path:
     return tmp_path / f"engine-{job}"
 
 
-async def download(stage: ExecutorProcesses, home: Path) -> None:
+async def download(executors: ExecutorProcesses, home: Path) -> None:
     """What the runner does with what an attempt reports."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
-    context = DownloadContext(stage.cache, environment | {"HOME": str(home)}, [])
+    context = DownloadContext(executors.cache, environment | {"HOME": str(home)}, [])
     assert await provider_download.download(FAKE.folder, context)
     assert not await provider_download.download(FAKE.folder, context), "it has it"
 
 
-def link_of(stage: ExecutorProcesses, job: str) -> Path:
+def link_of(executors: ExecutorProcesses, job: str) -> Path:
     """The module's own plug-in, which is a link to the package that it uses."""
-    return stage.workspaces / f"{job}.1" / ".terraform" / "providers" / FAKE.folder / plugins.platform()
+    return executors.workspaces / f"{job}.1" / ".terraform" / "providers" / FAKE.folder / plugins.platform()
 
 
 async def test_what_a_job_downloads_is_its_own_and_what_the_runner_gets_is_used_by_the_next(
-    stage: ExecutorProcesses, home: Path, tmp_path: Path
+    executors: ExecutorProcesses, home: Path, tmp_path: Path
 ) -> None:
     """Every job could write to the cache from which all other jobs run plug-ins."""
     source = module(tmp_path / "m", main=MAIN)
-    first = await run(stage, home, tmp_path, source)
-    assert os.path.realpath(link_of(stage, "job_1")).startswith(str(tmp_path / "engine-"))
+    first = await run(executors, home, tmp_path, source)
+    assert os.path.realpath(link_of(executors, "job_1")).startswith(str(tmp_path / "engine-"))
     assert downloads.read(first.directory) == MissingDownloads("tofu", [FAKE.folder])
-    await download(stage, home)
-    shared = plugins.shared_cache(stage.cache)
+    await download(executors, home)
+    shared = plugins.shared_cache(executors.cache)
     package = shared / FAKE.folder / plugins.platform()
     assert sorted(path.name for path in package.iterdir()) == ["LICENSE", "terraform-provider-fake_v1.2.3"]
     assert plugins.checksum_file(shared, FAKE).read_text() == plugins.checksum(package)
     (tmp_path / "mirror").rename(tmp_path / "away")
     (tmp_path / "mirror" / FAKE.address).mkdir(parents=True)
-    lock = (stage.workspaces / "job_1.1" / ".terraform.lock.hcl").read_text()
+    lock = (executors.workspaces / "job_1.1" / ".terraform.lock.hcl").read_text()
     assert plugins.checksum(package) in lock, "the checksum is the engine's own"
     (tmp_path / "m" / ".terraform.lock.hcl").write_text(lock)
-    second = await run(stage, home, tmp_path, module(tmp_path / "m", main=MAIN), "job_2")
-    assert os.readlink(link_of(stage, "job_2")) == str(package), (
+    second = await run(executors, home, tmp_path, module(tmp_path / "m", main=MAIN), "job_2")
+    assert os.readlink(link_of(executors, "job_2")) == str(package), (
         "it is named directly: a plan that is kept needs no attempt"
     )
     assert downloads.read(second.directory) is None
 
 
 async def test_a_package_that_the_lock_file_does_not_accept_is_not_used(
-    stage: ExecutorProcesses, home: Path, tmp_path: Path
+    executors: ExecutorProcesses, home: Path, tmp_path: Path
 ) -> None:
     """A lock file of another machine often has no checksum that a directory can be compared with."""
-    shared = stage.cache / "plugins" / FAKE.folder / plugins.platform()
+    shared = executors.cache / "plugins" / FAKE.folder / plugins.platform()
     shared.mkdir(parents=True)
     (shared / "terraform-provider-fake_v1.2.3").write_text("poisoned")
     shared.with_name(f"{shared.name}.h1").write_text(plugins.checksum(shared))
-    await run(stage, home, tmp_path, module(tmp_path / "m", main=MAIN))
-    lock = (stage.workspaces / "job_1.1" / ".terraform.lock.hcl").read_text()
-    assert os.path.realpath(link_of(stage, "job_1")) == str(shared), "without a lock file the cache is believed"
+    await run(executors, home, tmp_path, module(tmp_path / "m", main=MAIN))
+    lock = (executors.workspaces / "job_1.1" / ".terraform.lock.hcl").read_text()
+    assert os.path.realpath(link_of(executors, "job_1")) == str(shared), "without a lock file the cache is believed"
     good = plugins.checksum(shared)
     (tmp_path / "m" / ".terraform.lock.hcl").write_text(lock.replace(good, _checksum_of_mirror(tmp_path)))
-    await run(stage, home, tmp_path, module(tmp_path / "m", main=MAIN), "job_2")
-    assert os.path.realpath(link_of(stage, "job_2")).startswith(str(tmp_path / "engine-"))
+    await run(executors, home, tmp_path, module(tmp_path / "m", main=MAIN), "job_2")
+    assert os.path.realpath(link_of(executors, "job_2")).startswith(str(tmp_path / "engine-"))
 
 
 async def test_a_package_that_jobs_of_an_earlier_version_put_into_the_cache_is_not_used(
-    stage: ExecutorProcesses, home: Path, tmp_path: Path
+    executors: ExecutorProcesses, home: Path, tmp_path: Path
 ) -> None:
-    shared = stage.cache / "plugins" / FAKE.folder / plugins.platform()
+    shared = executors.cache / "plugins" / FAKE.folder / plugins.platform()
     shared.mkdir(parents=True)
     (shared / "terraform-provider-fake_v1.2.3").write_text("poisoned")
-    await run(stage, home, tmp_path, module(tmp_path / "m", main=MAIN))
-    assert os.path.realpath(link_of(stage, "job_1")).startswith(str(tmp_path / "engine-"))
-    await download(stage, home)
+    await run(executors, home, tmp_path, module(tmp_path / "m", main=MAIN))
+    assert os.path.realpath(link_of(executors, "job_1")).startswith(str(tmp_path / "engine-"))
+    await download(executors, home)
     assert (shared / "LICENSE").exists(), "the runner's own takes its place"
 
 
 async def test_a_cache_that_the_operator_made_is_used_and_not_written(
-    stage: ExecutorProcesses, home: Path, tmp_path: Path
+    executors: ExecutorProcesses, home: Path, tmp_path: Path
 ) -> None:
     operators = tmp_path / "operators"
     package = operators / FAKE.folder / plugins.platform()
@@ -148,8 +148,8 @@ async def test_a_cache_that_the_operator_made_is_used_and_not_written(
     with zipfile.ZipFile(next((tmp_path / "mirror").rglob("*.zip"))) as packed:
         packed.extractall(package)
     (package / "terraform-provider-fake_v1.2.3").chmod(0o755)
-    await run(stage, home, tmp_path, module(tmp_path / "m", main=MAIN), TF_PLUGIN_CACHE_DIR=str(operators))
-    assert os.path.realpath(link_of(stage, "job_1")) == str(package)
+    await run(executors, home, tmp_path, module(tmp_path / "m", main=MAIN), TF_PLUGIN_CACHE_DIR=str(operators))
+    assert os.path.realpath(link_of(executors, "job_1")) == str(package)
     assert [path for path in operators.rglob("*") if path.suffix == ".lock"] == []
 
 

@@ -10,8 +10,10 @@ from tests.server.dashboard.visitor import logged_in
 
 
 @pytest.mark.feature("U5", "J12")
-async def test_the_job_page_shows_outputs_but_never_a_sensitive_one(world: Application, jobs: dict[str, str]) -> None:
-    someone = await logged_in(world)
+async def test_the_job_page_shows_outputs_but_never_a_sensitive_one(
+    application: Application, jobs: dict[str, str]
+) -> None:
+    someone = await logged_in(application)
     page = await someone.see(f"/dashboard/jobs/{jobs['done']}")
     assert "10.0.3.7" in page
     assert "sensitive, hidden" in page
@@ -29,21 +31,23 @@ async def test_the_job_page_shows_outputs_but_never_a_sensitive_one(world: Appli
         assert word in planning, word
 
 
-async def test_the_job_page_explains_outputs_that_cannot_be_decrypted(world: Application, jobs: dict[str, str]) -> None:
+async def test_the_job_page_explains_outputs_that_cannot_be_decrypted(
+    application: Application, jobs: dict[str, str]
+) -> None:
     """The whole page answered 500, and with it the plan, the attempts and the log were out of reach."""
     foreign = Keyring([b"f" * 32])
     content = foreign.encrypt(b"{}", f"outputs:{jobs['done']}")
     sql = "UPDATE outputs SET content = :content WHERE job_id = :id"
-    await world.server.db.write(lambda tx: tx.run(sql, content=content, id=jobs["done"]))
-    page = await (await logged_in(world)).see_job(jobs["done"])
+    await application.server.db.write(lambda tx: tx.run(sql, content=content, id=jobs["done"]))
+    page = await (await logged_in(application)).see_job(jobs["done"])
     assert f"was encrypted under master key {foreign.key_id}, which was not given. Give the server" in page
 
 
 @pytest.mark.feature("U5", "J9", "J10")
-async def test_run_cancel_and_run_again_work_from_the_page(world: Application, jobs: dict[str, str]) -> None:
-    someone = await logged_in(world)
+async def test_run_cancel_and_run_again_work_from_the_page(application: Application, jobs: dict[str, str]) -> None:
+    someone = await logged_in(application)
     await someone.see("/dashboard/modules")
-    module = await world.scalar("SELECT id FROM modules WHERE path = 'hello'")
+    module = await application.scalar("SELECT id FROM modules WHERE path = 'hello'")
     made = await someone.submit(f"/dashboard/modules/{module}/run", type="PLAN")
     assert made.status_code == 303
     path = urlsplit(made.headers["location"]).path
@@ -60,9 +64,11 @@ async def test_run_cancel_and_run_again_work_from_the_page(world: Application, j
 
 
 @pytest.mark.feature("U5", "J8")
-async def test_an_approver_sees_the_plan_and_approves_it_by_a_form(world: Application, jobs: dict[str, str]) -> None:
-    await world.person("abe", "approver")
-    someone = await logged_in(world, "abe")
+async def test_an_approver_sees_the_plan_and_approves_it_by_a_form(
+    application: Application, jobs: dict[str, str]
+) -> None:
+    await application.person("abe", "approver")
+    someone = await logged_in(application, "abe")
     page = await someone.see_job(jobs["asking"])
     for word in (
         "This plan is awaiting approval",
@@ -82,17 +88,19 @@ async def test_an_approver_sees_the_plan_and_approves_it_by_a_form(world: Applic
 
 
 @pytest.mark.feature("U5", "J8")
-async def test_a_plan_that_is_not_the_one_of_the_page_is_not_approved(world: Application, jobs: dict[str, str]) -> None:
-    someone = await logged_in(world)
+async def test_a_plan_that_is_not_the_one_of_the_page_is_not_approved(
+    application: Application, jobs: dict[str, str]
+) -> None:
+    someone = await logged_in(application)
     await someone.see_job(jobs["doubt"])
     wrong = await someone.submit(f"/dashboard/jobs/{jobs['doubt']}/approve", plan="1")
     assert wrong.status_code in (404, 409)
-    assert await world.scalar("SELECT status FROM jobs WHERE id = :id", id=jobs["doubt"]) == "AWAITING_APPROVAL"
+    assert await application.scalar("SELECT status FROM jobs WHERE id = :id", id=jobs["doubt"]) == "AWAITING_APPROVAL"
 
 
 @pytest.mark.feature("U5", "J8")
-async def test_a_plan_is_declined_and_the_job_says_why(world: Application, jobs: dict[str, str]) -> None:
-    someone = await logged_in(world)
+async def test_a_plan_is_declined_and_the_job_says_why(application: Application, jobs: dict[str, str]) -> None:
+    someone = await logged_in(application)
     await someone.see_job(jobs["asking"])
     done = await someone.submit(f"/dashboard/jobs/{jobs['asking']}/decline", plan="1", reason="<b>too early</b>")
     assert done.status_code == 303
@@ -103,9 +111,9 @@ async def test_a_plan_is_declined_and_the_job_says_why(world: Application, jobs:
 
 @pytest.mark.feature("U5", "O3")
 async def test_a_lost_attempt_is_shown_with_what_is_known_and_given_up_by_its_number(
-    world: Application, jobs: dict[str, str], long_listening: None
+    application: Application, jobs: dict[str, str], long_listening: None
 ) -> None:
-    someone = await logged_in(world)
+    someone = await logged_in(application)
     page = await someone.see_job(jobs["lost"])
     for word in (
         "Attempt 1 was lost during a change",
@@ -129,9 +137,9 @@ async def test_a_lost_attempt_is_shown_with_what_is_known_and_given_up_by_its_nu
 
 @pytest.mark.feature("U5", "O3")
 async def test_in_doubt_what_is_known_comes_before_the_buttons_and_a_late_note_stays(
-    world: Application, jobs: dict[str, str]
+    application: Application, jobs: dict[str, str]
 ) -> None:
-    page = await (await logged_in(world)).see_job(jobs["doubt"])
+    page = await (await logged_in(application)).see_job(jobs["doubt"])
     known, buttons = page.index("terraform_data.tunnel: Creating..."), page.index('id="approve-job"')
     assert known < buttons
     assert "ada said that it is gone" in page

@@ -18,7 +18,7 @@ SECRET = "hunter2-hunter2"
 async def test_what_arrives_with_a_secret_of_the_module_is_stored_without_it(hub: Hub) -> None:
     """What an engine had printed when its executor died was stored with the passwords of its module in plain text."""
     keys, db = hub.server.keys, hub.server.db
-    module_id = await hub.crew.world.module()
+    module_id = await hub.crew.rows.module()
     content = Content({"database": {"password": SECRET}}, {"SERVICE_TOKEN": "token-of-the-service"})
     await db.write(lambda tx: contents.save(tx, keys, module_id, content))
     job_id = await hub.job(module_id=module_id)
@@ -49,7 +49,7 @@ async def test_what_arrives_with_a_secret_of_the_module_is_stored_without_it(hub
 async def test_a_job_whose_content_cannot_be_decrypted_says_so_and_is_not_offered_again_and_again(hub: Hub) -> None:
     """It was offered every few seconds for ever, each claim failed, and its page said that it was being offered."""
     db, scheduler = hub.server.db, hub.server.scheduler
-    module_id, foreign = await hub.crew.world.module(), Keyring([b"f" * 32])
+    module_id, foreign = await hub.crew.rows.module(), Keyring([b"f" * 32])
     await db.write(lambda tx: contents.save(tx, foreign, module_id, Content({"a": 1})))
     job_id = await hub.job(module_id=module_id)
     async with hub.runner() as runner:

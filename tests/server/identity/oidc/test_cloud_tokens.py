@@ -18,11 +18,11 @@ from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 CLOUD = "sts.amazonaws.com"
 
 
-async def running(crew: SimulatedRunner, kind: str, *audiences: str) -> SimulatedAttempt:
-    module_id = await crew.world.module("vpc")
+async def running(runner: SimulatedRunner, kind: str, *audiences: str) -> SimulatedAttempt:
+    module_id = await runner.rows.module("vpc")
     given = msgspec.json.encode(audiences or (CLOUD,)).decode()
-    await crew.world.run("UPDATE modules SET oidc_audiences = :given WHERE id = :id", given=given, id=module_id)
-    return await crew.run(module_id, kind)
+    await runner.rows.run("UPDATE modules SET oidc_audiences = :given WHERE id = :id", given=given, id=module_id)
+    return await runner.run(module_id, kind)
 
 
 async def minted(attempt: SimulatedAttempt, phase: str, audience: str = CLOUD) -> str:
@@ -38,72 +38,72 @@ async def refused(attempt: SimulatedAttempt, status: int, phase: str = "plan", a
     return await attempt.executor.refused("POST", f"{attempt.path}/cloud-token", status, json=body)
 
 
-async def as_a_cloud_reads_it(crew: SimulatedRunner, token: str) -> dict[str, Any]:
+async def as_a_cloud_reads_it(runner: SimulatedRunner, token: str) -> dict[str, Any]:
     """From the issuer's address to its keys, as any OIDC federation does."""
-    anybody = crew.app.stranger()
+    anybody = runner.app.stranger()
     about = (await anybody.get("/.well-known/openid-configuration")).json()
     keys = (await anybody.get(about["jwks_uri"])).json()
     algorithms = about["id_token_signing_alg_values_supported"]
     claims = jwt.decode(token, KeySet.import_key_set(keys), algorithms).claims
-    assert claims["iss"] == about["issuer"] == crew.server.settings.url
+    assert claims["iss"] == about["issuer"] == runner.server.settings.url
     assert set(claims) == set(about["claims_supported"])
     return claims
 
 
 @pytest.mark.feature("X4")
-async def test_a_token_names_organization_module_and_phase_and_one_audience(crew: SimulatedRunner) -> None:
-    attempt = await running(crew, "APPLY", CLOUD, "api://azure")
+async def test_a_token_names_organization_module_and_phase_and_one_audience(runner: SimulatedRunner) -> None:
+    attempt = await running(runner, "APPLY", CLOUD, "api://azure")
     token = await minted(attempt, "plan", "api://azure")
-    claims = await as_a_cloud_reads_it(crew, token)
+    claims = await as_a_cloud_reads_it(runner, token)
     assert claims["sub"] == "organization:default:module:vpc:phase:plan"
     assert claims["aud"] == "api://azure"
     assert claims["exp"] - claims["iat"] == 600
     assert abs(claims["iat"] - time.time()) < 60
     assert (claims["job_id"], claims["attempt"], claims["phase"]) == (attempt.ref.job_id, 1, "plan")
-    assert (claims["organization_id"], claims["module_id"]) == (crew.world.organization, attempt.module_id)
-    again = await as_a_cloud_reads_it(crew, await minted(attempt, "plan", "api://azure"))
+    assert (claims["organization_id"], claims["module_id"]) == (runner.rows.organization, attempt.module_id)
+    again = await as_a_cloud_reads_it(runner, await minted(attempt, "plan", "api://azure"))
     assert again["jti"] != claims["jti"]
 
 
 @pytest.mark.feature("X4", "J15")
 @pytest.mark.parametrize("kind", ["APPLY", "DESTROY"])
-async def test_the_phase_apply_is_given_only_after_the_attempt_has_begun(crew: SimulatedRunner, kind: str) -> None:
-    attempt = await running(crew, kind)
+async def test_the_phase_apply_is_given_only_after_the_attempt_has_begun(runner: SimulatedRunner, kind: str) -> None:
+    attempt = await running(runner, kind)
     assert "has not begun" in await refused(attempt, 409, "apply")
     await attempt.deliver()
     await attempt.begin()
-    claims = await as_a_cloud_reads_it(crew, await minted(attempt, "apply"))
+    claims = await as_a_cloud_reads_it(runner, await minted(attempt, "apply"))
     assert claims["sub"] == "organization:default:module:vpc:phase:apply"
 
 
 @pytest.mark.feature("X4")
-async def test_a_plan_never_gets_a_token_of_the_phase_apply(crew: SimulatedRunner) -> None:
-    attempt = await running(crew, "APPLY")
-    await crew.world.run("UPDATE jobs SET type = 'PLAN'")
+async def test_a_plan_never_gets_a_token_of_the_phase_apply(runner: SimulatedRunner) -> None:
+    attempt = await running(runner, "APPLY")
+    await runner.rows.run("UPDATE jobs SET type = 'PLAN'")
     assert "changes nothing" in await refused(attempt, 403, "apply")
-    await crew.world.run("UPDATE jobs SET type = 'APPLY'")
+    await runner.rows.run("UPDATE jobs SET type = 'APPLY'")
     await attempt.deliver()
     await attempt.begin()
-    await crew.world.run("UPDATE jobs SET type = 'PLAN'")
+    await runner.rows.run("UPDATE jobs SET type = 'PLAN'")
     assert "changes nothing" in await refused(attempt, 403, "apply"), "even if its row says that it has begun"
 
 
 @pytest.mark.feature("X4")
-async def test_only_the_modules_own_audiences_and_phases_that_exist_are_served(crew: SimulatedRunner) -> None:
-    attempt = await running(crew, "PLAN")
+async def test_only_the_modules_own_audiences_and_phases_that_exist_are_served(runner: SimulatedRunner) -> None:
+    attempt = await running(runner, "PLAN")
     assert "oidc_audiences" in await refused(attempt, 403, audience="https://elsewhere.example")
     assert "oidc_audiences" in await refused(attempt, 403, audience=AUDIENCE)
     await refused(attempt, 400, phase="destroy")
 
 
 @pytest.mark.feature("X4")
-async def test_nobody_but_the_current_attempts_own_executor_gets_one(crew: SimulatedRunner) -> None:
-    attempt, other = await running(crew, "PLAN"), await crew.run()
+async def test_nobody_but_the_current_attempts_own_executor_gets_one(runner: SimulatedRunner) -> None:
+    attempt, other = await running(runner, "PLAN"), await runner.run()
     path, body = f"{attempt.path}/cloud-token", {"audience": CLOUD, "phase": "plan"}
-    for who in (attempt.engine, other.executor, crew.app.admin):
+    for who in (attempt.engine, other.executor, runner.app.admin):
         answer = await who.post(path, json=body)
         assert answer.status_code in (403, 404), answer.text
-    await crew.app.stranger().refused("POST", path, 401, json=body)
+    await runner.app.stranger().refused("POST", path, 401, json=body)
     await minted(attempt, "plan")
     await attempt.lose()
     assert "no longer the current" in await refused(attempt, 409)
@@ -124,28 +124,28 @@ async def test_what_a_cloud_was_shown_opens_nothing_here(hub: Hub) -> None:
 
 
 @pytest.mark.feature("X4")
-async def test_no_token_is_made_for_this_server_itself_and_none_of_its_kind_would_pass(crew: SimulatedRunner) -> None:
+async def test_no_token_is_made_for_this_server_itself_and_none_of_its_kind_would_pass(runner: SimulatedRunner) -> None:
     subject = cloud.Subject("org_1", "default", "mod_1", "vpc", "job_1", 1, "plan")
     with pytest.raises(Invalid, match="this server's own"):
-        await cloud.mint(crew.server.identity.tokens.signing, crew.server.identity.url, subject, AUDIENCE)
+        await cloud.mint(runner.server.identity.tokens.signing, runner.server.identity.url, subject, AUDIENCE)
     account = {"sub": "sac_1", "aud": AUDIENCE, "org": None, "kind": "service_account", "sid": "sec_1"}
     now = int(time.time())
-    forged = account | {"iss": crew.server.settings.url, "iat": now, "exp": now + 600}
-    tokens = crew.server.identity.tokens
+    forged = account | {"iss": runner.server.settings.url, "iat": now, "exp": now + 600}
+    tokens = runner.server.identity.tokens
     with pytest.raises(Unauthenticated):
         await tokens.signing.verify(await tokens.signing.sign(forged, cloud.KIND), "at+jwt")
 
 
 @pytest.mark.feature("X4")
-async def test_a_modules_audiences_are_kept_changed_and_checked(world: Application) -> None:
+async def test_a_modules_audiences_are_kept_changed_and_checked(application: Application) -> None:
     new: dict[str, Any] = {"path": "vpc", "source": {"kind": "local", "path": "/srv/sources/vpc"}}
-    assert (await world.admin.made("/api/v1/modules", new | {"path": "none"}))["oidc_audiences"] == []
-    made = await world.admin.made("/api/v1/modules", new | {"oidc_audiences": [CLOUD]})
+    assert (await application.admin.made("/api/v1/modules", new | {"path": "none"}))["oidc_audiences"] == []
+    made = await application.admin.made("/api/v1/modules", new | {"oidc_audiences": [CLOUD]})
     assert made["oidc_audiences"] == [CLOUD]
-    changed = await world.admin.patch("/api/v1/modules/vpc", json={"oidc_audiences": [CLOUD, "api://azure"]})
+    changed = await application.admin.patch("/api/v1/modules/vpc", json={"oidc_audiences": [CLOUD, "api://azure"]})
     assert changed.json()["oidc_audiences"] == [CLOUD, "api://azure"]
-    assert (await world.admin.get("/api/v1/modules/vpc")).json().items() >= changed.json().items()
+    assert (await application.admin.get("/api/v1/modules/vpc")).json().items() >= changed.json().items()
     wrong = [["terracrew"], [" Terracrew"], [""], ["x" * 201], ["a\nb"], list("abcdef"), ["a.b", "a-b"], ["a", "a"]]
     for audiences in wrong:
         request = {"json": {"oidc_audiences": audiences}}
-        assert "oidc_audiences" in await world.admin.refused("PATCH", "/api/v1/modules/vpc", 400, **request)
+        assert "oidc_audiences" in await application.admin.refused("PATCH", "/api/v1/modules/vpc", 400, **request)

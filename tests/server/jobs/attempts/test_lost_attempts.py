@@ -30,23 +30,23 @@ WAITING = fact(Result("WAITING", "", kept=KeptPlan(0, "ab", 2, "/workspaces/x"))
 class Lost:
     """A job whose first attempt has begun, and has not been heard for an hour."""
 
-    def __init__(self, world: JobRows, runner: Instance, module: str, ref: AttemptRef, clock: ShiftedClock) -> None:
-        self.world, self.runner, self.module, self.ref, self.clock = world, runner, module, ref, clock
-        self.admin = Principal("user", "usr_1", "olga", world.organization, is_system_admin=True)
+    def __init__(self, rows: JobRows, runner: Instance, module: str, ref: AttemptRef, clock: ShiftedClock) -> None:
+        self.rows, self.runner, self.module, self.ref, self.clock = rows, runner, module, ref, clock
+        self.admin = Principal("user", "usr_1", "olga", rows.organization, is_system_admin=True)
         self.time = 0.0
         self.registry = Registry(clock=lambda: self.time)
         for _ in range(30):  # it has watched for longer than anybody may be silent
             self.time += 4
             self.registry.look()
-        self.reaper = Reaper(world.db, self.registry, decide.APPLY_LEASE)
-        self.take = world.take
+        self.reaper = Reaper(rows.db, self.registry, decide.APPLY_LEASE)
+        self.take = rows.take
 
     @classmethod
     async def make(cls, db: Database, clock: ShiftedClock) -> "Lost":
-        world = await JobRows.make(db)
-        module, runner = await world.module(), await world.runner()
-        job = await world.job(module, kind="APPLY")
-        lost = cls(world, runner, module, AttemptRef(job, 1), clock)
+        rows = await JobRows.make(db)
+        module, runner = await rows.module(), await rows.runner()
+        job = await rows.job(module, kind="APPLY")
+        lost = cls(rows, runner, module, AttemptRef(job, 1), clock)
         await lost.start(1)
         assert await begin(db, lost.ref, 0) == Begun(0)
         clock.advance(HOUR_SECONDS)
@@ -56,7 +56,7 @@ class Lost:
         return await self.runner.start(self.ref.job_id, attempt)
 
     async def gone(self, report: decide.Report) -> None:
-        await self.world.gone(self.ref, report)
+        await self.rows.gone(self.ref, report)
 
     async def step(self) -> None:
         self.time += 1
@@ -64,21 +64,21 @@ class Lost:
         await self.reaper.step()
 
     async def job(self) -> service.Job:
-        return await self.world.load(self.ref.job_id)
+        return await self.rows.load(self.ref.job_id)
 
     async def attempt(self, number: int = 1) -> service.Attempt:
-        return (await self.world.attempts(self.ref.job_id))[number - 1]
+        return (await self.rows.attempts(self.ref.job_id))[number - 1]
 
     async def reason(self) -> str:
         job = await self.job()
-        found = await self.world.db.read(
+        found = await self.rows.db.read(
             lambda tx: reasons.why(tx, job, reasons.Watch(self.registry, decide.APPLY_LEASE))
         )
         return found.code if found else ""
 
     async def given_up(self) -> None:
         await self.step()
-        await lost_attempts.give_up(self.world.db, self.registry, self.admin, self.ref.job_id, 1)
+        await lost_attempts.give_up(self.rows.db, self.registry, self.admin, self.ref.job_id, 1)
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ async def test_a_job_that_is_lost_in_the_middle_of_a_change_waits_locked_and_say
     assert (job.status, job.attempt, attempt.ended_at) == ("PROCESSING", 1, None)
     assert attempt.lost_at is not None
     assert await lost.reason() == "lost"
-    other = await lost.world.job(lost.module)
+    other = await lost.rows.job(lost.module)
     assert await lost.runner.claim(other) is None, "the lock is the lost attempt's"
 
 
@@ -118,7 +118,7 @@ async def test_when_the_lease_has_run_out_the_attempt_is_fenced_and_the_module_i
     job, attempt = await lost.job(), await lost.attempt()
     assert (job.status, job.attempt, job.losses) == ("QUEUED", 2, 1)
     assert (attempt.outcome, attempt.is_in_doubt, attempt.is_gone) == ("lost", True, False)
-    assert await begin(lost.world.db, lost.ref, 0) == BeginRefused(
+    assert await begin(lost.rows.db, lost.ref, 0) == BeginRefused(
         "superseded", "this attempt is no longer the current one"
     )
 
@@ -126,19 +126,19 @@ async def test_when_the_lease_has_run_out_the_attempt_is_fenced_and_the_module_i
 @pytest.mark.feature("O3")
 async def test_a_person_cannot_give_up_what_is_heard(lost: Lost) -> None:
     with pytest.raises(Conflict, match="is in contact"):
-        await lost_attempts.give_up(lost.world.db, lost.registry, lost.admin, lost.ref.job_id, 1)
+        await lost_attempts.give_up(lost.rows.db, lost.registry, lost.admin, lost.ref.job_id, 1)
     await lost.step()
     await lost.runner.heartbeat(lost.ref)
     with pytest.raises(Conflict, match="is in contact"):
-        await lost_attempts.give_up(lost.world.db, lost.registry, lost.admin, lost.ref.job_id, 1)
+        await lost_attempts.give_up(lost.rows.db, lost.registry, lost.admin, lost.ref.job_id, 1)
 
 
 @pytest.mark.feature("O3", "J8")
 async def test_on_a_module_in_doubt_every_plan_of_every_job_waits_for_a_person(lost: Lost) -> None:
     await lost.given_up()
-    other = await lost.world.job(lost.module, kind="APPLY")
+    other = await lost.rows.job(lost.module, kind="APPLY")
     ref = await lost.runner.start(other)
-    refused = await begin(lost.world.db, ref, 0, registry=lost.registry)
+    refused = await begin(lost.rows.db, ref, 0, registry=lost.registry)
     assert isinstance(refused, BeginRefused)
     assert refused.code == "approval"
     assert "was cut short" in refused.message
@@ -151,11 +151,11 @@ async def test_doubt_ends_when_a_plan_that_was_approved_after_the_fence_has_begu
     await lost.take(delivery(second, 2, WAITING))
     assert (await lost.job()).status == "AWAITING_APPROVAL"
     assert await lost.reason() == "in_doubt"
-    await approvals.approve(lost.world.db, lost.registry, lost.admin, lost.ref.job_id, 2, [lost.ref])
+    await approvals.approve(lost.rows.db, lost.registry, lost.admin, lost.ref.job_id, 2, [lost.ref])
     third = await lost.start(3)
-    assert await begin(lost.world.db, third, 0, 2, lost.registry) == Begun(0)
+    assert await begin(lost.rows.db, third, 0, 2, lost.registry) == Begun(0)
     assert not (await lost.attempt()).is_in_doubt
-    plan = await lost.world.db.read(lambda tx: plan_store.get(tx, lost.ref.job_id, 2))
+    plan = await lost.rows.db.read(lambda tx: plan_store.get(tx, lost.ref.job_id, 2))
     assert plan is not None
     assert plan.applied_by == 3
 
@@ -165,12 +165,12 @@ async def test_an_approved_plan_waits_while_the_attempt_that_was_given_up_is_hea
     await lost.given_up()
     second = await lost.start(2)
     await lost.take(delivery(second, 2, WAITING))
-    await approvals.approve(lost.world.db, lost.registry, lost.admin, lost.ref.job_id, 2, [lost.ref])
+    await approvals.approve(lost.rows.db, lost.registry, lost.admin, lost.ref.job_id, 2, [lost.ref])
     third = await lost.start(3)
     await lost.runner.heartbeat(lost.ref)
-    assert await begin_code(lost.world.db, third, 0, 2, lost.registry) == "wait"
+    assert await begin_code(lost.rows.db, third, 0, 2, lost.registry) == "wait"
     await lost.gone(decide.Report("gone"))
-    assert await begin(lost.world.db, third, 0, 2, lost.registry) == Begun(0)
+    assert await begin(lost.rows.db, third, 0, 2, lost.registry) == Begun(0)
 
 
 @pytest.mark.feature("O3")
@@ -188,7 +188,7 @@ async def test_a_runner_that_comes_back_ends_the_doubt_only_when_nothing_is_unac
     await lost.gone(decide.Report("killed", last=2, is_delivered=True))
     assert not (await lost.attempt()).is_in_doubt
     second = await lost.start(2)
-    assert await begin(lost.world.db, second, 0, registry=lost.registry) == Begun(0)
+    assert await begin(lost.rows.db, second, 0, registry=lost.registry) == Begun(0)
 
 
 @pytest.mark.feature("O3", "J2")
@@ -200,9 +200,9 @@ async def test_the_late_result_of_a_fenced_attempt_changes_nothing_but_ends_the_
     assert (await lost.job()).status == "QUEUED"
     attempt = await lost.attempt()
     assert (attempt.outcome, attempt.is_in_doubt, attempt.is_gone) == ("lost", False, True)
-    adopted = await lost.world.db.read(lambda tx: states.current(tx, lost.module))
+    adopted = await lost.rows.db.read(lambda tx: states.current(tx, lost.module))
     assert adopted is not None, "nobody else wrote since its begin, and nothing mutates: it is taken over by itself"
-    notes = await lost.world.db.read(lambda tx: attempt_store.notes(tx, lost.ref.job_id))
+    notes = await lost.rows.db.read(lambda tx: attempt_store.notes(tx, lost.ref.job_id))
     assert "SUCCEEDED" in notes[0].text
 
 
@@ -211,7 +211,7 @@ async def test_a_canceled_job_that_is_lost_is_canceled_where_it_would_be_requeue
     lost: Lost,
 ) -> None:
     await lost.step()
-    await service.cancel(lost.world.db, lost.admin, lost.ref.job_id, "kill")
+    await service.cancel(lost.rows.db, lost.admin, lost.ref.job_id, "kill")
     assert (await lost.job()).status == "PROCESSING"
     lost.clock.advance(HOUR_SECONDS)
     await lost.step()
@@ -257,8 +257,8 @@ async def test_a_repeated_begin_of_a_lost_attempt_is_a_sign_of_life(lost: Lost) 
     stale = contact.last_contact(
         lost.registry, await lost.attempt(), (await lost.attempt()).claimed_at + timedelta(hours=3)
     )
-    assert await begin(lost.world.db, lost.ref, 0, registry=lost.registry) == Begun(0)
-    await service.settle(lost.world.db, lost.ref, lambda job, attempt, now: decide.lost(job, attempt, stale, now))
+    assert await begin(lost.rows.db, lost.ref, 0, registry=lost.registry) == Begun(0)
+    await service.settle(lost.rows.db, lost.ref, lambda job, attempt, now: decide.lost(job, attempt, stale, now))
     attempt = await lost.attempt()
     assert attempt.ended_at is None, "its lease is over only when it has run out once more"
 
@@ -268,7 +268,7 @@ async def test_a_person_may_give_up_what_was_lost_before_the_server_started_agai
     """For a minute after each start the answer was that the attempt is heard, which nobody had."""
     await lost.step()
     restarted = Registry()
-    await lost_attempts.give_up(lost.world.db, restarted, lost.admin, lost.ref.job_id, 1)
+    await lost_attempts.give_up(lost.rows.db, restarted, lost.admin, lost.ref.job_id, 1)
     assert (await lost.attempt()).is_in_doubt
 
 
@@ -279,24 +279,24 @@ async def test_nothing_is_taken_over_by_itself_beside_a_state_in_quarantine(lost
     for number, (serial, lineage) in enumerate([(1, "a"), (2, "b"), (3, "a")], 2):
         record, received = state(serial, lineage)
         await lost.take(delivery(lost.ref, number, record, received={number: received}))
-    rows = await lost.world.db.read(lambda tx: tx.all("SELECT status FROM states ORDER BY serial"))
+    rows = await lost.rows.db.read(lambda tx: tx.all("SELECT status FROM states ORDER BY serial"))
     assert [row["status"] for row in rows] == ["current", "quarantined", "quarantined"]
 
 
 @pytest.mark.feature("O3")
 async def test_one_attempt_that_cannot_be_read_does_not_hide_the_losses_behind_it(lost: Lost) -> None:
     """The reaper stopped at the first attempt that raised, and every loss behind it was never found."""
-    world = lost.world
-    broken = await world.job(await world.module(), kind="APPLY")
+    rows = lost.rows
+    broken = await rows.job(await rows.module(), kind="APPLY")
     await lost.runner.has(broken)
-    await world.run("UPDATE jobs SET source = 'nonsense' WHERE id = :id", id=broken)
-    behind = await world.job(await world.module())
+    await rows.run("UPDATE jobs SET source = 'nonsense' WHERE id = :id", id=broken)
+    behind = await rows.job(await rows.module())
     await lost.runner.has(behind)
     lost.clock.advance(HOUR_SECONDS)
     for _ in range(2):
         await lost.step()
     assert (await lost.attempt()).lost_at is not None
-    assert (await world.load(behind)).attempt == 2
+    assert (await rows.load(behind)).attempt == 2
 
 
 @pytest.mark.feature("O6")
@@ -304,7 +304,7 @@ async def test_a_connection_that_breaks_while_an_attempt_is_judged_is_no_fault_o
     lost: Lost, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The traceback of a lost connection was logged as an attempt that cannot be judged."""
-    broken = Faulty(lost.world.db, Cut())
+    broken = Faulty(lost.rows.db, Cut())
     broken.faults.append("before")
     with pytest.raises(Unavailable):
         await Reaper(broken, lost.registry, decide.APPLY_LEASE).step()

@@ -22,12 +22,12 @@ from tests.server.jobs.waiting_jobs import waiting
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-async def _running(world: JobRows) -> AttemptRef:
-    return await (await world.runner()).start(await world.job(await world.module(), kind="APPLY"))
+async def _running(rows: JobRows) -> AttemptRef:
+    return await (await rows.runner()).start(await rows.job(await rows.module(), kind="APPLY"))
 
 
-async def _loaded(world: JobRows, ref: AttemptRef) -> tuple[Job, Attempt]:
-    found = await world.db.write(lambda tx: store.hold(tx, ref.job_id, ref.attempt))
+async def _loaded(rows: JobRows, ref: AttemptRef) -> tuple[Job, Attempt]:
+    found = await rows.db.write(lambda tx: store.hold(tx, ref.job_id, ref.attempt))
     assert found is not None
     return found
 

@@ -26,10 +26,10 @@ from tests.server.jobs.waiting_jobs import Waiting, waiting
 async def test_a_plan_that_waits_holds_neither_slot_nor_lock(job: Waiting) -> None:
     waits = await job.job()
     assert waits.status == "AWAITING_APPROVAL"
-    reason = await job.world.db.read(lambda tx: reasons.why(tx, waits, reasons.Watch(Registry(), decide.APPLY_LEASE)))
+    reason = await job.rows.db.read(lambda tx: reasons.why(tx, waits, reasons.Watch(Registry(), decide.APPLY_LEASE)))
     assert reason is not None
     assert reason.code == "approval"
-    other = await job.world.job(job.module)
+    other = await job.rows.job(job.module)
     assert await job.runner.claim(other) is not None, "the runner's one slot and the module's lock are free"
 
 
@@ -42,8 +42,8 @@ async def test_an_approved_job_goes_on_with_the_kept_plan_as_a_new_attempt(job: 
     assert (granted.spec.resume.attempt, granted.spec.resume.path) == (1, "/workspaces/x")
     ref = AttemptRef(job.id, 2)
     await job.take(delivery(ref, 1, RUNNING))
-    assert await begin(job.world.db, ref, 0, 1) == Begun(0)
-    assert await begin(job.world.db, ref, 0, 1) == Begun(0), "a repeated begin is answered again"
+    assert await begin(job.rows.db, ref, 0, 1) == Begun(0)
+    assert await begin(job.rows.db, ref, 0, 1) == Begun(0), "a repeated begin is answered again"
     await job.take(delivery(ref, 2, DONE))
     assert (await job.job()).status == "SUCCEEDED"
 
@@ -54,7 +54,7 @@ async def test_an_approval_is_for_one_plan(job: Waiting) -> None:
         await job.approve(plan=7)
     await job.approve()
     ref = await job.start(2)
-    assert await begin_code(job.world.db, ref, 0) == "approval", "a plan of its own is another one"
+    assert await begin_code(job.rows.db, ref, 0) == "approval", "a plan of its own is another one"
     await job.take(delivery(ref, 2, waiting()))
     with pytest.raises(Conflict, match="no longer the one"):
         await job.approve(plan=1)
@@ -65,18 +65,18 @@ async def test_an_approval_is_for_one_plan(job: Waiting) -> None:
 async def test_a_plan_is_applied_once(job: Waiting) -> None:
     await job.approve()
     ref = await job.start(2)
-    assert await begin(job.world.db, ref, 0, 1) == Begun(0)
-    await job.world.gone(ref)
+    assert await begin(job.rows.db, ref, 0, 1) == Begun(0)
+    await job.rows.gone(ref)
     assert (await job.job()).plan_attempt is None
     third = await job.start(3)
-    assert await begin_code(job.world.db, third, 0, 1) == "approval"
+    assert await begin_code(job.rows.db, third, 0, 1) == "approval"
 
 
 @pytest.mark.feature("J8")
 async def test_what_was_handed_back_keeps_its_approval(job: Waiting) -> None:
     await job.approve()
     await job.runner.has(job.id, 2)
-    await service.settle(job.world.db, AttemptRef(job.id, 2), lambda j, a, now: decide.hand_back(j, a, "no room", now))
+    await service.settle(job.rows.db, AttemptRef(job.id, 2), lambda j, a, now: decide.hand_back(j, a, "no room", now))
     granted = await job.runner.has(job.id, 3)
     assert granted.spec.resume is not None
 
@@ -87,14 +87,14 @@ async def test_what_was_handed_back_keeps_its_approval(job: Waiting) -> None:
 )
 async def test_what_is_planned_from_other_content_is_planned_again(job: Waiting, content: Content) -> None:
     await job.approve()
-    await job.world.db.write(lambda tx: contents.save(tx, KEYS, job.module, content))
+    await job.rows.db.write(lambda tx: contents.save(tx, KEYS, job.module, content))
     assert (await job.runner.has(job.id, 2)).spec.resume is None
 
 
 @pytest.mark.feature("J8", "S3")
 async def test_only_the_runner_that_made_the_plan_goes_on_with_it(job: Waiting) -> None:
     await job.approve()
-    other = await job.world.runner()
+    other = await job.rows.runner()
     assert await other.claim(job.id, 2) is None
     assert await job.runner.claim(job.id, 2) is not None
 
@@ -102,8 +102,8 @@ async def test_only_the_runner_that_made_the_plan_goes_on_with_it(job: Waiting) 
 @pytest.mark.feature("J8", "R7")
 async def test_when_the_runner_that_made_the_plan_is_disabled_another_one_plans_again(job: Waiting) -> None:
     await job.approve()
-    await job.world.run("UPDATE runners SET is_disabled = true WHERE id = :id", id=job.runner.runner_id)
-    assert (await (await job.world.runner()).claim(job.id, 2)) is not None
+    await job.rows.run("UPDATE runners SET is_disabled = true WHERE id = :id", id=job.runner.runner_id)
+    assert (await (await job.rows.runner()).claim(job.id, 2)) is not None
 
 
 @pytest.mark.feature("J8")
@@ -112,8 +112,8 @@ async def test_what_is_planned_from_another_state_is_planned_again_by_any_runner
     job: Waiting, by_its_runner: bool
 ) -> None:
     await job.approve()
-    await job.world.run("UPDATE modules SET state_version = 1 WHERE id = :id", id=job.module)
-    runner = job.runner if by_its_runner else await job.world.runner()
+    await job.rows.run("UPDATE modules SET state_version = 1 WHERE id = :id", id=job.module)
+    runner = job.runner if by_its_runner else await job.rows.runner()
     assert (await runner.has(job.id, 2)).spec.resume is None
 
 
@@ -121,7 +121,7 @@ async def test_what_is_planned_from_another_state_is_planned_again_by_any_runner
 async def test_of_two_who_decide_at_once_one_is_heard(job: Waiting) -> None:
     answers = await asyncio.gather(
         job.approve(),
-        approvals.decline(job.world.db, job.admin, job.id, 1, "no"),
+        approvals.decline(job.rows.db, job.admin, job.id, 1, "no"),
         job.approve(),
         return_exceptions=True,
     )
@@ -131,7 +131,7 @@ async def test_of_two_who_decide_at_once_one_is_heard(job: Waiting) -> None:
 
 @pytest.mark.feature("J8", "J2")
 async def test_a_declined_job_says_who_and_why(job: Waiting) -> None:
-    ended = await approvals.decline(job.world.db, job.admin, job.id, 1, "too many deletions")
+    ended = await approvals.decline(job.rows.db, job.admin, job.id, 1, "too many deletions")
     assert (ended.status, ended.message) == ("DECLINED", "declined by olga: too many deletions")
     with pytest.raises(Conflict):
         await job.approve()
@@ -139,30 +139,30 @@ async def test_a_declined_job_says_who_and_why(job: Waiting) -> None:
 
 @pytest.mark.feature("J8")
 async def test_a_plan_that_nobody_decides_about_in_time_is_declined(job: Waiting, clock: ShiftedClock) -> None:
-    assert await approvals.expire(job.world.db) == []
+    assert await approvals.expire(job.rows.db) == []
     clock.advance((await job.job()).approval_seconds)
     with pytest.raises(Conflict, match="is over"):
         await job.approve()
-    (ended,) = await approvals.expire(job.world.db)
+    (ended,) = await approvals.expire(job.rows.db)
     assert (ended.status, ended.message) == ("DECLINED", "nobody approved its plan in time")
 
 
 @pytest.mark.feature("J8", "O3")
 async def test_an_overdue_plan_of_a_job_that_has_ended_is_looked_at_once(job: Waiting, clock: ShiftedClock) -> None:
     """Expiry and cancel leave a plan undecided: each second, all such plans of all ended jobs were read again."""
-    await service.cancel(job.world.db, job.admin, job.id, "after_step")
-    other = await Waiting.make(job.world.db)
+    await service.cancel(job.rows.db, job.admin, job.id, "after_step")
+    other = await Waiting.make(job.rows.db)
     clock.advance((await job.job()).approval_seconds)
-    (ended,) = await approvals.expire(job.world.db)
+    (ended,) = await approvals.expire(job.rows.db)
     assert ended.id == other.id
-    await approvals.expire(job.world.db)
+    await approvals.expire(job.rows.db)
     open_plans = "SELECT job_id FROM plans WHERE is_open AND decision IS NULL"
-    assert await job.world.db.read(lambda tx: tx.all(open_plans)) == []
+    assert await job.rows.db.read(lambda tx: tx.all(open_plans)) == []
 
 
 @pytest.mark.feature("J8", "J9")
 async def test_a_job_that_waits_is_canceled_at_once(job: Waiting) -> None:
-    assert (await service.cancel(job.world.db, job.admin, job.id, "after_step")).status == "CANCELED"
+    assert (await service.cancel(job.rows.db, job.admin, job.id, "after_step")).status == "CANCELED"
 
 
 @pytest.mark.feature("J8")
@@ -181,8 +181,8 @@ async def test_a_canceled_job_does_not_begin_to_wait(rows: JobRows) -> None:
 @pytest.mark.feature("J8", "X4")
 async def test_an_older_plan_is_not_begun_with_even_where_no_approval_is_needed(job: Waiting) -> None:
     """An executor may name what it likes: the older approval was believed."""
-    await service.cancel(job.world.db, job.admin, job.id, "after_step")
-    free = Waiting(job.world, job.runner, job.module, await job.world.job(job.module, kind="APPLY"))
+    await service.cancel(job.rows.db, job.admin, job.id, "after_step")
+    free = Waiting(job.rows, job.runner, job.module, await job.rows.job(job.module, kind="APPLY"))
     first = await free.start(1)
     await free.take(delivery(first, 2, waiting()))
     await free.approve()
@@ -191,7 +191,7 @@ async def test_an_older_plan_is_not_begun_with_even_where_no_approval_is_needed(
     await free.approve(plan=2)
     third = await free.start(3)
     for plan in (1, 2):
-        asked = await begin(job.world.db, third, 0, plan)
+        asked = await begin(job.rows.db, third, 0, plan)
         assert isinstance(asked, BeginRefused) == (plan == 1), "only the plan that the job goes on with"
 
 
@@ -201,7 +201,7 @@ async def test_plans_that_a_job_has_left_for_another_are_removed_while_it_lives(
 
     When it was removed, its object was deleted at once, so that a restored backup named a plan that was not there.
     """
-    db, objects = job.world.db, open_objects(tmp_path.as_uri())
+    db, objects = job.rows.db, open_objects(tmp_path.as_uri())
 
     async def kept() -> list[int]:
         return [int(name.split("/")[2]) for name in await objects.names(f"plans/{job.id}")]

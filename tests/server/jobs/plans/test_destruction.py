@@ -73,15 +73,15 @@ async def planned(
     database: Database, plan: PlanSummary, changes: Sequence[str] = (), kind: str = "APPLY"
 ) -> tuple[JobRows, AttemptRef, Begun | BeginRefused]:
     """A job whose executor has this plan and asks whether it may begin."""
-    world = await JobRows.make(database)
-    module, runner = await world.module("net/vpc", await world.group("net")), await world.runner()
+    rows = await JobRows.make(database)
+    module, runner = await rows.module("net/vpc", await rows.group("net")), await rows.runner()
     for change in changes:
         await database.write(lambda tx, change=change: tx.run(change))  # pyright: ignore[reportArgumentType]
-    job = await world.job(module, kind=kind)
+    job = await rows.job(module, kind=kind)
     await runner.has(job, 1)
     ref = AttemptRef(job, 1)
     await ingest(database, KEYS)(delivery(ref, 1, RUNNING, fact(plan)))
-    return world, ref, await begin(database, ref, 0)
+    return rows, ref, await begin(database, ref, 0)
 
 
 async def test_an_apply_that_removes_everything_waits_with_the_reason_in_words(database: Database) -> None:
@@ -137,7 +137,7 @@ async def test_where_a_group_says_so_nobody_approves_their_own_job(database: Dat
     with pytest.raises(Forbidden, match="does not let people approve their own jobs"):
         await job.approve()
     assert (await job.job()).status == "AWAITING_APPROVAL"
-    other = Principal("user", "usr_2", "otto", job.world.organization, is_system_admin=True)
+    other = Principal("user", "usr_2", "otto", job.rows.organization, is_system_admin=True)
     assert (await approvals.approve(database, Registry(), other, job.id, 1)).status == "QUEUED"
 
 
@@ -145,7 +145,7 @@ async def test_where_a_group_says_so_nobody_approves_their_own_job(database: Dat
 async def test_service_accounts_approve_only_where_the_group_allows_it(database: Database) -> None:
     """A service account could approve any plan, also that of a job which it had queued itself."""
     job = await Waiting.make(database)
-    robot = Principal("service_account", "sva_1", "ci", job.world.organization, is_system_admin=True)
+    robot = Principal("service_account", "sva_1", "ci", job.rows.organization, is_system_admin=True)
     with pytest.raises(Forbidden, match="service accounts do not approve plans here"):
         await approvals.approve(database, Registry(), robot, job.id, 1)
     await database.write(lambda tx: tx.run("UPDATE groups SET service_account_approval = true WHERE path = ''"))
