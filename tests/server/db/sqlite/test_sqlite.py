@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from sqlite3 import OperationalError
 
 import pytest
 
@@ -150,3 +151,26 @@ async def test_an_address_that_means_no_database_is_refused() -> None:
     for url in ("mysql://host/db", "sqlite://relative.db"):
         with pytest.raises(Invalid):
             await open_database(url)
+
+
+async def test_a_text_that_is_not_utf8_is_reported_as_such_and_the_next_reader_sees_the_repaired_row(
+    sqlite: Database,
+) -> None:
+    """Symptom: an AttributeError hid the reason, and the page kept failing after the row had been repaired."""
+
+    async def damage(tx: Tx) -> None:
+        await tx.run("INSERT INTO nodes (id) VALUES (CAST(x'ff' AS text)), ('last')")
+
+    async def first(tx: Tx) -> str:
+        row = await tx.one("SELECT id FROM nodes")
+        assert row is not None
+        return str(row["id"])
+
+    async def repair(tx: Tx) -> None:
+        await tx.run("UPDATE nodes SET id = 'repaired' WHERE id <> 'last'")
+
+    await sqlite.write(damage)
+    with pytest.raises(OperationalError, match="decode to UTF-8"):
+        await sqlite.read(first)
+    await sqlite.write(repair)
+    assert await sqlite.read(first) in {"repaired", "last"}

@@ -1,5 +1,6 @@
 """A transaction on SQLite: its statements run at once and never suspend."""
 
+import contextlib
 import json
 import sqlite3
 import time
@@ -74,10 +75,10 @@ class SqliteTx:
     async def one(self, sql: LiteralString, /, **params: Param) -> Row | None:
         self._check()
         try:
-            cursor = self._connection.execute(texts.lockless(sql), params)
-            row = cursor.fetchone()
-            names = cursor.description
-            cursor.close()  # an unfinished statement would hold up the commit
+            # The cursor is closed in any case: an unfinished statement would hold up the commit, and keep a reader's snapshot.
+            with contextlib.closing(self._connection.execute(texts.lockless(sql), params)) as cursor:
+                row = cursor.fetchone()
+                names = cursor.description
         except Exception as error:
             raise self._failed(error) from error
         return None if row is None else {name[0]: value for name, value in zip(names, row, strict=True)}
@@ -129,7 +130,8 @@ class SqliteTx:
                 return violations.from_sqlite(error, self._connection) or error
             case OverflowError() | UnicodeEncodeError():
                 return Invalid(f"a value cannot be stored: {error}")
-            case sqlite3.OperationalError() if error.sqlite_errorcode & 0xFF in _NEVER_ITS_FAULT:
+            # An error of Python's own, such as a text that is not UTF-8, has no code.
+            case sqlite3.OperationalError() if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NEVER_ITS_FAULT:
                 return Unavailable(f"the database cannot do this now: {error}")
             case _:
                 return error
