@@ -162,7 +162,7 @@ async def test_a_text_that_is_not_utf8_is_reported_as_such_and_the_next_reader_s
         await tx.run("INSERT INTO nodes (id) VALUES (CAST(x'ff' AS text)), ('last')")
 
     async def first(tx: Tx) -> str:
-        row = await tx.one("SELECT id FROM nodes")
+        row = await tx.one("SELECT id FROM nodes ORDER BY id DESC")
         assert row is not None
         return str(row["id"])
 
@@ -173,4 +173,4 @@ async def test_a_text_that_is_not_utf8_is_reported_as_such_and_the_next_reader_s
     with pytest.raises(OperationalError, match="decode to UTF-8"):
         await sqlite.read(first)
     await sqlite.write(repair)
-    assert await sqlite.read(first) in {"repaired", "last"}
+    assert await sqlite.read(first) == "repaired"
