@@ -41,7 +41,7 @@ def bare_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[ReleaseSite]:
+def releases(monkeypatch: pytest.MonkeyPatch) -> Iterator[ReleaseSite]:
     """A release site on loopback that the product takes for OpenTofu's."""
     releases = ReleaseSite()
     thread = threading.Thread(target=releases.server.serve_forever, kwargs={"poll_interval": 0.02})
