@@ -4,6 +4,7 @@ Otherwise the salvage of a dead attempt would crash on the same state again and 
 """
 
 import logging
+import traceback
 
 import msgspec
 
@@ -24,7 +25,7 @@ def read(engine: str, content: bytes) -> StateIdentity:
     except Invalid:
         raise
     except Exception as error:  # the code of another package
-        _logger.exception("the engine %r failed to read a state of %d bytes", engine, len(content))
+        _logger.error("the engine %r failed to read a state of %d bytes\n%s", engine, len(content), _traceback())
         raise Invalid(f"the engine {engine!r} failed to read this state: {type(error).__name__}: {error}") from error
 
 
@@ -43,8 +44,13 @@ def emptied(engine: str, content: bytes) -> bytes:
     except Invalid:
         raise
     except Exception as error:  # the code of another package
-        _logger.exception("the engine %r failed to empty a state of %d bytes", engine, len(content))
+        _logger.error("the engine %r failed to empty a state of %d bytes\n%s", engine, len(content), _traceback())
         raise Invalid(f"the engine {engine!r} failed to empty its state: {type(error).__name__}: {error}") from error
+
+
+def _traceback() -> str:
+    """Return the traceback of the error at hand, without characters that no log file can contain."""
+    return traceback.format_exc().encode(errors="backslashreplace").decode()
 
 
 def _sendable(text: str) -> str:
