@@ -89,7 +89,7 @@ def test_a_relative_directory_is_refused_and_on_path_ignored(tmp_path: Path, mon
 
 
 def test_an_unknown_engine_is_refused_with_the_names_of_those_there_are() -> None:
-    with pytest.raises(Invalid, match="there are tofu, terraform, pulumi"):
+    with pytest.raises(Invalid, match="use one of tofu, terraform, pulumi"):
         discovery.find("ansible")
 
 
