@@ -55,7 +55,7 @@ async def test_what_a_destroy_would_destroy_is_named(runner: SimulatedRunner) ->
     path = f"/api/v1/modules/{attempt.module_id}/resources"
     found = (await runner.app.admin.get(path)).json()
     names = ["aws_vpc.main", "module.a[0].aws_subnet.each[0]", 'module.a[0].aws_subnet.each["b"]']
-    assert found == {"version": 1, "count": 3, "addresses": names}
+    assert found == {"version": 1, "count": 3, "addresses": names, "problem": ""}
     empty = await runner.rows.module()
     assert (await runner.app.admin.get(f"/api/v1/modules/{empty}/resources")).json()["count"] == 0
     viewer = await runner.app.person("vera", "viewer")
