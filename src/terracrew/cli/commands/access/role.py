@@ -1,5 +1,6 @@
 """`terracrew role`: who may do what in which group or module."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,35 @@ if TYPE_CHECKING:
     from terracrew.client.http import Api
 
 ROLES = ("viewer", "operator", "approver", "owner")
+
+
+def _who_has_it_where(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the arguments that name a role, who has it, and where it applies."""
+    for add in (
+        click.option(
+            "--module",
+            metavar="PATH",
+            shell_complete=name_completion.modules,
+            help="The module where the role applies.",
+        ),
+        click.option(
+            "--group",
+            metavar="PATH",
+            shell_complete=name_completion.groups,
+            help="The group where the role applies, with everything below it [the organization].",
+        ),
+        click.argument("role", type=click.Choice(ROLES)),
+        click.argument("who", shell_complete=name_completion.users),
+    ):
+        command = add(command)
+    return command
+
+
+def _checked_place(group: str | None, module: str | None) -> tuple[str, str]:
+    """Return the kind and the path of the place that the options name."""
+    if group is not None and module is not None:
+        raise Invalid("give either --group or --module, not both")
+    return ("module", module) if module is not None else ("group", group or "")
 
 
 @click.group()
@@ -41,51 +71,27 @@ def list_roles(target: Target, as_json: bool) -> None:
 
 
 @role.command("grant")
-@click.argument("who", shell_complete=name_completion.users)
-@click.argument("role", type=click.Choice(ROLES))
-@click.option(
-    "--group",
-    metavar="PATH",
-    shell_complete=name_completion.groups,
-    help="The group where the role applies, with everything below it [the organization].",
-)
-@click.option(
-    "--module", metavar="PATH", shell_complete=name_completion.modules, help="The module where the role applies."
-)
+@_who_has_it_where
 @output.json_option
 @pass_target
 def grant(target: Target, who: str, role: str, group: str | None, module: str | None, as_json: bool) -> None:
     """Give WHO (a user's name, or the id of a service account) the role ROLE."""
-    if group is not None and module is not None:
-        raise Invalid("give either --group or --module, not both")
-    place = {"path": module, "kind": "module"} if module is not None else {"path": group or "", "kind": "group"}
-    made = target.api().post("/roles", {"principal": who, "role": role, **place})
+    kind, path = _checked_place(group, module)
+    made = target.api().post("/roles", {"principal": who, "role": role, "kind": kind, "path": path})
     if as_json:
         return output.as_json(made)
     return click.echo(f"{who} is {role} of {_place(made)}")
 
 
 @role.command("revoke")
-@click.argument("who", shell_complete=name_completion.users)
-@click.argument("role", type=click.Choice(ROLES))
-@click.option(
-    "--group",
-    metavar="PATH",
-    shell_complete=name_completion.groups,
-    help="The group where the role applies [the organization].",
-)
-@click.option(
-    "--module", metavar="PATH", shell_complete=name_completion.modules, help="The module where the role applies."
-)
+@_who_has_it_where
 @output.json_option
 @pass_target
 def revoke(target: Target, who: str, role: str, group: str | None, module: str | None, as_json: bool) -> None:
     """Take the role ROLE away from WHO, with immediate effect."""
-    if group is not None and module is not None:
-        raise Invalid("give either --group or --module, not both")
+    kind, path = _checked_place(group, module)
     api = target.api()
     principal = who if who.startswith(("usr_", "sac_")) else references.user(api, who)
-    kind, path = ("module", module) if module is not None else ("group", group or "")
     for each in api.list("/roles"):
         if (each["principal_id"], each["role"], each["place_kind"], each["path"]) == (principal, role, kind, path):
             api.delete(f"/roles/{each['id']}")

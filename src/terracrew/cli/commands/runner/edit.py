@@ -1,5 +1,6 @@
 """`terracrew runner register`, `create`, `update` and `remove`."""
 
+from collections.abc import Callable
 from shlex import quote
 from typing import Any
 
@@ -13,18 +14,26 @@ from terracrew.client.address import is_loopback
 from terracrew.errors import Invalid
 
 
+def _options_of_a_new_runner(command: Callable[..., None]) -> Callable[..., None]:
+    for add in (
+        click.option("--multiple", "allow_multiple_instances", is_flag=True, help="Allow several instances."),
+        click.option("--tag", "tags", multiple=True, help="A tag. Can be repeated."),
+        click.option("--max-jobs", type=click.IntRange(min=1), help="How many jobs each instance may run at once."),
+        click.option(
+            "--group",
+            default="",
+            metavar="PATH",
+            shell_complete=name_completion.groups,
+            help="The group that it belongs to; by default the organization.",
+        ),
+    ):
+        command = add(command)
+    return command
+
+
 @click.command("register")
 @click.argument("name")
-@click.option(
-    "--group",
-    default="",
-    metavar="PATH",
-    shell_complete=name_completion.groups,
-    help="The group that it belongs to; by default the organization.",
-)
-@click.option("--max-jobs", type=click.IntRange(min=1), help="How many jobs each instance may run at once.")
-@click.option("--tag", "tags", multiple=True, help="A tag. Can be repeated.")
-@click.option("--multiple", "allow_multiple_instances", is_flag=True, help="Allow several instances.")
+@_options_of_a_new_runner
 @click.option(
     "--replace", is_flag=True, help="Give an existing runner a new token; the old one becomes invalid at once."
 )
@@ -52,16 +61,7 @@ def register(target: Target, name: str, as_json: bool, **given: Any) -> None:
 @click.option(
     "--service-account", required=True, metavar="ID", help="The account with which its processes authenticate."
 )
-@click.option(
-    "--group",
-    default="",
-    metavar="PATH",
-    shell_complete=name_completion.groups,
-    help="The group that it belongs to; by default the organization.",
-)
-@click.option("--max-jobs", type=click.IntRange(min=1), help="How many jobs each instance may run at once.")
-@click.option("--tag", "tags", multiple=True, help="A tag. Can be repeated.")
-@click.option("--multiple", "allow_multiple_instances", is_flag=True, help="Allow several instances.")
+@_options_of_a_new_runner
 @output.json_option
 @pass_target
 def create(target: Target, name: str, as_json: bool, **given: Any) -> None:
