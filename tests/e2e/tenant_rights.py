@@ -1,0 +1,167 @@
+"""What each person may do with each operation of the API, and what a request for it contains."""
+
+from typing import Any
+
+from terracrew.protocol.uploads import PART_BYTES
+
+PUBLIC = {
+    "POST /connect/token",
+    "GET /.well-known/jwks.json",
+    "GET /.well-known/openid-configuration",
+    "GET /openapi.json",
+    "GET /api",
+}
+"""Anybody's; what they let through is tested where they are."""
+_OWN = {"GET /me", "GET /tokens", "POST /tokens", "GET /dashboard/account"}
+_LISTS = {
+    "GET /groups",
+    "GET /modules",
+    "GET /runners",
+    "GET /jobs",
+    "GET /roles",
+    "GET /events",
+    "GET /dashboard",
+    "GET /dashboard/runners",
+    "GET /dashboard/jobs",
+    "GET /dashboard/modules",
+    "GET /dashboard/runners/add",
+}
+"""Of what one may see, which may be nothing."""
+
+_SEES = (
+    _OWN
+    | _LISTS
+    | {
+        "GET /groups/{group}",
+        "GET /modules/{module}",
+        "GET /modules/{module}/outputs",
+        "GET /runners/{runner}",
+        "GET /runners/{runner}/assignments",
+        "GET /jobs/{job}",
+        "GET /jobs/{job}/log",
+        "GET /jobs/{job}/log/stream",
+        "GET /jobs/{job}/attempts/{attempt}",
+        "GET /dashboard/jobs/{job}",
+        "GET /dashboard/modules/{module}",
+    }
+)
+_RUNS = _SEES | {
+    "GET /modules/{module}/resources",
+    "GET /dashboard/modules/{module}/destroy",
+    "POST /archives",
+    "PUT /uploads",
+    "POST /modules/{module}/jobs",
+    "POST /jobs/{job}/cancel",
+    "POST /jobs/cancel",
+    "POST /jobs/{job}/rerun",
+    "POST /jobs/{job}/attempts/{attempt}/gone",
+    "GET /modules/{module}/state",
+    "GET /modules/{module}/states",
+    "GET /states/{version}",
+    "POST /dashboard/jobs/{job}/cancel",
+    "POST /dashboard/jobs/{job}/rerun",
+    "POST /dashboard/jobs/{job}/gone",
+    "POST /dashboard/modules/{module}/run",
+}
+_DECIDES = {
+    "POST /jobs/{job}/approve",
+    "POST /jobs/{job}/decline",
+    "POST /dashboard/jobs/{job}/approve",
+    "POST /dashboard/jobs/{job}/decline",
+}
+ROLES: dict[str, set[str]] = {"operator": _RUNS, "approver": _RUNS | _DECIDES}
+"""What each may where it has its role; it is not done here, since that would change what there is."""
+
+MAY: dict[str, set[str]] = {
+    "nobody": set(),
+    "expired token": set(),
+    "revoked token": set(),
+    "disabled user": set(),
+    "garbage": set(),
+    "stranger": _OWN | _LISTS,
+    "foreign viewer": _OWN | _LISTS,
+    "foreign owner": _OWN
+    | _LISTS
+    | {
+        "POST /groups",
+        "POST /archives",
+        "PUT /uploads",
+        "POST /runners",
+        "POST /runners/register",
+        "GET /users",
+        "POST /users",
+        "GET /service-accounts",
+        "POST /service-accounts",
+        "GET /audit",
+        "POST /dashboard/runners/add",
+    },
+    "viewer": _SEES,
+    "sibling's operator": _OWN | _LISTS | {"POST /archives", "PUT /uploads"},
+    "runner": {"GET /me"} | _LISTS - {"GET /events"},
+    "engine": {"GET /me"} | _LISTS - {"GET /events"},
+    "executor": {"GET /me"} | _LISTS - {"GET /events"},
+}
+REFUSED_BY = {
+    "POST /dashboard/account/password": {303, 400, 401, 403},
+    "POST /modules": {400, 401, 403, 404},
+    "PUT /uploads/{upload}/{index}": {401, 403, 409},
+}
+"""Who may upload is told that there is no such upload, and to begin one (409).
+
+In their own organization the foreign owner may make modules, but not of an archive of ours: to them there is none.
+"""
+UNKNOWN = {"nobody", "expired token", "revoked token", "disabled user", "garbage"}
+SEES_TEAM = {"viewer", "operator", "approver"}
+OF_NO_TENANT = ("/healthz", "/readyz", "/metrics", "/login", "/logout", "/static/", "/schema")
+
+FORM = {
+    "name": "mine",
+    "plan": "1",
+    "attempt": "1",
+    "type": "PLAN",
+    "mode": "kill",
+    "on": "true",
+    "confirm": "1",
+    "force": "true",
+    "reason": "",
+    "password": "a long enough one",
+    "again": "a long enough one",
+}
+"""Enough for every form: the others' fields are passed over."""
+ARCHIVE = b"\x1f\x8b"
+OURS_IN_PARTS = {"target": "archive", "sha256": "1" * 64, "size": 2_000_000}
+BODIES: dict[str, Any] = {
+    "POST /groups": {"path": "made-by-{who}"},
+    "POST /modules": {"path": "module-by-{who}", "source": {"kind": "archive", "archive_id": "{archive}"}},
+    "PATCH /modules/{module}": {"description": "mine now"},
+    "POST /archives": ARCHIVE,
+    "PUT /uploads": {"target": "archive", "sha256": "0" * 64, "size": 2_000_000},
+    "PUT /uploads/{upload}/{index}": b"x" * PART_BYTES,
+    "POST /runners": {"name": "made-by-{who}"},
+    "POST /runners/register": {"name": "registered-by-{who}"},
+    "PATCH /runners/{runner}": {"is_disabled": True},
+    "POST /runners/{runner}/drain": {},
+    "POST /runners/{runner}/assignments": {"place": "{group}"},
+    "DELETE /runners/{runner}/assignments": {"place": "{group}"},
+    "POST /modules/{module}/jobs": {"type": "PLAN"},
+    "POST /jobs/{job}/cancel": {},
+    "POST /jobs/cancel": {"module": "{module}"},
+    "POST /jobs/{job}/rerun": {},
+    "POST /jobs/{job}/attempts/{attempt}/gone": {},
+    "PUT /runnerhub/attempts/{job}/{attempt}/states/{number}": b"x" * 40,
+    "PUT /runnerhub/attempts/{job}/{attempt}/uploads": {"target": "plan", "sha256": "0" * 64, "size": 2_000_000},
+    "PUT /runnerhub/attempts/{job}/{attempt}/uploads/{upload}/{index}": b"x" * PART_BYTES,
+    "PUT /runnerhub/attempts/{job}/{attempt}/plan": b"x" * 40,
+    "POST /runnerhub/attempts/{job}/{attempt}/cloud-token": {"audience": "sts.amazonaws.com", "phase": "plan"},
+    "POST /jobs/{job}/approve": {"plan": 1},
+    "POST /jobs/{job}/decline": {"plan": 1},
+    "POST /jobs/{job}/replan": {"plan": 1},
+    "PATCH /groups/{group}": {"description": "changed by {who}"},
+    "POST /tokens": {"name": "made-by-{who}"},
+    "POST /me/password": {"new_password": "a long enough one", "current_password": "a guess"},
+    "POST /users": {"name": "made-by-{who}"},
+    "PATCH /users/{user_id}": {"is_disabled": True},
+    "POST /service-accounts": {"name": "made-by-{who}"},
+    "POST /service-accounts/{account_id}/secrets": {},
+    "POST /roles": {"principal": "{user_id}", "role": "owner", "path": ""},
+}
