@@ -157,7 +157,8 @@ def test_everything_that_is_wrong_is_said_at_once_each_with_its_place(
         f"  runner.credentials ({file}): give client_id and client_secret, or worker_id and worker_token",
         f"  runner.capcity ({file}): there is no such setting; did you mean capacity?",
         f"  job_log_stream.batch_size_limit ({file}): Input should be greater than or equal to 1",
-        "  engin (environment TERRACREW_ENGIN__ADDITIONAL_BINARY_PATHS): there is no such setting; did you mean",
+        "  TERRACREW_ENGIN__ADDITIONAL_BINARY_PATHS (environment): there is no such variable; did you mean "
+        "TERRACREW_ENGINE__ADDITIONAL_BINARY_PATHS?",
         "  logging.log_level.default (environment TERRACREW_LOGGING__LOG_LEVEL__DEFAULT): Input should be 'Trace'",
         "  source.local_roots.0 (command line): 'relative' is not an absolute path",
     ):

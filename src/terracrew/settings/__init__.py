@@ -1,1 +1,1 @@
-"""The settings of a runner: their schema, and the layers they are read from. A server has `server/settings.py`."""
+"""The settings of runners and servers: their schemas, the layers they are read from, and the names of all variables."""

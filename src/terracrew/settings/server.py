@@ -1,0 +1,152 @@
+"""The settings of a server: their names, defaults and rules. `server_layers` reads and merges them."""
+
+import json
+import re
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from terracrew.settings.runner import Directories
+from terracrew.settings.shared_runners import SharedRunners
+
+PREFIX = "TERRACREW_SERVER_"
+SCHEMA_ID = "urn:terracrew:settings:server"
+FILE_ONLY = ("shared_runners",)
+"""Settings that only a file can have: neither a variable nor an option sets them."""
+POSTGRES_SCHEMES = ("postgres://", "postgresql://")
+_SEPARATORS = re.compile(r"[\s,]+")
+
+
+def _is_http(text: str) -> str:
+    if text and not (text.startswith(("http://", "https://")) and urlsplit(text).hostname):
+        raise ValueError(f"{text!r} is not an address like https://terracrew.example.com")
+    return text
+
+
+def _split(value: Any) -> Any:
+    """Split one variable into several words, which are separated by spaces or commas or given as a JSON list."""
+    if not isinstance(value, str):
+        return value
+    return json.loads(value) if value.lstrip().startswith("[") else [word for word in _SEPARATORS.split(value) if word]
+
+
+Words = Annotated[list[str], NoDecode, BeforeValidator(_split)]
+Days = Annotated[float, Field(ge=1)]
+
+
+class ServerFile(BaseSettings):
+    """What `terracrew server` and `terracrew up` read: a file, TERRACREW_SERVER_… variables, options."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True, hide_input_in_errors=True
+    )
+
+    data_directory: str = Field(default="~/.terracrew/server", min_length=1, description="The directory for all data.")
+    host: str = Field(default="127.0.0.1", description="The address to listen on.")
+    port: int = Field(default=7400, ge=0, le=65535, description="The port to listen on; 0 for any free one.")
+    local_roots: Directories = Field(
+        default=[], description="A source on a local path must be below one of these directories."
+    )
+    runner_isolation: Literal["landlock", "none"] = Field(
+        default="landlock",
+        description="How jobs of built-in runners are isolated from the rest of this machine.",
+    )
+    runner_read_paths: Directories = Field(
+        default=[],
+        description="Further paths that jobs of built-in runners may read, besides the system and the usual credentials.",
+    )
+    runner_write_paths: Directories = Field(
+        default=[],
+        description="Further paths that jobs of built-in runners may write, besides their own directories.",
+    )
+    database_url: SecretStr | None = Field(
+        default=None,
+        description="The address of a PostgreSQL database (`postgresql://…`); by default SQLite in the data directory.",
+    )
+    public_url: Annotated[str, AfterValidator(_is_http)] = Field(
+        default="",
+        description="The address at which browsers and runners reach this server; by default its host and port.",
+    )
+    trusted_proxies: Words = Field(
+        default=[],
+        description="The addresses or networks of reverse proxies whose X-Forwarded-For is trusted.",
+    )
+    allowed_hosts: Words = Field(
+        default=[],
+        description="Further host names to accept, besides loopback and that of the public URL, for example `*.example.com`.",
+    )
+    master_key_file: str | None = Field(
+        default=None, min_length=1, description="The file with the key that encrypts secrets; required with PostgreSQL."
+    )
+    object_store: str = Field(
+        default="", description="`s3://…`, `gs://…` or `az://…`; by default a folder in the data directory."
+    )
+    organization: str = Field(
+        default="default", min_length=1, description="The name of the organization that the first start creates."
+    )
+    apply_lease_seconds: float = Field(
+        default=1800,
+        ge=60,
+        description="How many seconds to wait for an attempt that was lost in the middle of a change.",
+    )
+    late_delivery_days: float = Field(
+        default=7, gt=0, description="How many days a lost attempt may still deliver its log and states."
+    )
+    leftovers_days: float = Field(
+        default=30, ge=1, description="How many days old instances, expired tokens and idempotency keys are kept."
+    )
+    max_connections: int = Field(default=20_000, ge=1, description="How many connections may be open.")
+    max_connections_per_address: int = Field(
+        default=2_000, ge=1, description="How many HTTP connections one address (IPv6: one /64) may have open."
+    )
+    retain_states_count: int = Field(
+        default=10, ge=1, description="How many of a module's newest states are kept, however old they are."
+    )
+    retain_plans_days: float = Field(
+        default=0, ge=0, description="How many days saved plans are kept after no attempt can need them."
+    )
+    retain_audit_days: Days | None = Field(
+        default=None, description="How many days entries of the audit log are kept; by default forever."
+    )
+    retain_archives_days: Days | None = Field(
+        default=None, description="How many days archives that only ended jobs refer to are kept; by default forever."
+    )
+    retain_states_days: Days | None = Field(
+        default=None, description="How many days states that are no longer current are kept; by default forever."
+    )
+    retain_logs_days: Days | None = Field(
+        default=None, description="How many days logs of ended jobs are kept; by default forever."
+    )
+    object_deletion_delay_hours: float = Field(
+        default=24,
+        ge=0,
+        description="How many hours objects are kept after the last reference to them was deleted, for backups.",
+    )
+    shared_runners: SharedRunners | None = Field(
+        default=None,
+        description="The runners that serve every organization, by their names. This is the only place that declares them: a "
+        "start of the server creates, changes and retires them. Without this key, a server declares none, and `built-in` runs "
+        "where it is asked for (`terracrew up`, `--with-runner`).",
+    )
+
+    @model_validator(mode="after")
+    def _has_key(self) -> "ServerFile":
+        if self.is_postgres and self.master_key_file is None:
+            raise ValueError(
+                "master_key_file is required with PostgreSQL, which may serve many servers, so none of them makes the key: put "
+                "what `openssl rand -base64 32` prints into a file that only the server can read, and name it"
+            )
+        return self
+
+    @property
+    def is_postgres(self) -> bool:
+        return self.database_url is not None and self.database_url.get_secret_value().startswith(POSTGRES_SCHEMES)
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of a settings file."""
+    made = ServerFile.model_json_schema()
+    made["properties"]["$schema"] = {"type": "string", "description": "Where this schema is."}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **made}

@@ -1,0 +1,78 @@
+"""Shared runners as the server's file declares them: built in, or remote with the hash of a worker token."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from terracrew.settings.runner import Directories, Directory
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+Tag = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._:-]{0,62}$")]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class _SharedRunner(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    description: str = Field(default="", max_length=2000, description="What people read about it.")
+    tags: list[Tag] = Field(default=[], max_length=50, description="What it offers to modules that ask for tags.")
+
+
+class BuiltInRunner(_SharedRunner):
+    """A runner in the process of each server that runs built-in runners."""
+
+    kind: Literal["built-in"] = Field(description="It runs in the server's process.")
+    slots: int | None = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        description="How many jobs run at once in each server; by default the number of processors, at least 4.",
+    )
+    additional_binary_paths: Directories = Field(default=[], description="Searched for engines before PATH.")
+    isolation: Literal["landlock", "none"] | None = Field(
+        default=None, description="How its jobs are isolated; by default `runner_isolation`."
+    )
+    read_paths: Directories = Field(
+        default=[], description="Paths that its jobs may read, besides those of `runner_read_paths`."
+    )
+    write_paths: Directories = Field(
+        default=[], description="Paths that its jobs may write, besides those of `runner_write_paths`."
+    )
+
+
+class RemoteRunner(_SharedRunner):
+    """A runner on another machine, which connects with a worker token."""
+
+    kind: Literal["remote"] = Field(description="Its processes run elsewhere and connect to the server.")
+    worker_token_sha256: Sha256 | None = Field(
+        default=None,
+        description="The hash of its token. `terracrew server worker-token NAME` makes a token and this hash.",
+    )
+    worker_token_file: Directory | None = Field(
+        default=None, description="A file with its token, if the file is to be the secret's only place."
+    )
+    max_jobs: int = Field(default=100, ge=1, le=10_000, description="How many jobs each of its instances has at most.")
+    allow_multiple_instances: bool = Field(
+        default=False, description="Whether several processes may connect, each with a name of its own."
+    )
+
+    @model_validator(mode="after")
+    def _has_one_token(self) -> "RemoteRunner":
+        if (self.worker_token_sha256 is None) == (self.worker_token_file is None):
+            raise ValueError(
+                "give worker_token_sha256 or worker_token_file; `terracrew server worker-token NAME` makes a token"
+            )
+        return self
+
+
+def _name(text: str) -> str:
+    if _NAME.fullmatch(text) is None:
+        raise ValueError(
+            f"{text!r} is not a name: use at most 63 lowercase letters, digits and hyphens, and begin with no hyphen"
+        )
+    return text
+
+
+SharedRunner = Annotated[BuiltInRunner | RemoteRunner, Field(discriminator="kind")]
+SharedRunners = Annotated[dict[Annotated[str, AfterValidator(_name)], SharedRunner], Field(max_length=1000)]
