@@ -113,6 +113,16 @@ SELECT found.id FROM (
 ) AS found ORDER BY found.path, found.id LIMIT :count OFFSET :skipped"""
 """Without a search and a status the index of paths has the order, and only the runners up to the page are read."""
 
+_FIRST_BY_ID: LiteralString = """
+SELECT found.id FROM (
+    SELECT own.id FROM (SELECT runners.id FROM runners
+        WHERE runners.organization_id = :organization_id AND runners.id > :after ORDER BY runners.id LIMIT :count) AS own
+    UNION ALL SELECT shared.id FROM (SELECT runners.id FROM runners
+        WHERE runners.organization_id IS NULL AND CAST(:is_shared AS boolean) AND runners.id > :after
+        ORDER BY runners.id LIMIT :count) AS shared
+) AS found ORDER BY found.id LIMIT :count"""
+"""Without a status the index of ids has the order, and only the runners of the page are read."""
+
 
 class RunnerScope(msgspec.Struct, frozen=True):
     """The part of the tree that a list is about: an organization, or a group and what is below it."""
@@ -127,6 +137,8 @@ class RunnerScope(msgspec.Struct, frozen=True):
 async def page(tx: Tx, seen: Visible, within: RunnerScope, status: str | None, after: str, count: int) -> list[str]:
     """Return the ids of the first `count` runners after the id `after`."""
     source, given = _source(seen, within)
+    if source == "organization" and status is None:
+        return [row["id"] for row in await tx.all(_FIRST_BY_ID, after=after, count=count, **given)]
     rows = await tx.all(_SOURCES[source] + _BY_ID, status=status, after=after, count=count, **given)
     return [row["id"] for row in rows]
 
