@@ -43,6 +43,9 @@ _SEES = (
         "GET /jobs/{job}/attempts/{attempt}",
         "GET /dashboard/jobs/{job}",
         "GET /dashboard/modules/{module}",
+        "GET /dashboard/groups",
+        "GET /dashboard/groups/{group}",
+        "GET /dashboard/groups/{group}/settings",
     }
 )
 _RUNS = _SEES | {
@@ -79,7 +82,7 @@ MAY: dict[str, set[str]] = {
     "disabled user": set(),
     "garbage": set(),
     "stranger": _OWN | _LISTS,
-    "foreign viewer": _OWN | _LISTS,
+    "foreign viewer": _OWN | _LISTS | {"GET /dashboard/groups"},
     "foreign owner": _OWN
     | _LISTS
     | {
@@ -93,10 +96,11 @@ MAY: dict[str, set[str]] = {
         "GET /service-accounts",
         "POST /service-accounts",
         "GET /audit",
+        "GET /dashboard/groups",
         "POST /dashboard/runners/add",
     },
     "viewer": _SEES,
-    "sibling's operator": _OWN | _LISTS | {"POST /archives", "PUT /uploads"},
+    "sibling's operator": _OWN | _LISTS | {"POST /archives", "PUT /uploads", "GET /dashboard/groups"},
     "runner": {"GET /me"} | _LISTS - {"GET /events"},
     "engine": {"GET /me"} | _LISTS - {"GET /events"},
     "executor": {"GET /me"} | _LISTS - {"GET /events"},

@@ -31,6 +31,9 @@ FORMS = [
     "/dashboard/jobs/1/gone",
     "/dashboard/states/x/adopt",
     "/dashboard/states/x/discard",
+    "/dashboard/groups/x/create",
+    "/dashboard/groups/x/settings",
+    "/dashboard/groups/x/delete",
 ]
 
 SPY = r"""

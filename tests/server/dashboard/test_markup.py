@@ -17,6 +17,8 @@ async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(
 ) -> None:
     someone = await logged_in(application)
     paths = ["/dashboard/runners", "/dashboard/runners/add", "/dashboard/jobs", "/dashboard/modules"]
+    group = "/dashboard/groups/platform"
+    paths += ["/dashboard/groups", group, f"{group}/create", f"{group}/settings"]
     for path in [*paths, *(f"/dashboard/jobs/{job}" for job in jobs.values()), "/dashboard/jobs/999999"]:
         answer = await someone.get(path)
         assert answer.status_code in (200, 404), answer.text
@@ -42,11 +44,20 @@ async def test_hostile_names_are_text_and_nothing_else(application: Application)
             await made.attempt(job, runner, instance, number=number, ended_at=made.now, outcome="lost", reason=HOSTILE)
         await made.insert("notes", job_id=job, attempt=1, event=1, text=HOSTILE, created_at=made.now)
         await tx.run("UPDATE jobs SET source_description = :text, engine_version = :text", text=HOSTILE)
+        await tx.run("UPDATE groups SET description = :text", text=HOSTILE)
         return job
 
     job = await application.server.db.write(work)
     someone = await logged_in(application)
-    for path in ("/dashboard/runners", "/dashboard/jobs", f"/dashboard/jobs/{job}", "/dashboard/modules"):
+    paths = [
+        "/dashboard/runners",
+        "/dashboard/jobs",
+        f"/dashboard/jobs/{job}",
+        "/dashboard/modules",
+        "/dashboard/groups",
+    ]
+    paths.append("/dashboard/groups/group/settings")
+    for path in paths:
         page = await someone.see(path)
         assert "&lt;script&gt;alert(1)" in page, path
         assert "<script>alert" not in page
@@ -65,6 +76,7 @@ async def test_a_fragment_is_the_same_as_in_the_page(application: Application, j
         ("/dashboard/runners", "runners"),
         ("/dashboard/jobs", "jobs"),
         ("/dashboard/modules", "modules"),
+        ("/dashboard/groups/platform", "group"),
         (f"/dashboard/modules/{await application.scalar('SELECT id FROM modules LIMIT 1')}", "module"),
     ):
         whole = _still(await someone.see(path))

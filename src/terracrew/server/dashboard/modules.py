@@ -1,5 +1,6 @@
 """The modules pages: the list, one module with what stands in the way of its next job, and the question before a destroy."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any, Literal
@@ -19,6 +20,8 @@ from terracrew.server.dashboard.states import QuarantineRow
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.groups import level_reads
+from terracrew.server.groups.model import Group
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.create import JobRequest, NewJob
 from terracrew.server.jobs.model import Job, JobStatus, Lock
@@ -78,6 +81,8 @@ class ModulesPage(msgspec.Struct, frozen=True):
 
 class ModulePage(msgspec.Struct, frozen=True):
     module: Module
+    groups: list[Group]
+    """The groups that it is in, the organization first."""
     lock: Lock | None
     doubts: list[AttemptReport]
     quarantine: list[QuarantineRow]
@@ -103,17 +108,22 @@ class RunForm(msgspec.Struct, frozen=True):
 async def read_page(tx: Tx, who: Principal, search: str, after: str = "") -> ModulesPage:
     """Return a page of the modules that match a search, ordered by group and name."""
     seen = await authorize.visible(tx, who, Verb.TREE_READ)
-    runnable = await authorize.visible(tx, who, Verb.JOB_RUN)
     organization_id = who.organization_id or ""
     ids = await reads.search(tx, organization_id, seen, search, after, PAGE_ROWS + 1)
-    rows = {row["id"]: row_to(ModuleRow, row) for row in await reads.with_newest_job(tx, ids)}
-    shown = [
-        msgspec.structs.replace(row, may_run=runnable.covers(authorize.module(row.organization_id, row.path)))
-        for row in (rows[each] for each in ids[:PAGE_ROWS] if each in rows)
-    ]
+    shown = await read_rows(tx, who, ids[:PAGE_ROWS])
     count = await reads.count(tx, organization_id, seen, search, nav.MAX_COUNTED + 1)
     groups = [(group, list(of)) for group, of in groupby(shown, key=lambda row: row.group)]
     return ModulesPage(groups, search, count, after, shown[-1].path if len(ids) > PAGE_ROWS and shown else "")
+
+
+async def read_rows(tx: Tx, who: Principal, ids: Sequence[str]) -> list[ModuleRow]:
+    """Return the rows of these modules in their order, each with its newest job and whether the reader may run it."""
+    runnable = await authorize.visible(tx, who, Verb.JOB_RUN)
+    rows = {row["id"]: row_to(ModuleRow, row) for row in await reads.with_newest_job(tx, ids)}
+    return [
+        msgspec.structs.replace(row, may_run=runnable.covers(authorize.module(row.organization_id, row.path)))
+        for row in (rows[each] for each in ids if each in rows)
+    ]
 
 
 async def read_one(tx: Tx, who: Principal, name: str, watch: Watch) -> ModulePage:
@@ -121,6 +131,7 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch) -> ModulePag
     place = authorize.module(module.organization_id, module.path)
     return ModulePage(
         module=module,
+        groups=(await level_reads.lineage(tx, module.group_id))[::-1],
         lock=await jobs.lock(tx, module.id),
         doubts=await attempt_report.doubts(tx, module.id),
         quarantine=await states.rows(tx, who, module.id, place),

@@ -5,7 +5,7 @@ import json
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from litestar import Response
@@ -101,6 +101,11 @@ def query(path: str, **params: str | int | None) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
+def group_url(path: str) -> str:
+    """Return the address of the page of a group of the reader's organization; the empty path is the organization itself."""
+    return f"/dashboard/groups/{quote(path, safe='')}" if path else "/dashboard/groups"
+
+
 def _span(since: datetime | None, until: datetime | None) -> str:
     return "" if since is None or until is None else duration((until - since).total_seconds(), exact=True)
 
@@ -149,4 +154,5 @@ _GLOBALS: dict[str, Any] = {
     "since": _since,
     "left": _left,
     "query": query,
+    "group_url": group_url,
 }

@@ -7,6 +7,7 @@ from litestar.types import ControllerRouterHandler
 from terracrew.server.dashboard import assets
 from terracrew.server.dashboard.account import pages as account
 from terracrew.server.dashboard.errors import HANDLERS
+from terracrew.server.dashboard.groups.handlers import pages as groups
 from terracrew.server.dashboard.jobs.handlers import pages as jobs
 from terracrew.server.dashboard.login import HOME
 from terracrew.server.dashboard.login import pages as identity
@@ -26,6 +27,7 @@ routers: list[ControllerRouterHandler] = [
     runners,
     jobs,
     modules,
+    groups,
     states,
     assets.serve,
     Router("/", route_handlers=[home], exception_handlers=HANDLERS, include_in_schema=False),

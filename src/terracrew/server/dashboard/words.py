@@ -1,5 +1,6 @@
 """The words and badges of the dashboard, the same on every page; templates see this module as `words`."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal, Protocol
 
@@ -105,6 +106,14 @@ PLANS_AND_ASKS = "It plans first, and somebody must approve the plan."
 """What a job does if its plan needs an approval."""
 APPLIES_WITHOUT_ASKING = "It plans first, and then applies the plan without asking again."
 DESTROYS_WITHOUT_ASKING = "It plans first, and then destroys what the plan lists without asking again."
+GROUP_SETTINGS = {
+    "interrupted": "After an interrupted change",
+    "max_destroy": "Destroyed without approval",
+    "max_destroy_percent": "Share destroyed without approval",
+    "self_approval": "People may approve their own jobs",
+    "service_account_approval": "Service accounts may approve",
+}
+"""The settings of a group that its modules and the groups below it inherit."""
 UNDECRYPTABLE = "Give the server the master key that was in use then."
 """What to do about stored content that cannot be decrypted."""
 _ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}
@@ -188,6 +197,27 @@ def link(reason: Reason) -> str:
 def is_warning(reason: Reason) -> bool:
     """Return whether a reason for waiting usually does not end by itself."""
     return reason.code in _NEEDS_A_PERSON
+
+
+def group_setting(name: str, value: object) -> str:
+    """Return the value of a setting of a group, in words."""
+    if name == "interrupted":
+        return "retry" if value == "retry" else "ask a person"
+    if name == "max_destroy":
+        return "any number" if value is None else f"at most {value:,}"
+    if name == "max_destroy_percent":
+        return "any share" if value is None else f"at most {value} %"
+    return "yes" if value else "no"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, in the plural where it needs one."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def contents(counts: Mapping[str, int]) -> str:
+    """Return what is in a group: the number of things by kind, whose names are plurals with underscores."""
+    return ", ".join(counted(count, kind.replace("_", " ").removesuffix("s")) for kind, count in counts.items())
 
 
 def sentence(text: str) -> str:

@@ -100,13 +100,18 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: GroupChange) ->
     return after
 
 
+async def contents(tx: Tx, group: Group) -> dict[str, int]:
+    """Return how many things of each kind are directly in a group; kinds of which there are none are left out."""
+    return {kind: count for kind, count in (await store.contents(tx, group.id)).items() if count}
+
+
 async def delete(tx: Tx, who: Principal, reference: str) -> None:
     group = await find(tx, who, reference)
     await authorize.require(tx, who, Verb.TREE_WRITE, place(group), unseen(reference))
     if group.parent_id is None:
         raise Conflict("this is the organization itself, which cannot be deleted")
     await store.hold(tx, group.id)
-    left = {kind: count for kind, count in (await store.contents(tx, group.id)).items() if count}
+    left = await contents(tx, group)
     if left:
         words = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in left.items())
         raise Conflict(f"group `{group.path}` is not empty: it has {words}", **left)

@@ -43,6 +43,8 @@ async def test_every_page_is_drawn_without_a_complaint_and_nothing_is_wider_than
     await page.goto("/dashboard/account")
     assert await page.evaluate(NEW_TOKEN) == 201
     paths["module"] = f"/dashboard/modules/{await module_of(stage, 'doubt')}"
+    paths |= {"organization": "/dashboard/groups", "group": "/dashboard/groups/platform"}
+    paths |= {"group-settings": "/dashboard/groups/platform%2Fnetwork/settings"}
     paths |= {f"job-{name}": f"/dashboard/jobs/{job}" for name, job in stage.jobs.items()}
     for name, path in paths.items():
         await page.goto(path)

@@ -1,0 +1,1 @@
+"""The pages of a group: what is in it, its settings, and who has access to it."""

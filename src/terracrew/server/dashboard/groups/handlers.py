@@ -1,0 +1,151 @@
+"""The handlers of the pages of a group: what is in it, its settings, a new group in it, and its deletion."""
+
+from typing import Any
+
+import msgspec
+from litestar import Response, Router, get, post
+from litestar.params import FromPath, FromQuery
+
+from terracrew.errors import Conflict, Forbidden, Invalid
+from terracrew.server.dashboard import forms, render
+from terracrew.server.dashboard.context import DashboardCall
+from terracrew.server.dashboard.errors import HANDLERS
+from terracrew.server.dashboard.groups import page, settings
+from terracrew.server.dashboard.groups.page import HERE, GroupHead
+from terracrew.server.db.seam import Tx
+from terracrew.server.groups import service, tree_path
+from terracrew.server.groups.inheritance import DEFAULTS, InForce, in_force
+from terracrew.server.groups.model import Group, NewGroup
+from terracrew.server.http import request as requests
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+
+ORGANIZATION = ""
+"""The path of the organization, which is the root of the tree."""
+
+
+class NewGroupForm(msgspec.Struct, frozen=True):
+    name: str
+    description: str = ""
+
+
+@get("/")
+async def organization_page(
+    request: DashboardCall, groups_after: FromQuery[str] = "", modules_after: FromQuery[str] = ""
+) -> Response[Any]:
+    """Show the organization of the reader, which is a group, too."""
+    return await _group_answer(request, ORGANIZATION, groups_after, modules_after)
+
+
+@get("/{group:str}")
+async def group_page(
+    request: DashboardCall,
+    group: FromPath[str],
+    groups_after: FromQuery[str] = "",
+    modules_after: FromQuery[str] = "",
+) -> Response[Any]:
+    return await _group_answer(request, requests.tree_path(group), groups_after, modules_after)
+
+
+async def _group_answer(request: DashboardCall, reference: str, groups_after: str, modules_after: str) -> Response[Any]:
+    who = request.user
+    found = await request.context.db.read_in_background(
+        lambda tx: page.read(tx, who, reference, groups_after, modules_after)
+    )
+    return await render.page(request, "groups/group_page.html", "groups/group.html", page=found, wrong="")
+
+
+@get("/{group:str}/create")
+async def create_page(request: DashboardCall, group: FromPath[str]) -> Response[Any]:
+    head = await request.context.db.read(lambda tx: _changeable(tx, request.user, group))
+    return await render.page(request, "groups/create_page.html", head=head, wrong="", form=NewGroupForm(""))
+
+
+@post("/{group:str}/create", status_code=200)
+async def create(request: DashboardCall, group: FromPath[str]) -> Response[Any]:
+    form, who = await forms.read(request, NewGroupForm), request.user
+
+    async def work(tx: Tx) -> Group:
+        parent = (await _changeable(tx, who, group)).group
+        path = tree_path.join(parent.path, tree_path.name(form.name.strip()))
+        return await service.create(tx, who, NewGroup(path, form.description.strip()), make_parents=False)
+
+    try:
+        made = await request.context.db.write(work)
+    except (Invalid, Conflict) as error:
+        head = await request.context.db.read(lambda tx: _changeable(tx, who, group))
+        return await render.page(
+            request, "groups/create_page.html", "groups/create.html", head=head, wrong=error.message, form=form
+        )
+    return render.go(request, f"{HERE}/{made.id}")
+
+
+@get("/{group:str}/settings")
+async def settings_page(request: DashboardCall, group: FromPath[str]) -> Response[Any]:
+    return await _settings_answer(request, group)
+
+
+@post("/{group:str}/settings", status_code=200)
+async def change_settings(request: DashboardCall, group: FromPath[str]) -> Response[Any]:
+    form, who, reference = await forms.read(request, settings.SettingsForm), request.user, requests.tree_path(group)
+    try:
+        change = settings.wanted(form)
+        made = await request.context.db.write(lambda tx: service.change(tx, who, reference, change))
+    except Invalid as error:
+        return await _settings_answer(request, group, form, error.message)
+    return render.go(request, f"{HERE}/{made.id}")
+
+
+@post("/{group:str}/delete")
+async def delete(request: DashboardCall, group: FromPath[str]) -> Response[Any]:
+    who, reference = request.user, requests.tree_path(group)
+
+    async def work(tx: Tx) -> str | None:
+        parent_id = (await page.read_head(tx, who, reference)).group.parent_id
+        await service.delete(tx, who, reference)
+        return parent_id
+
+    return render.go(request, f"{HERE}/{await request.context.db.write(work)}")
+
+
+async def _settings_answer(
+    request: DashboardCall, group: str, form: settings.SettingsForm | None = None, wrong: str = ""
+) -> Response[Any]:
+    """Show the form to those who may change the group, and to others what applies."""
+    who, reference = request.user, requests.tree_path(group)
+
+    async def read(tx: Tx) -> tuple[GroupHead, dict[str, InForce], dict[str, int]]:
+        head = await page.read_head(tx, who, reference)
+        await service.show(tx, who, head.group.id)
+        above = {name: in_force(head.lineage[1:], name) for name in DEFAULTS}
+        return head, above, await service.contents(tx, head.group) if head.may_change else {}
+
+    head, above, contents = await request.context.db.read_in_background(read)
+    shown = form or settings.typed(head.group)
+    return await render.page(
+        request,
+        "groups/settings_page.html",
+        "groups/settings.html",
+        head=head,
+        form=shown,
+        above=above,
+        settings={name: in_force(head.lineage, name) for name in DEFAULTS},
+        contents=contents,
+        wrong=wrong,
+    )
+
+
+async def _changeable(tx: Tx, who: Principal, group: str) -> GroupHead:
+    head = await page.read_head(tx, who, requests.tree_path(group))
+    if not head.may_change:
+        where = f"group {head.group.path}".strip()
+        raise Forbidden(f"you may not `{Verb.TREE_WRITE}` here ({where}): ask an owner for a role")
+    return head
+
+
+pages = Router(
+    HERE,
+    route_handlers=[organization_page, group_page, create_page, create, settings_page, change_settings, delete],
+    exception_handlers=HANDLERS,
+    include_in_schema=False,
+)

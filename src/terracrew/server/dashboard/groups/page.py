@@ -1,0 +1,124 @@
+"""What the page of a group shows: the groups and modules in it, its runners, and the settings that apply."""
+
+import msgspec
+
+from terracrew.server.dashboard import modules, nav, words
+from terracrew.server.dashboard.modules import ModuleRow
+from terracrew.server.dashboard.words import Badge
+from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.search import patterns
+from terracrew.server.groups import inheritance, level_reads, service
+from terracrew.server.groups.inheritance import InForce
+from terracrew.server.groups.model import Group
+from terracrew.server.modules import level_reads as module_reads
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.runners import reads as runner_reads
+from terracrew.server.runners import views
+from terracrew.server.runners.model import RunnerView
+
+HERE = "/dashboard/groups"
+PAGE_ROWS = 50
+MAX_RUNNERS = 5
+"""How many runners the page of a group shows; the runners page shows all of them."""
+
+
+class GroupHead(msgspec.Struct, frozen=True):
+    """What the head of every page of a group needs: the way to it, and what the reader may do with it."""
+
+    group: Group
+    lineage: list[Group]
+    """The group and all groups above it, the nearest first."""
+    may_change: bool
+    """Whether the reader may create groups in it, change its settings and delete it."""
+    may_read_access: bool
+    may_change_access: bool
+
+    @property
+    def above(self) -> list[Group]:
+        """Return the groups above it, the organization first."""
+        return self.lineage[:0:-1]
+
+
+class GroupRow(msgspec.Struct, frozen=True):
+    group: Group
+    groups: int | None = None
+    """How many groups are directly in it, counted up to one more than `nav.MAX_COUNTED`; None if the reader may not see all."""
+    modules: int | None = None
+
+
+class RunnerLine(msgspec.Struct, frozen=True):
+    runner: RunnerView
+
+    @property
+    def badge(self) -> Badge:
+        return words.runner_badge(self.runner.status)
+
+
+class GroupPage(msgspec.Struct, frozen=True):
+    head: GroupHead
+    groups: list[GroupRow]
+    modules: list[ModuleRow]
+    runners: list[RunnerLine]
+    settings: dict[str, InForce]
+    modules_below: int | None
+    """How many modules are in the group and below it; None if the reader may not see all of them."""
+    groups_after: str = ""
+    next_group: str = ""
+    """The name of the last group that is shown, if there are more."""
+    modules_after: str = ""
+    next_module: str = ""
+    has_more_runners: bool = False
+
+
+async def read_head(tx: Tx, who: Principal, reference: str) -> GroupHead:
+    """Find a group that the reader may see, or that leads to something that they may see."""
+    seen = await authorize.visible(tx, who, Verb.TREE_READ)
+    group = await service.on_the_way(tx, who, reference, seen)
+    place = service.place(group)
+    return GroupHead(
+        group,
+        await level_reads.lineage(tx, group.id),
+        may_change=(await authorize.visible(tx, who, Verb.TREE_WRITE)).covers(place),
+        may_read_access=(await authorize.visible(tx, who, Verb.ACCESS_READ)).covers(place),
+        may_change_access=(await authorize.visible(tx, who, Verb.ACCESS_WRITE)).covers(place),
+    )
+
+
+async def read(tx: Tx, who: Principal, reference: str, groups_after: str, modules_after: str) -> GroupPage:
+    """Return a page of the groups, and a page of the modules, that are directly in a group."""
+    head = await read_head(tx, who, reference)
+    group = head.group
+    seen = await authorize.visible(tx, who, Verb.TREE_READ)
+    children = await level_reads.children(tx, seen, group, groups_after, PAGE_ROWS + 1)
+    module_ids = await module_reads.in_group(tx, seen, group, modules_after, PAGE_ROWS + 1)
+    shown = await modules.read_rows(tx, who, module_ids[:PAGE_ROWS])
+    scope = runner_reads.RunnerScope(group.organization_id, group.id, group.path)
+    visible_runners = await authorize.visible(tx, who, Verb.RUNNER_READ)
+    runner_ids = await runner_reads.by_path(tx, visible_runners, scope, None, patterns(""), 0, MAX_RUNNERS + 1)
+    is_whole = seen.covers(service.place(group))
+    return GroupPage(
+        head,
+        await _rows(tx, seen, children[:PAGE_ROWS]),
+        shown,
+        [RunnerLine(each) for each in await views.views_of(tx, runner_ids[:MAX_RUNNERS])],
+        {name: inheritance.in_force(head.lineage, name) for name in inheritance.DEFAULTS},
+        await module_reads.count_below(tx, group.id, nav.MAX_COUNTED + 1) if is_whole else None,
+        groups_after,
+        children[PAGE_ROWS - 1].name if len(children) > PAGE_ROWS else "",
+        modules_after,
+        shown[-1].name if len(module_ids) > PAGE_ROWS and shown else "",
+        has_more_runners=len(runner_ids) > MAX_RUNNERS,
+    )
+
+
+async def _rows(tx: Tx, seen: authorize.Visible, groups: list[Group]) -> list[GroupRow]:
+    whole = [group.id for group in groups if seen.covers(service.place(group))]
+    counts = await level_reads.contents(tx, whole)
+    return [
+        GroupRow(group, counts[group.id]["groups"], counts[group.id]["modules"])
+        if group.id in counts
+        else GroupRow(group)
+        for group in groups
+    ]

@@ -1,0 +1,53 @@
+"""The form with the settings of a group: what was typed, and the change that it asks for."""
+
+import msgspec
+
+from terracrew.errors import Invalid
+from terracrew.server.groups.model import Group, GroupChange
+
+_CHOICES = {"": None, "yes": True, "no": False}
+
+
+class SettingsForm(msgspec.Struct, frozen=True):
+    """The values as they were typed. Where one is empty, the setting of the group above applies."""
+
+    description: str = ""
+    interrupted: str = ""
+    max_destroy: str = ""
+    max_destroy_percent: str = ""
+    self_approval: str = ""
+    service_account_approval: str = ""
+
+
+def typed(group: Group) -> SettingsForm:
+    """Return the settings of a group as the form shows them."""
+    return SettingsForm(
+        group.description,
+        group.interrupted or "",
+        "" if group.max_destroy is None else str(group.max_destroy),
+        "" if group.max_destroy_percent is None else str(group.max_destroy_percent),
+        _choice(group.self_approval),
+        _choice(group.service_account_approval),
+    )
+
+
+def wanted(form: SettingsForm) -> GroupChange:
+    """Return the change that makes the settings of a group what the form says."""
+    if form.self_approval not in _CHOICES or form.service_account_approval not in _CHOICES:
+        raise Invalid("the form is not valid: who may approve is answered with yes, no or nothing")
+    values = {
+        "description": form.description.strip(),
+        "interrupted": form.interrupted or None,
+        "max_destroy": form.max_destroy.strip() or None,
+        "max_destroy_percent": form.max_destroy_percent.strip() or None,
+        "self_approval": _CHOICES[form.self_approval],
+        "service_account_approval": _CHOICES[form.service_account_approval],
+    }
+    try:
+        return msgspec.convert(values, GroupChange, strict=False)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"these settings are not valid: {error}") from None
+
+
+def _choice(value: bool | None) -> str:
+    return "" if value is None else "yes" if value else "no"
