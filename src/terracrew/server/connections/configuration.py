@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from terracrew.errors import Invalid
+from terracrew.protocol.limits import MAX_LOG_BATCH_EVENTS, MAX_LOG_PERIOD_SECONDS
 
 HEARTBEAT_SECONDS = 10.0
 MAX_CATEGORIES = 50
@@ -14,8 +15,8 @@ MAX_CATEGORIES = 50
 Seconds = Annotated[float, msgspec.Meta(ge=1, le=30)]
 Category = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.]{1,100}$(?!\n)")]
 Level = Literal["Trace", "Debug", "Information", "Warning", "Error", "Critical", "None"]
-BatchSize = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
-Period = Annotated[float, msgspec.Meta(gt=0, le=3600)]
+BatchSize = Annotated[int, msgspec.Meta(ge=1, le=MAX_LOG_BATCH_EVENTS)]
+Period = Annotated[float, msgspec.Meta(gt=0, le=MAX_LOG_PERIOD_SECONDS)]
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,9 +3,10 @@
 import re
 
 from terracrew.errors import Invalid
+from terracrew.protocol import limits
 
-MAX_LEVELS = 20
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}\Z")
+MAX_LEVELS = limits.MAX_PATH_LEVELS
+_NAME = re.compile(limits.PATH_NAME + r"\Z")
 
 
 def parse(text: str) -> str:

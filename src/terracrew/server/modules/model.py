@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from terracrew.protocol.limits import MAX_INSTANCE_NAME_CHARACTERS
 from terracrew.protocol.spec import Source
 from terracrew.server.groups.model import Description, Interrupted, MaxDestroy, MaxDestroyPercent
 
@@ -13,7 +14,7 @@ EngineName = Annotated[str, msgspec.Meta(min_length=1, max_length=32)]
 """An engine of Terracrew, or one that another package provides on runners. `checks.check_engine` checks its characters."""
 Backend = Literal["terracrew", "own"]
 ApprovalSeconds = Annotated[int, msgspec.Meta(ge=60, le=31_536_000)]
-InstanceName = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+InstanceName = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_INSTANCE_NAME_CHARACTERS)]
 
 
 class DestroyLimits(msgspec.Struct, frozen=True):

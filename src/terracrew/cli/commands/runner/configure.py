@@ -9,6 +9,7 @@ from terracrew.cli.commands.runner.api_path import api_path
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid
+from terracrew.protocol.limits import MAX_LOG_BATCH_EVENTS, MAX_LOG_PERIOD_SECONDS
 
 
 @click.command("configure")
@@ -26,13 +27,13 @@ from terracrew.errors import Invalid
 @click.option(
     "--log-batch-size",
     "batch_size_limit",
-    type=click.IntRange(1, 10_000),
+    type=click.IntRange(1, MAX_LOG_BATCH_EVENTS),
     help="How many log events are sent in one batch.",
 )
 @click.option(
     "--log-period",
     "period_seconds",
-    type=click.FloatRange(0, 3600, min_open=True),
+    type=click.FloatRange(0, MAX_LOG_PERIOD_SECONDS, min_open=True),
     help="How many seconds a log event waits for its batch to fill.",
 )
 @click.option("--reset", is_flag=True, help="Remove the whole configuration, so that the runner's own settings apply.")
