@@ -48,6 +48,7 @@ Isolation = Literal["", "landlock", "none", "unavailable"]
 
 class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=False):
     runner_id: str
+    """Empty if the runner knows only its path."""
     instance: str
     instance_key: str
     """A secret in this instance's working directory. With it, a new process can take the instance over once the old connection
@@ -64,6 +65,8 @@ class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=F
     """One of `Isolation`, or a value that only newer runners know: a hello is sent before a version is agreed on."""
     resume: str = ""
     """The secret from the last welcome. With it and the key, a process that reconnects replaces its old connection at once."""
+    runner_path: str = ""
+    """The runner's path in the organization of the credential. It is used only if `runner_id` is empty."""
 
 
 class Heartbeat(_FromClient, frozen=True, tag="heartbeat", omit_defaults=True):
@@ -124,6 +127,8 @@ class RunnerWelcome(_FromServer, frozen=True, tag="welcome"):
     """The same as in `ConfigureRunner`."""
     resume: str = ""
     """A secret for the next hello of this process, which keeps it only in memory."""
+    runner_id: str = ""
+    """The runner's id, for the next hello of a process that knows only its path: a runner that moves keeps its id."""
 
 
 class Offer(_FromServer, frozen=True, tag="offer"):

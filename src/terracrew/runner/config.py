@@ -8,12 +8,14 @@ from terracrew.protocol.start import IsolationSettings, LogStreamSettings
 class RunnerConfig(msgspec.Struct, frozen=True):
     server_url: str
     runner_id: str
+    """The id of the runner's record. It is empty if the settings name the runner by its path."""
     instance: str
     client_id: str
     """The client id for the token endpoint: `<organization>:<client>` or `<organization>:<worker>`."""
     client_secret: str
     working_directory: str
     temp_directory: str
+    runner_path: str = ""
     rotates_worker_token: bool = False
     capacity: int = 4
     cgroup: str = "auto"
@@ -28,7 +30,13 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     dispatcher: str = "local"
     dispatcher_data: dict[str, str] = {}
     """Settings of the dispatcher, which only it understands."""
+    executor_server_url: str = ""
+    """The server's address as executors see it; empty if it is the same."""
     executor_entry: str = "terracrew.executor.main:run"
 
     def __repr__(self) -> str:
-        return f"RunnerConfig({self.runner_id!r}, instance={self.instance!r})"
+        return f"RunnerConfig({self.runner_id or self.runner_path!r}, instance={self.instance!r})"
+
+    @property
+    def url_for_executors(self) -> str:
+        return self.executor_server_url or self.server_url

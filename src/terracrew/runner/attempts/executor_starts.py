@@ -24,7 +24,7 @@ class ExecutorStarts:
         self._engine_directories, self._environment = engine_directories, dict(environment)
 
     def for_grant(self, directory: Path, granted: Granted, temp_directory: Mapping[str, str]) -> ExecutorStart:
-        return self._build(directory, self._config.server_url, granted, temp_directory)
+        return self._build(directory, self._config.url_for_executors, granted, temp_directory)
 
     def for_salvage(self, directory: Path, server_url: str) -> ExecutorStart:
         return self._build(directory, server_url, None, {})

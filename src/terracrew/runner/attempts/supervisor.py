@@ -162,7 +162,7 @@ class AttemptSupervisor:
     async def _start(self, ref: AttemptRef, granted: Granted) -> Any:
         try:
             directory = await asyncio.to_thread(
-                directories.create, self._instance.attempts, granted, self._config.server_url
+                directories.create, self._instance.attempts, granted, self._config.url_for_executors
             )
             temp_directory = self._temp_directories.make(ref)
         except OSError as error:

@@ -70,6 +70,7 @@ class HubConnection:
         self._levels: dict[str, str] = {}
         self._was_welcome = False
         self._resume = ""
+        self._runner_id = config.runner_id
         self._is_drained_by_server = False
         self._disk = Disk(config.working_directory)
         reports.send = self._send
@@ -120,7 +121,8 @@ class HubConnection:
     async def _greet(self, connection: ClientConnection, found: dict[str, str]) -> messages.RunnerWelcome:
         drain = self._drain_state()
         hello = messages.RunnerHello(
-            runner_id=self._config.runner_id,
+            runner_id=self._runner_id,
+            runner_path=self._config.runner_path,
             instance=self._config.instance,
             instance_key=self._instance_key,
             version=__version__,
@@ -158,6 +160,7 @@ class HubConnection:
         for ref in welcome.unknown:
             log.warning("attempt %d of %s is no longer this runner's; it delivers and ends", ref.attempt, ref.job_id)
         self._was_welcome, self._resume = True, welcome.resume
+        self._runner_id = self._runner_id or welcome.runner_id
         self._delays.reset()
         self._delays_when_rejected.reset()
         queue = self._queue = asyncio.Queue()

@@ -65,6 +65,19 @@ async def runner(tx: Tx, runner_id: str) -> ServedRunner | None:
     return None if row is None else row_to(ServedRunner, row)
 
 
+async def runner_at(tx: Tx, organization_id: str | None, path: str) -> str | None:
+    """Return the id of the organization's runner at a path; without an organization, of the shared runner."""
+    if organization_id is None:
+        row = await tx.one("SELECT id FROM runners WHERE path = :path AND organization_id IS NULL", path=path)
+    else:
+        row = await tx.one(
+            "SELECT id FROM runners WHERE path = :path AND organization_id = :organization_id",
+            path=path,
+            organization_id=organization_id,
+        )
+    return None if row is None else row["id"]
+
+
 async def is_removed(tx: Tx, runner_id: str) -> bool:
     return await tx.one("SELECT id FROM removed WHERE id = :id", id=runner_id) is not None
 

@@ -111,7 +111,12 @@ def may_serve_runner(principal: Principal, runner: RunnerRecord) -> bool:
 def require_runner(principal: Principal, runner: RunnerRecord) -> None:
     """Raise an error unless the principal may hold the connection of this runner (the verb `hub.connect`)."""
     if not may_serve_runner(principal, runner):
-        raise NotFound("there is no such runner for this credential: check its organization, name and service account")
+        raise no_runner()
+
+
+def no_runner() -> NotFound:
+    """Return the error for a runner that a credential may not serve, whether or not the runner exists."""
+    return NotFound("there is no such runner for this credential: check its organization, name and service account")
 
 
 def require_person(principal: Principal) -> None:

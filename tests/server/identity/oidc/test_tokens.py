@@ -55,6 +55,24 @@ async def test_a_service_account_trades_its_secret_for_a_short_lived_token(serve
     )
 
 
+@pytest.mark.feature("A1", "T1")
+async def test_a_service_account_may_be_named_by_its_path_but_only_with_its_own_secret(server: IdentityServer) -> None:
+    await server.group("spectre")
+    account, _, secret = await server.account("bot", "spectre")
+    _, _, other_secret = await server.account("other", "spectre")
+    answer = await server.exchange(f"{server.organization_id}:spectre/bot", secret)
+    assert (await claims_of(server, answer.json()["access_token"]))["sub"] == account
+    foreign = await server.organization("elsewhere")
+    for client_id, tried in (
+        (f"{server.organization_id}:spectre/bot", other_secret),
+        (f"{server.organization_id}:spectre/none", secret),
+        (f"{foreign}:spectre/bot", secret),
+        ("spectre/bot", secret),
+    ):
+        refused = await server.exchange(client_id, tried)
+        assert (refused.status_code, refused.json()["detail"]) == (401, GENERIC)
+
+
 @pytest.mark.feature("A1")
 async def test_the_organization_may_be_given_by_name_and_the_secret_by_http_basic(server: IdentityServer) -> None:
     account, _, secret = await server.account()

@@ -2,7 +2,7 @@
 
 from terracrew.errors import Conflict, Invalid, TerracrewError, Unauthenticated, Unavailable
 from terracrew.logging import get_logger
-from terracrew.protocol import messages
+from terracrew.protocol import limits, messages
 from terracrew.server.audit import service as audit
 from terracrew.server.connections.reads import ServedRunner
 from terracrew.server.connections.registry import RunnerSession
@@ -13,7 +13,6 @@ from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners.model import SILENCE_SECONDS
 
-MAX_ENGINES, MAX_NAME_CHARACTERS = 20, 100
 log = get_logger("terracrew.hub")
 
 
@@ -21,13 +20,16 @@ async def take_place(
     hub: RunnerContext, socket: HubSocket, principal: Principal, hello: messages.RunnerHello
 ) -> tuple[RunnerSession, instances.InstanceRow]:
     """Register the connection as the one of its instance. It gets no jobs before `welcome`."""
-    if not 0 < hello.capacity <= 1_000 or not hello.instance or not _is_short(hello.instance):
+    if not 0 < hello.capacity <= limits.MAX_CAPACITY or not limits.is_instance_name(hello.instance):
         raise Invalid(
-            "a runner's capacity must be between 1 and 1000, and its instance needs a name of up to 100 printable characters"
+            f"a runner's capacity must be between 1 and {limits.MAX_CAPACITY}, and its instance needs a name of up to "
+            f"{limits.MAX_INSTANCE_NAME_CHARACTERS} printable characters"
         )
     about = [hello.version, hello.isolation, *hello.engines, *hello.engines.values()]
-    if len(hello.engines) > MAX_ENGINES or not all(_is_short(each) for each in about):
-        raise Invalid(f"a runner has up to {MAX_ENGINES} engines; their names and versions are short and printable")
+    if len(hello.engines) > limits.MAX_ENGINES or not all(limits.is_label(each) for each in about):
+        raise Invalid(
+            f"a runner has up to {limits.MAX_ENGINES} engines; their names and versions are short and printable"
+        )
     record, place = await _place(hub, principal, hello)
     session = RunnerSession(
         socket,
@@ -52,17 +54,13 @@ async def take_place(
     return session, place
 
 
-def _is_short(text: str) -> bool:
-    return len(text) <= MAX_NAME_CHARACTERS and text.isprintable()
-
-
 async def _place(
     hub: RunnerContext, principal: Principal, hello: messages.RunnerHello
 ) -> tuple[ServedRunner, instances.InstanceRow]:
     asked: list[takeover.Question] | None = None
 
     async def work(tx: Tx) -> tuple[ServedRunner, instances.InstanceRow | list[takeover.Question]]:
-        record = await instances.runner_row(tx, principal, hello.runner_id)
+        record = await instances.runner_row(tx, principal, hello.runner_id, hello.runner_path)
         gap_ended_at = tx.now - hub.registry.watched_for if hub.registry.watched_for < SILENCE_SECONDS else 0.0
         seats = await takeover_audit.former_instances(tx, record, hello)
         place = await instances.take(tx, hub.server_id, record, hello, asked, gap_ended_at)
@@ -70,12 +68,13 @@ async def _place(
             await takeover_audit.record(tx, principal, record, hello, seats, place)
         return record, place
 
+    record: ServedRunner | None = None
     while True:
         try:
             record, place = await hub.db.write(work)
         except (Conflict, Unavailable) as refusal:
-            if asked:
-                await _note_refused_takeover(hub, principal, hello, refusal)
+            if asked and record is not None:
+                await _note_refused_takeover(hub, principal, record, hello, refusal)
             raise
         if isinstance(place, instances.InstanceRow):
             return record, place
@@ -84,14 +83,16 @@ async def _place(
 
 
 async def _note_refused_takeover(
-    hub: RunnerContext, principal: Principal, hello: messages.RunnerHello, refusal: TerracrewError
+    hub: RunnerContext,
+    principal: Principal,
+    record: ServedRunner,
+    hello: messages.RunnerHello,
+    refusal: TerracrewError,
 ) -> None:
     """Audit a refused takeover: either an operator's mistake or a stolen token."""
-    log.warning("takeover refused", runner=hello.runner_id, instance=hello.instance, reason=refusal.message)
+    log.warning("takeover refused", runner=record.path, instance=hello.instance, reason=refusal.message)
     details = {"instance": hello.instance, "reason": refusal.message}
-    await hub.db.write(
-        lambda tx: audit.record(tx, principal, "runner.takeover_refused", "runner", hello.runner_id, details)
-    )
+    await hub.db.write(lambda tx: audit.record(tx, principal, "runner.takeover_refused", "runner", record.id, details))
 
 
 async def welcome(hub: RunnerContext, session: RunnerSession, place: instances.InstanceRow, protocol: int) -> None:
@@ -105,6 +106,7 @@ async def welcome(hub: RunnerContext, session: RunnerSession, place: instances.I
             is_draining=session.drain_sent,
             log_level=session.configuration.levels,
             resume=place.resume,
+            runner_id=session.runner_id,
         )
     )
     await ended_attempts.requeue_missing(hub, place.current - session.reported_attempts)

@@ -17,6 +17,7 @@ from terracrew.server.connections.reads import ServedRunner
 from terracrew.server.connections.registry import MAX_REPORTED_ATTEMPTS, RunnerSession
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.groups import tree_path as paths
 from terracrew.server.hub.runners import takeover
 from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.principals import authorize
@@ -35,13 +36,19 @@ class InstanceRow(msgspec.Struct, frozen=True):
     """The secret with which the same process reconnects without a takeover."""
 
 
-async def runner_row(tx: Tx, principal: Principal, runner_id: str) -> ServedRunner:
-    """Return the runner that the principal may serve.
+async def runner_row(tx: Tx, principal: Principal, runner_id: str, path: str = "") -> ServedRunner:
+    """Return the runner with this id, or with this path in the principal's organization, if the principal may serve it.
 
+    A credential gets the same answer for a path that does not exist and for the path of a runner that it may not serve.
     The row of a runner for one process is locked until the transaction ends, so that of two processes one is first. Processes
     of a runner with several instances do not wait for each other; `take` decides between two with the same name.
     """
-    wanted = ids.parse("rnr", runner_id)
+    if path and not runner_id:
+        wanted = await reads.runner_at(tx, principal.organization_id, paths.parse(path))
+        if wanted is None:
+            raise authorize.no_runner()
+    else:
+        wanted = ids.parse("rnr", runner_id)
     found = await reads.runner(tx, wanted)
     if found is None:
         if await reads.is_removed(tx, wanted):

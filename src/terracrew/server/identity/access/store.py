@@ -99,8 +99,9 @@ async def prune_secrets(tx: Tx, before: float, count: int) -> int:
 
 async def account_by_secret(tx: Tx, secret_sha256: str) -> Row | None:
     return await tx.one(
-        "SELECT a.id, a.name, a.organization_id, s.id AS secret_id, s.expires_at AS ends_at"
+        'SELECT a.id, a.name, a.organization_id, groups.path AS "group", s.id AS secret_id, s.expires_at AS ends_at'
         " FROM service_account_secrets AS s JOIN service_accounts AS a ON a.id = s.service_account_id"
+        " JOIN groups ON groups.id = a.group_id"
         " WHERE s.secret_sha256 = :sha256 AND (s.expires_at IS NULL OR s.expires_at > :now)",
         sha256=secret_sha256,
         now=tx.now,

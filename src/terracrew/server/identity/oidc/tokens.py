@@ -1,7 +1,7 @@
 """Access tokens of machines: exchanges `client_credentials` for a signed token that is valid for fifteen minutes, or until the
 secret is revoked.
 
-A client id is `<organization>:<client>`. The client is a service account's id, or a runner's id with its worker token;
+A client id is `<organization>:<client>`. The client is a service account's id or path, or a runner's id with its worker token;
 a shared runner belongs to no organization and has no prefix.
 """
 
@@ -18,6 +18,7 @@ from terracrew.server.audit import service as audit
 from terracrew.server.audit.failures import Failures
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.groups import reads as groups
+from terracrew.server.groups import tree_path
 from terracrew.server.identity import limits
 from terracrew.server.identity.access import credential_store
 from terracrew.server.identity.access import store as access_store
@@ -196,18 +197,23 @@ async def _client(tx: Tx, client_id: str, secret_sha256: str) -> Principal | Non
     organization_id = await groups.organization_id(tx, prefix) if prefix and prefix.isprintable() else None
     if prefix and organization_id is None:
         return None
-    found = await _by_secret(tx, secret_sha256)
-    if found is None or (found.id, found.organization_id) != (client, organization_id):
+    # The secret is looked up, and its owner is compared with the client: without the secret, no name can be probed.
+    found, names = await _by_secret(tx, secret_sha256)
+    if found is None or client not in names or found.organization_id != organization_id:
         return None
     return found
 
 
-async def _by_secret(tx: Tx, sha256: str) -> Principal | None:
+async def _by_secret(tx: Tx, sha256: str) -> tuple[Principal | None, tuple[str, ...]]:
+    """Return the owner of a secret, and the names by which it may introduce itself."""
     account = await access_store.account_by_secret(tx, sha256)
     if account is not None:
-        return _principal("service_account", account, account["secret_id"])
+        path = tree_path.join(account["group"], account["name"])
+        return _principal("service_account", account, account["secret_id"]), (account["id"], path)
     runner = await credential_store.runner_by_worker_token(tx, sha256)
-    return None if runner is None else _principal("runner", runner, _worker_sid(runner))
+    if runner is None:
+        return None, ()
+    return _principal("runner", runner, _worker_sid(runner)), (runner["id"],)
 
 
 async def _live(tx: Tx, claims: _Claims) -> Principal | None:
