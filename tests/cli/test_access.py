@@ -21,6 +21,9 @@ ROLE: dict[str, Any] = {
     "place_kind": "group",
     "path": "platform",
     "created_at": THEN,
+    "expires_at": None,
+    "principal_name": "ada",
+    "created_by_name": "root",
 }
 
 
@@ -62,16 +65,49 @@ def test_a_user_is_made_listed_and_disabled_by_name(terracrew: Terracrew, server
 def test_a_role_is_granted_listed_and_revoked_without_its_id(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on("POST /api/v1/roles", ROLE, 201)
     server.on("GET /api/v1/roles", page(ROLE))
-    server.on("GET /api/v1/users", page(ADA))
-    server.on("GET /api/v1/service-accounts", page(CI))
+    server.on("GET /api/v1/roles?principal=ada", page(ROLE))
+    server.on("GET /api/v1/roles?path=platform&inherited=true", page(ROLE | {"expires_at": THEN}))
     server.on("DELETE /api/v1/roles/rol_1", None, 204)
     assert terracrew("role", "grant", "ada", "operator", "--group", "platform") == "ada is operator of platform\n"
     assert server.asked[-1].json() == {"principal": "ada", "role": "operator", "path": "platform", "kind": "group"}
-    assert terracrew("role", "list").splitlines()[1].split()[:3] == ["ada", "operator", "platform"]
+    assert terracrew("role", "list").splitlines()[1].split()[:4] == ["ada", "operator", "platform", "root"]
+    assert terracrew("role", "list", "--group", "platform").splitlines()[1].split()[-1] == "ago"
+    assert max(map(len, terracrew.out.splitlines())) <= 80
+    terracrew("role", "grant", "ada", "operator", "--expires-in-days", "30")
+    assert server.asked[-1].json()["expires_in_days"] == 30
     terracrew("role", "revoke", "ada", "operator", "--group", "platform")
     assert server.asked[-1] == "DELETE /api/v1/roles/rol_1"
     terracrew("role", "revoke", "ada", "owner")
     assert terracrew.code == 4
+
+
+@pytest.mark.feature("E1", "X3")
+def test_an_explanation_is_printed_as_a_way_from_the_organization_to_the_place(
+    terracrew: Terracrew, server: ScriptedServer
+) -> None:
+    steps = [
+        {"kind": "organization", "path": "", "role": None, "is_deciding": False},
+        {"kind": "group", "path": "platform", "role": ROLE, "is_deciding": True},
+        {"kind": "module", "path": "platform/vpc", "role": None, "is_deciding": False},
+    ]
+    found = {"is_allowed": True, "sentence": "ada may run jobs.", "steps": steps, "sufficient_roles": []}
+    server.on("GET /api/v1/access/explain?principal=ada&verb=job.run&path=platform%2Fvpc", found)
+    lines = terracrew("role", "explain", "ada", "job.run", "platform/vpc").splitlines()
+    assert lines[0] == "Yes: ada may run jobs."
+    assert lines[2].startswith("    platform: operator, granted by root")
+    assert lines[2].endswith("<- decides")
+    refusal = {
+        "is_allowed": False,
+        "sentence": "No role.",
+        "sufficient_roles": ["owner"],
+        "can_be_granted_by": ["olga"],
+    }
+    server.on("GET /api/v1/access/explain?principal=me&verb=audit.read&path=", found | refusal)
+    lines = terracrew("role", "explain", "me", "audit.read").splitlines()
+    assert lines[-1] == "They can be granted by: olga, administrators of the server"
+    assert max(map(len, lines)) <= 80
+    terracrew("role", "explain", "ada", "fly")
+    assert terracrew.code == 2
 
 
 def test_a_service_account_is_named_by_its_name(terracrew: Terracrew, server: ScriptedServer) -> None:

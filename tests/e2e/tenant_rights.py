@@ -32,6 +32,7 @@ _SEES = (
     _OWN
     | _LISTS
     | {
+        "GET /access/explain",
         "GET /groups/{group}",
         "GET /modules/{module}",
         "GET /modules/{module}/outputs",
@@ -134,6 +135,8 @@ FORM = {
 """Enough for every form: the others' fields are passed over."""
 ARCHIVE = b"\x1f\x8b"
 OURS_IN_PARTS = {"target": "archive", "sha256": "1" * 64, "size": 2_000_000}
+QUERIES = {"GET /access/explain": "?verb=job.run&path=team"}
+"""What an operation is asked for besides its path."""
 BODIES: dict[str, Any] = {
     "POST /groups": {"path": "made-by-{who}"},
     "POST /modules": {"path": "module-by-{who}", "source": {"kind": "archive", "archive_id": "{archive}"}},

@@ -58,7 +58,7 @@ class Api:
         self.on_wait: Callable[[errors.TerracrewError], None] = lambda _: None
         """Called with the error that a request waits for."""
 
-    def get(self, path: str, **query: Any) -> Any:
+    def get(self, path: str, /, **query: Any) -> Any:
         return self._call("GET", _with_query(path, query))
 
     def post(self, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:
@@ -113,7 +113,7 @@ class Api:
             arrived += len(part)
             progress(arrived)
 
-    def list(self, path: str, **query: Any) -> Iterator[Any]:
+    def list(self, path: str, /, **query: Any) -> Iterator[Any]:
         """Yield every item of a list, page after page."""
         after = None
         while True:

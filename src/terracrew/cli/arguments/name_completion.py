@@ -25,6 +25,11 @@ def groups(context: click.Context, parameter: click.Parameter, typed: str) -> li
     return _named(context, "/groups", typed, lambda each: (each["path"], each["description"]))
 
 
+def places(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Complete the path of a group or a module."""
+    return [*groups(context, parameter, typed), *modules(context, parameter, typed)]
+
+
 def runners(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     """Complete the path of a runner."""
     del parameter

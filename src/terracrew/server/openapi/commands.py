@@ -68,6 +68,7 @@ COMMANDS: dict[str, str] = {
     "GET /api/v1/roles": "role list",
     "POST /api/v1/roles": "role grant",
     "DELETE /api/v1/roles/{role_id}": "role revoke",
+    "GET /api/v1/access/explain": "role explain",
     "GET /api/v1/audit": "audit list",
     "GET /api/v1/rekey": "server rekey",
     "POST /api/v1/rekey": "server rekey",

@@ -1,5 +1,7 @@
 """Authorization: decides which principal may use which verb on which place. Every request and every message passes `require`."""
 
+import math
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Literal, Protocol, cast
 
@@ -7,6 +9,7 @@ import msgspec
 
 from terracrew.errors import Forbidden, NotFound
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.principals import reads
 from terracrew.server.principals.model import AttemptScope, Principal, Role
 
@@ -131,6 +134,70 @@ def require_reader(principal: Principal) -> None:
         raise Forbidden("only a person or a service account may follow events")
 
 
+class Binding(msgspec.Struct, frozen=True):
+    """A role of a principal at a place, as far as authorization needs to know it."""
+
+    id: str
+    role: Role
+    place_kind: str
+    path: str
+    expires_at: float | None = None
+
+
+Reason = Literal[
+    "system", "administrator", "attempt", "role", "machine_only", "server", "unseen", "no_role", "lesser_role"
+]
+"""Why something is allowed (the first four) or refused: it is for machines only, it is about the whole server, the place is
+hidden, the principal has no role there, or its roles do not include the verb."""
+ALLOWED = frozenset[Reason]({"system", "administrator", "attempt", "role"})
+
+
+class AccessDecision(msgspec.Struct, frozen=True):
+    """Whether a principal may use a verb on a place, and why. `require` and the explanations for people both use it."""
+
+    reason: Reason
+    applying: tuple[Binding, ...] = ()
+    """The roles of the principal that apply to the place, the nearest one first."""
+    deciding: Binding | None = None
+    """The nearest role that includes the verb."""
+
+    @property
+    def is_allowed(self) -> bool:
+        return self.reason in ALLOWED
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether the principal may not even know that the place exists."""
+        return self.reason == "unseen"
+
+
+async def decide(source: Tx | Database, principal: Principal, verb: Verb, place: Place) -> AccessDecision:
+    """Decide whether the principal may use the verb on the place."""
+    if principal.attempt is not None:
+        return AccessDecision(_decide_attempt(principal.kind, principal.attempt, verb, place))
+    if principal.kind == "system" or principal.is_system_admin:
+        if verb in MACHINE_ONLY:
+            return AccessDecision("machine_only")
+        return AccessDecision("system" if principal.kind == "system" else "administrator")
+    if place.kind == "server":
+        return AccessDecision("server")
+    if place.organization_id != principal.organization_id or principal.kind == "runner":
+        return AccessDecision("unseen")
+    return decide_by_roles(await _bindings(source, principal), verb, place)
+
+
+def decide_by_roles(bindings: Iterable[Binding], verb: Verb, place: Place) -> AccessDecision:
+    """Decide by the roles of a person or a service account in the organization of the place."""
+    found = (each for each in bindings if covers(each.place_kind, each.path, place))
+    applying = tuple(sorted(found, key=lambda each: (each.place_kind == "module", len(each.path)), reverse=True))
+    for each in applying:
+        if allows(frozenset({each.role}), verb):
+            return AccessDecision("role", applying, each)
+    if applying:
+        return AccessDecision("lesser_role", applying)
+    return AccessDecision("no_role" if place.kind == "organization" else "unseen")
+
+
 async def require(
     source: Tx | Database, principal: Principal, verb: Verb, place: Place, unseen: NotFound | None = None
 ) -> None:
@@ -139,37 +206,25 @@ async def require(
     A caller that looked the place up by an id passes its own error for a missing place as `unseen`, because the default error
     would reveal the path.
     """
-    unseen = unseen or _not_found(place)
-    if principal.attempt is not None:
-        return _require_attempt(principal.kind, principal.attempt, verb, place, unseen)
-    if principal.kind == "system" or principal.is_system_admin:
-        if verb in MACHINE_ONLY:
-            raise _forbidden(verb, place)
-        return None
-    if place.kind == "server":
+    decision = await decide(source, principal, verb, place)
+    if decision.is_hidden:
+        raise unseen or _not_found(place)
+    if not decision.is_allowed:
         raise _forbidden(verb, place)
-    if place.organization_id != principal.organization_id or principal.kind == "runner":
-        raise unseen
-    roles = await roles_at(source, principal, place)
-    if allows(roles, verb):
-        return None
-    if not roles and place.kind != "organization":
-        raise unseen
-    raise _forbidden(verb, place)
 
 
-def _require_attempt(kind: str, own: AttemptScope, verb: Verb, place: Place, unseen: NotFound) -> None:
+def _decide_attempt(kind: str, own: AttemptScope, verb: Verb, place: Place) -> Reason:
     is_own_module = (place.organization_id, place.kind, place.path) == (own.organization_id, "module", own.module_path)
     is_own_job = is_own_module and place.job_id == own.job_id
     is_own_attempt = is_own_job and place.attempt == own.attempt
     if kind == "executor":
         if verb in (V.ATTEMPT_REPORT, V.ATTEMPT_READ) and is_own_attempt:
-            return
+            return "attempt"
     elif kind == "engine" and (
         (verb in (V.ATTEMPT_READ, V.JOB_READ) and is_own_job) or (verb is V.STATE_READ and is_own_module)
     ):
-        return
-    raise _forbidden(verb, place) if is_own_module else unseen
+        return "attempt"
+    return "lesser_role" if is_own_module else "unseen"
 
 
 class Visible(msgspec.Struct, frozen=True):
@@ -184,6 +239,8 @@ class Visible(msgspec.Struct, frozen=True):
     """The id of the principal that has these role bindings."""
     roles: str = ""
     """The roles that include the verb, each between two spaces."""
+    as_of: float = math.inf
+    """When the roles were read. Roles that had expired by then do not count."""
 
     def covers(self, place: Place) -> bool:
         if self.organization_id is None:
@@ -212,25 +269,31 @@ async def visible(source: Tx | Database, principal: Principal, verb: Verb) -> Vi
         return Visible("")
     if principal.kind == "system" or principal.is_system_admin:
         return Visible("" if verb in MACHINE_ONLY else None)
-    rows = await _bindings(source, principal)
+    as_of, found = await _read(source, principal)
     return Visible(
         principal.organization_id or "",
-        tuple((kind, path) for kind, path, role in rows if allows(frozenset({role}), verb)),
+        tuple((each.place_kind, each.path) for each in found if allows(frozenset({each.role}), verb)),
         principal.id,
         f" {' '.join(role.value for role in Role if verb in GRANTS[role])} ",
+        as_of,
     )
 
 
 async def roles_at(source: Tx | Database, principal: Principal, place: Place) -> frozenset[Role]:
     """Return the roles that apply here, including those inherited from above."""
-    bindings = await _bindings(source, principal)
-    return frozenset(role for kind, path, role in bindings if covers(kind, path, place))
+    found = await _bindings(source, principal)
+    return frozenset(each.role for each in found if covers(each.place_kind, each.path, place))
 
 
-async def _bindings(source: Tx | Database, principal: Principal) -> list[tuple[str, str, Role]]:
-    async def read(tx: Tx) -> list[tuple[str, str, Role]]:
-        rows = await reads.role_bindings(tx, principal.id, principal.organization_id)
-        return [(row["place_kind"], row["path"], Role(row["role"])) for row in rows]
+async def _bindings(source: Tx | Database, principal: Principal) -> list[Binding]:
+    return (await _read(source, principal))[1]
+
+
+async def _read(source: Tx | Database, principal: Principal) -> tuple[float, list[Binding]]:
+    """Return the roles of a principal in its organization, and the time of the transaction that read them."""
+
+    async def read(tx: Tx) -> tuple[float, list[Binding]]:
+        return tx.now, rows_to(Binding, await reads.role_bindings(tx, principal.id, principal.organization_id))
 
     # Both types are protocols, so `isinstance` cannot tell them apart; only a database has `kind`.
     return await (cast("Database", source).read(read) if hasattr(source, "kind") else read(cast("Tx", source)))

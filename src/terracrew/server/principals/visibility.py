@@ -13,7 +13,8 @@ from terracrew.server.principals.authorize import Visible
 SEEN_GROUPS: LiteralString = """WITH RECURSIVE bound AS (
     SELECT group_id, module_id FROM role_bindings
     WHERE principal_id = :reader_id AND organization_id = :reader_organization_id
-        AND CAST(:reader_roles AS text) LIKE '% ' || role || ' %'),
+        AND CAST(:reader_roles AS text) LIKE '% ' || role || ' %'
+        AND (expires_at IS NULL OR expires_at > :reader_as_of)),
 seen_groups (id) AS (
     SELECT group_id FROM bound WHERE group_id IS NOT NULL
     UNION SELECT groups.id FROM seen_groups JOIN groups ON groups.parent_id = seen_groups.id
@@ -48,4 +49,5 @@ def params(seen: Visible) -> dict[str, Param]:
         "reader_id": seen.reader_id,
         "reader_organization_id": seen.organization_id,
         "reader_roles": seen.roles,
+        "reader_as_of": seen.as_of,
     }

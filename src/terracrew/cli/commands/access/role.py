@@ -1,17 +1,15 @@
 """`terracrew role`: who may do what in which group or module."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from terracrew.cli.arguments import name_completion, references
+from terracrew.cli.arguments import name_completion
+from terracrew.cli.commands.access.explain import explain
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
-from terracrew.errors import Forbidden, Invalid, NotFound
-
-if TYPE_CHECKING:
-    from terracrew.client.http import Api
+from terracrew.errors import Invalid, NotFound
 
 ROLES = ("viewer", "operator", "approver", "owner")
 
@@ -54,33 +52,76 @@ def role() -> None:
 
 
 @role.command("list")
+@click.option(
+    "--group",
+    metavar="PATH",
+    shell_complete=name_completion.groups,
+    help="Only roles that apply to this group, also from the groups above it.",
+)
+@click.option(
+    "--module",
+    metavar="PATH",
+    shell_complete=name_completion.modules,
+    help="Only roles that apply to this module, also from the groups above it.",
+)
+@click.option(
+    "--user",
+    "who",
+    metavar="WHO",
+    shell_complete=name_completion.users,
+    help="Only roles of this user or service account.",
+)
+@click.option("--own", "is_own", is_flag=True, help="With --group or --module: leave out what applies from above.")
 @output.json_option
 @pass_target
-def list_roles(target: Target, as_json: bool) -> None:
-    """List who has which role where."""
-    api = target.api()
-    items = list(api.list("/roles"))
+def list_roles(
+    target: Target, group: str | None, module: str | None, who: str | None, is_own: bool, as_json: bool
+) -> None:
+    """List who has which role where, and who granted it."""
+    if group is not None and module is not None:
+        raise Invalid("give either --group or --module, not both")
+    path = group if group is not None else module
+    query = {"principal": who} if path is None else {"principal": who, "path": path, "inherited": not is_own}
+    items = list(target.api().list("/roles", **query))
     if as_json:
         return output.as_json(items)
-    names = _names(api)
     rows = [
-        (names.get(i["principal_id"], i["principal_id"]), i["role"], _place(i), output.age(i["created_at"]))
+        (
+            i["principal_name"] or i["principal_id"],
+            i["role"],
+            _place(i),
+            i["created_by_name"] or "Terracrew",
+            output.age(i["created_at"]),
+            output.age(i["expires_at"]),
+        )
         for i in items
     ]
-    return output.table(("WHO", "ROLE", "WHERE", "GRANTED"), rows, empty="no roles: `terracrew role grant`")
+    columns = ("WHO", "ROLE", "WHERE", "GRANTED BY", "WHEN", "EXPIRES")
+    return output.table(columns, rows, empty="no roles: `terracrew role grant`")
 
 
 @role.command("grant")
 @_who_has_it_where
+@click.option("--expires-in-days", type=click.IntRange(1, 3650), metavar="N", help="The role ends after N days.")
 @output.json_option
 @pass_target
-def grant(target: Target, who: str, role: str, group: str | None, module: str | None, as_json: bool) -> None:
-    """Give WHO (a user's name, or the id of a service account) the role ROLE."""
+def grant(
+    target: Target,
+    who: str,
+    role: str,
+    group: str | None,
+    module: str | None,
+    expires_in_days: int | None,
+    as_json: bool,
+) -> None:
+    """Give WHO (a user, or a service account by id or `group/name`) the role ROLE."""
     kind, path = _checked_place(group, module)
-    made = target.api().post("/roles", {"principal": who, "role": role, "kind": kind, "path": path})
+    wanted = {"principal": who, "role": role, "kind": kind, "path": path}
+    made = target.api().post("/roles", wanted | ({"expires_in_days": expires_in_days} if expires_in_days else {}))
     if as_json:
         return output.as_json(made)
-    return click.echo(f"{who} is {role} of {_place(made)}")
+    until = f" for {expires_in_days} days" if expires_in_days else ""
+    return click.echo(f"{who} is {role} of {_place(made)}{until}")
 
 
 @role.command("revoke")
@@ -91,9 +132,8 @@ def revoke(target: Target, who: str, role: str, group: str | None, module: str |
     """Take the role ROLE away from WHO, with immediate effect."""
     kind, path = _checked_place(group, module)
     api = target.api()
-    principal = who if who.startswith(("usr_", "sac_")) else references.user(api, who)
-    for each in api.list("/roles"):
-        if (each["principal_id"], each["role"], each["place_kind"], each["path"]) == (principal, role, kind, path):
+    for each in api.list("/roles", principal=who):
+        if (each["role"], each["place_kind"], each["path"]) == (role, kind, path):
             api.delete(f"/roles/{each['id']}")
             break
     else:
@@ -107,12 +147,4 @@ def _place(binding: dict[str, Any]) -> str:
     return binding["path"] or "the organization"
 
 
-def _names(api: "Api") -> dict[str, str]:
-    """Return the names of the users and service accounts that the caller may see, by id."""
-    found: dict[str, str] = {}
-    for place in ("/users", "/service-accounts"):
-        try:
-            found |= {each["id"]: each["name"] for each in api.list(place)}
-        except Forbidden:
-            continue
-    return found
+role.add_command(explain)

@@ -5,8 +5,8 @@ from litestar import Router, get, post
 from litestar.params import JSONBody
 
 from terracrew.server.api.access.context import AccessCall
-from terracrew.server.identity.access import role_store
-from terracrew.server.identity.access.model import RoleBinding
+from terracrew.server.identity.access import role_reads
+from terracrew.server.identity.access.model import RoleListed
 from terracrew.server.identity.people import logins, service
 from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.model import PrincipalKind
@@ -18,14 +18,14 @@ class Me(msgspec.Struct, frozen=True):
     name: str
     organization_id: str | None
     is_system_admin: bool
-    roles: list[RoleBinding]
+    roles: list[RoleListed]
 
 
 @get("/me", summary="Show who you are")
 async def me(request: AccessCall) -> Me:
     """Show the person or service account that this request acts for, with its roles."""
     who = request.user
-    roles = await request.context.db.read(lambda tx: role_store.roles_of(tx, who.id))
+    roles = await request.context.db.read(lambda tx: role_reads.of_principal(tx, who.id))
     return Me(who.kind, who.id, who.name, who.organization_id, who.is_system_admin, roles)
 
 

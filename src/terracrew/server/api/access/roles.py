@@ -4,30 +4,43 @@ from typing import Literal
 
 import msgspec
 from litestar import Router, delete, get, post
-from litestar.params import FromPath, JSONBody
+from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew import ids
 from terracrew.server.api.access.context import AccessCall
-from terracrew.server.api.access.fields import Name
-from terracrew.server.identity.access import service as access
-from terracrew.server.identity.access.model import RoleBinding
+from terracrew.server.api.access.fields import Days, Name
+from terracrew.server.identity.access import explain, roles
+from terracrew.server.identity.access.model import RoleBinding, RoleListed
 from terracrew.server.paging import After, Limit, Page
+from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Role
 
 
 class NewRole(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     principal: Name
-    """Name or id of a user, or id of a service account."""
+    """Name or id of a user, or id or path of a service account."""
     role: Role
     path: str = ""
     kind: Literal["group", "module"] = "group"
+    expires_in_days: Days | None = None
 
 
 @get("/roles", summary="List roles")
-async def list_roles(request: AccessCall, after: After = None, limit: Limit = 50) -> Page[RoleBinding]:
-    """List who has which role at which group or module."""
-    who = request.user
-    return await request.context.db.read_in_background(lambda tx: access.roles(tx, who, after, limit))
+async def list_roles(
+    request: AccessCall,
+    principal: FromQuery[str | None] = None,
+    path: FromQuery[str | None] = None,
+    inherited: FromQuery[bool] = False,
+    after: After = None,
+    limit: Limit = 50,
+) -> Page[RoleListed]:
+    """List who has which role at which group or module: all of them, those of one `principal`, or those at one `path`.
+
+    With `inherited=true`, the roles that apply to the path from the groups above it are listed as well. A principal is the
+    name or id of a user, or the id or path of a service account.
+    """
+    who, query = request.user, roles.RoleQuery(principal, path, inherited)
+    return await request.context.db.read_in_background(lambda tx: roles.listing(tx, who, query, after, limit))
 
 
 @post("/roles", summary="Give a role at a place of the tree")
@@ -35,7 +48,7 @@ async def bind_role(request: AccessCall, data: JSONBody[NewRole]) -> RoleBinding
     """Give a user or a service account a role at a group, with everything below it, or at a module."""
     who = request.user
     return await request.context.db.write(
-        lambda tx: access.bind_role(tx, who, data.principal, data.role, data.path, data.kind)
+        lambda tx: roles.bind_role(tx, who, data.principal, data.role, data.path, data.kind, data.expires_in_days)
     )
 
 
@@ -43,7 +56,20 @@ async def bind_role(request: AccessCall, data: JSONBody[NewRole]) -> RoleBinding
 async def unbind_role(request: AccessCall, role_id: FromPath[str]) -> None:
     """Take a role away. It ends at once."""
     who, it = request.user, ids.parse("rol", role_id)
-    await request.context.db.write(lambda tx: access.unbind_role(tx, who, it))
+    await request.context.db.write(lambda tx: roles.unbind_role(tx, who, it))
 
 
-router = Router(path="/api/v1", route_handlers=[list_roles, bind_role, unbind_role], tags=["access"])
+@get("/access/explain", summary="Explain why somebody may do something")
+async def explain_access(
+    request: AccessCall, verb: FromQuery[Verb], principal: FromQuery[str] = "me", path: FromQuery[str] = ""
+) -> explain.Explanation:
+    """Explain whether a `principal` may use a `verb` at the group or module `path`, by which role, and what is missing.
+
+    A principal is `me`, the name or id of a user, or the id or path of a service account. To ask about others takes the right
+    to see who has access at that place.
+    """
+    who = request.user
+    return await request.context.db.read(lambda tx: explain.explain(tx, who, principal, verb, path))
+
+
+router = Router(path="/api/v1", route_handlers=[list_roles, bind_role, unbind_role, explain_access], tags=["access"])

@@ -17,6 +17,8 @@ class ServiceAccount(msgspec.Struct, frozen=True):
     name: str
     created_by: str
     created_at: datetime
+    is_disabled: bool = False
+    """Whether its secrets are refused. Its roles and secrets are kept."""
 
 
 class ClientSecret(msgspec.Struct, frozen=True):
@@ -37,4 +39,15 @@ class RoleBinding(msgspec.Struct, frozen=True):
     place_kind: Literal["group", "module"]
     path: str
     created_by: str
+    """The id of the principal that granted the role."""
     created_at: datetime
+    expires_at: datetime | None = None
+    """When the role ends by itself; None if it does not."""
+
+
+class RoleListed(RoleBinding, frozen=True):
+    """A role with the names of the principals that it mentions."""
+
+    principal_name: str = ""
+    created_by_name: str = ""
+    """Who granted the role; empty for the server itself and for principals that were deleted."""

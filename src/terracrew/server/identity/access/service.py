@@ -1,17 +1,15 @@
-"""Manages service accounts, their secrets, and the roles of users and service accounts."""
+"""Manages service accounts and their secrets."""
 
-from terracrew.errors import Conflict, Invalid
+from terracrew.errors import Conflict
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups import tree_path as paths
-from terracrew.server.identity.access import role_store
 from terracrew.server.identity.access import store as access_store
-from terracrew.server.identity.access.model import ClientSecret, RoleBinding, ServiceAccount
-from terracrew.server.identity.people import store
+from terracrew.server.identity.access.model import ClientSecret, ServiceAccount
 from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize, delegation
-from terracrew.server.principals.authorize import Place, Verb
-from terracrew.server.principals.model import Principal, Role
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
 
 MAX_SECRETS = 10
@@ -115,49 +113,3 @@ async def _account(tx: Tx, who: Principal, account_id: str, verb: Verb) -> Servi
 
 def _named(account: ServiceAccount) -> dict[str, str]:
     return {"name": account.name, "group": account.group}
-
-
-# Roles
-
-
-async def bind_role(tx: Tx, who: Principal, principal: str, role: Role, path: str, kind: str) -> RoleBinding:
-    """Give a role at a place to a user (by name or id) or a service account (by id) of the caller's organization."""
-    organization_id = who.organization_id or ""
-    await authorize.require(tx, who, Verb.ACCESS_WRITE, _place(organization_id, paths.parse(path), kind))
-    if principal.startswith("sac_"):
-        of, subject = "service_account", await access_store.account(tx, principal)
-        if subject.organization_id != organization_id:
-            raise access_store.no_account(principal)
-        if not paths.is_within(path, subject.group):
-            raise Invalid(f"{subject.name} belongs to `{subject.group}`: it can have roles there and below only")
-    else:
-        of, subject = "user", await store.user(tx, principal)
-        if subject.organization_id != organization_id:
-            raise store.no_user(principal)
-    binding = await role_store.bind_role(tx, organization_id, of, subject.id, role.value, kind, path, who.id)
-    details = {"principal": subject.id, "name": subject.name, "role": role.value, "kind": kind, "path": path}
-    await audit.record(tx, who, "role.grant", "role", binding.id, details)
-    tx.wake("roles", subject.id)
-    return binding
-
-
-async def unbind_role(tx: Tx, who: Principal, binding_id: str) -> None:
-    binding = await role_store.role(tx, binding_id)
-    place = _place(binding.organization_id, binding.path, binding.place_kind)
-    await authorize.require(tx, who, Verb.ACCESS_WRITE, place, role_store.no_role(binding_id))
-    await role_store.unbind_role(tx, binding.id)
-    details = {"principal": binding.principal_id, "role": binding.role.value, "path": binding.path}
-    await audit.record(tx, who, "role.revoke", "role", binding.id, details, organization_id=binding.organization_id)
-    tx.wake("roles", binding.principal_id)
-
-
-async def roles(tx: Tx, who: Principal, after: str | None, limit: int) -> Page[RoleBinding]:
-    """Return the role bindings at the places whose access the caller may read."""
-    organization_id = who.organization_id or ""
-    seen = await authorize.visible(tx, who, Verb.ACCESS_READ)
-
-    return page(await role_store.roles(tx, seen, organization_id, start(after), limit + 1), limit)
-
-
-def _place(organization_id: str, path: str, kind: str) -> Place:
-    return authorize.module(organization_id, path) if kind == "module" else authorize.group(organization_id, path)

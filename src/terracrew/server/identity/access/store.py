@@ -23,14 +23,31 @@ async def insert_account(tx: Tx, organization_id: str, group: str, name: str, cr
 
 
 async def account(tx: Tx, account_id: str) -> ServiceAccount:
+    found = await find_account(tx, account_id)
+    if found is None:
+        raise no_account(account_id)
+    return found
+
+
+async def find_account(tx: Tx, account_id: str) -> ServiceAccount | None:
     row = await tx.one(
         'SELECT a.*, groups.path AS "group" FROM service_accounts AS a JOIN groups ON groups.id = a.group_id'
         " WHERE a.id = :id",
         id=account_id,
     )
-    if row is None:
-        raise no_account(account_id)
-    return row_to(ServiceAccount, row)
+    return None if row is None else row_to(ServiceAccount, row)
+
+
+async def account_at(tx: Tx, organization_id: str, group: str, name: str) -> ServiceAccount | None:
+    """Return the service account of this name in the group with this path."""
+    row = await tx.one(
+        'SELECT a.*, groups.path AS "group" FROM service_accounts AS a JOIN groups ON groups.id = a.group_id'
+        " WHERE groups.organization_id = :organization_id AND groups.path = :path AND a.name = :name",
+        organization_id=organization_id,
+        path=group,
+        name=name,
+    )
+    return None if row is None else row_to(ServiceAccount, row)
 
 
 def no_account(account_id: str) -> NotFound:
@@ -102,8 +119,9 @@ async def account_by_secret(tx: Tx, secret_sha256: str) -> Row | None:
         'SELECT a.id, a.name, a.organization_id, groups.path AS "group", s.id AS secret_id, s.expires_at AS ends_at'
         " FROM service_account_secrets AS s JOIN service_accounts AS a ON a.id = s.service_account_id"
         " JOIN groups ON groups.id = a.group_id"
-        " WHERE s.secret_sha256 = :sha256 AND (s.expires_at IS NULL OR s.expires_at > :now)",
+        " WHERE s.secret_sha256 = :sha256 AND (s.expires_at IS NULL OR s.expires_at > :now) AND a.is_disabled = :no",
         sha256=secret_sha256,
+        no=False,
         now=tx.now,
     )
 
@@ -112,7 +130,9 @@ async def account_of_secret(tx: Tx, account_id: str, secret_id: str) -> Row | No
     return await tx.one(
         "SELECT a.id, a.name, a.organization_id, s.expires_at AS ends_at FROM service_account_secrets AS s"
         " JOIN service_accounts AS a ON a.id = s.service_account_id"
-        " WHERE s.id = :secret_id AND a.id = :id AND (s.expires_at IS NULL OR s.expires_at > :now)",
+        " WHERE s.id = :secret_id AND a.id = :id AND (s.expires_at IS NULL OR s.expires_at > :now)"
+        " AND a.is_disabled = :no",
+        no=False,
         secret_id=secret_id,
         id=account_id,
         now=tx.now,

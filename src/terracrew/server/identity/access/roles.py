@@ -1,0 +1,137 @@
+"""Grants, revokes and lists the roles of users and service accounts."""
+
+import msgspec
+
+from terracrew.errors import Forbidden, Invalid, NotFound
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Tx
+from terracrew.server.groups import reads as groups
+from terracrew.server.groups import tree_path as paths
+from terracrew.server.identity.access import role_reads, role_store, subjects
+from terracrew.server.identity.access.model import RoleBinding, RoleListed, ServiceAccount
+from terracrew.server.identity.people import store
+from terracrew.server.identity.people.model import User
+from terracrew.server.paging import Page, page, start
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Place, Verb
+from terracrew.server.principals.model import Principal, Role
+
+DAY_SECONDS = 86400
+
+
+class RoleQuery(msgspec.Struct, frozen=True):
+    """Which roles to list."""
+
+    principal: str | None = None
+    """The name or id of a user or service account."""
+    path: str | None = None
+    """The path of a group or module: the roles at this place."""
+    is_inherited: bool = False
+    """Also list the roles that apply to this place from the groups above it."""
+
+
+async def bind_role(
+    tx: Tx,
+    who: Principal,
+    principal: str,
+    role: Role,
+    path: str,
+    kind: str,
+    expires_in_days: int | None = None,
+) -> RoleBinding:
+    """Give a role at a place to a user or a service account of the caller's organization.
+
+    Only an administrator can give a user of another organization their first role in this one. A caller whose own right to
+    grant roles ends cannot grant one that lasts longer.
+    """
+    organization_id = who.organization_id or ""
+    place = place_of(organization_id, paths.parse(path), kind)
+    await authorize.require(tx, who, Verb.ACCESS_WRITE, place)
+    expires_at = await _expiry(tx, who, place, expires_in_days)
+    subject = await _subject(tx, who, organization_id, principal)
+    if isinstance(subject, ServiceAccount) and not paths.is_within(path, subject.group):
+        raise Invalid(f"{subject.name} belongs to `{subject.group}`: it can have roles there and below only")
+    of = "user" if isinstance(subject, User) else "service_account"
+    binding = await role_store.bind_role(
+        tx, organization_id, of, subject.id, role.value, kind, path, who.id, expires_at
+    )
+    details = {"principal": subject.id, "name": subject.name, "role": role.value, "kind": kind, "path": path}
+    if binding.expires_at is not None:
+        details["expires_at"] = binding.expires_at.isoformat(timespec="seconds")
+    await audit.record(tx, who, "role.grant", "role", binding.id, details)
+    tx.wake("roles", subject.id)
+    return binding
+
+
+async def _subject(tx: Tx, who: Principal, organization_id: str, reference: str) -> User | ServiceAccount:
+    if who.is_system_admin and reference.isprintable() and (user := await store.find_user(tx, reference)):
+        return user
+    return await subjects.find(tx, organization_id, reference)
+
+
+async def _expiry(tx: Tx, who: Principal, place: Place, days: int | None) -> float | None:
+    """Return when a new role ends: not after the role by which the caller grants it."""
+    wanted = None if days is None else tx.now + days * DAY_SECONDS
+    decision = await authorize.decide(tx, who, Verb.ACCESS_WRITE, place)
+    own = [each.expires_at for each in decision.applying if authorize.allows(frozenset({each.role}), Verb.ACCESS_WRITE)]
+    ends = [at for at in own if at is not None]
+    if not ends or len(ends) < len(own):
+        return wanted
+    if wanted is not None and wanted > max(ends):
+        raise Forbidden("your own role here ends earlier, so you cannot grant one for that long: ask for fewer days")
+    return max(ends) if wanted is None else wanted
+
+
+async def unbind_role(tx: Tx, who: Principal, binding_id: str) -> None:
+    binding = await role_store.role(tx, binding_id)
+    place = place_of(binding.organization_id, binding.path, binding.place_kind)
+    await authorize.require(tx, who, Verb.ACCESS_WRITE, place, role_store.no_role(binding_id))
+    await role_store.unbind_role(tx, binding.id)
+    details = {"principal": binding.principal_id, "role": binding.role.value, "path": binding.path}
+    await audit.record(tx, who, "role.revoke", "role", binding.id, details, organization_id=binding.organization_id)
+    tx.wake("roles", binding.principal_id)
+
+
+async def listing(tx: Tx, who: Principal, query: RoleQuery, after: str | None, limit: int) -> Page[RoleListed]:
+    """Return the roles at the places whose access the caller may read, or those that apply to one place."""
+    organization_id = who.organization_id or ""
+    if query.path is not None:
+        return await _at(tx, who, query, after, limit)
+    seen = await authorize.visible(tx, who, Verb.ACCESS_READ)
+    principal_id: str | None = None
+    if query.principal is not None:
+        try:
+            principal_id = (await subjects.find(tx, organization_id, query.principal)).id
+        except NotFound:
+            return Page([])
+    found = await role_reads.listing(tx, seen, organization_id, principal_id, start(after), limit + 1)
+    return page(found, limit)
+
+
+async def _at(tx: Tx, who: Principal, query: RoleQuery, after: str | None, limit: int) -> Page[RoleListed]:
+    organization_id, path = who.organization_id or "", query.path or ""
+    if query.principal is not None:
+        raise Invalid("ask either for the roles of a principal or for those at a path, not for both")
+    place, group_id, module_id = await find_place(tx, organization_id, path)
+    await authorize.require(tx, who, Verb.ACCESS_READ, place, no_place(path))
+    found = await role_reads.at_place(tx, group_id, module_id, start(after), limit + 1, is_inherited=query.is_inherited)
+    return page(found, limit)
+
+
+async def find_place(tx: Tx, organization_id: str, path: str) -> tuple[Place, str, str | None]:
+    """Return the module or group at a path, the id of the group (for a module: of its group), and the id of the module."""
+    paths.parse(path)
+    module_id = await role_store.module_id_at(tx, organization_id, path) if path else None
+    group_path = paths.split(path)[0] if module_id else path
+    group_id = await groups.id_at(tx, organization_id, group_path)
+    if group_id is None:
+        raise no_place(path)
+    return place_of(organization_id, path, "module" if module_id else "group"), group_id, module_id
+
+
+def no_place(path: str) -> NotFound:
+    return NotFound(f"there is no group or module `{path}` here, or you may not see it")
+
+
+def place_of(organization_id: str, path: str, kind: str) -> Place:
+    return authorize.module(organization_id, path) if kind == "module" else authorize.group(organization_id, path)
