@@ -174,3 +174,38 @@ async def test_a_role_does_not_outlive_its_group(application: Application) -> No
     assert (await person.delete("/api/v1/groups/a")).status_code == 204
     await application.admin.made("/api/v1/groups", {"path": "a"})
     await person.refused("GET", "/api/v1/groups/a", 404)
+
+
+@pytest.mark.feature("S6")
+async def test_a_group_and_the_organization_can_limit_how_many_jobs_run_at_once(application: Application) -> None:
+    made = await application.admin.made("/api/v1/groups", {"path": "a", "max_running_jobs": 3})
+    assert made["max_running_jobs"] == 3
+    changed = await application.admin.patch("/api/v1/groups/a", json={"max_running_jobs": 5})
+    assert changed.json()["max_running_jobs"] == 5
+    await application.admin.patch("/api/v1/groups/a", json={"description": "other"})
+    assert (await application.admin.get("/api/v1/groups/a")).json()["max_running_jobs"] == 5
+    freed = await application.admin.patch("/api/v1/groups/a", json={"max_running_jobs": None})
+    assert freed.json()["max_running_jobs"] is None
+    limited = await application.admin.patch(f"/api/v1/groups/{made['parent_id']}", json={"max_running_jobs": 10})
+    assert (limited.json()["path"], limited.json()["max_running_jobs"]) == ("", 10)
+
+
+@on_one
+@pytest.mark.parametrize("limit", [0, -1, 1_000_001, "5", 1.5, True])
+async def test_a_limit_of_running_jobs_that_is_no_positive_number_is_refused(
+    application: Application, limit: object
+) -> None:
+    await application.admin.made("/api/v1/groups", {"path": "a"})
+    for method, address in (("POST", "/api/v1/groups"), ("PATCH", "/api/v1/groups/a")):
+        body = {"max_running_jobs": limit} | ({"path": "b"} if method == "POST" else {})
+        assert "max_running_jobs" in await application.admin.refused(method, address, 400, json=body)
+
+
+@on_one
+async def test_only_an_owner_of_a_group_limits_how_many_of_its_jobs_run(application: Application) -> None:
+    made = await application.admin.made("/api/v1/groups", {"path": "a"})
+    operator = await application.person("otto", "operator", "a")
+    await operator.refused("PATCH", "/api/v1/groups/a", 403, json={"max_running_jobs": 1})
+    owner = await application.person("olga", "owner", "a")
+    assert (await owner.patch("/api/v1/groups/a", json={"max_running_jobs": 1})).status_code == 200
+    await owner.refused("PATCH", f"/api/v1/groups/{made['parent_id']}", 403, json={"max_running_jobs": 1})

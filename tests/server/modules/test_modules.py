@@ -97,7 +97,17 @@ async def test_values_of_inputs_stay_out_of_the_audit(application: Application) 
         ("engine", "tofu\n", "is not the name of an engine"),
         ("engine", "a" * 33, "length <= 32"),
         ("backend", "s3", "'s3' is not one of own, terracrew"),
-        ("runner_instance_name", "one", "`runner` must be named too"),
+        ("runner_instance_name", "", "length >= 1"),
+        ("tags", ["a b"], "tags"),
+        ("tags", ["x" * 64], "tags"),
+        ("tags", ["gpu\n"], "tags"),
+        ("tags", [""], "tags"),
+        ("tags", [f"t{number}" for number in range(51)], "length <= 50"),
+        ("tags", "gpu", "Expected `array`"),
+        ("priority", 101, "<= 100"),
+        ("priority", -101, ">= -100"),
+        ("priority", "high", "Expected `int`"),
+        ("priority", None, "Expected `int`"),
         ("runner", "nobody", "no runner `nobody`"),
         ("description", "x" * 2001, "length <= 2000"),
         ("color", "red", "unknown field `color`"),
@@ -155,8 +165,28 @@ async def test_a_module_may_name_its_runner_and_one_instance_of_it(application: 
     words = await application.admin.refused("DELETE", "/api/v1/runners/big", 409)
     assert "the only runner that m may use" in words
     freed = (await application.admin.patch("/api/v1/modules/m", json={"runner": None})).json()
+    assert (freed["runner_id"], freed["runner_instance_name"]) == (None, "one"), "an instance may be named alone"
+    freed = (await application.admin.patch("/api/v1/modules/m", json={"runner_instance_name": None})).json()
     assert (freed["runner_id"], freed["runner_instance_name"]) == (None, None)
     assert (await application.admin.delete("/api/v1/runners/big")).status_code == 204
+
+
+@pytest.mark.feature("S5")
+async def test_a_module_has_tags_and_a_priority(application: Application) -> None:
+    made = await application.admin.made("/api/v1/modules", {"path": "m", "source": SOURCE})
+    assert (made["tags"], made["priority"]) == ([], 0)
+    changes = {"tags": ["zone:eu", "gpu", "gpu"], "priority": 7}
+    changed = (await application.admin.patch("/api/v1/modules/m", json=changes)).json()
+    assert (changed["tags"], changed["priority"]) == (["gpu", "zone:eu"], 7)
+    shown = (await application.admin.get("/api/v1/modules/m")).json()
+    assert (shown["tags"], shown["priority"]) == (["gpu", "zone:eu"], 7)
+    await application.admin.patch("/api/v1/modules/m", json={"description": "other"})
+    listed = (await application.admin.get("/api/v1/modules")).json()["items"][0]
+    assert (listed["tags"], listed["priority"]) == (["gpu", "zone:eu"], 7)
+    entry = (await application.admin.get("/api/v1/audit", params={"target": made["id"]})).json()["items"][1]
+    assert (entry["action"], entry["details"]["changed"]) == ("module.change", ["priority", "tags"])
+    operator = await application.person("otto", "operator")
+    await operator.refused("PATCH", "/api/v1/modules/m", 403, json={"tags": []})
 
 
 async def test_modules_are_listed_by_group(application: Application) -> None:

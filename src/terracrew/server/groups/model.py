@@ -12,6 +12,8 @@ MaxDestroy = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 """How many resources an APPLY may destroy without an approval."""
 MaxDestroyPercent = Annotated[int, msgspec.Meta(ge=0, le=100)]
 """The same as a share of the resources that exist."""
+MaxRunningJobs = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+"""How many jobs of the modules in and below a group may run at once."""
 Description = Annotated[str, msgspec.Meta(max_length=2000)]
 
 
@@ -41,6 +43,9 @@ class Group(msgspec.Struct, frozen=True):
     """Whether the person who queued a job may approve its plan; where no group says so, they may."""
     service_account_approval: bool | None = None
     """Whether service accounts may approve plans; where no group says so, they may not."""
+    max_running_jobs: MaxRunningJobs | None = None
+    """How many jobs of the modules in and below the group may run at once; None sets no limit. It is not inherited: the limits of
+    all groups above a module and of the organization (its root group) apply together."""
 
 
 class GroupChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,6 +57,8 @@ class GroupChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_destroy_percent: MaxDestroyPercent | UnsetType | None = UNSET
     self_approval: bool | UnsetType | None = UNSET
     service_account_approval: bool | UnsetType | None = UNSET
+    max_running_jobs: MaxRunningJobs | UnsetType | None = UNSET
+    """How many jobs of the modules in and below it may run at once; null sets no limit. The limits of all groups above apply, too."""
 
 
 class NewGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,3 +69,5 @@ class NewGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_destroy_percent: MaxDestroyPercent | None = None
     self_approval: bool | None = None
     service_account_approval: bool | None = None
+    max_running_jobs: MaxRunningJobs | None = None
+    """How many jobs of the modules in and below it may run at once. The limits of all groups above apply, too."""

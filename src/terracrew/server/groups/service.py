@@ -16,7 +16,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 
-_APPROVAL_FIELDS = ("max_destroy", "max_destroy_percent", "self_approval", "service_account_approval")
+_SETTINGS = ("max_destroy", "max_destroy_percent", "self_approval", "service_account_approval", "max_running_jobs")
 
 
 async def ensure_organization(tx: Tx, name: str) -> Organization:
@@ -78,7 +78,7 @@ async def create(tx: Tx, who: Principal, new: NewGroup, make_parents: bool) -> G
         parent = await create(tx, who, NewGroup(parent_path), make_parents)
     await hold(tx, parent, name)
     group = await store.insert(tx, organization_id, parent, name, path, new.description, new.interrupted)
-    chosen = {field: getattr(new, field) for field in _APPROVAL_FIELDS}
+    chosen = {field: getattr(new, field) for field in _SETTINGS}
     if any(value is not None for value in chosen.values()):
         group = msgspec.structs.replace(group, **chosen)
         await store.update(tx, group)

@@ -15,10 +15,10 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups import store as groups
 from terracrew.server.groups.model import Interrupted
-from terracrew.server.jobs import service, store
+from terracrew.server.jobs import priorities, service, store
 from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.modules import service as modules
-from terracrew.server.modules.model import Module
+from terracrew.server.modules.model import Module, Priority
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -28,7 +28,9 @@ class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The request for a new job."""
 
     type: JobType
-    priority: int = 0
+    priority: Priority | None = None
+    """A job with a higher priority runs first. None: the module's own. One above 10 and above the module's own needs the permission
+    to change the module."""
     source: Source | None = None
     """The source of this job instead of the module's own. It needs the permission to change the module."""
     needs_approval: bool = False
@@ -56,6 +58,8 @@ class JobRequest(msgspec.Struct, frozen=True):
     """Its id or its path."""
     asked: NewJob
     idempotency_key: str | None = None
+    is_repetition: bool = False
+    """Whether the request is that of an earlier job. Its priority is then lowered to what the principal may choose."""
 
 
 class Created(msgspec.Struct, frozen=True):
@@ -69,7 +73,7 @@ Create = Callable[[JobRequest], Awaitable[Created]]
 async def run_again(db: Database, create: Create, who: Principal, name: str) -> Job:
     """Queue a new job with the same request as this one, on behalf of the caller."""
     like = await db.read(lambda tx: service.find(tx, who, name, Verb.JOB_READ))
-    return (await create(JobRequest(who, like.module_id, again(like)))).job
+    return (await create(JobRequest(who, like.module_id, again(like), is_repetition=True))).job
 
 
 class _Checked(msgspec.Struct, frozen=True):
@@ -78,6 +82,7 @@ class _Checked(msgspec.Struct, frozen=True):
     wanted: JobRequest
     module: Module
     source: Source
+    priority: int
     known: Job | None
 
 
@@ -125,15 +130,26 @@ async def _check(tx: Tx, wanted: JobRequest, module: Module, roots: Sequence[Pat
         raise Invalid(
             f"is_destroy_plan is allowed only with the type PLAN, not {asked.type}; to destroy everything, use the type DESTROY"
         )
-    if not -100 <= asked.priority <= 100:
-        raise Invalid("a priority must be between -100 and 100")
+    priority = await _priority(tx, wanted, module)
     source = module.source
     if asked.source is not None:
         # Running other code with the same runner's credentials has the effect of changing the module, so it needs that permission.
         await authorize.require(tx, wanted.principal, Verb.TREE_WRITE, modules.place(module))
         source = await modules.checked_source(tx, module.organization_id, asked.source, roots, module.engine)
     known = None if wanted.idempotency_key is None else await _repeated(tx, wanted, module, source)
-    return _Checked(wanted, module, source, known)
+    return _Checked(wanted, module, source, priority, known)
+
+
+async def _priority(tx: Tx, wanted: JobRequest, module: Module) -> int:
+    """Return the priority of a new job, if the principal may choose it."""
+    asked = wanted.asked.priority
+    if asked is None:
+        return module.priority
+    if not wanted.is_repetition:
+        await priorities.require(tx, wanted.principal, module, asked)
+        return asked
+    highest = await priorities.max_priority(tx, wanted.principal, module)
+    return asked if highest is None else min(asked, highest)
 
 
 async def _repeated(tx: Tx, wanted: JobRequest, module: Module, source: Source) -> Job | None:
@@ -144,7 +160,8 @@ async def _repeated(tx: Tx, wanted: JobRequest, module: Module, source: Source) 
     asked = wanted.asked
     is_other_source = asked.source is not None and job.source != source
     is_unasked = asked.needs_approval and not job.needs_approval
-    wanted_job = (module.id, asked.type, asked.priority, asked.is_destroy_plan)
+    priority = job.priority if asked.priority is None else asked.priority
+    wanted_job = (module.id, asked.type, priority, asked.is_destroy_plan)
     is_other = (job.module_id, job.type, job.priority, job.is_destroy_plan) != wanted_job
     if is_other or is_other_source or is_unasked:
         raise Conflict("this idempotency key was used for another job", job_id=job.id)
@@ -198,7 +215,7 @@ def _job(one: _Checked, number: int, interrupted: Interrupted, now: datetime) ->
         type=asked.type,
         status=JobStatus.QUEUED,
         attempt=1,
-        priority=asked.priority,
+        priority=one.priority,
         source=one.source,
         created_by=one.wanted.principal.id,
         created_at=now,

@@ -179,6 +179,13 @@ async def move(tx: Tx, job: Job, attempt: Attempt, decision: Decision) -> None:
         tx.wake("jobs", job.id)
 
 
+async def set_priority(tx: Tx, job_id: str, priority: int) -> None:
+    """Change the priority of a job that the transaction holds, and wake the scheduler, which orders its queue anew."""
+    await tx.run("UPDATE jobs SET priority = :priority WHERE id = :id", priority=priority, id=job_id)
+    tx.wake("queue", job_id)
+    tx.wake("jobs", job_id)
+
+
 async def delete(tx: Tx, job_id: str) -> None:
     """Delete the row of a job, which fails while anything refers to it."""
     await tx.run("DELETE FROM jobs WHERE id = :id", id=job_id)

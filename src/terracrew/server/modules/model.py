@@ -9,12 +9,15 @@ from msgspec import UNSET, UnsetType
 from terracrew.protocol.limits import MAX_INSTANCE_NAME_CHARACTERS
 from terracrew.protocol.spec import Source
 from terracrew.server.groups.model import Description, Interrupted, MaxDestroy, MaxDestroyPercent
+from terracrew.server.tags import Tags
 
 EngineName = Annotated[str, msgspec.Meta(min_length=1, max_length=32)]
 """An engine of Terracrew, or one that another package provides on runners. `checks.check_engine` checks its characters."""
 Backend = Literal["terracrew", "own"]
 ApprovalSeconds = Annotated[int, msgspec.Meta(ge=60, le=31_536_000)]
 InstanceName = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_INSTANCE_NAME_CHARACTERS)]
+Priority = Annotated[int, msgspec.Meta(ge=-100, le=100)]
+"""Among the jobs that wait for the same runners, those with a higher priority run first."""
 
 
 class DestroyLimits(msgspec.Struct, frozen=True):
@@ -50,6 +53,10 @@ class Module(msgspec.Struct, frozen=True):
     """How many resources an APPLY may destroy (or replace) without an approval; none means as its group says."""
     max_destroy_percent: MaxDestroyPercent | None = None
     """The same, as a share of the resources that exist."""
+    tags: list[str] = []
+    """Only a runner that has all of these tags gets its jobs."""
+    priority: int = 0
+    """The priority of its jobs that are not given another one."""
     inputs: dict[str, Any] | UnsetType = UNSET
     """Left out in lists. What looks like a secret is `***`; sent back, that keeps the value that is stored."""
     environment: dict[str, str] | UnsetType = UNSET
@@ -70,6 +77,7 @@ class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     runner: str | None = None
     """Id or path of the one runner that may have its jobs; none means automatic selection."""
     runner_instance_name: InstanceName | None = None
+    """The name of the one instance that may have its jobs. Without `runner`, it may be an instance of any runner of the module."""
     description: Description = ""
     needs_approval: bool = False
     """Whether a person must look at each plan before it is applied."""
@@ -81,10 +89,14 @@ class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How many resources an APPLY may destroy (or replace) without an approval. None: as its group says."""
     max_destroy_percent: MaxDestroyPercent | None = None
     """The same, as a share of the resources that exist."""
+    tags: Tags = []
+    """Only a runner that has all of these tags gets its jobs. At most 50 of up to 63 letters, digits, `.`, `_`, `:` and `-`."""
+    priority: Priority = 0
+    """The priority of its jobs that are not given another one: a job with a higher priority runs first."""
 
 
 class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to change; what is left out stays. Inputs, environment and audiences are replaced as a whole.
+    """What to change; what is left out stays. Inputs, environment, audiences and tags are replaced as a whole.
 
     A value of an input or of a variable that is sent back as it was shown (`***`) stays what it is.
     """
@@ -103,6 +115,8 @@ class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     interrupted: Interrupted | UnsetType | None = UNSET
     max_destroy: MaxDestroy | UnsetType | None = UNSET
     max_destroy_percent: MaxDestroyPercent | UnsetType | None = UNSET
+    tags: Tags | UnsetType = UNSET
+    priority: Priority | UnsetType = UNSET
 
 
 class Archive(msgspec.Struct, frozen=True):

@@ -25,6 +25,7 @@ from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service as runners
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.tags import normalized
 
 
 def place(module: Module) -> Place:
@@ -106,8 +107,9 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], 
         interrupted=new.interrupted,
         max_destroy=new.max_destroy,
         max_destroy_percent=new.max_destroy_percent,
+        tags=normalized(new.tags),
+        priority=new.priority,
     )
-    _check_pin(module)
     await store.insert(tx, module)
     given = hidden_values.restored(Content(), new.inputs, new.environment)
     await contents.save(tx, keys, module.id, given)
@@ -129,8 +131,8 @@ async def change(
         given |= {"source": source} if "source" in given else {}
     if "runner" in given:
         given["runner_id"] = await _runner(tx, who, given.pop("runner"))
-        if given["runner_id"] is None:
-            given.setdefault("runner_instance_name", None)
+    if "tags" in given:
+        given["tags"] = normalized(given["tags"])
     if "engine" in given:
         checks.check_engine(given["engine"])
     checks.check_inputs(given.get("inputs", {}))
@@ -139,7 +141,6 @@ async def change(
     had = await contents.load(tx, keys, before.id)
     has = hidden_values.restored(had, given.pop("inputs", had.inputs), given.pop("environment", had.environment))
     after = msgspec.structs.replace(before, **given)
-    _check_pin(after)
     if after == before and has == had:
         return hidden_values.shown(before, had)
     await store.update(tx, after)
@@ -221,8 +222,3 @@ async def _checked_archive(tx: Tx, organization_id: str, source: ArchiveSource, 
 
 async def _runner(tx: Tx, who: Principal, reference: str | None) -> str | None:
     return None if reference is None else (await runners.find(tx, who, reference, Verb.RUNNER_READ)).id
-
-
-def _check_pin(module: Module) -> None:
-    if module.runner_instance_name is not None and module.runner_id is None:
-        raise Invalid("runner_instance_name: it pins one instance of a runner, so `runner` must be named too")

@@ -23,6 +23,8 @@ _CHANGED_BY_PEOPLE = (
     "interrupted",
     "max_destroy",
     "max_destroy_percent",
+    "tags",
+    "priority",
 )
 _UPDATE = f"UPDATE modules SET {assignments(*_CHANGED_BY_PEOPLE)} WHERE id = :id"
 

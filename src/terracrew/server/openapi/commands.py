@@ -30,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "GET /api/v1/jobs": "job list",
     "POST /api/v1/jobs/cancel": "job cancel --all",
     "GET /api/v1/jobs/{job}": "job show",
+    "PATCH /api/v1/jobs/{job}": "job update",
     "GET /api/v1/jobs/{job}/attempts/{attempt}": "job show",
     "POST /api/v1/jobs/{job}/cancel": "job cancel",
     "POST /api/v1/jobs/{job}/rerun": "job rerun",

@@ -10,14 +10,13 @@ from msgspec import UNSET, UnsetType
 from terracrew.server.assignments.model import PlaceKind
 from terracrew.server.connections.configuration import UNCONFIGURED, Configuration, ConfigurationChange
 from terracrew.server.groups.model import Description
+from terracrew.server.tags import Tags
 
 SILENCE_SECONDS = 60.0
 """An instance without a heartbeat for this long counts as offline."""
 
 RunnerType = Literal["self-hosted", "cloud-hosted"]
 MaxJobs = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
-Tag = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._:-]{0,62}$(?!\n)")]
-Tags = Annotated[list[Tag], msgspec.Meta(max_length=50)]
 
 
 class RunnerStatus(StrEnum):

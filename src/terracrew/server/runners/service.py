@@ -31,6 +31,7 @@ from terracrew.server.runners.model import (
 )
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.credentials import Secret
+from terracrew.server.tags import normalized
 
 MAX_PINNED_READ, MAX_PINNED_NAMED = 100, 5
 """How many modules that are pinned to a runner are read, and how many of them a message names."""
@@ -151,6 +152,8 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: RunnerChange) -
     given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
     if "service_account" in given:
         given["service_account_id"] = await _account(tx, given.pop("service_account"), before)
+    if "tags" in given:
+        given["tags"] = normalized(given["tags"])
     if "configuration" in given:
         given["configuration"] = configuration.changed(before.configuration, given["configuration"])
     after = msgspec.structs.replace(before, **given)
@@ -239,7 +242,7 @@ async def _insert(tx: Tx, who: Principal, new: NewRunner, group: Group, token: S
         description=new.description,
         allow_multiple_instances=new.allow_multiple_instances,
         max_jobs=new.max_jobs,
-        tags=sorted(set(new.tags)),
+        tags=normalized(new.tags),
         created_at=datetime.fromtimestamp(tx.now, UTC),
     )
     runner = msgspec.structs.replace(runner, service_account_id=await _account(tx, new.service_account, runner))

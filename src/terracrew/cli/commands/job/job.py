@@ -2,7 +2,7 @@
 
 import click
 
-from terracrew.cli.commands.job import approval, cancel, gone, logs, run, show
+from terracrew.cli.commands.job import approval, cancel, gone, logs, run, show, update
 
 
 @click.group()
@@ -14,7 +14,7 @@ def job() -> None:
     """
 
 
-for _command in (run.run, run.rerun, run.wait, show.list_jobs, show.show_job, logs.logs, cancel.cancel):
+for _command in (run.run, run.rerun, run.wait, show.list_jobs, show.show_job, logs.logs, update.update, cancel.cancel):
     job.add_command(_command)
 for _command in (approval.approve, approval.decline, approval.replan, gone.gone):
     job.add_command(_command)

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import msgspec
-from litestar import Response, Router, get, post
+from litestar import Response, Router, get, patch, post
 from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, PathParameter
 
 from terracrew.errors import Invalid
@@ -12,7 +12,7 @@ from terracrew.server import paging
 from terracrew.server.api.runs.context import RunsCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
-from terracrew.server.jobs import approvals, bulk_cancel, create, service
+from terracrew.server.jobs import approvals, bulk_cancel, create, priorities, service
 from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.paging import Page
@@ -88,6 +88,12 @@ async def get_job(request: RunsCall, job: FromPath[str]) -> JobView:
     return await request.context.db.read_in_background(read)
 
 
+@patch("/jobs/{job:str}", summary="Change the priority of a job")
+async def change_job(request: RunsCall, job: FromPath[str], data: JSONBody[priorities.JobChange]) -> Job:
+    """Change the priority of a job that is queued or waits for an approval. Jobs with a higher priority run first."""
+    return await priorities.change(request.context.db, request.user, job, data)
+
+
 @post("/jobs/cancel", status_code=200, summary="Cancel many jobs")
 async def cancel_jobs(request: RunsCall, data: JSONBody[bulk_cancel.CancelMany]) -> bulk_cancel.CanceledMany:
     """Cancel up to 500 jobs, oldest first: all that you may cancel and that match. Repeat with `after` until `next` is null."""
@@ -157,6 +163,7 @@ router = Router(
         run_job,
         list_jobs,
         get_job,
+        change_job,
         get_attempt,
         cancel_job,
         cancel_jobs,
