@@ -1,27 +1,78 @@
-"""Prints docs/server-settings.md from the options of `terracrew server`."""
+"""Prints docs/server-settings.md from the schema of the server's settings."""
 
-import click
+from typing import Any
 
-from terracrew.cli.commands.server.server import server
+from terracrew.settings import server
 
 HEAD = """# The server's settings
 
-Each setting is an option of `terracrew server` (some also of `terracrew up`) or an environment variable; the option overrides the
-variable. `scripts/server_settings.py` generates this page.
+`terracrew server` and `terracrew up` read their settings from four layers, from low to high: defaults, a settings file, the
+environment, the command line. `scripts/server_settings.py` generates this page from the schema.
 
-| option | variable | what it is |
-|---|---|---|"""
+- The **file** is JSON or TOML and is named by `--config FILE` or `TERRACREW_SERVER_CONFIG`. `"$schema"` (in TOML a comment
+  `#:schema`) names its schema for editors: every server serves it at `/schemas/server.json`; `terracrew server schema` prints
+  it, and [server.schema.json](server.schema.json) is a copy. [examples/server.toml](../examples/server.toml) is a complete
+  file.
+- A **variable** is `TERRACREW_SERVER_` and the name in capitals, an **option** is `--` and the name with hyphens
+  (`--data-directory`). A list is an option that is repeated, or one variable: paths are separated by colons, other values by
+  spaces or commas.
+- `terracrew server settings` prints the effective values with the layer that each came from; secrets are hidden. The options go
+  before the command: `terracrew server --config server.toml settings`.
+- A start reports everything that is wrong at once, each with its place. A variable that begins with `TERRACREW_` and that no
+  process of Terracrew reads is an error, too.
+"""
+SHARED = """
+## Shared runners
+
+Shared runners serve every organization. They are declared only in the file, as `shared_runners` with their names as keys; a
+start of the server creates, changes and retires them ([operations](operations.md#shared-runners)).
+"""
 
 
-def rows() -> list[str]:
-    """Return one row for each option, in the order of the help."""
-    found: list[str] = []
-    for each in server.params:
-        if isinstance(each, click.Option) and each.envvar:
-            text = (each.help or "").replace("|", "\\|").replace("<", "&lt;")
-            found.append(f"| `{each.opts[0]}` | `{each.envvar}` | {text} |")
+def rows(properties: dict[str, Any], *, has_variables: bool) -> list[str]:
+    """Return one row for each setting, in the order of the schema."""
+    found = ["| setting | default | what it is |", "|---|---|---|"]
+    for name, each in properties.items():
+        if name in ("$schema", *server.FILE_ONLY):
+            continue
+        text = each.get("description", "").replace("|", "\\|").replace("<", "&lt;")
+        words = ", ".join([*_limits(each), *([f"`{server.PREFIX}{name.upper()}`"] if has_variables else [])])
+        found.append(f"| `{name}` | {_default(each)} | {text}{f' ({words})' if words else ''} |")
     return found
 
 
+def _default(each: dict[str, Any]) -> str:
+    if "default" not in each:
+        return "required"
+    value = each["default"]
+    return "" if value in (None, "", []) else f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _limits(each: dict[str, Any]) -> list[str]:
+    """Return what the schema says about the values, in words."""
+    found: list[str] = []
+    for kind in [each, *each.get("anyOf", [])]:
+        found += [f"one of {', '.join(f'`{value}`' for value in kind['enum'])}"] if "enum" in kind else []
+        found += [f"`{kind['const']}`"] if "const" in kind else []
+        found += [f"at least {kind['minimum']:g}"] if "minimum" in kind else []
+        found += [f"more than {kind['exclusiveMinimum']:g}"] if "exclusiveMinimum" in kind else []
+        found += [f"at most {kind['maximum']:g}"] if "maximum" in kind else []
+    return found
+
+
+def page() -> str:
+    schema = server.schema()
+    kinds = [
+        part
+        for name, title in (("BuiltInRunner", "Built in"), ("RemoteRunner", "Remote"))
+        for part in (
+            f"\n### {title}\n",
+            schema["$defs"][name]["description"] + "\n",
+            *rows(schema["$defs"][name]["properties"], has_variables=False),
+        )
+    ]
+    return "\n".join([HEAD, *rows(schema["properties"], has_variables=True), SHARED.rstrip("\n"), *kinds])
+
+
 if __name__ == "__main__":
-    print("\n".join([HEAD, *rows()]))
+    print(page())

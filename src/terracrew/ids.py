@@ -2,7 +2,7 @@
 
 import re
 
-from uuid_utils import uuid7
+from uuid_utils import UUID, uuid5, uuid7
 
 from terracrew.errors import Invalid
 
@@ -26,12 +26,19 @@ KINDS = {
     "rol": "role binding",
     "upl": "upload",
 }
+_NAMES = UUID("6f8f2f0e-4c1b-5d0a-9d57-0b8c7f4a2e61")
+"""The namespace of ids that are made from names. Changing it would change them."""
 _UUID = re.compile(r"^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}\Z")
 
 
 def new(kind: str) -> str:
     """Create an id. Ids sort by the time of their creation."""
     return f"{kind}_{uuid7().hex}"
+
+
+def of_name(kind: str, name: str) -> str:
+    """Return the id of what is declared by its name, so that it is the same before and after it exists."""
+    return f"{kind}_{uuid5(_NAMES, f'{kind}:{name}').hex}"
 
 
 def parse(kind: str, text: str) -> str:

@@ -9,6 +9,25 @@ from terracrew.errors import Invalid
 from terracrew.server.addresses import parse_networks
 
 
+class DeclaredRunner(msgspec.Struct, frozen=True, kw_only=True):
+    """A shared runner that the server's settings file declares."""
+
+    name: str
+    kind: Literal["built-in", "remote"]
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    max_jobs: int | None = None
+    """How many jobs each instance has at most. None, for a built-in one: by the number of processors."""
+    allow_multiple_instances: bool = False
+    worker_token_sha256: str | None = None
+    """Of a remote runner; a built-in one has a token that the servers make."""
+    worker_token_file: Path | None = None
+    engine_paths: tuple[Path, ...] = ()
+    isolation: Literal["landlock", "none"] | None = None
+    read_paths: tuple[Path, ...] = ()
+    write_paths: tuple[Path, ...] = ()
+
+
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     data_directory: Path = Path("~/.terracrew/server")
     database_url: str = ""
@@ -59,6 +78,11 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     object_deletion_delay_hours: float = 24.0
     """How long an object stays after the row that named it was deleted. A backup must not take longer than this."""
 
+    file: Path | None = None
+    """The settings file that all of this was read from, if there is one."""
+    shared_runners: tuple[DeclaredRunner, ...] | None = None
+    """The shared runners that the file declares, sorted by name. None: it declares nothing, which retires nothing."""
+
     def __repr__(self) -> str:
         return f"ServerSettings({self.directory}, {self.host}:{self.port})"  # the others may hold secrets
 
@@ -69,7 +93,12 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     @property
     def private_paths(self) -> list[Path]:
         """What no module may read."""
-        return [self.directory] + ([self.master_key_file] if self.master_key_file else [])
+        tokens = [each.worker_token_file for each in self.shared_runners or ()]
+        return [self.directory, *[path for path in (self.master_key_file, self.file, *tokens) if path is not None]]
+
+    @property
+    def has_declared_built_in(self) -> bool:
+        return any(each.kind == "built-in" for each in self.shared_runners or ())
 
     @property
     def database(self) -> str:

@@ -107,6 +107,10 @@ def _say(problem: ErrorDetails, model: type[BaseSettings], layers: Sequence[Laye
         case "extra_forbidden":
             near = suggestions.nearest_setting(model, keys)
             return f"  {name} ({_place(keys, layers, prefix)}): there is no such setting{near}"
+        case "union_tag_not_found":
+            return f"  {name}.kind ({_place(keys, layers, prefix)}): is required: {suggestions.tags(model, keys)}"
+        case "union_tag_invalid":
+            return f"  {name}.kind ({_place(keys, layers, prefix)}): should be {suggestions.tags(model, keys)}"
         case _:
             words = problem["msg"].removeprefix("Value error, ")
             return f"  {name} ({_place(keys, layers, prefix)}): {words}" if name else f"  {words}"

@@ -1,6 +1,8 @@
 """Shared runners as the server's file declares them: built in, or remote with the hash of a worker token."""
 
+import hashlib
 import re
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
@@ -10,6 +12,18 @@ from terracrew.settings.runner import Directories, Directory
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 Tag = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._:-]{0,62}$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+_TOKEN = re.compile(r"tcw_[A-Za-z0-9_-]{43}")
+
+
+def _holds_token(path: str) -> str:
+    try:
+        token = Path(path).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise ValueError(f"{path} cannot be read: {reason}") from None
+    if _TOKEN.fullmatch(token) is None:
+        raise ValueError(f"{path} holds no worker token; `terracrew server worker-token NAME` makes one")
+    return path
 
 
 class _SharedRunner(BaseModel):
@@ -49,7 +63,7 @@ class RemoteRunner(_SharedRunner):
         default=None,
         description="The hash of its token. `terracrew server worker-token NAME` makes a token and this hash.",
     )
-    worker_token_file: Directory | None = Field(
+    worker_token_file: Annotated[Directory, AfterValidator(_holds_token)] | None = Field(
         default=None, description="A file with its token, if the file is to be the secret's only place."
     )
     max_jobs: int = Field(default=100, ge=1, le=10_000, description="How many jobs each of its instances has at most.")
@@ -65,8 +79,25 @@ class RemoteRunner(_SharedRunner):
             )
         return self
 
+    def token_sha256(self) -> str:
+        """Return the hash of the token, which is all that the server keeps of it."""
+        if self.worker_token_file is None:
+            return self.worker_token_sha256 or ""
+        return hashlib.sha256(Path(self.worker_token_file).read_text().strip().encode()).hexdigest()
 
-def _name(text: str) -> str:
+
+def _have_own_tokens(runners: "dict[str, BuiltInRunner | RemoteRunner]") -> "dict[str, BuiltInRunner | RemoteRunner]":
+    names: dict[str, str] = {}
+    for name, runner in runners.items():
+        if isinstance(runner, RemoteRunner):
+            other = names.setdefault(runner.token_sha256(), name)
+            if other != name:
+                raise ValueError(f"{other} and {name} have the same worker token; each needs its own")
+    return runners
+
+
+def name(text: str) -> str:
+    """Return the text if a shared runner may have it as its name."""
     if _NAME.fullmatch(text) is None:
         raise ValueError(
             f"{text!r} is not a name: use at most 63 lowercase letters, digits and hyphens, and begin with no hyphen"
@@ -75,4 +106,8 @@ def _name(text: str) -> str:
 
 
 SharedRunner = Annotated[BuiltInRunner | RemoteRunner, Field(discriminator="kind")]
-SharedRunners = Annotated[dict[Annotated[str, AfterValidator(_name)], SharedRunner], Field(max_length=1000)]
+SharedRunners = Annotated[
+    dict[Annotated[str, AfterValidator(name)], SharedRunner],
+    Field(max_length=1000),
+    AfterValidator(_have_own_tokens),
+]

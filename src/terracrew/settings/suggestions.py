@@ -19,6 +19,8 @@ def setting_path(model: type[BaseModel], location: Sequence[Part]) -> list[Part]
         if len(known) > 1 and part in (tagged := {_tag(each): each for each in known}):
             kind = tagged[str(part)]
             continue
+        if part == "[key]":
+            break  # the location is that of the key before it
         path.append(part)
         kind = _below(known[0], part) if known else None
     return path
@@ -26,12 +28,21 @@ def setting_path(model: type[BaseModel], location: Sequence[Part]) -> list[Part]
 
 def nearest_setting(model: type[BaseModel], path: Sequence[str]) -> str:
     """Return words that suggest the setting whose name is nearest, or nothing."""
-    known: list[Any] = [model]
-    for part in path[:-1]:
-        known = [each for kind in known for each in kinds(_below(kind, part))]
-    names = [name for kind in known if is_model(kind) for name in kind.model_fields]
+    names = [name for kind in _kinds_at(model, path[:-1]) if is_model(kind) for name in kind.model_fields]
     near = difflib.get_close_matches(path[-1], names, 1)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def tags(model: type[BaseModel], path: Sequence[str]) -> str:
+    """Return the values that the field `kind` of a union may have, in words."""
+    return " or ".join(f"`{tag}`" for kind in _kinds_at(model, path) if (tag := _tag(kind)))
+
+
+def _kinds_at(model: type[BaseModel], path: Sequence[str]) -> list[Any]:
+    known: list[Any] = [model]
+    for part in path:
+        known = [each for kind in known for each in kinds(_below(kind, part))]
+    return known
 
 
 def kinds(annotation: Any) -> list[Any]:

@@ -1,5 +1,9 @@
 """The server answers for its health, its readiness, its figures and the description of its API."""
 
+from pathlib import Path
+
+import pytest
+
 from terracrew import __version__
 from tests.server.application import Application, metrics_headers
 
@@ -8,6 +12,16 @@ async def test_it_says_that_it_is_alive_and_ready(application: Application) -> N
     stranger = application.stranger("192.0.2.1")
     assert (await stranger.get("/healthz")).json() == {"status": "ok"}
     assert (await stranger.get("/readyz")).json() == {"status": "ok"}
+
+
+@pytest.mark.feature("T4")
+@pytest.mark.parametrize("name", ["server", "runner"])
+async def test_editors_read_the_schemas_of_settings_without_a_login(application: Application, name: str) -> None:
+    answer = await application.stranger("192.0.2.1").get(f"/schemas/{name}.json", headers={"Authorization": "Bearer x"})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/schema+json")
+    assert answer.headers["cache-control"] == "public, max-age=3600"
+    assert answer.text + "\n" == (Path(__file__).parents[3] / "docs" / f"{name}.schema.json").read_text()
+    assert (await application.stranger().get("/schemas/executor.json")).status_code == 404
 
 
 async def test_monitors_may_ask_with_head(application: Application) -> None:

@@ -5,7 +5,7 @@ from litestar.types import ControllerRouterHandler
 
 from terracrew.server.api.access import audit, connect, me, roles, service_accounts, tokens, users
 from terracrew.server.api.access.context import AccessCall
-from terracrew.server.api.operations import health, rekey, retention
+from terracrew.server.api.operations import health, rekey, retention, schemas
 from terracrew.server.api.operations.context import OperationsCall
 from terracrew.server.api.runs import jobs, live, logs
 from terracrew.server.api.runs.context import RunsCall
@@ -23,7 +23,7 @@ ACCESS: list[ControllerRouterHandler] = [
     connect.openid_configuration,
     audit.router,
 ]
-_OPERATIONS: list[ControllerRouterHandler] = [*health.handlers, rekey.router, retention.router]
+_OPERATIONS: list[ControllerRouterHandler] = [*health.handlers, *schemas.handlers, rekey.router, retention.router]
 _RUNS: list[ControllerRouterHandler] = [jobs.router, logs.router, live.router]
 _TREE: list[ControllerRouterHandler] = [groups.router, modules.router, uploads.router, runners.router, states.router]
 

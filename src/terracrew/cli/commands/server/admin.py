@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from terracrew.cli.commands.server.serve import GIVEN_KEY, settings_from
+from terracrew.cli.commands.server.serve import GIVEN_KEY
 from terracrew.cli.printing import output
 
 
@@ -20,7 +20,7 @@ def backup(ctx: click.Context, directory: Path, as_json: bool) -> None:
     """
     from terracrew.server.maintenance import backup as backups
 
-    made = backups.make(settings_from(ctx.meta[GIVEN_KEY]), directory)
+    made = backups.make(ctx.meta[GIVEN_KEY].settings(), directory)
     if as_json:
         return output.as_json(made)
     for each in made.left_out:
@@ -38,7 +38,7 @@ def admin_token(ctx: click.Context) -> None:
     """
     from terracrew.server.maintenance.administrator import admin_token
 
-    click.echo(admin_token(settings_from(ctx.meta[GIVEN_KEY])))
+    click.echo(admin_token(ctx.meta[GIVEN_KEY].settings()))
 
 
 @click.command("admin-link")
@@ -50,4 +50,4 @@ def admin_link(ctx: click.Context) -> None:
     """
     from terracrew.server.maintenance.administrator import admin_link
 
-    click.echo(admin_link(settings_from(ctx.meta[GIVEN_KEY])))
+    click.echo(admin_link(ctx.meta[GIVEN_KEY].settings()))

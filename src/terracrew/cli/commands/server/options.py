@@ -1,72 +1,90 @@
-"""The options of `terracrew server` and `terracrew up`, each of which is also an environment variable."""
+"""The options of `terracrew server` and `terracrew up`, made from the model of the server's settings.
+
+`terracrew.settings` reads the variables itself, so that it knows which layer a value came from and can report all mistakes.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import click
 
+from terracrew.settings.server import FILE_ONLY, PREFIX, ServerFile
+from terracrew.settings.suggestions import kinds
+
 F = TypeVar("F", bound=Callable[..., Any])
-_PREFIX = "TERRACREW_SERVER_"
+PLACES = (
+    "data_directory",
+    "host",
+    "port",
+    "local_roots",
+    "runner_isolation",
+    "runner_read_paths",
+    "runner_write_paths",
+)
+"""What `terracrew up` has as options, too. Every other setting of it is in its file or in a variable."""
+_ALIASES = {"data_directory": ("--data-dir",)}
+_METAVARS = {
+    "data_directory": "DIR",
+    "local_roots": "DIR",
+    "runner_read_paths": "PATH",
+    "runner_write_paths": "PATH",
+    "trusted_proxies": "CIDR",
+    "allowed_hosts": "NAME",
+    "organization": "NAME",
+    "master_key_file": "FILE",
+    "object_store": "URL",
+    "host": "HOST",
+    "port": "PORT",
+}
+_UNITS = ("SECONDS", "HOURS", "DAYS", "COUNT", "URL")
 
 
-def option(name: str, help_text: str, *aliases: str, **settings: Any) -> Callable[[F], F]:
-    """Make an option that can also be set as TERRACREW_SERVER_<NAME>."""
-    flags = ["--" + each.replace("_", "-") for each in (name, *aliases)]
-    return click.option(*flags, name, envvar=_PREFIX + name.upper(), show_envvar=True, help=help_text, **settings)
-
-
-def place_options(command: F) -> F:
-    """Add the options that `up` and `server` share."""
-    data = option(
-        "data_directory", "The directory for all data [~/.terracrew/server].", "data_dir", metavar="DIR", type=Path
-    )
-    host = option("host", "The address to listen on [127.0.0.1].", metavar="HOST")
-    port = option("port", "The port to listen on [7400].", type=click.IntRange(0, 65535), metavar="PORT")
-    roots = option(
-        "local_roots",
-        "A source on a local path must be below one of these directories.",
-        multiple=True,
-        type=click.Path(path_type=Path),
-        metavar="DIR",
-    )
-    isolation = option(
-        "runner_isolation",
-        "How jobs of the built-in runner are isolated from the rest of this machine [landlock].",
-        type=click.Choice(["landlock", "none"]),
-    )
-    reads = option(
-        "runner_read_paths",
-        "A further path that jobs of the built-in runner may read, besides the system and the usual credentials.",
-        multiple=True,
-        type=click.Path(path_type=Path),
-        metavar="PATH",
-    )
-    writes = option(
-        "runner_write_paths",
-        "A further path that jobs of the built-in runner may write, besides their own directories.",
-        multiple=True,
-        type=click.Path(path_type=Path),
-        metavar="PATH",
-    )
-    return data(host(port(roots(isolation(reads(writes(command)))))))
-
-
-def retention_options(command: F) -> F:
-    """Add the options that limit how long stored data is kept."""
-    for name, what in (
-        ("logs", "logs of ended jobs"),
-        ("states", "states that are no longer current"),
-        ("archives", "archives that only ended jobs refer to"),
-        ("audit", "entries of the audit log"),
-    ):
-        text = f"How many days {what} are kept [forever]."
-        command = option(f"retain_{name}_days", text, type=click.FloatRange(min=1), metavar="DAYS")(command)
-    command = option(
-        "retain_plans_days",
-        "How many days saved plans are kept after no attempt can need them [0].",
-        type=click.FloatRange(min=0),
-        metavar="DAYS",
+def config_option(command: F) -> F:
+    """Add the option that names the settings file."""
+    return click.option(
+        "--config",
+        "file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        envvar=f"{PREFIX}CONFIG",
+        show_envvar=True,
+        help="Settings file, JSON or TOML.",
     )(command)
-    text = "How many of a module's newest states are kept, however old they are [10]."
-    return option("retain_states_count", text, type=click.IntRange(min=1), metavar="COUNT")(command)
+
+
+def settings_options(*names: str) -> Callable[[F], F]:
+    """Add an option for each of these settings, or for all."""
+
+    def add(command: F) -> F:
+        for name in reversed(names or tuple(ServerFile.model_fields)):
+            if name not in FILE_ONLY:
+                command = _option(name)(command)
+        return command
+
+    return add
+
+
+def _option(name: str) -> Callable[[F], F]:
+    field = ServerFile.model_fields[name]
+    kind = kinds(field.annotation)[0]
+    values = get_args(kind) if get_origin(kind) is Literal else ()
+    many = get_origin(kind) is list
+    default = "" if field.default in (None, "", []) else f" [{_number(field.default)}]"
+    again = " Can be repeated." if many else ""
+    return click.option(
+        f"--{name.replace('_', '-')}",
+        *_ALIASES.get(name, ()),
+        name,
+        multiple=many,
+        type=click.Choice(values) if values else None,
+        metavar=None if values else _metavar(name),
+        help=f"{(field.description or '').removesuffix('.')}{default}.{again}  [env var: {PREFIX}{name.upper()}]",
+    )
+
+
+def _metavar(name: str) -> str:
+    return _METAVARS.get(name) or next((unit for unit in _UNITS if name.upper().endswith(unit)), "N")
+
+
+def _number(value: Any) -> Any:
+    return f"{value:g}" if isinstance(value, float) else value

@@ -1,27 +1,46 @@
-"""Starts a server with the settings that were given on the command line."""
+"""Starts a server with the settings of its file, the environment and the command line."""
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from terracrew.cli.connection import local
 
 if TYPE_CHECKING:
     from terracrew.server.settings import ServerSettings
+    from terracrew.settings.merging import Merged
+    from terracrew.settings.server import ServerFile
 
 GIVEN_KEY = "terracrew.server.given"
 
 
-def serve(given: dict[str, Any], *, with_builtin_runner: bool) -> None:
-    """Serve until the process is told to stop. Settings that are not given have their defaults."""
+class Given(NamedTuple):
+    """What the command line says about a server's settings."""
+
+    file: Path | None
+    options: dict[str, Any]
+
+    def merged(self) -> "Merged[ServerFile]":
+        from terracrew.settings import server_layers
+
+        return server_layers.merged(self.file, self._set())
+
+    def settings(self) -> "ServerSettings":
+        from terracrew.cli.commands.server.conversion import server_settings
+
+        return server_settings(self.merged().settings, self.file)
+
+    def _set(self) -> dict[str, Any]:
+        return {name: value for name, value in self.options.items() if value not in (None, ())}
+
+
+def serve(given: Given, *, with_builtin_runner: bool | None) -> None:
+    """Serve until the process is told to stop. None: built-in runners run if the settings file declares some."""
     from terracrew.server.main import run
 
-    settings = settings_from(given)
+    settings = given.settings()
     settings.check()
+    if with_builtin_runner is None:
+        with_builtin_runner = settings.has_declared_built_in
     host = "127.0.0.1" if settings.host in ("", "0.0.0.0", "::") else settings.host  # noqa: S104  (compared, not bound)
     with local.announced(f"http://{f'[{host}]' if ':' in host else host}:{settings.port}", settings.directory):
         run(settings, with_builtin_runner=with_builtin_runner)
-
-
-def settings_from(given: dict[str, Any]) -> "ServerSettings":
-    from terracrew.server.settings import ServerSettings
-
-    return ServerSettings(**{name: value for name, value in given.items() if value not in (None, ())})

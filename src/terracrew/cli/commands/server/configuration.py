@@ -1,0 +1,86 @@
+"""`terracrew server settings`, `schema` and `worker-token`: what the settings are, which there are, and a new token for them."""
+
+import secrets
+
+import click
+
+from terracrew.cli.commands.server.serve import GIVEN_KEY, Given
+from terracrew.cli.printing import output
+from terracrew.errors import Invalid
+
+
+@click.command("settings")
+@output.json_option
+@click.pass_context
+def settings(ctx: click.Context, as_json: bool) -> None:
+    """Print the effective settings, each with the layer that it came from. Secrets are hidden.
+
+    The layers are, from low to high: defaults, the settings file, the environment, the command line. The options of
+    `server` go before the command: `terracrew server --config server.toml settings`.
+    """
+    from terracrew.settings.effective import effective
+
+    given: Given = ctx.meta[GIVEN_KEY]
+    found = effective(given.merged())
+    if as_json:
+        return output.as_json(found)
+    rows = [(each.name, _text(each.value), each.origin) for each in found]
+    return output.table(("SETTING", "VALUE", "FROM"), rows, empty="there are no settings")
+
+
+@click.command("schema")
+def schema() -> None:
+    """Print the JSON Schema of the settings file, for editors (`"$schema"`) and programs."""
+    from terracrew.settings import server
+
+    output.as_json(server.schema())
+
+
+@click.command("worker-token")
+@click.argument("name")
+@output.json_option
+def worker_token(name: str, as_json: bool) -> None:
+    """Make a token for the remote shared runner NAME: a hash for the settings file, and variables for the runner.
+
+    Nothing is stored, and the token is shown only once. The hash is not a secret.
+    """
+    import hashlib
+
+    from terracrew import ids
+    from terracrew.settings import shared_runners
+
+    try:
+        shared_runners.name(name)
+    except ValueError as error:
+        raise Invalid(str(error)) from None
+    runner_id = ids.of_name("rnr", name)
+    token = f"tcw_{secrets.token_urlsafe(32)}"
+    sha256 = hashlib.sha256(token.encode()).hexdigest()
+    environment = {
+        "TERRACREW_RUNNER__ID": runner_id,
+        "TERRACREW_RUNNER__ORGANIZATION_ID": "shared",
+        "TERRACREW_RUNNER__CREDENTIALS__WORKER_ID": runner_id,
+        "TERRACREW_RUNNER__CREDENTIALS__WORKER_TOKEN": token,
+    }
+    if as_json:
+        return output.as_json({"name": name, "worker_token_sha256": sha256, "environment": environment})
+    output.note("For the server's settings file:")
+    click.echo(f'[shared_runners.{name}]\nkind = "remote"\nworker_token_sha256 = "{sha256}"')
+    output.note("For the runner's machine, beside TERRACREW_API_URL; the token is shown only this once:")
+    for variable, value in environment.items():
+        click.echo(f"export {variable}={value}")
+    return None
+
+
+def _text(value: object) -> str:
+    match value:
+        case None | "" | [] | {}:
+            return "-"
+        case list():
+            return ", ".join(str(each) for each in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        case bool():
+            return str(value).lower()
+        case float():
+            return f"{value:g}"
+        case _:
+            return str(value)

@@ -1,0 +1,210 @@
+"""The settings of a server: which layer wins, what is refused, and where the refusal points to."""
+
+import hashlib
+import json
+import os
+import tomllib
+from pathlib import Path
+
+import jsonschema_rs
+import pytest
+
+from terracrew.cli.commands.server.conversion import server_settings
+from terracrew.cli.main import run as cli
+from terracrew.errors import Invalid
+from terracrew.server.settings import ServerSettings
+from terracrew.settings import server_layers
+from terracrew.settings.effective import effective
+from terracrew.settings.server import schema
+
+ROOT = Path(__file__).parents[2]
+HASH = "ab" * 32
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("TERRACREW_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "server.toml"
+
+
+def _problems(file: Path, **options: object) -> list[str]:
+    with pytest.raises(Invalid) as refused:
+        server_layers.merged(file, options)
+    return refused.value.details["problems"]
+
+
+@pytest.mark.feature("T2")
+def test_without_any_layer_a_server_has_the_defaults_of_its_struct() -> None:
+    found = server_settings(server_layers.merged().settings, None)
+    assert found == ServerSettings(data_directory=Path("~/.terracrew/server").expanduser())
+
+
+@pytest.mark.feature("T2")
+def test_each_layer_of_a_server_overrides_the_one_below(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text('port = 1\nhost = "10.0.0.1"\norganization = "acme"\ntrusted_proxies = ["10.1.0.0/16"]\n')
+    monkeypatch.setenv("TERRACREW_SERVER_PORT", "2")
+    monkeypatch.setenv("TERRACREW_SERVER_ORGANIZATION", "")
+    monkeypatch.setenv("TERRACREW_SERVER_TRUSTED_PROXIES", "10.2.0.0/16 10.3.0.1")
+    monkeypatch.setenv("TERRACREW_SERVER_LOCAL_ROOTS", "/srv/a:/srv/b")
+    merged = server_layers.merged(file, {"port": "3", "host": None})
+    found = {each.name: (each.value, each.origin) for each in effective(merged)}
+    assert found["port"] == (3, "command line")
+    assert found["host"] == ("10.0.0.1", str(file))
+    assert found["organization"] == ("acme", str(file)), "an empty variable is none"
+    assert found["trusted_proxies"] == (
+        ["10.2.0.0/16", "10.3.0.1"],
+        "environment TERRACREW_SERVER_TRUSTED_PROXIES",
+    )
+    assert found["leftovers_days"] == (30, "default")
+    settings = server_settings(merged.settings, file)
+    assert settings.local_roots == (Path("/srv/a"), Path("/srv/b"))
+    assert file in settings.private_paths, "no module of a built-in runner may read the file"
+
+
+@pytest.mark.feature("T5")
+def test_everything_that_is_wrong_with_a_servers_settings_is_said_at_once(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").write_text("\n")
+    file.write_text(
+        f"""
+        prt = 3
+        retain_logs_days = 0.5
+        public_url = "terracrew.example.com"
+        [shared_runners.gpu]
+        kind = "remote"
+        max_jbs = 3
+        worker_token_sha256 = "abc"
+        [shared_runners.two]
+        kind = "remote"
+        worker_token_file = "{tmp_path}/empty"
+        [shared_runners.Bad_name]
+        kind = "built-in"
+        slots = 0
+        [shared_runners.three]
+        kind = "else"
+        [shared_runners.four]
+        tags = ["a b"]
+        """
+    )
+    monkeypatch.setenv("TERRACREW_SERVER_APPLY_LEASE_SECONDS", "soon")
+    monkeypatch.setenv("TERRACREW_SERVR_PORT", "1")
+    problems = _problems(file, port="80a")
+    for expected in (
+        "  port (command line): Input should be a valid integer",
+        f"  prt ({file}): there is no such setting; did you mean port?",
+        f"  retain_logs_days ({file}): Input should be greater than or equal to 1",
+        f"  public_url ({file}): 'terracrew.example.com' is not an address like https://",
+        "  apply_lease_seconds (environment TERRACREW_SERVER_APPLY_LEASE_SECONDS): Input should be a valid number",
+        "  TERRACREW_SERVR_PORT (environment): there is no such variable; did you mean TERRACREW_SERVER_PORT?",
+        f"  shared_runners.gpu.max_jbs ({file}): there is no such setting; did you mean max_jobs?",
+        f"  shared_runners.gpu.worker_token_sha256 ({file}): ",
+        f"  shared_runners.two.worker_token_file ({file}): {tmp_path}/empty holds no worker token",
+        f"  shared_runners.Bad_name ({file}): 'Bad_name' is not a name",
+        f"  shared_runners.Bad_name.slots ({file}): Input should be greater than or equal to 1",
+        f"  shared_runners.three.kind ({file}): should be `built-in` or `remote`",
+        f"  shared_runners.four.kind ({file}): is required: `built-in` or `remote`",
+    ):
+        assert [problem for problem in problems if problem.startswith(expected)], (expected, problems)
+    assert len(problems) == 13
+
+
+@pytest.mark.feature("T5")
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('database_url = "postgresql://u:hush-hush@db/t"', "master_key_file is required with PostgreSQL"),
+        (
+            '[shared_runners.a]\nkind = "remote"',
+            "shared_runners.a ({file}): give worker_token_sha256 or worker_token_file",
+        ),
+        (
+            f'shared_runners.a = {{ kind = "remote", worker_token_sha256 = "{HASH}" }}\n'
+            f'shared_runners.b = {{ kind = "remote", worker_token_sha256 = "{HASH}" }}',
+            "shared_runners ({file}): a and b have the same worker token",
+        ),
+        ("shared_runners = []", "shared_runners ({file}): Input should be a valid dictionary"),
+    ],
+)
+def test_settings_that_do_not_fit_together_are_refused(file: Path, content: str, words: str) -> None:
+    file.write_text(content)
+    [problem] = _problems(file)
+    assert words.format(file=file) in problem
+    assert "hush" not in problem
+
+
+@pytest.mark.feature("R3")
+@pytest.mark.parametrize("options", [{}, {"shared_runners": {"a": {"kind": "built-in"}}}])
+def test_only_the_file_declares_shared_runners(options: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    if options:
+        assert cli(["server", "--shared-runners", "x", "settings"]) == 2
+    else:
+        monkeypatch.setenv("TERRACREW_SERVER_SHARED_RUNNERS", '{"a": {"kind": "built-in"}}')
+        with pytest.raises(Invalid, match="only the server's settings file can have shared_runners"):
+            server_layers.merged()
+
+
+@pytest.mark.feature("R3")
+def test_a_worker_token_comes_as_a_hash_or_from_a_file_that_is_private(file: Path, tmp_path: Path) -> None:
+    token = tmp_path / "gpu.token"
+    token.write_text("tcw_" + "x" * 43 + "\n")
+    file.write_text(f'[shared_runners.gpu]\nkind = "remote"\nworker_token_file = "{token}"\ntags = ["b", "a", "b"]\n')
+    settings = server_settings(server_layers.merged(file).settings, file)
+    assert settings.shared_runners is not None
+    [runner] = settings.shared_runners
+    assert (runner.name, runner.kind, runner.tags, runner.max_jobs) == ("gpu", "remote", ("a", "b"), 100)
+    assert runner.worker_token_sha256 == hashlib.sha256(b"tcw_" + b"x" * 43).hexdigest()
+    assert token in settings.private_paths
+
+
+@pytest.mark.feature("T4")
+def test_the_published_schema_of_a_server_is_current(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli(["server", "schema"]) == 0
+    published = (ROOT / "docs" / "server.schema.json").read_text()
+    assert capsys.readouterr().out == published, "terracrew server schema > docs/server.schema.json"
+
+
+@pytest.mark.feature("T4")
+def test_the_example_is_valid_by_the_schema_and_by_the_server() -> None:
+    example = ROOT / "examples" / "server.toml"
+    content = tomllib.loads(example.read_text())
+    validator = jsonschema_rs.Draft202012Validator(schema())
+    assert validator.is_valid(content)
+    content["shared_runners"]["gpu"]["max_jbs"] = 1
+    assert not validator.is_valid(content)
+    assert server_settings(server_layers.merged(example).settings, example).has_declared_built_in
+
+
+@pytest.mark.feature("T2")
+def test_the_command_prints_the_settings_with_their_layers_and_no_secret(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text('master_key_file = "/k"\n[shared_runners.built-in]\nkind = "built-in"\nslots = 2\n')
+    monkeypatch.setenv("TERRACREW_SERVER_DATABASE_URL", "postgresql://u:hush-hush@db:5433/t?password=hush-hush")
+    assert cli(["server", "--config", str(file), "--port", "99", "settings", "--json"]) == 0
+    found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
+    assert found["database_url"]["value"] == "postgresql://u:(hidden)@db:5433/t?(hidden)"
+    assert found["database_url"]["origin"] == "environment TERRACREW_SERVER_DATABASE_URL"
+    assert (found["port"]["value"], found["port"]["origin"]) == (99, "command line")
+    assert found["shared_runners.built-in.slots"] == {
+        "name": "shared_runners.built-in.slots",
+        "value": 2,
+        "origin": str(file),
+    }
+    assert cli(["server", "--config", str(file), "settings"]) == 0
+    assert "hush" not in capsys.readouterr().out
+
+
+def test_a_worker_token_is_made_with_what_file_and_runner_need(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    assert cli(["server", "worker-token", "gpu"]) == 0
+    out = capsys.readouterr().out
+    declared, _, exports = out.partition("export ")
+    file.write_text(declared)
+    assert server_layers.merged(file).settings.shared_runners is not None
+    assert "TERRACREW_RUNNER__CREDENTIALS__WORKER_TOKEN=tcw_" in exports
+    assert cli(["server", "worker-token", "Not a name"]) == 2
