@@ -47,6 +47,7 @@ _SEES = (
         "GET /dashboard/groups",
         "GET /dashboard/groups/{group}",
         "GET /dashboard/groups/{group}/settings",
+        "GET /dashboard/runners/{runner}",
     }
 )
 _RUNS = _SEES | {

@@ -24,6 +24,8 @@ FORMS = [
     "/dashboard/runners/add",
     "/dashboard/runners/x/drain",
     "/dashboard/runners/x/remove",
+    "/dashboard/runners/x/disable",
+    "/dashboard/runners/x/edit",
     "/dashboard/modules/x/run",
     "/dashboard/jobs/1/cancel",
     "/dashboard/jobs/1/approve",

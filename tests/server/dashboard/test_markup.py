@@ -19,6 +19,9 @@ async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(
     paths = ["/dashboard/runners", "/dashboard/runners/add", "/dashboard/jobs", "/dashboard/modules"]
     group = "/dashboard/groups/platform"
     paths += ["/dashboard/groups", group, f"{group}/create", f"{group}/settings"]
+    runner_id = await application.scalar("SELECT id FROM runners WHERE path = 'payments/prod'")
+    runner = f"/dashboard/runners/{runner_id}"
+    paths += [runner, f"{runner}/edit", "/dashboard/runners?group=payments"]
     for path in [*paths, *(f"/dashboard/jobs/{job}" for job in jobs.values()), "/dashboard/jobs/999999"]:
         answer = await someone.get(path)
         assert answer.status_code in (200, 404), answer.text
@@ -56,7 +59,8 @@ async def test_hostile_names_are_text_and_nothing_else(application: Application)
         "/dashboard/modules",
         "/dashboard/groups",
     ]
-    paths.append("/dashboard/groups/group/settings")
+    runner_id = await application.scalar("SELECT id FROM runners WHERE path = 'evil'")
+    paths += ["/dashboard/groups/group/settings", f"/dashboard/runners/{runner_id}"]
     for path in paths:
         page = await someone.see(path)
         assert "&lt;script&gt;alert(1)" in page, path
@@ -74,6 +78,7 @@ async def test_a_fragment_is_the_same_as_in_the_page(application: Application, j
     someone = await logged_in(application)
     for path, part in (
         ("/dashboard/runners", "runners"),
+        (f"/dashboard/runners/{await application.scalar('SELECT id FROM runners LIMIT 1')}", "runner"),
         ("/dashboard/jobs", "jobs"),
         ("/dashboard/modules", "modules"),
         ("/dashboard/groups/platform", "group"),

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from terracrew.server.dashboard import runners as pages
+from terracrew.server.dashboard.runners import rows as pages
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import service
 from terracrew.server.identity.people import store as people

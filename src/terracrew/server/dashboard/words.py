@@ -9,7 +9,7 @@ import msgspec
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.jobs.model import JobStatus
-from terracrew.server.runners.model import RunnerStatus
+from terracrew.server.runners.model import RunnerStatus, RunnerView
 from terracrew.server.scheduling.model import Reason
 
 Tone = Literal["ok", "warn", "bad", "busy", "idle"]
@@ -50,6 +50,15 @@ _ACTIVITIES = {
 }
 RUNNER_FILTERS = {"": "All", **{status.value: badge.word for status, badge in _RUNNERS.items()}}
 """The filters of the runners page: the parameter `status`, and its word."""
+RUNNER_TYPES = {"self-hosted": "Self-hosted", "cloud-hosted": "Cloud-hosted"}
+SETTING_LAYERS = {
+    "dashboard": "Dashboard",
+    "default": "Default",
+    "instance": "Reported by the runner",
+    "own": "Runner's own settings",
+}
+"""Where the value of a runner's setting comes from."""
+MAX_JOBS_MEANING = "The most jobs that each of its processes runs at once. A process with fewer slots runs fewer."
 JOB_FILTERS = {
     "": "All",
     "open": "Active",
@@ -134,6 +143,7 @@ _LINKS = {
     "module_busy": "Show that job",
     "silent": "Show the attempt",
 }
+_LEFT_WITHOUT = " Modules that only it may serve wait until another runner is assigned."
 _NEEDS_A_PERSON = {
     "silent",
     "no_assignment",
@@ -149,6 +159,53 @@ _NEEDS_A_PERSON = {
 
 def runner_badge(status: RunnerStatus) -> Badge:
     return _RUNNERS[status]
+
+
+def remove_consequence() -> str:
+    """Return what a removal of the runner does, in words."""
+    return f"Its processes are disconnected and its credential stops working at once.{_LEFT_WITHOUT}"
+
+
+def force_consequence(runner: RunnerView) -> str:
+    """Return what a removal of the runner without waiting for its jobs does, in words."""
+    unfinished = "It has no unfinished job."
+    if runner.jobs:
+        count = "1 unfinished job" if runner.jobs == 1 else f"{runner.jobs:,} unfinished jobs"
+        unfinished = (
+            f"It has {count}: what still runs is delivered, the rest counts as lost, and a module whose change is cut short "
+            "is in doubt until a person has looked."
+        )
+    return f"Its right to take jobs ends at once. {unfinished}{_LEFT_WITHOUT}"
+
+
+def jobs_limit(runner: RunnerView) -> str:
+    """Return the limit on its jobs, in words."""
+    return f"at most {runner.max_jobs:,} on each process"
+
+
+class _Assigned(Protocol):
+    @property
+    def kind(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def companions(self) -> int: ...
+    @property
+    def nearer_places(self) -> int: ...
+    @property
+    def nearer_path(self) -> str: ...
+
+
+def assignment_rank(place: _Assigned) -> str:
+    """Return what an assignment covers, and which other runners share its jobs or come before it, in words."""
+    text = "the module itself" if place.kind == "module" else "all modules in and below it"
+    if place.companions:
+        text += f", with {place.companions:,} other runner{'' if place.companions == 1 else 's'}"
+    if place.nearer_places == 1:
+        return f"{text}; in {place.nearer_path}, runners assigned there come first"
+    if place.nearer_places:
+        return f"{text}; in {place.nearer_places:,} places below it, runners assigned there come first"
+    return f"{text}; first choice"
 
 
 def job_badge(

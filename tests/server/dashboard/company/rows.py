@@ -109,6 +109,7 @@ class Company:
             engines='{"tofu":"1.12.6"}',
             connected_at=self.now - 7200,
             heard_at=self.now - silent,
+            disconnected_at=None if values["is_connected"] else self.now - silent,
             **values,
         )
         return made

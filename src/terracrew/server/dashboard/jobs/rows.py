@@ -93,6 +93,11 @@ async def read_open(tx: Tx, who: Principal, watch: Watch, limit: int = 20) -> li
     return await _rows(tx, who, reads.JobFilter(is_open=True), watch, limit)
 
 
+async def read_these(tx: Tx, job_ids: list[str], watch: Watch) -> list[JobRow]:
+    """Return these jobs, newest first. The caller has checked that the reader may see them."""
+    return await _made(tx, await reads.rows(tx, reads.COLUMNS_OF_A_ROW, job_ids), watch)
+
+
 async def _rows(tx: Tx, who: Principal, wanted: reads.JobFilter, watch: Watch, count: int) -> list[JobRow]:
     seen = await authorize.visible(tx, who, Verb.JOB_READ)
     return await _made(

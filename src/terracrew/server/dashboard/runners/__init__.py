@@ -1,0 +1,1 @@
+"""The runners pages: the list, one runner, and the forms that add, change, assign, drain and remove it."""

@@ -1,0 +1,100 @@
+"""What the page of one runner shows."""
+
+import msgspec
+
+from terracrew.server.dashboard import words
+from terracrew.server.dashboard.jobs import rows as job_rows
+from terracrew.server.dashboard.jobs.rows import JobRow
+from terracrew.server.dashboard.runners import settings
+from terracrew.server.dashboard.runners.settings import SettingRow
+from terracrew.server.dashboard.words import Badge
+from terracrew.server.db.seam import Tx
+from terracrew.server.jobs import runner_reads
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.runners import place_reads, service, views
+from terracrew.server.runners.model import Instance, RunnerStatus, RunnerView
+from terracrew.server.runs.reasons import Watch
+
+MAX_JOBS = 20
+"""How many current jobs and how many waiting jobs are shown."""
+MAX_PLACES = 50
+"""How many assignments are shown."""
+
+
+class PlaceRow(msgspec.Struct, frozen=True):
+    """A place of the tree that may use the runner, and who comes before the runner there."""
+
+    place_id: str
+    kind: str
+    path: str
+    companions: int
+    """How many other runners are assigned to the same place."""
+    nearer_places: int
+    """How many places below it have other runners, which come first there."""
+    nearer_path: str
+    """One of those places."""
+
+
+class RunnerPage(msgspec.Struct, frozen=True):
+    runner: RunnerView
+    may_change: bool
+    jobs: list[JobRow]
+    """Its current jobs that the reader may see."""
+    waiting: list[JobRow]
+    """The first queued jobs that it may take and that the reader may see."""
+    has_more_waiting: bool
+    places: list[PlaceRow]
+    place_count: int
+    settings: list[SettingRow]
+
+    @property
+    def badge(self) -> Badge:
+        return words.runner_badge(self.runner.status)
+
+    @property
+    def connected(self) -> list[Instance]:
+        return [each for each in self.runner.instances if each.is_connected]
+
+    @property
+    def away(self) -> list[Instance]:
+        """Return the instances that are not connected although jobs still run on them."""
+        return [each for each in self.runner.instances if not each.is_connected and each.jobs]
+
+    @property
+    def versions(self) -> list[str]:
+        """Return the versions of its connected instances, or the last known one."""
+        found = sorted({each.version for each in self.connected}, reverse=True)
+        return found or ([self.runner.version] if self.runner.version else [])
+
+    @property
+    def has_credential(self) -> bool:
+        """Return whether a process can connect as this runner. The server itself is the process of a shared runner."""
+        return self.runner.has_worker_token or self.runner.service_account_id is not None
+
+    @property
+    def is_drained(self) -> bool:
+        return self.runner.is_draining and not self.runner.jobs
+
+    @property
+    def is_offline(self) -> bool:
+        return self.runner.status is RunnerStatus.OFFLINE
+
+
+async def read(tx: Tx, who: Principal, reference: str, watch: Watch) -> RunnerPage:
+    runner = await views.view(tx, await service.find(tx, who, reference, Verb.RUNNER_READ))
+    seen, organization_id = await authorize.visible(tx, who, Verb.JOB_READ), who.organization_id or ""
+    active = await runner_reads.active(tx, organization_id, seen, runner.id, MAX_JOBS)
+    waiting = await runner_reads.waiting(tx, organization_id, seen, runner.id, MAX_JOBS + 1)
+    jobs = {row.id: row for row in await job_rows.read_these(tx, [*active, *waiting[:MAX_JOBS]], watch)}
+    return RunnerPage(
+        runner=runner,
+        may_change=(await authorize.visible(tx, who, Verb.RUNNER_WRITE)).covers(service.place(runner)),
+        jobs=[jobs[each] for each in active if each in jobs],
+        waiting=[jobs[each] for each in waiting[:MAX_JOBS] if each in jobs],
+        has_more_waiting=len(waiting) > MAX_JOBS,
+        places=[msgspec.convert(row, PlaceRow) for row in await place_reads.first(tx, runner.id, MAX_PLACES)],
+        place_count=await place_reads.count(tx, runner.id),
+        settings=settings.rows(runner),
+    )

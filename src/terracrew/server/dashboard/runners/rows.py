@@ -1,0 +1,97 @@
+"""The rows of the runners page: the runners that match its filters, with their instances and what they run now."""
+
+import msgspec
+
+from terracrew.server.dashboard import words
+from terracrew.server.dashboard.words import Badge
+from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.search import patterns
+from terracrew.server.groups import reads as group_reads
+from terracrew.server.groups import service as groups
+from terracrew.server.jobs import runner_reads
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.runners import reads, service, views
+from terracrew.server.runners.model import Instance, RunnerStatus, RunnerView
+
+PAGE_ROWS = 50
+MAX_GROUPS = 300
+"""How many groups the form that adds a runner offers."""
+MAX_CURRENT_JOBS = 3
+"""How many current jobs of each runner are named; the others are counted."""
+
+
+class CurrentJob(msgspec.Struct, frozen=True):
+    """A job that a runner has now, as its row names it."""
+
+    id: str
+    number: int
+    module_path: str
+
+
+class RunnerRow(msgspec.Struct, frozen=True):
+    runner: RunnerView
+    may_change: bool
+    current: list[CurrentJob] = []
+    """The newest jobs that it has now and that the reader may see."""
+
+    @property
+    def connected(self) -> list[Instance]:
+        return [each for each in self.runner.instances if each.status is not RunnerStatus.OFFLINE]
+
+    @property
+    def badge(self) -> Badge:
+        return words.runner_badge(self.runner.status)
+
+    @property
+    def is_single(self) -> bool:
+        """Return whether the row itself describes the only instance, so that it needs no row of its own."""
+        is_shown = not self.runner.description or not self.connected
+        return not self.runner.allow_multiple_instances and len(self.connected) < 2 and is_shown
+
+
+class RunnersPage(msgspec.Struct, frozen=True):
+    rows: list[RunnerRow]
+    counts: dict[str, int]
+    """The number of matching runners, by status and for `ALL`."""
+    status: RunnerStatus | None
+    search: str
+    page: int
+    pages: int
+    group: str = ""
+    """The path of the group whose runners are shown; empty for the whole organization and the shared runners."""
+
+
+async def read_page(
+    tx: Tx, who: Principal, status: RunnerStatus | None, search: str, page: int, group: str = ""
+) -> RunnersPage:
+    seen = await authorize.visible(tx, who, Verb.RUNNER_READ)
+    within = reads.RunnerScope(who.organization_id or "", is_shared=service.is_shared_seen(who))
+    if group:
+        found = await groups.on_the_way(tx, who, group, seen)
+        within = reads.RunnerScope(found.organization_id, found.id, found.path)
+    typed = patterns(search)
+    by_status = await reads.counts(tx, seen, within, typed)
+    counts = {"ALL": sum(by_status.values())} | {each.value: by_status.get(each.value, 0) for each in RunnerStatus}
+    pages = max(1, -(-counts[status.value if status else "ALL"] // PAGE_ROWS))
+    page = min(max(1, page), pages)
+    ids = await reads.by_path(tx, seen, within, status and status.value, typed, (page - 1) * PAGE_ROWS, PAGE_ROWS)
+    rows = await _rows(tx, who, await views.views_of(tx, ids))
+    return RunnersPage(rows, counts, status, search, page, pages, within.group_path)
+
+
+async def _rows(tx: Tx, who: Principal, runners: list[RunnerView]) -> list[RunnerRow]:
+    changeable = await authorize.visible(tx, who, Verb.RUNNER_WRITE)
+    readable = await authorize.visible(tx, who, Verb.JOB_READ)
+    current: dict[str, list[CurrentJob]] = {}
+    for row in await runner_reads.current(tx, [each.id for each in runners if each.jobs], MAX_CURRENT_JOBS):
+        if readable.covers(authorize.module(row["organization_id"], row["path"])):
+            current.setdefault(row["runner_id"], []).append(CurrentJob(row["id"], row["number"], row["path"]))
+    return [RunnerRow(each, changeable.covers(service.place(each)), current.get(each.id, [])) for each in runners]
+
+
+async def read_groups(tx: Tx, who: Principal) -> list[str]:
+    """Return the paths of the groups in which the reader may add a runner."""
+    allowed = await authorize.visible(tx, who, Verb.RUNNER_WRITE)
+    return await group_reads.paths(tx, who.organization_id or "", allowed, MAX_GROUPS)

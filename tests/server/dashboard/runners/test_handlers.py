@@ -1,0 +1,45 @@
+"""People register runners in a sheet that shows the token once."""
+
+import re
+
+import pytest
+
+from tests.server.application import Application
+from tests.server.dashboard.visitor import logged_in
+
+
+@pytest.mark.feature("U3", "R5")
+async def test_registering_shows_the_token_once_and_a_taken_name_is_said_in_the_form(
+    application: Application, jobs: dict[str, str]
+) -> None:
+    someone = await logged_in(application)
+    await someone.see("/dashboard/runners/add")
+    made = await someone.submit("/dashboard/runners/add", name="fresh", group="platform")
+    assert made.status_code == 200
+    token = re.search(r'id="worker-token"[^>]*>(tcw_[^<]+)<', made.text)
+    assert token
+    assert f"WORKER_TOKEN={token[1]}" in made.text
+    assert token[1] not in await someone.see("/dashboard/runners")
+    again = await someone.submit("/dashboard/runners/add", name="fresh", group="platform")
+    assert "There is a runner `platform/fresh` already" in again.text
+    assert 'value="fresh"' in again.text
+
+
+@pytest.mark.feature("U3", "R1", "S1")
+async def test_the_sheet_sets_every_field_of_the_record(application: Application) -> None:
+    someone = await logged_in(application)
+    await someone.see("/dashboard/runners/add")
+    fields = {"description": "Big ones", "tags": "gpu, eu gpu", "max_jobs": "7", "allow_multiple_instances": "true"}
+    made = await someone.submit("/dashboard/runners/add", name="big", **fields)
+    assert "big is registered" in made.text
+    found = (await application.admin.get("/api/v1/runners/big")).json()
+    assert (found["description"], found["tags"], found["max_jobs"]) == ("Big ones", ["eu", "gpu"], 7)
+    assert found["allow_multiple_instances"] is True
+    assert found["is_assigned_to_all_modules"] is False, "the box was not checked"
+    await someone.submit("/dashboard/runners/add", name="all", assign="true")
+    assert (await application.admin.get("/api/v1/runners/all")).json()["is_assigned_to_all_modules"] is True
+    for wrong in ({"max_jobs": "many"}, {"max_jobs": "0"}, {"tags": "a<b>"}, {"name": "a/b"}):
+        refused = await someone.submit("/dashboard/runners/add", **({"name": "other"} | wrong))
+        assert 'class="wrong"' in refused.text, wrong
+        assert "<b>" not in refused.text
+    assert (await application.admin.get("/api/v1/runners/other")).status_code == 404
