@@ -9,6 +9,7 @@ from terracrew.cli.arguments import name_completion
 from terracrew.cli.arguments import source as sources
 from terracrew.cli.commands.job import destroy_confirmation, follow, status_line
 from terracrew.cli.commands.job.update import priority_type
+from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output, streams
 
@@ -154,7 +155,7 @@ def _until_end(
 ) -> int:
     api = target.api()
     try:
-        with follow.deadline(timeout, f"job {job_id}"):
+        with deadline(timeout, f"job {job_id}"):
             if with_log:
                 with streams.log_output(color) as write:
                     found = follow.follow(api, job_id, write=write, stop_at_approval=stop_at_approval)
