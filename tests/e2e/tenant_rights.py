@@ -172,7 +172,7 @@ BODIES: dict[str, Any] = {
     "POST /tokens": {"name": "made-by-{who}"},
     "POST /me/password": {"new_password": "a long enough one", "current_password": "a guess"},
     "POST /users": {"name": "made-by-{who}"},
-    "PATCH /users/{user_id}": {"is_disabled": True},
+    "PATCH /users/{user}": {"is_disabled": True},
     "POST /service-accounts": {"name": "made-by-{who}"},
     "POST /service-accounts/{account_id}/secrets": {},
     "POST /roles": {"principal": "{user_id}", "role": "owner", "path": ""},
