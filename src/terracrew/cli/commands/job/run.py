@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli.arguments import name_completion
+from terracrew.cli.arguments import name_completion, placement_options
 from terracrew.cli.arguments import source as sources
 from terracrew.cli.commands.job import destroy_confirmation, follow, status_line
-from terracrew.cli.commands.job.update import priority_type
 from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output, streams
@@ -43,7 +42,7 @@ color_option = click.option(
 @click.option("--wait", "waiting", is_flag=True, help="Wait until it ends, without the log.")
 @click.option(
     "--priority",
-    type=priority_type,
+    type=placement_options.PRIORITIES,
     help="A job with a higher priority runs first: -100 to 100. By default, the module's own priority.",
 )
 @click.option("--idempotency-key", metavar="KEY", help="Repeated calls with the same key return the same job.")
