@@ -173,7 +173,7 @@ class JobLogStream(_Section):
     period_seconds: float = Field(
         default=5.0, gt=0, le=3600, description="How long an event waits for its batch to fill."
     )
-    eagerly_emit_first_event: bool = Field(default=True, description="Ship the first event of a job at once.")
+    eagerly_emit_first_event: bool = Field(default=True, description="Ship the first event of each batch at once.")
 
 
 class Logging(_Section):
