@@ -57,7 +57,7 @@ def test_wrong_settings_end_the_command_before_anything_starts(monkeypatch: pyte
         monkeypatch.delenv(name)
     result = CliRunner().invoke(start, ["--set", "runner.capacity=none"])
     assert isinstance(result.exception, Invalid)
-    assert "runner.capacity (command line)" in result.exception.message
+    assert "runner.capacity (option --set runner.capacity)" in result.exception.message
     assert CliRunner().invoke(start, ["--set", "nonsense"]).exit_code == 2
 
 
@@ -66,7 +66,7 @@ def test_settings_can_be_checked_without_starting(tmp_path: Path, monkeypatch: p
     file = tmp_path / "runner.json"
     file.write_text(
         f'{{"server": {{"url": "http://127.0.0.1:1"}}, "runner": {{"id": "{RUNNER}", "organization_id": '
-        f'"{ORGANIZATION}", "credentials": {{"client_id": "c", "client_secret": "s"}}}}}}'
+        f'"{ORGANIZATION}", "instance": "one", "credentials": {{"client_id": "c", "client_secret": "s"}}}}}}'
     )
     monkeypatch.setenv("TERRACREW_RUNNER_CONFIG", str(file))
     result = CliRunner().invoke(start, ["--check"])

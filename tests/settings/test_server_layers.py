@@ -53,9 +53,9 @@ def test_each_layer_of_a_server_overrides_the_one_below(file: Path, monkeypatch:
     monkeypatch.setenv("TERRACREW_SERVER_LOCAL_ROOTS", "/srv/a:/srv/b")
     merged = server_layers.merged(file, {"port": "3", "host": None})
     found = {each.name: (each.value, each.origin) for each in effective(merged)}
-    assert found["port"] == (3, "command line")
-    assert found["host"] == ("10.0.0.1", str(file))
-    assert found["organization"] == ("acme", str(file)), "an empty variable is none"
+    assert found["port"] == (3, "option --port")
+    assert found["host"] == ("10.0.0.1", f"{file}:2")
+    assert found["organization"] == ("acme", f"{file}:3"), "an empty variable is none"
     assert found["trusted_proxies"] == (
         ["10.2.0.0/16", "10.3.0.1"],
         "environment TERRACREW_SERVER_TRUSTED_PROXIES",
@@ -96,19 +96,19 @@ def test_everything_that_is_wrong_with_a_servers_settings_is_said_at_once(
     monkeypatch.setenv("TERRACREW_SERVR_PORT", "1")
     problems = _problems(file, port="80a")
     for expected in (
-        "  port (command line): Input should be a valid integer",
-        f"  prt ({file}): there is no such setting; did you mean port?",
-        f"  retain_logs_days ({file}): Input should be greater than or equal to 1",
-        f"  public_url ({file}): 'terracrew.example.com' is not an address like https://",
+        "  port (option --port): Input should be a valid integer",
+        f"  prt ({file}:2): there is no such setting; did you mean port?",
+        f"  retain_logs_days ({file}:3): Input should be greater than or equal to 1",
+        f"  public_url ({file}:4): 'terracrew.example.com' is not an address like https://",
         "  apply_lease_seconds (environment TERRACREW_SERVER_APPLY_LEASE_SECONDS): Input should be a valid number",
         "  TERRACREW_SERVR_PORT (environment): there is no such variable; did you mean TERRACREW_SERVER_PORT?",
-        f"  shared_runners.gpu.max_jbs ({file}): there is no such setting; did you mean max_jobs?",
-        f"  shared_runners.gpu.worker_token_sha256 ({file}): ",
-        f"  shared_runners.two.worker_token_file ({file}): {tmp_path}/empty holds no worker token",
-        f"  shared_runners.Bad_name ({file}): 'Bad_name' is not a name",
-        f"  shared_runners.Bad_name.slots ({file}): Input should be greater than or equal to 1",
-        f"  shared_runners.three.kind ({file}): should be `built-in` or `remote`",
-        f"  shared_runners.four.kind ({file}): is required: `built-in` or `remote`",
+        f"  shared_runners.gpu.max_jbs ({file}:7): there is no such setting; did you mean max_jobs?",
+        f"  shared_runners.gpu.worker_token_sha256 ({file}:8): ",
+        f"  shared_runners.two.worker_token_file ({file}:11): {tmp_path}/empty holds no worker token",
+        f"  shared_runners.Bad_name ({file}:12): 'Bad_name' is not a name",
+        f"  shared_runners.Bad_name.slots ({file}:14): Input should be greater than or equal to 1",
+        f"  shared_runners.three.kind ({file}:15): should be `built-in` or `remote`",
+        f"  shared_runners.four.kind ({file}:17): is required: `built-in` or `remote`",
     ):
         assert [problem for problem in problems if problem.startswith(expected)], (expected, problems)
     assert len(problems) == 13
@@ -121,14 +121,14 @@ def test_everything_that_is_wrong_with_a_servers_settings_is_said_at_once(
         ('database_url = "postgresql://u:hush-hush@db/t"', "master_key_file is required with PostgreSQL"),
         (
             '[shared_runners.a]\nkind = "remote"',
-            "shared_runners.a ({file}): give worker_token_sha256 or worker_token_file",
+            "shared_runners.a ({file}:1): give worker_token_sha256 or worker_token_file",
         ),
         (
             f'shared_runners.a = {{ kind = "remote", worker_token_sha256 = "{HASH}" }}\n'
             f'shared_runners.b = {{ kind = "remote", worker_token_sha256 = "{HASH}" }}',
-            "shared_runners ({file}): a and b have the same worker token",
+            "shared_runners ({file}:1): a and b have the same worker token",
         ),
-        ("shared_runners = []", "shared_runners ({file}): Input should be a valid dictionary"),
+        ("shared_runners = []", "shared_runners ({file}:1): Input should be a valid dictionary"),
     ],
 )
 def test_settings_that_do_not_fit_together_are_refused(file: Path, content: str, words: str) -> None:
@@ -190,11 +190,12 @@ def test_the_command_prints_the_settings_with_their_layers_and_no_secret(
     found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
     assert found["database_url"]["value"] == "postgresql://u:(hidden)@db:5433/t?(hidden)"
     assert found["database_url"]["origin"] == "environment TERRACREW_SERVER_DATABASE_URL"
-    assert (found["port"]["value"], found["port"]["origin"]) == (99, "command line")
+    assert (found["port"]["value"], found["port"]["origin"]) == (99, "option --port")
     assert found["shared_runners.built-in.slots"] == {
         "name": "shared_runners.built-in.slots",
         "value": 2,
-        "origin": str(file),
+        "origin": f"{file}:4",
+        "overrides": [],
     }
     assert cli(["server", "--config", str(file), "settings"]) == 0
     assert "hush" not in capsys.readouterr().out

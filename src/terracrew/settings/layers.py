@@ -3,24 +3,39 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
-from terracrew.errors import Invalid
 from terracrew.runner.config import RunnerConfig
-from terracrew.settings import files, merging
+from terracrew.settings import combinations, environment, files, merging, trees
 from terracrew.settings.merging import Layer, Merged
 from terracrew.settings.runner import RunnerSettings
+from terracrew.settings.trees import Tree
 
-ADDRESSES = ("TERRACREW_API_URL", "TERRACREW_URL")
-"""The variables that set `server.url`; the first one that is set counts."""
-_SECRETS = ("runner.credentials.client_secret", "runner.credentials.worker_token")
+PREFIX = "TERRACREW_"
+SHORT_NAMES = {
+    "TERRACREW_API_URL": ("server", "url"),
+    "TERRACREW_URL": ("server", "url"),
+    "TERRACREW_RUNNER_PATH": ("runner", "path"),
+    "TERRACREW_SERVICE_ACCOUNT_PATH": ("runner", "credentials", "service_account_path"),
+    "TERRACREW_CREDENTIAL_HELPER_CMD_PATH": ("runner", "credentials", "helper"),
+    "TERRACREW_CREDENTIAL_HELPER_CMD_ARGS": ("runner", "credentials", "helper"),
+    "TERRACREW_JOB_DISPATCHER_TYPE": ("job_dispatcher", "type"),
+}
+"""Variables with names of their own. A variable that is named after the setting overrides them."""
+_DISPATCHER_DATA = "TERRACREW_JOB_DISPATCHER_DATA_"
+_SECRETS = (("runner", "credentials", "client_secret"), ("runner", "credentials", "worker_token"))
+_LEVELS = ("logging", "log_level")
+_NOT_YET = {"TERRACREW_SERVICE_DISCOVERY_HOST": "this version has no service discovery host of its own: unset it"}
+"""Variables that a later version reads. To ignore one would be to do something else than it says."""
 
 
-def load(file: Path | None = None, options: Mapping[str, Any] | None = None) -> RunnerConfig:
+def load(
+    file: Path | None = None, options: Mapping[str, Any] | None = None, flags: Mapping[str, str] | None = None
+) -> RunnerConfig:
     """Read every layer. `options` has dotted names. Raises Invalid with all errors at once."""
-    config = merged(file, options).settings.config()
+    config = merged(file, options, flags).settings.config()
     if file is None:
         return config
     # The file may hold the runner's credentials, so no module may read it.
@@ -28,22 +43,61 @@ def load(file: Path | None = None, options: Mapping[str, Any] | None = None) -> 
     return msgspec.structs.replace(config, isolation=isolation)
 
 
-def merged(file: Path | None = None, options: Mapping[str, Any] | None = None) -> Merged[RunnerSettings]:
-    """Return the settings with the layer that each came from."""
+def merged(
+    file: Path | None = None, options: Mapping[str, Any] | None = None, flags: Mapping[str, str] | None = None
+) -> Merged[RunnerSettings]:
+    """Return the settings with the layer that each came from. `flags` has the command's options by the settings' names."""
     given = {name: value for name, value in (options or {}).items() if value is not None}
-    if hidden := [name for name in given if name in _SECRETS]:
-        raise Invalid(f"{hidden[0]} is a secret, and every user can read arguments: use a file or the environment")
     layers = [
-        Layer("command line", merging.nest(given)),
-        merging.ENVIRONMENT,
-        _address(),
-        Layer(str(file), files.read(file) if file else {}),
-        # Empty sections, so that each missing required setting is named, not only its section.
-        Layer("nowhere", {"server": {}, "runner": {"credentials": {}}}),
+        _without_secrets(merging.command_line(RunnerSettings, given, flags or {})),
+        merging.environment_layer(RunnerSettings, PREFIX),
+        _short_names(),
+        files.layer(file) if file else Layer("file", {}),
     ]
-    return merging.merge(RunnerSettings, layers)
+    # Empty sections, so that each missing required setting is named, not only its section.
+    sections = Layer("", {"server": {}, "runner": {"credentials": {}}})
+    return merging.merge(
+        RunnerSettings, [*(_canonical(layer) for layer in layers), sections], PREFIX, combinations.check
+    )
 
 
-def _address() -> Layer:
-    found = next((name for name in ADDRESSES if os.environ.get(name)), None)
-    return Layer(f"environment {found}", {"server": {"url": os.environ[found]}} if found else {})
+def _without_secrets(layer: Layer) -> Layer:
+    """Refuse secrets on the command line. Their values go no further, so that no message can repeat them."""
+    problems: list[str] = []
+    for path in _SECRETS:
+        if trees.find(layer.values, path) is not None:
+            name = ".".join(path)
+            problems.append(
+                f"  {name} ({layer.place_of(path)}): every user can read arguments: use a file or a variable"
+            )
+            trees.put(layer.values, path, "refused")
+    return layer._replace(problems=problems)
+
+
+def _short_names() -> Layer:
+    data = {
+        name: ("job_dispatcher", "data", name.removeprefix(_DISPATCHER_DATA).lower())
+        for name in sorted(os.environ)
+        if name.startswith(_DISPATCHER_DATA) and name != _DISPATCHER_DATA
+    }
+    found = environment.read_short(SHORT_NAMES | data, os.environ)
+    refused = [f"  {name} (environment): {words}" for name, words in _NOT_YET.items() if os.environ.get(name)]
+    return Layer("environment", found.values, found.places, refused)
+
+
+def _canonical(layer: Layer) -> Layer:
+    """Write categories of the log in lower case, and `Default` as it is documented, so that all layers have the same keys."""
+    levels = trees.find(layer.values, _LEVELS)
+    if not isinstance(levels, dict):
+        return layer
+    named = {_category(name): level for name, level in cast("Tree", levels).items()}
+    values = {**layer.values, "logging": {**layer.values["logging"], "log_level": named}}
+    places = {
+        (*_LEVELS, _category(path[2])) if path[:2] == _LEVELS and len(path) == 3 else path: place
+        for path, place in layer.places.items()
+    }
+    return layer._replace(values=values, places=places)
+
+
+def _category(name: str) -> str:
+    return "Default" if name.lower() == "default" else name.lower()

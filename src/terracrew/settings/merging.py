@@ -1,103 +1,110 @@
 """Merges layers of settings into a model, remembers where each value came from, and reports all errors at once."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
-from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSource, SettingsError
-from pydantic_settings.sources import PydanticBaseSettingsSource
 
 from terracrew.errors import Invalid
-from terracrew.settings import suggestions, variables
-from terracrew.settings.files import Tree
+from terracrew.settings import environment, suggestions, trees, variables
+from terracrew.settings.names import folded
+from terracrew.settings.trees import Path, Tree
 
-M = TypeVar("M", bound=BaseSettings)
+M = TypeVar("M", bound=BaseModel)
 
 
 class Layer(NamedTuple):
     place: str
-    """Where the values are, in words: `command line`, `environment TERRACREW_URL` or the path of a file."""
+    """Where the values are, in words: `command line`, `environment` or the path of a file."""
     values: Tree
+    places: Mapping[Path, str] = {}
+    """Where single values are: `environment TERRACREW_URL`, `option --capacity`, a line of the file."""
+    problems: Sequence[str] = ()
+    """What is wrong with the layer itself."""
+    is_incomplete: bool = False
+    """Whether values could not be read. What is missing elsewhere may be among them."""
+
+    def place_of(self, path: Sequence[str]) -> str:
+        """Return the place of a value, or of the section that contains it, or of something that it contains."""
+        wanted = tuple(path)
+        for end in range(len(wanted), 0, -1):
+            if wanted[:end] in self.places:
+                return self.places[wanted[:end]]
+        return next((place for other, place in self.places.items() if other[: len(wanted)] == wanted), self.place)
 
 
-ENVIRONMENT = Layer("environment", {})
-"""Stands for all variables of the model; `merge` reads them."""
+class Combination(NamedTuple):
+    """Settings that do not fit together, or one of several that is missing."""
+
+    path: Path
+    words: str
 
 
 class Merged(NamedTuple, Generic[M]):
     settings: M
     layers: Sequence[Layer]
-    prefix: str
 
     def origin(self, path: Sequence[str]) -> str:
         """Return where the value of this setting came from: the highest layer that has it, or `default`."""
-        return _place(path, self.layers, self.prefix)
+        return next((place for place, _ in self.given(path)), "default")
+
+    def given(self, path: Sequence[str]) -> list[tuple[str, Any]]:
+        """Return the place and the value of this setting in each layer that has it; the first one is effective."""
+        found = [(layer.place_of(path), trees.find(layer.values, path)) for layer in self.layers]
+        return [(place, value) for place, value in found if value is not None]
 
 
-def merge(model: type[M], layers: Sequence[Layer]) -> Merged[M]:
-    """Merge the layers, from high to low. Raises Invalid with all errors at once, unknown variables included."""
-    merged = list(layers)
-    prefix = model.model_config.get("env_prefix", "")
-    problems: list[str] = []
+def merge(
+    model: type[M],
+    layers: Sequence[Layer],
+    prefix: str,
+    check: Callable[[Tree], Iterable[Combination]] = lambda _: (),
+) -> Merged[M]:
+    """Merge the layers, from high to low. Raises Invalid with all errors at once, unknown variables included.
+
+    `check` finds values that do not fit together. It gets all of them unchecked, so that its errors are reported with the rest.
+    """
+    values: Tree = {}
+    for layer in reversed(layers):
+        values = trees.merge(values, layer.values)
+    problems = [problem for layer in layers for problem in layer.problems]
+    is_complete = not any(layer.is_incomplete for layer in layers)
+    settings = None
     try:
-        settings = _layered(model, merged)()
-    except SettingsError as error:
-        raise Invalid(f"an environment variable is not valid JSON: {error}") from error
+        settings = model.model_validate(values)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
-        problems = [_say(problem, model, merged, prefix) for problem in found]
-        settings = None
+        problems += [
+            _say(problem, model, layers, prefix) for problem in found if is_complete or problem["type"] != "missing"
+        ]
+    if is_complete:
+        problems += [_located(each.path, each.words, layers) for each in check(values)]
     problems += [f"  {name} (environment): {words}" for name, words in variables.unknown(os.environ)]
     if problems or settings is None:
         raise Invalid("\n".join(["the settings have errors:", *problems]), problems=problems) from None
-    return Merged(settings, merged, prefix)
+    return Merged(settings, layers)
 
 
-def nest(given: Mapping[str, Any]) -> Tree:
-    """Return dotted names with their values as a tree."""
-    tree: Tree = {}
+def environment_layer(model: type[BaseModel], prefix: str, *, ignores_empty: bool = False) -> Layer:
+    """Read the variables that are named after the settings of a model."""
+    found = environment.read(model, prefix, os.environ, ignores_empty=ignores_empty)
+    return Layer("environment", found.values, found.places, found.problems, is_incomplete=bool(found.problems))
+
+
+def command_line(model: type[BaseModel], given: Mapping[str, Any], options: Mapping[str, str]) -> Layer:
+    """Return the layer of values that were given as arguments, by dotted names. `options` has the options of some of them."""
+    values: Tree = {}
+    places: dict[Path, str] = {}
     for name, value in given.items():
-        *sections, last = name.split(".")
-        place = tree
-        for section in sections:
-            place = place.setdefault(section, {})
-        place[last] = value
-    return tree
+        path = folded(model, name.split("."))
+        trees.put(values, path, value)
+        places[path] = f"option {options.get(name, f'--set {name}')}"
+    return Layer("command line", values, places)
 
 
-def variable(prefix: str, path: Sequence[str]) -> str:
-    """Return the name of the variable that sets this setting."""
-    return prefix + "__".join(path).upper()
-
-
-def _layered(model: type[M], layers: list[Layer]) -> Callable[[], M]:
-    class Layered(model):
-        @classmethod
-        def settings_customise_sources(
-            cls,
-            settings_cls: type[BaseSettings],
-            init_settings: PydanticBaseSettingsSource,  # noqa: ARG003  (the library's signature)
-            env_settings: PydanticBaseSettingsSource,
-            dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-            file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        ) -> tuple[PydanticBaseSettingsSource, ...]:
-            environment = cast("EnvSettingsSource", env_settings)
-            # Unknown variables are reported by their names, so the model does not see what they would set.
-            unread = {name for name, _ in variables.unknown(os.environ)} | variables.service_links(os.environ)
-            unread = {name.lower() for name in unread}
-            environment.env_vars = {
-                name: value for name, value in environment.env_vars.items() if name.lower() not in unread
-            }
-            at = layers.index(ENVIRONMENT)
-            layers[at] = Layer(ENVIRONMENT.place, environment())
-            return tuple(InitSettingsSource(settings_cls, layer.values) for layer in layers)
-
-    return cast("Callable[[], M]", Layered)
-
-
-def _say(problem: ErrorDetails, model: type[BaseSettings], layers: Sequence[Layer], prefix: str) -> str:
+def _say(problem: ErrorDetails, model: type[BaseModel], layers: Sequence[Layer], prefix: str) -> str:
     path = suggestions.setting_path(model, problem["loc"])
     name = ".".join(str(part) for part in path)
     keys = [part for part in path if isinstance(part, str)]
@@ -106,33 +113,22 @@ def _say(problem: ErrorDetails, model: type[BaseSettings], layers: Sequence[Laye
             return f"  {name}: is required (in the file{_or_variable(prefix, keys)})"
         case "extra_forbidden":
             near = suggestions.nearest_setting(model, keys)
-            return f"  {name} ({_place(keys, layers, prefix)}): there is no such setting{near}"
+            return _located(path, f"there is no such setting{near}", layers)
         case "union_tag_not_found":
-            return f"  {name}.kind ({_place(keys, layers, prefix)}): is required: {suggestions.tags(model, keys)}"
+            return _located(path, f"is required: {suggestions.tags(model, keys)}", layers, ".kind")
         case "union_tag_invalid":
-            return f"  {name}.kind ({_place(keys, layers, prefix)}): should be {suggestions.tags(model, keys)}"
+            return _located(path, f"should be {suggestions.tags(model, keys)}", layers, ".kind")
         case _:
             words = problem["msg"].removeprefix("Value error, ")
-            return f"  {name} ({_place(keys, layers, prefix)}): {words}" if name else f"  {words}"
+            return _located(path, words, layers) if name else f"  {words}"
 
 
-def _place(path: Sequence[str], layers: Sequence[Layer], prefix: str) -> str:
-    for place, tree in layers:
-        found: Any = tree
-        for part in path:
-            if not isinstance(found, dict) or part not in found:
-                break
-            found = cast("Tree", found)[part]
-        else:
-            return f"environment {_variable(path, prefix)}" if place == ENVIRONMENT.place else place
-    return "default"
-
-
-def _variable(path: Sequence[str], prefix: str) -> str:
-    name = variable(prefix, path)
-    return name if name in os.environ else next((one for one in os.environ if one.upper().startswith(name)), name)
+def _located(path: Sequence[str | int], words: str, layers: Sequence[Layer], below: str = "") -> str:
+    keys = [part for part in path if isinstance(part, str)]
+    place = next((layer.place_of(keys) for layer in layers if trees.find(layer.values, keys) is not None), "")
+    return f"  {'.'.join(str(part) for part in path)}{below}{f' ({place})' if place else ''}: {words}"
 
 
 def _or_variable(prefix: str, path: Sequence[str]) -> str:
-    name = variable(prefix, path)
+    name = environment.variable(prefix, tuple(path))
     return f", or as {name}" if variables.is_known(name) else ""

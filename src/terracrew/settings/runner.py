@@ -1,124 +1,111 @@
 """The settings of a runner: their names, defaults and rules. `layers` reads and merges them."""
 
-import json
-import os
-import socket
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import ConfigDict, Field, SecretStr, field_validator
+from pydantic.json_schema import SkipJsonSchema
 
-from terracrew import errors, ids
+from terracrew import ids, plugins
 from terracrew.client import address
+from terracrew.errors import Invalid
+from terracrew.protocol import limits
 from terracrew.protocol.start import IsolationSettings, LogStreamSettings
 from terracrew.runner.config import RunnerConfig
+from terracrew.settings.runner_values import InstanceName, LogLevel, TreePath
+from terracrew.settings.values import Directories, Directory, SettingsSection, checked
 
 SCHEMA_ID = "urn:terracrew:settings:runner"
-Level = Literal["Trace", "Debug", "Information", "Warning", "Error", "Critical", "None"]
-_LEVELS = {"trace", "debug", "information", "warning", "error", "critical", "none"}
+SHARED = "shared"
+"""Stands for the organization of a shared runner, which belongs to none."""
+_FEDERATION_MISSING = (
+    "credential helpers need the federation of identities, which this version does not have: "
+    "use client_id and client_secret, or worker_id and worker_token"
+)
 
 
-def _checked(check: Callable[[str], str]) -> Callable[[str], str]:
-    """Turn a check of ours into one that raises what the settings library expects."""
-
-    def checked(text: str) -> str:
-        try:
-            return check(text)
-        except errors.Invalid as error:
-            raise ValueError(error.message) from error
-
-    return checked
+def _organization(text: str) -> str:
+    return text if text == SHARED else ids.parse("org", text)
 
 
-def _expanded(text: str) -> str:
-    path = os.path.expanduser(text)
-    if not os.path.isabs(path):
-        raise ValueError(f"{text!r} is not an absolute path")
-    return os.path.normpath(path)
+def _installed(dispatcher: str) -> str:
+    if not plugins.has(plugins.DISPATCHERS, dispatcher):
+        names = ", ".join(plugins.names(plugins.DISPATCHERS))
+        raise Invalid(f"there is no dispatcher {dispatcher!r} here; installed: {names}")
+    return dispatcher
 
 
-def _split(value: Any) -> Any:
-    """Split one variable into several directories, which are separated as in PATH or given as a JSON list."""
-    if not isinstance(value, str):
-        return value
-    if value.lstrip().startswith("["):
-        return json.loads(value)
-    return [part for part in value.split(os.pathsep) if part]
-
-
-def _canonical(level: Any) -> Any:
-    return level.capitalize() if isinstance(level, str) and level.lower() in _LEVELS else level
-
-
-Directory = Annotated[str, AfterValidator(_expanded)]
-Directories = Annotated[list[Directory], NoDecode, BeforeValidator(_split)]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
-
-class ServerSection(_Section):
-    url: Annotated[str, AfterValidator(_checked(address.checked))] = Field(
+class ServerSection(SettingsSection):
+    url: Annotated[str, checked(address.checked)] = Field(
         description="The server's address. Also TERRACREW_API_URL and TERRACREW_URL."
     )
     allow_plain_http: bool = Field(default=False, description="Allow http:// to a server that is not on this machine.")
 
-    @model_validator(mode="after")
-    def _is_safe(self) -> "ServerSection":
-        if self.url.startswith("http:") and not address.is_loopback(self.url) and not self.allow_plain_http:
-            raise ValueError("plain http to another machine exposes every secret: use https, or set allow_plain_http")
-        return self
 
+class CredentialsSection(SettingsSection):
+    """A service account (`client_id`, or `service_account_path`, with `client_secret`), or what `terracrew runner register`
+    printed (`worker_id` and `worker_token`)."""
 
-class CredentialsSection(_Section):
-    """A service account's client id and secret, or what `terracrew runner register` printed."""
+    client_id: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The id of the service account (`sac_…`). The runner puts the organization's id before it by itself.",
+    )
+    service_account_path: TreePath | None = Field(
+        default=None,
+        description="The path of the service account (its group's path and its name), instead of `client_id`. "
+        "Also TERRACREW_SERVICE_ACCOUNT_PATH.",
+    )
+    client_secret: SecretStr | None = Field(default=None, min_length=1, description="A secret of the service account.")
+    worker_id: str | None = Field(
+        default=None, min_length=1, description="The worker id that `terracrew runner register` printed."
+    )
+    worker_token: SecretStr | None = Field(
+        default=None, min_length=1, description="The worker token that belongs to it."
+    )
+    helper: SkipJsonSchema[Any] = Field(default=None, exclude=True)
 
-    client_id: str | None = Field(default=None, min_length=1)
-    client_secret: SecretStr | None = Field(default=None, min_length=1)
-    worker_id: str | None = Field(default=None, min_length=1)
-    worker_token: SecretStr | None = Field(default=None, min_length=1)
-
-    @model_validator(mode="after")
-    def _is_one_pair(self) -> "CredentialsSection":
-        self.pair()
-        return self
+    @field_validator("helper", mode="before")
+    @classmethod
+    def _is_not_there_yet(cls, helper: Any) -> Any:
+        if helper is not None:
+            raise ValueError(_FEDERATION_MISSING)
+        return helper
 
     def pair(self) -> tuple[str, str]:
-        match self.client_id, self.client_secret, self.worker_id, self.worker_token:
-            case str(name), SecretStr() as secret, None, None:
-                return name, secret.get_secret_value()
-            case None, None, str(name), SecretStr() as secret:
-                return name, secret.get_secret_value()
-            case _:
-                raise ValueError("give client_id and client_secret, or worker_id and worker_token")
+        """Return the name and the secret for the token endpoint. `combinations` has checked that there is one of each."""
+        name = self.client_id or self.service_account_path or self.worker_id or ""
+        secret = self.worker_token if self.worker_id is not None else self.client_secret
+        return name, secret.get_secret_value() if secret else ""
 
 
-class RunnerSection(_Section):
+class RunnerSection(SettingsSection):
+    id: Annotated[str, checked(lambda text: ids.parse("rnr", text))] | None = Field(
+        default=None, description="The id of the runner's record (`rnr_…`)."
+    )
+    path: TreePath | None = Field(
+        default=None,
+        description="The path of the runner's record (its group's path and its name), instead of `id`. "
+        "Also TERRACREW_RUNNER_PATH.",
+    )
+    instance: InstanceName = Field(
+        description="This process's name among the instances of its runner. Modules can be pinned to it, and its history is "
+        "kept under it, so it must stay the same when the process starts again.",
+    )
+    organization_id: Annotated[str, checked(_organization)] = Field(
+        description="The id of the organization that the credentials belong to (`org_…`), or `shared` for a runner that the "
+        "server's configuration declares."
+    )
+    credentials: CredentialsSection
+    capacity: int = Field(default=4, ge=1, le=limits.MAX_CAPACITY, description="How many jobs run at once.")
     rotate_worker_token: bool = Field(
         default=True,
         description="Replace the worker token every 24 hours; the new one is kept in the working directory. Set it to false "
         "where that directory does not outlive the process, as in most containers without a volume.",
     )
-    id: Annotated[str, AfterValidator(_checked(lambda text: ids.parse("rnr", text)))] = Field(
-        description="The id of the runner's record (`rnr_…`)."
-    )
-    instance: str = Field(
-        default_factory=socket.gethostname,
-        min_length=1,
-        max_length=128,
-        description="This process's name among the instances of its runner. By default the host's name.",
-    )
-    organization_id: Annotated[str, AfterValidator(_checked(lambda text: ids.parse("org", text)))] = Field(
-        description="The organization that the credentials belong to (`org_…`)."
-    )
-    credentials: CredentialsSection
-    capacity: int = Field(default=4, ge=1, le=1000, description="How many jobs run at once.")
 
 
-class WorkingDirectory(_Section):
+class WorkingDirectory(SettingsSection):
     working_directory: Directory = Field(
         default="~/.terracrew/runner", validate_default=True, description="Attempts, sources and caches."
     )
@@ -132,11 +119,11 @@ class WorkingDirectory(_Section):
     )
 
 
-class EngineSection(_Section):
+class EngineSection(SettingsSection):
     additional_binary_paths: Directories = Field(default=[], description="Searched for engines before PATH.")
 
 
-class ExecutorSection(_Section):
+class ExecutorSection(SettingsSection):
     isolation: Literal["landlock", "none"] = Field(
         default="landlock",
         description="What keeps an engine, and whatever its module runs, from the rest of this machine: `landlock` (needs "
@@ -153,43 +140,62 @@ class ExecutorSection(_Section):
     )
 
 
-class Source(_Section):
+class Source(SettingsSection):
     local_roots: Directories = Field(default=[], description="A source on a local path must lie under one of these.")
 
 
-class JobDispatcher(_Section):
-    type: str = Field(
+class HooksPreapproval(SettingsSection):
+    """Which hooks may run. This version has no hooks, so these settings are only checked, and nothing of them runs."""
+
+    enabled: bool = Field(
+        default=False,
+        description="Run a hook only if its content is that of a file in `preapproved_hooks_directory`. Without a directory, "
+        "no hook may run.",
+    )
+    preapproved_hooks_directory: Directory | None = Field(
+        default=None, description="The directory with the approved hooks. It must exist if pre-approval is enabled."
+    )
+
+
+class JobDispatcher(SettingsSection):
+    type: Annotated[str, checked(_installed)] = Field(
         default="local",
         min_length=1,
-        description="What starts executors: `local` (processes of this machine), or a dispatcher of an installed package.",
+        description="What starts executors: `local` (processes of this machine), or a dispatcher of an installed package. "
+        "Also TERRACREW_JOB_DISPATCHER_TYPE.",
     )
     data: dict[str, str] = Field(
-        default={}, description="Settings of the dispatcher of an installed package; `local` has none."
+        default={},
+        description="Settings of the dispatcher. All of them know `api_url`, the server's address as executors see it; "
+        "`local` knows no other. Also TERRACREW_JOB_DISPATCHER_DATA_<NAME>.",
     )
 
 
-class JobLogStream(_Section):
-    batch_size_limit: int = Field(default=50, ge=1, le=10_000, description="Events in one batch.")
+class JobLogStream(SettingsSection):
+    batch_size_limit: int = Field(default=50, ge=1, le=limits.MAX_LOG_BATCH_EVENTS, description="Events in one batch.")
     period_seconds: float = Field(
-        default=5.0, gt=0, le=3600, description="How long an event waits for its batch to fill."
+        default=5.0,
+        gt=0,
+        le=limits.MAX_LOG_PERIOD_SECONDS,
+        description="How long an event waits for its batch to fill.",
     )
     eagerly_emit_first_event: bool = Field(default=True, description="Ship the first event of each batch at once.")
 
 
-class Logging(_Section):
+class Logging(SettingsSection):
+    """The runner's own diagnostics on standard output. Other keys are accepted and ignored."""
+
     model_config = ConfigDict(extra="allow", frozen=True, hide_input_in_errors=True)
 
-    log_level: dict[str, Annotated[Level, BeforeValidator(_canonical)]] = Field(
-        default={}, description="Category → level; `Default` where nothing longer matches, the longest prefix wins."
+    log_level: dict[str, LogLevel] = Field(
+        default={},
+        description="Category → level. The longest category that a logger's name starts with decides; `Default` decides "
+        "where no other matches.",
     )
 
 
-class RunnerSettings(BaseSettings):
+class RunnerSettings(SettingsSection):
     """What `terracrew runner start` reads: a file, TERRACREW_… variables (`__` between levels), options."""
-
-    model_config = SettingsConfigDict(
-        env_prefix="TERRACREW_", env_nested_delimiter="__", extra="forbid", frozen=True, hide_input_in_errors=True
-    )
 
     server: ServerSection
     runner: RunnerSection
@@ -197,6 +203,7 @@ class RunnerSettings(BaseSettings):
     engine: EngineSection = Field(default_factory=EngineSection)
     executor: ExecutorSection = Field(default_factory=ExecutorSection)
     source: Source = Field(default_factory=Source)
+    hooks_preapproval: HooksPreapproval = Field(default_factory=HooksPreapproval)
     job_dispatcher: JobDispatcher = Field(default_factory=JobDispatcher)
     job_log_stream: JobLogStream = Field(default_factory=JobLogStream)
     logging: Logging = Field(default_factory=Logging)
@@ -205,11 +212,13 @@ class RunnerSettings(BaseSettings):
         """Return the settings in the form that the runner process uses."""
         name, secret = self.runner.credentials.pair()
         working, stream = self.working_directory.working_directory, self.job_log_stream
+        data, organization = self.job_dispatcher.data, self.runner.organization_id
         return RunnerConfig(
             server_url=self.server.url,
-            runner_id=self.runner.id,
+            runner_id=self.runner.id or "",
+            runner_path=self.runner.path or "",
             instance=self.runner.instance,
-            client_id=f"{self.runner.organization_id}:{name}",
+            client_id=name if organization == SHARED else f"{organization}:{name}",
             client_secret=secret,
             working_directory=working,
             temp_directory=self.working_directory.temp_directory or str(Path(working) / ".temp"),
@@ -217,7 +226,8 @@ class RunnerSettings(BaseSettings):
             capacity=self.runner.capacity,
             cgroup=self.working_directory.cgroup,
             dispatcher=self.job_dispatcher.type,
-            dispatcher_data=self.job_dispatcher.data,
+            dispatcher_data={name: value for name, value in data.items() if name != "api_url"},
+            executor_server_url=data.get("api_url", ""),
             engine_paths=self.engine.additional_binary_paths,
             source_roots=self.source.local_roots,
             isolation=IsolationSettings(self.executor.isolation, self.executor.read_paths, self.executor.write_paths),
@@ -229,7 +239,9 @@ class RunnerSettings(BaseSettings):
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON Schema of a settings file."""
+    """Return the JSON Schema of a settings file. It requires nothing, because other layers may have what the file lacks."""
     made = RunnerSettings.model_json_schema()
+    for section in (made, *made["$defs"].values()):
+        section.pop("required", None)
     made["properties"]["$schema"] = {"type": "string", "description": "Where this schema is."}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **made}

@@ -1,22 +1,18 @@
 """The settings of a server: their names, defaults and rules. `server_layers` reads and merges them."""
 
-import json
-import re
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from terracrew.settings.runner import Directories
 from terracrew.settings.shared_runners import SharedRunners
+from terracrew.settings.values import Directories, SettingsSection, Words
 
 PREFIX = "TERRACREW_SERVER_"
 SCHEMA_ID = "urn:terracrew:settings:server"
 FILE_ONLY = ("shared_runners",)
 """Settings that only a file can have: neither a variable nor an option sets them."""
 POSTGRES_SCHEMES = ("postgres://", "postgresql://")
-_SEPARATORS = re.compile(r"[\s,]+")
 
 
 def _is_http(text: str) -> str:
@@ -25,23 +21,11 @@ def _is_http(text: str) -> str:
     return text
 
 
-def _split(value: Any) -> Any:
-    """Split one variable into several words, which are separated by spaces or commas or given as a JSON list."""
-    if not isinstance(value, str):
-        return value
-    return json.loads(value) if value.lstrip().startswith("[") else [word for word in _SEPARATORS.split(value) if word]
-
-
-Words = Annotated[list[str], NoDecode, BeforeValidator(_split)]
 Days = Annotated[float, Field(ge=1)]
 
 
-class ServerFile(BaseSettings):
+class ServerFile(SettingsSection):
     """What `terracrew server` and `terracrew up` read: a file, TERRACREW_SERVER_… variables, options."""
-
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True, hide_input_in_errors=True
-    )
 
     data_directory: str = Field(default="~/.terracrew/server", min_length=1, description="The directory for all data.")
     host: str = Field(default="127.0.0.1", description="The address to listen on.")

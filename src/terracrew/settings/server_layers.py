@@ -6,15 +6,15 @@ from typing import Any
 
 from terracrew.settings import files, merging
 from terracrew.settings.merging import Layer, Merged
-from terracrew.settings.server import ServerFile
+from terracrew.settings.server import PREFIX, ServerFile
 
 
 def merged(file: Path | None = None, options: Mapping[str, Any] | None = None) -> Merged[ServerFile]:
     """Return the settings with the layer that each came from. Raises Invalid with all errors at once."""
     given = {name: value for name, value in (options or {}).items() if value is not None}
     layers = [
-        Layer("command line", given),
-        merging.ENVIRONMENT,
-        Layer(str(file), files.read(file) if file else {}),
+        merging.command_line(ServerFile, given, {name: f"--{name.replace('_', '-')}" for name in given}),
+        merging.environment_layer(ServerFile, PREFIX, ignores_empty=True),
+        files.layer(file) if file else Layer("file", {}),
     ]
-    return merging.merge(ServerFile, layers)
+    return merging.merge(ServerFile, layers, PREFIX)

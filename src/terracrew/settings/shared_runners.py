@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from terracrew.settings.runner import Directories, Directory
+from terracrew.settings.values import Directories, Directory, SettingsSection
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 Tag = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._:-]{0,62}$")]
@@ -26,9 +26,7 @@ def _holds_token(path: str) -> str:
     return path
 
 
-class _SharedRunner(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
+class _SharedRunner(SettingsSection):
     description: str = Field(default="", max_length=2000, description="What people read about it.")
     tags: list[Tag] = Field(default=[], max_length=50, description="What it offers to modules that ask for tags.")
 

@@ -79,8 +79,16 @@ async def test_registering_gives_a_token_once_and_all_that_a_runner_needs(
     for name, value in made["environment"].items():
         monkeypatch.setenv(name, value)
     config = layers.load(None, {})
-    assert (config.server_url, config.runner_id) == ("http://127.0.0.1:7400", made["id"])
+    assert (config.server_url, config.runner_id, config.instance) == ("http://127.0.0.1:7400", made["id"], "home")
     assert (config.client_id, config.client_secret) == (f"{application.server.organization_id}:{made['id']}", token)
+
+
+@on_one
+@pytest.mark.feature("R4", "R5")
+async def test_each_process_of_a_fleet_is_started_with_a_name_of_its_own(application: Application) -> None:
+    made = await application.admin.made("/api/v1/runners/register", {"name": "fleet", "allow_multiple_instances": True})
+    assert made["command"] == 'terracrew runner start --instance "$(hostname)"'
+    assert "TERRACREW_RUNNER__INSTANCE" not in made["environment"]
 
 
 @pytest.mark.feature("R5")

@@ -5,7 +5,7 @@ import secrets
 import click
 
 from terracrew.cli.commands.server.serve import GIVEN_KEY, Given
-from terracrew.cli.printing import output
+from terracrew.cli.printing import output, settings_table
 from terracrew.errors import Invalid
 
 
@@ -23,9 +23,9 @@ def settings(ctx: click.Context, as_json: bool) -> None:
     given: Given = ctx.meta[GIVEN_KEY]
     found = effective(given.merged())
     if as_json:
-        return output.as_json(found)
-    rows = [(each.name, _text(each.value), each.origin) for each in found]
-    return output.table(("SETTING", "VALUE", "FROM"), rows, empty="there are no settings")
+        output.as_json(found)
+    else:
+        settings_table.show(found)
 
 
 @click.command("schema")
@@ -59,6 +59,7 @@ def worker_token(name: str, as_json: bool) -> None:
     environment = {
         "TERRACREW_RUNNER__ID": runner_id,
         "TERRACREW_RUNNER__ORGANIZATION_ID": "shared",
+        "TERRACREW_RUNNER__INSTANCE": name,
         "TERRACREW_RUNNER__CREDENTIALS__WORKER_ID": runner_id,
         "TERRACREW_RUNNER__CREDENTIALS__WORKER_TOKEN": token,
     }
@@ -66,21 +67,10 @@ def worker_token(name: str, as_json: bool) -> None:
         return output.as_json({"name": name, "worker_token_sha256": sha256, "environment": environment})
     output.note("For the server's settings file:")
     click.echo(f'[shared_runners.{name}]\nkind = "remote"\nworker_token_sha256 = "{sha256}"')
-    output.note("For the runner's machine, beside TERRACREW_API_URL; the token is shown only this once:")
+    output.note(
+        "For the runner's machine, beside TERRACREW_API_URL; the token is shown only this once. Each process needs an "
+        "instance name of its own:"
+    )
     for variable, value in environment.items():
         click.echo(f"export {variable}={value}")
     return None
-
-
-def _text(value: object) -> str:
-    match value:
-        case None | "" | [] | {}:
-            return "-"
-        case list():
-            return ", ".join(str(each) for each in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        case bool():
-            return str(value).lower()
-        case float():
-            return f"{value:g}"
-        case _:
-            return str(value)

@@ -1,0 +1,47 @@
+"""Tells sections, mappings and single values of a settings model apart, and lists its settings."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from terracrew.settings.suggestions import is_model, kinds
+from terracrew.settings.trees import Path
+
+Model = type[BaseModel]
+
+
+def is_section(model: Model, path: Sequence[str]) -> bool:
+    return any(is_model(kind) for kind in _kinds_at(model, path))
+
+
+def is_mapping(model: Model, path: Sequence[str]) -> bool:
+    """Return whether people choose the keys below this path: categories of the log, settings of a dispatcher."""
+    return any(get_origin(kind) is dict for kind in _kinds_at(model, path))
+
+
+def folded(model: Model, parts: Sequence[str]) -> Path:
+    """Return the path of a name. What follows a mapping is one key: `logging.log_level` and `terracrew.hub`."""
+    for end in range(1, len(parts)):
+        if is_mapping(model, parts[:end]):
+            return (*parts[:end], ".".join(parts[end:]))
+    return tuple(parts)
+
+
+def settings_of(model: Model, path: Path = ()) -> Iterator[tuple[Path, FieldInfo]]:
+    """Yield every setting that is not a section, in the order of the model."""
+    for name, field in model.model_fields.items():
+        if is_model(field.annotation):
+            yield from settings_of(field.annotation, (*path, name))  # pyright: ignore[reportArgumentType] - a model
+        else:
+            yield (*path, name), field
+
+
+def _kinds_at(model: Model, path: Sequence[str]) -> list[Any]:
+    """Return the types that the value at a path may have; none if the model does not know the path."""
+    found: list[Any] = [model]
+    for part in path:
+        fields = [each.model_fields[part] for each in found if is_model(each) and part in each.model_fields]
+        found = [kind for field in fields for kind in kinds(field.annotation)]
+    return found

@@ -1,0 +1,152 @@
+"""The settings that a runner has: how it is named, what it authenticates with, and what starts its executors."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from terracrew import plugins
+from terracrew.protocol import limits
+from terracrew.settings import layers
+from tests.settings.runner_files import FULL, ORGANIZATION, RUNNER, problems_of, write
+
+
+def test_isolation_and_the_paths_that_modules_need_are_settings(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(file, executor={"isolation": "none", "read_paths": ["/srv/mirror"]})
+    monkeypatch.setenv("TERRACREW_EXECUTOR__WRITE_PATHS", "/srv/one:/srv/two")
+    isolation = layers.load(file).isolation
+    assert (isolation.mode, isolation.read_paths) == ("none", ["/srv/mirror"])
+    assert isolation.write_paths == ["/srv/one", "/srv/two"]
+    write(file, executor={"isolation": "chroot"})
+    assert any("executor.isolation" in problem and "'landlock' or 'none'" in problem for problem in problems_of(file))
+
+
+@pytest.mark.feature("D1", "D2")
+@pytest.mark.parametrize("separator", ["__", "_"])
+def test_a_dispatcher_of_an_installed_package_is_chosen_and_gets_its_own_settings(
+    file: Path, monkeypatch: pytest.MonkeyPatch, separator: str
+) -> None:
+    assert (layers.load(file).dispatcher, layers.load(file).dispatcher_data) == ("local", {})
+    monkeypatch.setitem(plugins.BUILT_IN[plugins.DISPATCHERS], "theirs", "their_package:PLUGIN")
+    monkeypatch.setenv(f"TERRACREW_JOB_DISPATCHER{separator}TYPE", "theirs")
+    monkeypatch.setenv(f"TERRACREW_JOB_DISPATCHER{separator}DATA{separator}TASK_DEFINITION", "executor:1")
+    monkeypatch.setenv(f"TERRACREW_JOB_DISPATCHER{separator}DATA{separator}API_URL", "https://inside.example")
+    loaded = layers.load(file)
+    assert (loaded.dispatcher, loaded.dispatcher_data) == ("theirs", {"task_definition": "executor:1"})
+    assert (loaded.server_url, loaded.url_for_executors) == ("https://terracrew.example", "https://inside.example")
+
+
+@pytest.mark.feature("D7", "T5")
+def test_a_dispatcher_that_is_not_installed_and_data_that_it_does_not_know_are_refused(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TERRACREW_JOB_DISPATCHER_TYPE=kubernetes passed unnoticed, and `--check` said that the settings were valid."""
+    monkeypatch.setenv("TERRACREW_JOB_DISPATCHER_DATA_IMAGE", "x")
+    monkeypatch.setenv("TERRACREW_JOB_DISPATCHER_DATA_API_URL", "http://inside.example")
+    assert problems_of(file) == [
+        "  job_dispatcher.data.api_url (environment TERRACREW_JOB_DISPATCHER_DATA_API_URL): plain http to another machine "
+        "exposes every secret: use https, or set server.allow_plain_http",
+        "  job_dispatcher.data.image (environment TERRACREW_JOB_DISPATCHER_DATA_IMAGE): "
+        "the dispatcher `local` has no such setting",
+    ]
+    monkeypatch.setenv("TERRACREW_JOB_DISPATCHER_TYPE", "kubernetes")
+    assert problems_of(file)[0].startswith(
+        "  job_dispatcher.type (environment TERRACREW_JOB_DISPATCHER_TYPE): there is no dispatcher 'kubernetes' here; "
+    )
+
+
+@pytest.mark.feature("A2", "T1")
+def test_a_worker_id_and_token_stand_for_a_client_id_and_secret(file: Path) -> None:
+    write(file, runner={**FULL["runner"], "credentials": {"worker_id": "rnr_9", "worker_token": "wt"}})
+    config = layers.load(file)
+    assert (config.client_id, config.client_secret) == (f"{ORGANIZATION}:rnr_9", "wt")
+
+
+@pytest.mark.feature("R3", "T1")
+def test_the_credentials_of_a_shared_runner_have_no_organization(file: Path) -> None:
+    write(file, runner={**FULL["runner"], "organization_id": "shared"})
+    assert layers.load(file).client_id == "sac_3"
+
+
+@pytest.mark.feature("T1", "D2")
+def test_a_runner_and_its_service_account_can_be_named_by_path(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(file, runner={"instance": "one", "organization_id": ORGANIZATION, "credentials": {"client_secret": "s"}})
+    monkeypatch.setenv("TERRACREW_RUNNER_PATH", "spectre/spaceship/impatient")
+    monkeypatch.setenv("TERRACREW_SERVICE_ACCOUNT_PATH", "spectre/bot")
+    config = layers.load(file)
+    assert (config.runner_id, config.runner_path) == ("", "spectre/spaceship/impatient")
+    assert (config.client_id, config.client_secret) == (f"{ORGANIZATION}:spectre/bot", "s")
+    monkeypatch.setenv("TERRACREW_RUNNER__ID", RUNNER)
+    monkeypatch.setenv("TERRACREW_SERVICE_ACCOUNT_PATH", "Spectre/../bot")
+    problems = problems_of(file)
+    assert problems[0].startswith(
+        "  runner.credentials.service_account_path (environment TERRACREW_SERVICE_ACCOUNT_PATH): 'Spectre/../bot' is not"
+    )
+    assert problems[1] == (
+        "  runner.path (environment TERRACREW_RUNNER_PATH): give the runner's id or its path, not both"
+    )
+
+
+@pytest.mark.feature("T5")
+@pytest.mark.parametrize(
+    ("credentials", "words"),
+    [
+        ({"client_id": "c"}, "there is client_id: give"),
+        (
+            {"client_id": "c", "client_secret": "s", "worker_id": "w"},
+            "there is client_id and client_secret and worker_id:",
+        ),
+        (
+            {"client_id": "c", "service_account_path": "a", "client_secret": "s"},
+            "there is client_id and client_secret and",
+        ),
+        ({}, "a credential is required: give client_id and client_secret, or"),
+        (
+            {"helper": {"command": "/x"}},
+            "credential helpers need the federation of identities, which this version does not",
+        ),
+    ],
+)
+def test_credentials_that_are_not_one_pair_are_refused(file: Path, credentials: dict[str, Any], words: str) -> None:
+    write(file, runner={**FULL["runner"], "credentials": credentials})
+    (problem,) = problems_of(file)
+    assert words in problem
+
+
+@pytest.mark.feature("T5")
+def test_variables_that_need_a_later_version_are_refused_and_not_ignored(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERRACREW_CREDENTIAL_HELPER_CMD_PATH", "/opt/credhelpers/aws")
+    monkeypatch.setenv("TERRACREW_SERVICE_DISCOVERY_HOST", "terracrew.example")
+    problems = problems_of(file)
+    assert problems[0].startswith(
+        "  TERRACREW_SERVICE_DISCOVERY_HOST (environment): this version has no service discovery"
+    )
+    assert problems[1].startswith(
+        "  runner.credentials.helper (environment TERRACREW_CREDENTIAL_HELPER_CMD_PATH): credential helpers need"
+    )
+
+
+@pytest.mark.feature("T1", "T5")
+def test_an_instance_has_a_name_that_the_hub_accepts(file: Path) -> None:
+    """Names of 101 to 128 characters passed the settings, and the hub refused them."""
+    longest = "n" * limits.MAX_INSTANCE_NAME_CHARACTERS
+    assert layers.load(file, {"runner.instance": longest}).instance == longest
+    for wrong in (longest + "n", "  ", "a\tb", ""):
+        (problem,) = problems_of(file, **{"runner.instance": wrong})
+        assert problem.startswith("  runner.instance (option --set runner.instance): "), wrong
+    (problem,) = problems_of(file, **{"runner.capacity": limits.MAX_CAPACITY + 1})
+    assert problem.startswith("  runner.capacity (option --set runner.capacity): ")
+
+
+@pytest.mark.feature("T1")
+def test_settings_of_hooks_are_checked(file: Path, tmp_path: Path) -> None:
+    write(file, hooks_preapproval={"enabled": True, "preapproved_hooks_directory": str(tmp_path)})
+    layers.load(file)
+    write(file, hooks_preapproval={"enabled": True})  # no directory: no hook may run
+    layers.load(file)
+    write(file, hooks_preapproval={"enabled": True, "preapproved_hooks_directory": str(tmp_path / "none")})
+    (problem,) = problems_of(file)
+    assert problem.startswith(f"  hooks_preapproval.preapproved_hooks_directory ({file}:16): ")
+    assert "is not a directory, and pre-approval of hooks is enabled" in problem
