@@ -40,7 +40,6 @@ class RunnerSession:
         epoch: int,
         engines: dict[str, str],
         slots: int,
-        version: str = "",
         is_draining: bool = False,
         drain_sent: bool = False,
         configuration: Configuration = UNCONFIGURED,
@@ -54,9 +53,8 @@ class RunnerSession:
         self.epoch = epoch
         self.engines = engines
         self.slots = slots
-        self.version = version
         self.is_draining = is_draining
-        """Reported by the runner in its last hello or heartbeat, like its version."""
+        """Reported by the runner in its last hello or heartbeat."""
         self.is_disk_full = False
         self.is_closed = False
         """Whether its runner is draining or disabled in the database."""

@@ -123,8 +123,6 @@ GROUP_SETTINGS = {
     "service_account_approval": "Service accounts may approve",
 }
 """The settings of a group that its modules and the groups below it inherit."""
-MAX_RUNNING_JOBS = "Jobs that run at once"
-"""The limit of a group, which applies together with those of the groups above it."""
 UNDECRYPTABLE = "Give the server the master key that was in use then."
 """What to do about stored content that cannot be decrypted."""
 _ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}

@@ -35,12 +35,11 @@ def unseen(reference: str) -> NotFound:
 
 
 async def find(tx: Tx, who: Principal, reference: str) -> Group:
-    """Find a group by its id, or by its path in the caller's organization, which is `/` itself."""
+    """Find a group by its id, or by its path in the caller's organization."""
     if ids.is_id("grp", reference):
         group = await store.get(tx, ids.parse("grp", reference))
     else:
-        path = "" if reference == "/" else paths.parse(reference)
-        group = await store.at(tx, who.organization_id or "", path)
+        group = await store.at(tx, who.organization_id or "", paths.parse(reference))
     if group is None:
         raise unseen(reference)
     return group

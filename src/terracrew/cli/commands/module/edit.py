@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import approval_options, name_completion, placement_options
+from terracrew.cli.arguments import approval_options, name_completion
 from terracrew.cli.arguments import source as sources
 from terracrew.cli.arguments.durations import Duration
 from terracrew.cli.connection.target import Target, pass_target
@@ -43,7 +43,8 @@ _interrupted = click.option(
 @click.option(
     "--own-backend", is_flag=True, help="Keep the state in the backend that the source configures, not in Terracrew."
 )
-@placement_options.for_new_module
+@click.option("--runner", metavar="PATH", shell_complete=name_completion.runners, help="Run on this runner only.")
+@click.option("--instance", metavar="NAME", help="Run on this instance of the runner only.")
 @click.option("--description", default="", help="A description.")
 @_needs_approval
 @_approval_timeout
@@ -63,6 +64,8 @@ def create(
     audiences: tuple[str, ...],
     engine: str,
     own_backend: bool,
+    runner: str | None,
+    instance: str | None,
     description: str,
     needs_approval: bool | None,
     approval_timeout: int | None,
@@ -82,7 +85,11 @@ def create(
     }
     if audiences:
         body["oidc_audiences"] = [each for each in audiences if each]
-    body |= _approval(needs_approval, approval_timeout, interrupted) | placement_options.given()
+    body |= _approval(needs_approval, approval_timeout, interrupted)
+    if runner:
+        body["runner"] = runner
+    if instance:
+        body["runner_instance_name"] = instance
     group = path.rpartition("/")[0]
     if parents and group:
         _ensure_group(target, group)
@@ -104,11 +111,12 @@ def create(
 @sources.audience_option
 @click.option("--engine", metavar="NAME", help="The engine that runs it.")
 @click.option(
-    "--own-backend/--no-own-backend",
-    default=None,
-    help="Keep the state in the backend that the source configures, or in Terracrew.",
+    "--runner",
+    metavar="PATH",
+    shell_complete=name_completion.runners,
+    help="Run on this runner only; '' lets Terracrew choose again.",
 )
-@placement_options.for_module
+@click.option("--instance", metavar="NAME", help="Run on this instance of the runner only; '' allows all of them.")
 @click.option("--description", help="A description.")
 @_needs_approval
 @_approval_timeout
@@ -128,7 +136,8 @@ def update(
     unset_environment: tuple[str, ...],
     audiences: tuple[str, ...],
     engine: str | None,
-    own_backend: bool | None,
+    runner: str | None,
+    instance: str | None,
     description: str | None,
     needs_approval: bool | None,
     approval_timeout: int | None,
@@ -140,7 +149,7 @@ def update(
 
     api = target.api()
     before = api.get(f"/modules/{segment(path)}")
-    changes = _approval(needs_approval, approval_timeout, interrupted) | placement_options.given()
+    changes = _approval(needs_approval, approval_timeout, interrupted)
     if found := sources.source(api, folder, local_path, subdirectory):
         changes["source"] = found
     if variables or unset_variables:
@@ -151,8 +160,10 @@ def update(
         changes["environment"] = kept | sources.environment(environment)
     if engine is not None:
         changes["engine"] = engine
-    if own_backend is not None:
-        changes["backend"] = "own" if own_backend else "terracrew"
+    if runner is not None:
+        changes["runner"] = runner or None
+    if instance is not None:
+        changes["runner_instance_name"] = instance or None
     if audiences:
         changes["oidc_audiences"] = [each for each in audiences if each]
     if description is not None:

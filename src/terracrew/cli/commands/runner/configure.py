@@ -1,4 +1,4 @@
-"""`terracrew runner configure` and `schema`: the settings of a runner's instances."""
+"""`terracrew runner configure`: changes settings of a runner's instances while they run."""
 
 from typing import Any
 
@@ -58,14 +58,6 @@ def configure(target: Target, path: str, levels: tuple[str, ...], reset: bool, a
         if configured
         else [("path", found["path"]), ("configuration", "its own settings")]
     )
-
-
-@click.command("schema")
-def schema() -> None:
-    """Print the JSON Schema of the settings file, for editors (`"$schema"`) and programs."""
-    from terracrew.settings import runner as settings
-
-    output.as_json(settings.schema())
 
 
 def _level(text: str) -> tuple[str, str | None]:

@@ -1,0 +1,35 @@
+"""`terracrew runner settings` and `schema`: which settings a runner would start with, and which there are."""
+
+from pathlib import Path
+
+import click
+
+from terracrew.cli.commands.runner.options import setting_options
+from terracrew.cli.printing import output, settings_table
+
+
+@click.command("settings")
+@setting_options
+@output.json_option
+def settings(file: Path | None, given: dict[str, str], flags: dict[str, str], as_json: bool) -> None:
+    """Print the settings with which `runner start` would start, each with the layer that it came from.
+
+    The layers are, from low to high: defaults, the settings file, the environment, the command line. A value that is
+    overridden is below the one that counts. Secrets are hidden.
+    """
+    from terracrew.settings import layers
+    from terracrew.settings.effective import effective
+
+    found = effective(layers.merged(file, given, flags))
+    if as_json:
+        output.as_json(found)
+    else:
+        settings_table.show(found)
+
+
+@click.command("schema")
+def schema() -> None:
+    """Print the JSON Schema of the settings file, for editors (`"$schema"`) and programs."""
+    from terracrew.settings import runner
+
+    output.as_json(runner.schema())
