@@ -2,6 +2,7 @@
 #   make demo      a whole Terracrew at work on sample modules   (EXIT=1: stop after the jobs; PORT=…; FRESH=1)
 #   make test      every test of the default tier                (ARGS="-k name": some of them; WORKERS=0: one after the other)
 #   make check     format, lint, types, imports
+#   make settings  the pages and schemas of settings in docs/
 #   make features  what the tests prove, item by item
 #   make explore   every order of events, further than the tests (ARGS="3 2": attempts, faults)
 #   make bench     the figures, into build/bench.json            (ARGS=…)
@@ -17,7 +18,7 @@ WORKERS ?= $(shell expr $$(nproc) + 1)
 # The tests start hundreds of processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check lint format types imports features explore bench chaos day powercut
+.PHONY: demo test check lint format types imports settings features explore bench chaos day powercut
 
 demo: .venv/.run
 	@$(PYTHON) -m terracrew.cli demo $(if $(EXIT),--exit) $(if $(PORT),--port $(PORT)) $(if $(FRESH),--fresh)
@@ -38,6 +39,11 @@ types:
 	$(PYTHON) -m basedpyright
 imports:
 	.venv/bin/lint-imports
+
+settings: .venv/.dev
+	@for process in server runner; do \
+	  $(PYTHON) scripts/$${process}_settings.py > docs/$$process-settings.md && \
+	  $(PYTHON) -m terracrew.cli $$process schema > docs/$$process.schema.json || exit 1; done
 
 features: .venv/.dev
 	@$(PYTHON) scripts/features.py

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from settings_reference import default, described, limits
+
 from terracrew.settings import server
 
 HEAD = """# The server's settings
@@ -35,28 +37,9 @@ def rows(properties: dict[str, Any], *, has_variables: bool) -> list[str]:
     for name, each in properties.items():
         if name in ("$schema", *server.FILE_ONLY):
             continue
-        text = each.get("description", "").replace("|", "\\|").replace("<", "&lt;")
-        words = ", ".join([*_limits(each), *([f"`{server.PREFIX}{name.upper()}`"] if has_variables else [])])
-        found.append(f"| `{name}` | {_default(each)} | {text}{f' ({words})' if words else ''} |")
-    return found
-
-
-def _default(each: dict[str, Any]) -> str:
-    if "default" not in each:
-        return "required"
-    value = each["default"]
-    return "" if value in (None, "", []) else f"`{str(value).lower() if isinstance(value, bool) else value}`"
-
-
-def _limits(each: dict[str, Any]) -> list[str]:
-    """Return what the schema says about the values, in words."""
-    found: list[str] = []
-    for kind in [each, *each.get("anyOf", [])]:
-        found += [f"one of {', '.join(f'`{value}`' for value in kind['enum'])}"] if "enum" in kind else []
-        found += [f"`{kind['const']}`"] if "const" in kind else []
-        found += [f"at least {kind['minimum']:g}"] if "minimum" in kind else []
-        found += [f"more than {kind['exclusiveMinimum']:g}"] if "exclusiveMinimum" in kind else []
-        found += [f"at most {kind['maximum']:g}"] if "maximum" in kind else []
+        words = ", ".join([*limits(each), *([f"`{server.PREFIX}{name.upper()}`"] if has_variables else [])])
+        value = default(each, is_required="default" not in each)
+        found.append(f"| `{name}` | {value} | {described(each)}{f' ({words})' if words else ''} |")
     return found
 
 

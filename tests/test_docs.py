@@ -59,12 +59,12 @@ def test_the_diagram_of_statuses_is_current() -> None:
     assert page == (ROOT / "docs" / "job-statuses.md").read_text(), "scripts/statuses.py > docs/job-statuses.md"
 
 
-def test_the_page_of_the_servers_settings_is_current() -> None:
-    script = [sys.executable, str(ROOT / "scripts" / "server_settings.py")]
+@pytest.mark.feature("T4")
+@pytest.mark.parametrize("process", ["server", "runner"])
+def test_the_page_of_settings_is_current(process: str) -> None:
+    script = [sys.executable, str(ROOT / "scripts" / f"{process}_settings.py")]
     page = subprocess.run(script, capture_output=True, text=True, check=True, timeout=60).stdout
-    assert page == (ROOT / "docs" / "server-settings.md").read_text(), (
-        "scripts/server_settings.py > docs/server-settings.md"
-    )
+    assert page == (ROOT / "docs" / f"{process}-settings.md").read_text(), "make settings"
 
 
 def commands_of(page: Path) -> list[str]:

@@ -1,0 +1,107 @@
+"""Prints docs/runner-settings.md from the schema of a runner's settings."""
+
+from typing import Any
+
+from settings_reference import default, described, limits
+
+from terracrew.settings import layers
+from terracrew.settings.environment import variable
+from terracrew.settings.runner import RunnerSettings
+from terracrew.settings.trees import Path
+
+HEAD = """# A runner's settings
+
+`terracrew runner start` reads its settings from four layers, from low to high: defaults, a settings file, the environment, the
+command line. `scripts/runner_settings.py` generates this page from the schema.
+
+- The **file** is JSON or TOML and is named by `--config FILE` or `TERRACREW_RUNNER_CONFIG`. `"$schema"` (in TOML a comment
+  `#:schema`) names its schema for editors: every server serves it at `/schemas/runner.json`; `terracrew runner schema` prints it,
+  and [runner.schema.json](runner.schema.json) is a copy. No job can read the file.
+- A **variable** is `TERRACREW_` and the name in capitals, with `__` between section and setting: `TERRACREW_RUNNER__CAPACITY`. A
+  list of paths is separated by colons. A whole section may be one variable with JSON. What follows a mapping is its key:
+  `TERRACREW_LOGGING__LOG_LEVEL__TERRACREW__RUNNER=Debug` sets the category `terracrew.runner`.
+- An **option** is `--set NAME=VALUE` with the name as below (`--set logging.log_level.default=Debug`); some settings also have
+  an option of their own (`terracrew runner start --help`). Secrets cannot be options: every user of a machine can read arguments.
+- `terracrew runner settings` prints the effective values, where each came from and what it overrides; secrets are hidden.
+  `terracrew runner start --check` only checks.
+- A start reports everything that is wrong at once, each with its place: the file and line, the variable, the option. A variable
+  that begins with `TERRACREW_` and that no process of Terracrew reads is an error, too.
+
+The smallest file:
+
+```json
+{
+  "$schema": "https://terracrew.example.com/schemas/runner.json",
+  "server": {"url": "https://terracrew.example.com"},
+  "runner": {
+    "path": "spectre/spaceship/impatient",
+    "instance": "impatient-1",
+    "organization_id": "org_0192f0c1e5b87c3f9a1d2e4b6c8d0f12",
+    "credentials": {"service_account_path": "spectre/bot", "client_secret": "tcs_…"}
+  }
+}
+```
+
+`terracrew runner register` prints the variables for a runner with a worker token, all of them.
+
+**The instance's name is required.** Pins of modules and the history of an instance follow its name, and the host's name is
+often none that stays: a container gets a new one each time it starts. Give it where you know it: `TERRACREW_RUNNER__INSTANCE=%H`
+in a systemd unit, the name of the pod in a StatefulSet, `--instance "$(hostname)"` in a shell. Two processes with one name are
+refused unless one takes the place of the other ([concepts](concepts.md)).
+
+A runner and a service account may be named by their paths. The server looks the path up in the organization, for the credential
+that is presented: a credential that may not serve the runner gets the same answer as for a path that does not exist.
+"""
+TAIL = """
+## Not yet
+
+- `runner.credentials.helper` (`TERRACREW_CREDENTIAL_HELPER_CMD_PATH`, `…_ARGS`) needs the federation of identities, which this
+  version does not have. It is refused, not ignored.
+- `TERRACREW_SERVICE_DISCOVERY_HOST` is refused for the same reason.
+- This version has no hooks. The settings of `hooks_preapproval` are checked, so that a file can be prepared, and nothing else
+  happens: no hook runs, with or without pre-approval.
+- External settings (secrets from a vault) are not a layer yet.
+"""
+
+
+def tables(schema: dict[str, Any]) -> list[str]:
+    """Return a table for each section. A section in a section is part of the table of the outer one."""
+    found: list[str] = []
+    for name, each in schema["properties"].items():
+        section = _section(schema, each)
+        found += [f"\n## {name}\n"]
+        found += [section["description"].replace("\n", " ") + "\n"] if "description" in section else []
+        found += ["| setting | default | what it is |", "|---|---|---|", *_rows(schema, section, (name,))]
+    return found
+
+
+def _rows(schema: dict[str, Any], section: dict[str, Any], path: Path) -> list[str]:
+    found: list[str] = []
+    for name, each in section["properties"].items():
+        below = (*path, name)
+        if "$ref" in each:
+            found += _rows(schema, _section(schema, each), below)
+            continue
+        words = ", ".join([*limits(each), *(f"`{one}`" for one in _variables(below))])
+        is_required = name in section.get("required", [])
+        found.append(
+            f"| `{'.'.join(below)}` | {default(each, is_required=is_required)} | {described(each)} ({words}) |"
+        )
+    return found
+
+
+def _variables(path: Path) -> list[str]:
+    short = [name for name, other in layers.SHORT_NAMES.items() if other == path]
+    return [variable(layers.PREFIX, path), *short]
+
+
+def _section(schema: dict[str, Any], each: dict[str, Any]) -> dict[str, Any]:
+    return schema["$defs"][each["$ref"].rpartition("/")[2]]
+
+
+def page() -> str:
+    return "\n".join([HEAD.rstrip("\n"), *tables(RunnerSettings.model_json_schema()), TAIL.rstrip("\n")])
+
+
+if __name__ == "__main__":
+    print(page())

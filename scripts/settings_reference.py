@@ -1,0 +1,29 @@
+"""How the pages of settings describe a property of a JSON Schema. `server_settings.py` and `runner_settings.py` use it."""
+
+from typing import Any, cast
+
+
+def described(each: dict[str, Any]) -> str:
+    """Return the description of a setting, for a cell of a table."""
+    return each.get("description", "").replace("|", "\\|").replace("<", "&lt;")
+
+
+def default(each: dict[str, Any], *, is_required: bool) -> str:
+    if is_required:
+        return "required"
+    value = each.get("default")
+    return "" if value in (None, "", [], {}) else f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def limits(each: dict[str, Any]) -> list[str]:
+    """Return what the schema says about the values, in words."""
+    found: list[str] = []
+    for kind in [each, *each.get("anyOf", [])]:
+        found += [f"one of {', '.join(f'`{value}`' for value in kind['enum'])}"] if "enum" in kind else []
+        found += [f"`{kind['const']}`"] if "const" in kind else []
+        found += [f"at least {kind['minimum']:g}"] if "minimum" in kind else []
+        found += [f"more than {kind['exclusiveMinimum']:g}"] if "exclusiveMinimum" in kind else []
+        found += [f"at most {kind['maximum']:g}"] if "maximum" in kind else []
+        found += [f"at most {kind['maxLength']} characters"] if "maxLength" in kind else []
+    values = each.get("additionalProperties")
+    return found + (limits(cast("dict[str, Any]", values)) if isinstance(values, dict) else [])
