@@ -12,7 +12,14 @@ PUBLIC = {
     "GET /api",
 }
 """Anybody's; what they let through is tested where they are."""
-_OWN = {"GET /me", "GET /tokens", "POST /tokens", "GET /dashboard/account"}
+_OWN = {
+    "GET /me",
+    "GET /tokens",
+    "POST /tokens",
+    "GET /dashboard/account",
+    "GET /dashboard/account/tokens/create",
+    "POST /dashboard/account/tokens/create",
+}
 _LISTS = {
     "GET /groups",
     "GET /modules",
@@ -101,6 +108,10 @@ MAY: dict[str, set[str]] = {
         "GET /audit",
         "GET /dashboard/groups",
         "POST /dashboard/runners/add",
+        "GET /dashboard/access",
+        "GET /dashboard/service-accounts",
+        "GET /dashboard/service-accounts/create",
+        "POST /dashboard/service-accounts/create",
     },
     "viewer": _SEES,
     "sibling's operator": _OWN | _LISTS | {"POST /archives", "PUT /uploads", "GET /dashboard/groups"},

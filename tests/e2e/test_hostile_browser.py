@@ -36,6 +36,15 @@ FORMS = [
     "/dashboard/groups/x/create",
     "/dashboard/groups/x/settings",
     "/dashboard/groups/x/delete",
+    "/dashboard/groups/x/access/grant",
+    "/dashboard/groups/x/access/roles/x/revoke",
+    "/dashboard/modules/x/access/grant",
+    "/dashboard/modules/x/access/roles/x/revoke",
+    "/dashboard/service-accounts/create",
+    "/dashboard/service-accounts/x/secret",
+    "/dashboard/service-accounts/x/secrets/x/revoke",
+    "/dashboard/service-accounts/x/delete",
+    "/dashboard/account/tokens/create",
 ]
 
 SPY = r"""

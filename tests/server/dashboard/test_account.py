@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from tests.server.application import Application
 from tests.server.dashboard.visitor import Visitor, logged_in, visitor
 
@@ -36,3 +38,26 @@ async def test_another_session_is_ended_from_the_page(application: Application) 
     assert ends
     assert (await other.get("/dashboard/account")).status_code == 303
     assert "/end" not in await someone.see("/dashboard/account")
+
+
+@pytest.mark.feature("U6")
+async def test_a_token_is_created_shown_once_and_revoked(application: Application) -> None:
+    someone = await logged_in(application)
+    await someone.see("/dashboard/account/tokens/create")
+    shown = (await someone.submit("/dashboard/account/tokens/create", name="laptop", days="30")).text
+    token = re.search(r'id="token-value">(tcu_[\w-]+)<', shown)
+    assert token is not None
+    script = application.stranger()
+    script.headers["Authorization"] = f"Bearer {token[1]}"
+    assert (await script.get("/api/v1/me")).json()["name"] == "admin"
+    again = await someone.submit("/dashboard/account/tokens/create", name="laptop")
+    assert "You have a token named" in again.text
+    for fields in ({"name": ""}, {"name": "x" * 101}, {"name": "a\x07"}, {"name": "x", "days": "99999"}):
+        assert 'role="alert"' in (await someone.submit("/dashboard/account/tokens/create", **fields)).text
+    page = await someone.see("/dashboard/account")
+    assert token[1] not in page
+    row = next(each for each in page.split("<tr>") if ">laptop<" in each)
+    revoke = re.search(r'action="(/dashboard/account/tokens/tok_\w+/revoke)"', row)
+    assert revoke is not None
+    assert (await someone.submit(revoke[1])).status_code == 303
+    assert (await script.get("/api/v1/me")).status_code == 401

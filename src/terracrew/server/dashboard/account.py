@@ -5,20 +5,27 @@ from typing import Any
 import msgspec
 from litestar import Response, Router, get, post
 from litestar.params import FromPath
-from litestar.response import Redirect
 
 from terracrew import ids
-from terracrew.errors import Forbidden, Invalid, RateLimited, Unavailable
+from terracrew.errors import Conflict, Forbidden, Invalid, RateLimited, Unavailable
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import logins, oversight, passwords
+from terracrew.server.identity.people import service as people
 from terracrew.server.identity.people.model import ApiToken, OpenSession
 from terracrew.server.principals import authorize
 
+HERE = "/dashboard/account"
 MAX_LISTED = 100
 """How many sessions, and how many tokens, the page shows."""
+
+
+class TokenForm(msgspec.Struct, frozen=True):
+    name: str
+    days: str = ""
+    """After how many days it expires; empty if it does not."""
 
 
 class AccountForm(msgspec.Struct, frozen=True):
@@ -54,14 +61,35 @@ def _count(number: int, noun: str) -> str:
 async def end_session(request: DashboardCall, session_id: FromPath[str]) -> Response[Any]:
     who, it = request.user, ids.parse("ses", session_id)
     await request.context.db.write(lambda tx: oversight.end_session(tx, who, oversight.ME, it))
-    return Redirect("/dashboard/account", status_code=303)
+    return render.go(request, HERE)
 
 
 @post("/dashboard/account/tokens/{token_id:str}/revoke", status_code=303)
 async def revoke_token(request: DashboardCall, token_id: FromPath[str]) -> Response[Any]:
     who, it = request.user, ids.parse("tok", token_id)
     await request.context.db.write(lambda tx: oversight.revoke_token(tx, who, oversight.ME, it))
-    return Redirect("/dashboard/account", status_code=303)
+    return render.go(request, HERE)
+
+
+@get("/dashboard/account/tokens/create")
+async def new_token_page(request: DashboardCall) -> Response[Any]:
+    authorize.require_person(request.user)
+    return await render.page(request, "account/token_page.html", made=None, token_wrong="", token_name="")
+
+
+@post("/dashboard/account/tokens/create", status_code=200)
+async def create_token(request: DashboardCall) -> Response[Any]:
+    """Create an API token. Only this answer contains it."""
+    authorize.require_person(request.user)
+    form = await forms.read(request, TokenForm)
+    try:
+        name, days = forms.name(form.name), forms.days(form.days)
+        made, secret = await people.create_token(request.context.db, request.user, name, days)
+    except (Invalid, Conflict, Forbidden) as error:
+        shown: dict[str, Any] = {"made": None, "token_wrong": error.message, "token_name": form.name}
+        return await render.page(request, "account/token_page.html", "account/new_token.html", **shown)
+    shown = {"made": made, "secret": secret.text}
+    return await render.page(request, "account/token_page.html", "account/token_created.html", **shown)
 
 
 async def _account_answer(request: DashboardCall, wrong: str = "", said: str = "") -> Response[Any]:
@@ -89,7 +117,7 @@ async def _account_answer(request: DashboardCall, wrong: str = "", said: str = "
 
 pages = Router(
     "/",
-    route_handlers=[account_page, change_password, end_session, revoke_token],
+    route_handlers=[account_page, change_password, end_session, revoke_token, new_token_page, create_token],
     exception_handlers=HANDLERS,
     include_in_schema=False,
     request_max_body_size=16_384,

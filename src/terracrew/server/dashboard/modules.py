@@ -22,6 +22,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.groups import level_reads
 from terracrew.server.groups.model import Group
+from terracrew.server.http.request import tree_path
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.create import JobRequest, NewJob
 from terracrew.server.jobs.model import Job, JobStatus, Lock
@@ -88,6 +89,7 @@ class ModulePage(msgspec.Struct, frozen=True):
     quarantine: list[QuarantineRow]
     jobs: list[JobRow]
     may_run: bool
+    may_read_access: bool
 
 
 class DestroyPage(msgspec.Struct, frozen=True):
@@ -137,6 +139,7 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch) -> ModulePag
         quarantine=await states.rows(tx, who, module.id, place),
         jobs=(await job_rows.read_page(tx, who, "", module.path, None, watch, MAX_RECENT_JOBS)).rows,
         may_run=(await authorize.visible(tx, who, Verb.JOB_RUN)).covers(place),
+        may_read_access=(await authorize.visible(tx, who, Verb.ACCESS_READ)).covers(place),
     )
 
 
@@ -149,7 +152,7 @@ async def list_page(request: DashboardCall, q: FromQuery[str] = "", after: FromQ
 @get("/{module:str}")
 async def module_page(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
     who, watch = request.user, request.context.watch.for_reader(request.user)
-    found = await request.context.db.read_in_background(lambda tx: read_one(tx, who, module, watch))
+    found = await request.context.db.read_in_background(lambda tx: read_one(tx, who, tree_path(module), watch))
     return await render.page(request, "modules/module_page.html", "modules/module.html", page=found)
 
 

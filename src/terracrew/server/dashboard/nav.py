@@ -22,6 +22,8 @@ class Nav(msgspec.Struct, frozen=True):
     open_jobs: int = 0
     modules: int = 0
     runners: int = 0
+    has_access_pages: bool = False
+    """Whether the reader may see who has access to the organization, and with it the audit log."""
 
 
 async def counts(tx: Tx, who: Principal) -> Nav:
@@ -32,4 +34,8 @@ async def counts(tx: Tx, who: Principal) -> Nav:
     seen = await authorize.visible(tx, who, Verb.TREE_READ)
     is_shared = runners.is_shared_seen(who)
     row = await reads.counts(tx, who.organization_id or "", seen, MAX_COUNTED + 1, is_shared=is_shared)
-    return Nav() if row is None else row_to(Nav, row)
+    if row is None:
+        return Nav()
+    place = authorize.organization(who.organization_id)
+    has_access_pages = (await authorize.visible(tx, who, Verb.ACCESS_READ)).covers(place)
+    return msgspec.structs.replace(row_to(Nav, row), has_access_pages=has_access_pages)

@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 from terracrew import __version__, plan_words
 from terracrew.protocol.spec import MUTATING
 from terracrew.server.dashboard import assets, nav, words
+from terracrew.server.dashboard.access import words as access_words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.http.authentication import Authentication
 from terracrew.server.runs.durations import duration
@@ -148,6 +149,7 @@ _GLOBALS: dict[str, Any] = {
     "asset": assets.url,
     "version": __version__,
     "words": words,
+    "access_words": access_words,
     "plan_words": plan_words,
     "mutating": MUTATING,
     "ago": _ago,

@@ -5,6 +5,8 @@ from litestar.response import Redirect
 from litestar.types import ControllerRouterHandler
 
 from terracrew.server.dashboard import assets
+from terracrew.server.dashboard.access.roles import pages as access
+from terracrew.server.dashboard.access.service_accounts import pages as service_accounts
 from terracrew.server.dashboard.account import pages as account
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.groups.handlers import pages as groups
@@ -28,6 +30,8 @@ routers: list[ControllerRouterHandler] = [
     jobs,
     modules,
     groups,
+    access,
+    service_accounts,
     states,
     assets.serve,
     Router("/", route_handlers=[home], exception_handlers=HANDLERS, include_in_schema=False),

@@ -41,6 +41,11 @@ async def accounts(tx: Tx, who: Principal, group: str, after: str | None, limit:
     return page(await access_store.accounts(tx, organization_id, group, start(after), limit + 1), limit)
 
 
+async def show(tx: Tx, who: Principal, account_id: str, verb: Verb = Verb.ACCESS_READ) -> ServiceAccount:
+    """Find a service account by its id. The caller must have the right to do `verb` in its group."""
+    return await _account(tx, who, account_id, verb)
+
+
 async def delete_account(tx: Tx, who: Principal, account_id: str) -> None:
     account = await _account(tx, who, account_id, Verb.ACCESS_WRITE)
     await access_store.delete_account(tx, account.id)

@@ -1,0 +1,278 @@
+"""The access page of a group or a module: who has which role there, from where, and why somebody may do something."""
+
+from typing import Any
+
+import msgspec
+from litestar import Response, Router, get, post
+from litestar.params import FromPath, FromQuery
+from litestar.response import Redirect
+
+from terracrew import ids
+from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
+from terracrew.server.dashboard import forms, render
+from terracrew.server.dashboard.access import effect, place, words
+from terracrew.server.dashboard.access.effect import Effect
+from terracrew.server.dashboard.access.place import AccessPlace, PlaceKind
+from terracrew.server.dashboard.context import DashboardCall
+from terracrew.server.dashboard.errors import HANDLERS
+from terracrew.server.db.seam import Tx
+from terracrew.server.groups import level_reads
+from terracrew.server.groups import service as groups
+from terracrew.server.groups.model import Group
+from terracrew.server.http.request import tree_path
+from terracrew.server.identity.access import explain, roles
+from terracrew.server.identity.access.explain import Explanation
+from terracrew.server.identity.access.model import RoleListed
+from terracrew.server.principals.authorize import GRANTS, Verb
+from terracrew.server.principals.model import Principal, Role
+
+PAGE_ROWS = 100
+VERBS = [verb for verb in Verb if verb in GRANTS[Role.OWNER]]
+"""What can be asked about: everything that a role can allow."""
+ROLE_NAMES = frozenset(role.value for role in Role)
+
+
+class RoleRow(msgspec.Struct, frozen=True):
+    role: RoleListed
+    origin: Group | None
+    """The group above that the role comes from; None if it is at this place."""
+    stronger: RoleListed | None
+    """Another role of the same principal that applies here and includes this one."""
+
+
+class AccessQuestion(msgspec.Struct, frozen=True):
+    """What was asked: whether somebody may do something at a place."""
+
+    who: str = ""
+    verb: Verb = Verb.JOB_RUN
+    path: str = ""
+
+
+class AccessPage(msgspec.Struct, frozen=True):
+    place: AccessPlace
+    people: list[RoleRow]
+    accounts: list[RoleRow]
+    names: list[str]
+    next: str | None
+    question: AccessQuestion
+    answer: Explanation | None = None
+    wrong: str = ""
+    """Why the question has no answer."""
+    limit: str = ""
+    """What the answer does not allow although it is yes."""
+
+
+class GrantForm(msgspec.Struct, frozen=True):
+    principal: str = ""
+    role: str = Role.VIEWER.value
+    days: str = ""
+
+
+async def read_page(
+    tx: Tx, who: Principal, kind: PlaceKind, reference: str, after: str | None, question: AccessQuestion
+) -> AccessPage:
+    at = await place.read(tx, who, kind, reference, Verb.ACCESS_READ)
+    found = await roles.listing(tx, who, roles.RoleQuery(path=at.path, is_inherited=True), after, PAGE_ROWS)
+    rows = sorted(
+        (_row(at, each, found.items) for each in found.items),
+        key=lambda row: (row.role.principal_name, -words.rank(row.role.role)),
+    )
+    question = msgspec.structs.replace(question, path=question.path or at.path)
+    answer, wrong = await _answer(tx, who, question) if question.who else (None, "")
+    limit = await _limit(tx, who, answer) if answer else ""
+    return AccessPage(
+        at,
+        [row for row in rows if row.role.principal_kind == "user"],
+        [row for row in rows if row.role.principal_kind == "service_account"],
+        _names(found.items),
+        found.next,
+        question,
+        answer,
+        wrong,
+        limit,
+    )
+
+
+def _row(at: AccessPlace, role: RoleListed, others: list[RoleListed]) -> RoleRow:
+    is_here = (role.place_kind, role.path) == (at.kind, at.path)
+    origin = None if is_here else next((each for each in at.lineage if each.path == role.path), None)
+    stronger = [
+        each
+        for each in others
+        if each.principal_id == role.principal_id
+        and each.id != role.id
+        and (words.rank(each.role), each.id) > (words.rank(role.role), role.id)
+    ]
+    return RoleRow(role, origin, stronger[0] if stronger else None)
+
+
+async def _answer(tx: Tx, who: Principal, question: AccessQuestion) -> tuple[Explanation | None, str]:
+    try:
+        return await explain.explain(tx, who, question.who, question.verb, question.path), ""
+    except (NotFound, Forbidden, Invalid) as error:
+        return None, error.message
+
+
+async def _limit(tx: Tx, who: Principal, answer: Explanation) -> str:
+    """Return what somebody who may approve plans at a place may not approve."""
+    if answer.verb is not Verb.JOB_APPROVE:
+        return ""
+    _, group_id, _ = await roles.find_place(tx, who.organization_id or "", answer.path)
+    lineage = await level_reads.lineage(tx, group_id)
+    return effect.approval_limit(lineage, answer.principal_name, answer.principal_kind)
+
+
+def _names(listed: list[RoleListed]) -> list[str]:
+    """Return the names that the fields for a person offer."""
+    return sorted({each.principal_name for each in listed if each.principal_kind == "user"} - {""})
+
+
+@get("/dashboard/access")
+async def organization_access(request: DashboardCall) -> Response[Any]:
+    """Lead to the access page of the organization, which is the root of the tree."""
+    root = await request.context.db.read(lambda tx: groups.show(tx, request.user, ""))
+    return Redirect(f"/dashboard/groups/{root.id}/access", status_code=303)
+
+
+@get(["/dashboard/groups/{group:str}/access", "/dashboard/modules/{module:str}/access"])
+async def access_page(
+    request: DashboardCall,
+    after: FromQuery[str | None] = None,
+    who: FromQuery[str] = "",
+    verb: FromQuery[Verb] = Verb.JOB_RUN,
+    on: FromQuery[str] = "",
+) -> Response[Any]:
+    """Show who has which role at a group or module. With `who`, also answer whether they may do something `on` a place."""
+    question = AccessQuestion(who.strip(), verb, on.strip().strip("/"))
+    found = await request.context.db.read_in_background(
+        lambda tx: read_page(tx, request.user, *_place(request), after, question)
+    )
+    shown: dict[str, Any] = {"page": found, "at_place": found.place, "after": after, "form": GrantForm()}
+    return await render.page(
+        request,
+        "access/roles/access_page.html",
+        "access/roles/access.html",
+        **shown,
+        verbs=VERBS,
+        wrong="",
+        effect=None,
+    )
+
+
+@get(["/dashboard/groups/{group:str}/access/grant", "/dashboard/modules/{module:str}/access/grant"])
+async def grant_page(
+    request: DashboardCall, principal: FromQuery[str] = "", role: FromQuery[str] = ""
+) -> Response[Any]:
+    form = GrantForm(principal, role if role in ROLE_NAMES else Role.VIEWER.value)
+    return await _grant_answer(request, form)
+
+
+@get(["/dashboard/groups/{group:str}/access/effect", "/dashboard/modules/{module:str}/access/effect"])
+async def effect_part(
+    request: DashboardCall,
+    principal: FromQuery[str] = "",
+    role: FromQuery[Role] = Role.VIEWER,
+    days: FromQuery[str] = "",
+) -> Response[Any]:
+    """Say what a role would allow somebody to do, while the form is filled in."""
+    form = GrantForm(principal.strip(), role.value, days)
+    at, found, wrong = await request.context.db.read(lambda tx: _effect(tx, request.user, *_place(request), form))
+    return await render.page(
+        request,
+        "access/roles/effect.html",
+        "access/roles/effect.html",
+        at_place=at,
+        effect=found,
+        form=form,
+        wrong=wrong,
+    )
+
+
+@post(["/dashboard/groups/{group:str}/access/grant", "/dashboard/modules/{module:str}/access/grant"])
+async def grant(request: DashboardCall) -> Response[Any]:
+    form, who = await forms.read(request, GrantForm), request.user
+    try:
+        role, days = _role(form), forms.days(form.days)
+
+        async def work(tx: Tx) -> str:
+            at = await place.read(tx, who, *_place(request), Verb.ACCESS_WRITE)
+            await roles.bind_role(tx, who, form.principal.strip(), role, at.path, at.kind, days)
+            return f"{at.base}/access"
+
+        to = await request.context.db.write(work)
+    except (Invalid, Conflict, NotFound) as error:
+        return await _grant_answer(request, form, error.message)
+    return render.go(request, to)
+
+
+@post(
+    [
+        "/dashboard/groups/{group:str}/access/roles/{role_id:str}/revoke",
+        "/dashboard/modules/{module:str}/access/roles/{role_id:str}/revoke",
+    ]
+)
+async def revoke(request: DashboardCall, role_id: FromPath[str]) -> Response[Any]:
+    who, it = request.user, ids.parse("rol", role_id)
+
+    async def work(tx: Tx) -> str:
+        at = await place.read(tx, who, *_place(request), Verb.ACCESS_READ)
+        await roles.unbind_role(tx, who, it)
+        return f"{at.base}/access"
+
+    to = await request.context.db.write(work)
+    return render.done(request, "The role is revoked", to)
+
+
+async def _grant_answer(request: DashboardCall, form: GrantForm, wrong: str = "") -> Response[Any]:
+    who = request.user
+
+    async def read(tx: Tx) -> tuple[AccessPlace, Effect | None, list[str]]:
+        at, found, _ = await _effect(tx, who, *_place(request), form)
+        return at, found, []
+
+    at, found, names = await request.context.db.read(read)
+    answer = await render.page(
+        request,
+        "access/roles/grant_page.html",
+        "access/roles/grant.html",
+        at_place=at,
+        effect=found,
+        form=form,
+        names=names,
+        wrong=wrong,
+    )
+    answer.status_code = 200
+    return answer
+
+
+async def _effect(
+    tx: Tx, who: Principal, kind: PlaceKind, reference: str, form: GrantForm
+) -> tuple[AccessPlace, Effect | None, str]:
+    """Return the place, what the form would do there, and why that cannot be said. Only those who may grant a role are told."""
+    at = await place.read(tx, who, kind, reference, Verb.ACCESS_WRITE)
+    if not form.principal.strip():
+        return at, None, ""
+    try:
+        return at, await effect.read(tx, at, form.principal.strip(), _role(form), forms.days(form.days)), ""
+    except (NotFound, Invalid) as error:
+        return at, None, error.message
+
+
+def _role(form: GrantForm) -> Role:
+    if form.role not in ROLE_NAMES:
+        raise Invalid(f"{form.role[:40]!r} is not a role: choose one of {', '.join(Role)}")
+    return Role(form.role)
+
+
+def _place(request: DashboardCall) -> tuple[PlaceKind, str]:
+    """Return what the address names: a group or a module, by its id or path."""
+    kind: PlaceKind = "group" if "group" in request.path_params else "module"
+    return kind, tree_path(request.path_params[kind])
+
+
+pages = Router(
+    "/",
+    route_handlers=[organization_access, access_page, grant_page, effect_part, grant, revoke],
+    exception_handlers=HANDLERS,
+    include_in_schema=False,
+)

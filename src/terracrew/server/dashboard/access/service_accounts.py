@@ -1,0 +1,183 @@
+"""The service accounts pages: the list of a group, and one account with its secrets, its roles and the runners that use it."""
+
+from typing import Any
+
+import msgspec
+from litestar import Response, Router, get, post
+from litestar.params import FromPath, FromQuery
+
+from terracrew import ids
+from terracrew.errors import Conflict, Forbidden, Invalid
+from terracrew.server.dashboard import forms, render
+from terracrew.server.dashboard.context import DashboardCall
+from terracrew.server.dashboard.errors import HANDLERS
+from terracrew.server.db.seam import Tx
+from terracrew.server.groups import reads as group_reads
+from terracrew.server.identity.access import roles, service
+from terracrew.server.identity.access.model import ClientSecret, RoleListed, ServiceAccount
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.runners import account_reads
+from terracrew.server.runners.model import Runner
+
+HERE = "/dashboard/service-accounts"
+PAGE_ROWS = 50
+MAX_LISTED = 100
+"""How many roles, and how many runners, the page of an account shows."""
+MAX_GROUPS = 300
+"""How many groups the form that creates an account offers."""
+
+
+class AccountsPage(msgspec.Struct, frozen=True):
+    group: str
+    accounts: list[ServiceAccount]
+    next: str | None
+    groups: list[str]
+    """The paths of the groups in which the reader may create an account."""
+
+
+class AccountPage(msgspec.Struct, frozen=True):
+    account: ServiceAccount
+    secrets: list[ClientSecret]
+    roles: list[RoleListed]
+    runners: list[Runner]
+    may_change: bool
+
+
+class NewAccountForm(msgspec.Struct, frozen=True):
+    name: str = ""
+    group: str = ""
+
+
+class SecretForm(msgspec.Struct, frozen=True):
+    days: str = ""
+
+
+async def read_page(tx: Tx, who: Principal, group: str, after: str | None) -> AccountsPage:
+    found = await service.accounts(tx, who, group, after, PAGE_ROWS)
+    return AccountsPage(group, found.items, found.next, await _groups(tx, who))
+
+
+async def read_one(tx: Tx, who: Principal, account_id: str) -> AccountPage:
+    account = await service.show(tx, who, account_id)
+    place = authorize.group(account.organization_id, account.group)
+    seen = await authorize.visible(tx, who, Verb.RUNNER_READ)
+    is_here = account.organization_id == who.organization_id
+    query = roles.RoleQuery(principal=account.id)
+    return AccountPage(
+        account,
+        await service.secrets(tx, who, account.id),
+        (await roles.listing(tx, who, query, None, MAX_LISTED)).items if is_here else [],
+        await account_reads.of_account(tx, seen, account.organization_id, account.id, MAX_LISTED),
+        (await authorize.visible(tx, who, Verb.ACCESS_WRITE)).covers(place),
+    )
+
+
+async def _groups(tx: Tx, who: Principal) -> list[str]:
+    allowed = await authorize.visible(tx, who, Verb.ACCESS_WRITE)
+    return await group_reads.paths(tx, who.organization_id or "", allowed, MAX_GROUPS)
+
+
+@get("/")
+async def list_page(
+    request: DashboardCall, group: FromQuery[str] = "", after: FromQuery[str | None] = None
+) -> Response[Any]:
+    found = await request.context.db.read_in_background(lambda tx: read_page(tx, request.user, group, after))
+    shown: dict[str, Any] = {"page": found, "after": after, "wrong": "", "form": NewAccountForm("", group)}
+    return await render.page(
+        request, "access/service_accounts/list_page.html", "access/service_accounts/list.html", **shown
+    )
+
+
+@get("/create")
+async def create_page(request: DashboardCall, group: FromQuery[str] = "") -> Response[Any]:
+    return await _create_answer(request, NewAccountForm("", group), "")
+
+
+@post("/create", status_code=200)
+async def create(request: DashboardCall) -> Response[Any]:
+    form = await forms.read(request, NewAccountForm)
+    try:
+        made = await service.create_account(request.context.db, request.user, form.name.strip(), form.group)
+    except (Invalid, Conflict) as error:
+        return await _create_answer(request, form, error.message)
+    return render.go(request, f"{HERE}/{made.id}")
+
+
+async def _create_answer(request: DashboardCall, form: NewAccountForm, wrong: str) -> Response[Any]:
+    groups = await request.context.db.read_in_background(lambda tx: _groups(tx, request.user))
+    if not groups:
+        raise Forbidden("you may not create a service account: ask an owner of a group for a role")
+    shown: dict[str, Any] = {"groups": groups, "form": form, "wrong": wrong}
+    return await render.page(
+        request, "access/service_accounts/create_page.html", "access/service_accounts/create.html", **shown
+    )
+
+
+@get("/{account_id:str}")
+async def account_page(request: DashboardCall, account_id: FromPath[str]) -> Response[Any]:
+    it = ids.parse("sac", account_id)
+    found = await request.context.db.read_in_background(lambda tx: read_one(tx, request.user, it))
+    return await render.page(
+        request, "access/service_accounts/account_page.html", "access/service_accounts/account.html", page=found
+    )
+
+
+@get("/{account_id:str}/secret")
+async def secret_page(request: DashboardCall, account_id: FromPath[str]) -> Response[Any]:
+    return await _secret_answer(request, account_id, "")
+
+
+@post("/{account_id:str}/secret", status_code=200)
+async def create_secret(request: DashboardCall, account_id: FromPath[str]) -> Response[Any]:
+    """Add a secret. Only this answer contains it."""
+    form, it = await forms.read(request, SecretForm), ids.parse("sac", account_id)
+    try:
+        found, _, secret = await service.create_secret(request.context.db, request.user, it, forms.days(form.days))
+    except (Invalid, Conflict) as error:
+        return await _secret_answer(request, account_id, error.message)
+    shown: dict[str, Any] = {"account": found, "secret": secret.text, "wrong": ""}
+    return await render.page(
+        request, "access/service_accounts/secret_page.html", "access/service_accounts/secret_created.html", **shown
+    )
+
+
+async def _secret_answer(request: DashboardCall, account_id: str, wrong: str) -> Response[Any]:
+    it = ids.parse("sac", account_id)
+    found = await request.context.db.read(lambda tx: service.show(tx, request.user, it, Verb.ACCESS_WRITE))
+    shown: dict[str, Any] = {"account": found, "secret": "", "wrong": wrong}
+    return await render.page(
+        request, "access/service_accounts/secret_page.html", "access/service_accounts/secret.html", **shown
+    )
+
+
+@post("/{account_id:str}/secrets/{secret_id:str}/revoke")
+async def revoke_secret(request: DashboardCall, account_id: FromPath[str], secret_id: FromPath[str]) -> Response[Any]:
+    who, it, secret = request.user, ids.parse("sac", account_id), ids.parse("sec", secret_id)
+    await request.context.db.write(lambda tx: service.revoke_secret(tx, who, it, secret))
+    return render.done(request, "The secret is revoked", f"{HERE}/{account_id}")
+
+
+@post("/{account_id:str}/delete")
+async def delete(request: DashboardCall, account_id: FromPath[str]) -> Response[Any]:
+    who, it = request.user, ids.parse("sac", account_id)
+    await request.context.db.write(lambda tx: service.delete_account(tx, who, it))
+    return render.go(request, HERE)
+
+
+pages = Router(
+    HERE,
+    route_handlers=[
+        list_page,
+        create_page,
+        create,
+        account_page,
+        secret_page,
+        create_secret,
+        revoke_secret,
+        delete,
+    ],
+    exception_handlers=HANDLERS,
+    include_in_schema=False,
+)
