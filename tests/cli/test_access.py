@@ -13,6 +13,7 @@ from tests.client.scripted_server import ScriptedServer
 
 THEN = "2024-01-02T03:04:05Z"
 ADA: dict[str, Any] = {"id": "usr_1", "name": "ada", "is_system_admin": False, "is_disabled": False, "created_at": THEN}
+ADA |= {"last_login_at": None, "has_password": False, "is_invited": True}
 CI: dict[str, Any] = {"id": "sac_1", "name": "ci", "group": "platform", "created_at": THEN}
 ROLE: dict[str, Any] = {
     "id": "rol_1",
@@ -52,14 +53,32 @@ def test_logout_forgets_the_token_and_keeps_the_address(terracrew: Terracrew, se
 def test_a_user_is_made_listed_and_disabled_by_name(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on("POST /api/v1/users", {"user": ADA, "link": "https://x/login/link/1"}, 201)
     server.on("GET /api/v1/users", page(ADA))
-    server.on("PATCH /api/v1/users/usr_1", ADA | {"is_disabled": True})
+    server.on("PATCH /api/v1/users/ada", ADA | {"is_disabled": True})
     assert terracrew("user", "create", "ada") == "https://x/login/link/1\n"
     assert "role grant ada operator" in terracrew.err
-    assert terracrew("user", "list").splitlines()[1].split()[:2] == ["ada", "enabled"]
+    assert terracrew("user", "list").splitlines()[1].split()[:2] == ["ada", "invited"]
+    assert max(map(len, terracrew.out.splitlines())) <= 80
     assert terracrew("user", "disable", "ada", "--yes") == "ada is disabled\n"
     assert server.asked[-1].json() == {"is_disabled": True}
-    terracrew("user", "disable", "bob", "--yes")
-    assert (terracrew.code, "there is no user 'bob'" in terracrew.err) == (4, True)
+    terracrew("user", "update", "ada", "--name", "grace", "--no-admin")
+    assert server.asked[-1].json() == {"name": "grace", "is_system_admin": False}
+    terracrew("user", "update", "ada")
+    assert terracrew.code == 2
+
+
+@pytest.mark.feature("E1")
+def test_a_user_is_shown_reset_and_deleted_after_a_question(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("GET /api/v1/users/ada", ADA | {"roles": [ROLE], "sessions": 2, "tokens": 1})
+    server.on("POST /api/v1/users/ada/reset", {"user": ADA, "link": "https://x/login/link/2"})
+    server.on("DELETE /api/v1/users/ada", None, 204)
+    assert "operator of platform" in terracrew("user", "show", "ada")
+    for command in ("reset", "delete"):
+        asked = len(server.asked)
+        terracrew("user", command, "ada", stdin="n\n")
+        assert (terracrew.code, len(server.asked)) == (1, asked)
+    assert terracrew("user", "reset", "ada", "--yes") == "https://x/login/link/2\n"
+    assert terracrew("user", "delete", "ada", "--yes") == "deleted user ada\n"
+    assert json.loads(terracrew("user", "delete", "ada", "--yes", "--json")) == {"deleted": "ada"}
 
 
 def test_a_role_is_granted_listed_and_revoked_without_its_id(terracrew: Terracrew, server: ScriptedServer) -> None:

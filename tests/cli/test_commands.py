@@ -305,9 +305,7 @@ def test_assignments_are_made_and_taken_away(terracrew: Terracrew, server: Scrip
     server.on("DELETE /api/v1/runners/a%2Ffast/assignments", None, 204)
     assert terracrew("runner", "assign", "a/fast", "--group", "a/b") == "a/fast serves group a/b\n"
     assert server.asked[-1].json() == {"place": "a/b", "kind": "group"}
-    assert (
-        terracrew("runner", "assign", "a/fast", "--module", "a/m", "--remove") == "a/fast no longer serves module a/m\n"
-    )
+    assert terracrew("runner", "unassign", "a/fast", "--module", "a/m") == "a/fast no longer serves module a/m\n"
     terracrew("runner", "assign", "a/fast")
     assert terracrew.code == 2
 

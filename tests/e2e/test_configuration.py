@@ -83,6 +83,17 @@ def test_what_is_set_on_one_server_reaches_runner_and_executor_on_the_other_at_o
     assert said(again, "a heartbeat every") == told, "it was told in the welcome and not once more"
 
 
+def test_the_built_in_runner_obeys_the_log_levels_that_it_is_given(system: System) -> None:
+    """It reported the new levels, and its entries stayed as they were."""
+    server = system.start_server(runner=True)
+    (builtin,) = system.api.get("/runners")["items"]
+    place = f"/runners/{builtin['id']}"
+    system.api.patch(place, {"configuration": {"heartbeat_seconds": 1, "log_level": {"Default": "Debug"}}})
+    eventually(lambda: said(server, BEAT) >= 2, within=20, what="its heartbeats in the server's log")
+    system.api.patch(place, {"configuration": None})
+    eventually(lambda: said(server, "log levels as they are set here"), what="its own levels again")
+
+
 def test_an_executor_that_is_told_to_wait_longer_ships_at_once_while_somebody_watches(
     system: System, gate: Gate
 ) -> None:

@@ -5,7 +5,8 @@ import signal
 
 import pytest
 
-from terracrew.errors import Conflict, Removed
+from terracrew.cli.connection.deadline import TimedOut
+from terracrew.errors import Removed
 from tests.e2e import modules
 from tests.e2e.command_line import terracrew
 from tests.e2e.constants import ended
@@ -33,8 +34,10 @@ def test_a_runner_that_is_removed_by_force_claims_nothing_more_and_what_it_runs_
 ) -> None:
     one, other = servers
     runner, job = at_the_gate(other, gate)
-    refused = terracrew(one, "runner", "remove", "crew", "--yes", code=Conflict.exit_code)
-    assert "`crew` still has a job (#1): drain it and wait for them, or ask for force=true" in refused
+    begun = terracrew(one, "runner", "remove", "crew", "--yes", "--timeout", "1s", code=TimedOut.exit_code)
+    assert "removing crew: 1 job (#1) left" in begun
+    assert "the removal of crew has not ended within 1 s; it continues" in begun
+    assert one.api.get("/runners/crew")["removing_since"]
     terracrew(one, "runner", "remove", "crew", "--force", "--yes")
     eventually(lambda: "this runner was removed" in runner.log.read_text(), within=5, what="the word of it")
     one.module("next", modules.quick())
@@ -73,8 +76,6 @@ def test_a_runner_that_is_removed_while_it_is_away_learns_it_when_it_comes_back(
     credentials = system.register_runner()
     runner = system.start_runner(credentials)
     eventually(lambda: system.api.get("/runners/crew")["status"] == "ONLINE", what="the runner")
-    refused = terracrew(system, "runner", "remove", "crew", "--yes", code=Conflict.exit_code)
-    assert "is connected and takes jobs: drain it first, or ask for force=true" in refused
     runner.kill()
     terracrew(system, "runner", "remove", "crew", "--force", "--yes")
     again = system.start_runner(credentials)
@@ -88,10 +89,25 @@ def test_a_drained_runner_is_removed_and_its_name_can_be_used_again(system: Syst
     credentials = system.register_runner()
     runner = system.start_runner(credentials)
     eventually(lambda: system.api.get("/runners/crew")["status"] == "ONLINE", what="the runner")
-    terracrew(system, "runner", "drain", "crew")
-    terracrew(system, "runner", "remove", "crew", "--yes")
+    assert "crew is drained" in terracrew(system, "runner", "drain", "crew", "--wait")
+    assert system.api.get("/runners/crew")["status"] == "DRAINING"
+    assert "removed crew" in terracrew(system, "runner", "remove", "crew", "--yes")
     assert ended(runner) == Removed.exit_code
     other = system.start_runner(system.register_runner(), "two")
     system.module("app", modules.quick())
     found = system.wait(system.run("app"))
     assert (found["status"], found["runner_path"]) == ("SUCCEEDED", "crew"), other.log.read_text()
+
+
+def test_the_removal_of_a_busy_runner_waits_for_its_job_and_then_its_process_exits(system: System, gate: Gate) -> None:
+    system.start_server(runner=False)
+    runner, job = at_the_gate(system, gate)
+    begun = terracrew(system, "runner", "remove", "crew", "--yes", "--no-wait")
+    assert "removing crew: 1 job (#1) left" in begun
+    system.module("next", modules.quick())
+    waiting = system.run("next")
+    assert system.job(waiting)["status"] == "QUEUED"
+    gate.open()
+    assert system.wait(job)["status"] == "SUCCEEDED"
+    assert ended(runner) == Removed.exit_code
+    assert [each["path"] for each in system.api.list("/runners")] == []

@@ -31,6 +31,7 @@ from terracrew.server.retention import kept_plans
 from terracrew.server.retention.leftovers import Leftovers
 from terracrew.server.retention.loop import Deletions, Retention
 from terracrew.server.runners import reads as runner_reads
+from terracrew.server.runners.removal.loop import Removals
 from terracrew.server.scheduling import crews
 from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import supervise
@@ -72,6 +73,7 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         "heartbeats": server.heartbeats.run,
         "notify": HubNotifier(server.hub.runners).run,
         "presence": Presence(server.hub.runners).run,
+        "removals": Removals(server.db).run,
         "failures": server.identity.failures.run,
         **({"local token": lambda: local_token.run(server)} if server.db.kind == "sqlite" else {}),
         "revocations": server.identity.tokens.forget_revoked,

@@ -70,6 +70,32 @@ async def test_the_first_event_leaves_at_once_and_the_next_ones_wait_for_a_full_
 
 
 @pytest.mark.feature("L2")
+async def test_the_first_event_of_each_batch_leaves_at_once(hub: FakeExecutorHub, shipping: Shipping) -> None:
+    """Only the first event of an attempt left at once. A line after a pause waited for the whole period."""
+    for batch in range(1, 4):
+        shipping.say("first of its batch\n")
+        await hub.until(lambda wanted=11 * batch - 10: hub.mark == wanted, within=5)
+        for _ in range(10):
+            shipping.say("waits for the others\n")
+        await hub.until(lambda wanted=11 * batch: hub.mark == wanted, within=5)
+    assert hub.batches == 6
+
+
+@pytest.mark.feature("L2")
+async def test_no_event_leaves_at_once_where_that_is_not_wanted(hub: FakeExecutorHub, tmp_path: Path) -> None:
+    settings = LogStreamSettings(10, LONG_PERIOD_SECONDS, eagerly_emit_first_event=False)
+    shipping = Shipping(hub, tmp_path, settings)
+    for _ in range(9):
+        shipping.say("waits\n")
+    await asyncio.wait_for(shipping.delivery.shipper.welcomed.wait(), 20)
+    await hub.tell(ConfigureExecutor(LogSettings()))
+    assert hub.mark == 0
+    shipping.say("the tenth\n")
+    await hub.until(lambda: hub.mark == 10)
+    await shipping.close()
+
+
+@pytest.mark.feature("L2")
 async def test_an_event_waits_no_longer_than_the_period(hub: FakeExecutorHub, tmp_path: Path) -> None:
     shipping = Shipping(hub, tmp_path, LogStreamSettings(period_seconds=0.05, eagerly_emit_first_event=False))
     shipping.say("alone\n")

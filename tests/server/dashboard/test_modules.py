@@ -44,3 +44,28 @@ async def test_the_destroy_page_explains_a_state_that_cannot_be_decrypted(
     found = (await application.admin.get(f"/api/v1/modules/{module}/resources")).json()
     assert (found["count"], found["addresses"]) == (3, [])
     assert "cannot be decrypted" in found["problem"]
+
+
+@pytest.mark.feature("S4", "S5")
+async def test_the_pages_of_a_module_and_of_its_job_show_where_it_runs(application: Application) -> None:
+    admin = application.admin
+    await admin.made("/api/v1/groups", {"path": "net", "max_running_jobs": 4})
+    await admin.made("/api/v1/runners", {"name": "edge"})
+    source = {"kind": "local", "path": "/srv/sources"}
+    pins = {"runner": "edge", "runner_instance_name": "one", "tags": ["gpu", "zone:eu"], "priority": 12}
+    module = await admin.made("/api/v1/modules", {"path": "net/vpc", "source": source, **pins})
+    job = await admin.made("/api/v1/modules/net%2Fvpc/jobs", {"type": "PLAN"})
+    someone = await logged_in(application)
+    for address in (f"/dashboard/modules/{module['id']}", f"/dashboard/jobs/{job['id']}"):
+        page = await someone.see(address)
+        assert ">edge</a> · one only" in page
+        assert '<span class="tag">gpu</span> <span class="tag">zone:eu</span>' in page
+        assert "4 in net" in page
+        assert '<dd class="num">12</dd>' in page
+    await admin.patch("/api/v1/modules/net%2Fvpc", json={"runner": None, "tags": []})
+    page = await someone.see(f"/dashboard/modules/{module['id']}")
+    assert "the instance one only" in page
+    await admin.patch("/api/v1/modules/net%2Fvpc", json={"runner_instance_name": None})
+    assert "any runner that it may use" in await someone.see(f"/dashboard/modules/{module['id']}")
+    shown = (await admin.get(f"/api/v1/jobs/{job['id']}")).json()["placement"]
+    assert shown["limits"] == [{"group": "net", "max_running_jobs": 4}]

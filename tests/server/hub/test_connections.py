@@ -270,6 +270,33 @@ async def test_a_full_disk_is_shown_as_the_reason_why_a_runner_takes_no_jobs(hub
                 await asyncio.sleep(0.01)
 
 
+@pytest.mark.feature("C3", "V1")
+async def test_the_version_in_a_heartbeat_is_stored(hub: Hub) -> None:
+    """Only the version of the hello was stored: a runner that reported another one was shown with the old one."""
+
+    async def version() -> str:
+        found = (await hub.crew.app.admin.get(f"/api/v1/runners/{hub.runner_id}")).json()
+        assert found["version"] == found["instances"][0]["version"]
+        return found["version"]
+
+    async with hub.runner() as runner:
+        assert await version() != "9.8.7"
+        await runner.send(messages.Heartbeat("9.8.7", is_draining=False, attempts=[]))
+        async with asyncio.timeout(10):
+            while await version() != "9.8.7":
+                await asyncio.sleep(0.01)
+        assert hub.session().takes_jobs
+
+
+@on_one
+@pytest.mark.feature("C3")
+@pytest.mark.parametrize("version", ["9" * 101, "9.8\x1b[2J"])
+async def test_a_heartbeat_with_a_version_that_cannot_be_shown_is_refused(hub: Hub, version: str) -> None:
+    async with hub.runner() as runner:
+        await runner.send(messages.Heartbeat(version, is_draining=False, attempts=[]))
+        assert await refusal(runner) == ("invalid", True)
+
+
 @pytest.mark.feature("X5", "U1")
 @pytest.mark.parametrize("isolation", ["", "landlock", "none", "unavailable", "a kind that only a newer runner knows"])
 async def test_a_runner_without_isolation_is_shown_as_such(hub: Hub, isolation: str) -> None:

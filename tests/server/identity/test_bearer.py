@@ -5,6 +5,7 @@ import pytest
 from terracrew.errors import Unauthenticated
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db import Tx
+from terracrew.server.identity.access import users
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.identity.people import service, store
 from terracrew.server.principals.model import Role
@@ -38,7 +39,7 @@ async def test_an_api_token_ends_at_its_time_and_sleeps_while_its_owner_is_disab
     admin, who = await server.user("root", is_system_admin=True), await server.user("vera")
     _, secret = await service.create_token(server.db, who, "script", 30)
     for is_disabled in (True, False):
-        await server.db.write(lambda tx, it=is_disabled: service.set_disabled(tx, admin, who.id, it))
+        await server.db.write(lambda tx, it=is_disabled: users.set_disabled(tx, admin, who.id, it))
         assert await is_valid(server, secret.text) != is_disabled
     clock.advance(30 * 86_400)
     assert not await is_valid(server, secret.text)

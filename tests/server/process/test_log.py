@@ -66,3 +66,35 @@ def test_everything_that_a_server_prints_has_one_form(log: EventLogger, capsys: 
         "INFO     terracrew.runner: leaving; 2 attempts go on",
     ]
     assert all(line[10] == "T" and line[23] == "Z" for line in lines)
+
+
+@pytest.mark.feature("C2")
+@pytest.mark.parametrize(
+    ("levels", "shown"),
+    [
+        ({}, {"runner": "INFO", "heartbeat": "INFO", "server": "INFO"}),
+        ({"Default": "Debug"}, {"runner": "DEBUG", "heartbeat": "DEBUG", "server": "INFO"}),
+        ({"terracrew": "error"}, {"runner": "ERROR", "heartbeat": "ERROR", "server": "INFO"}),
+        ({"Default": "none", "terracrew.runner.heartbeat": "debug"}, {"heartbeat": "DEBUG", "server": "INFO"}),
+        ({"terracrew.server": "debug", "asyncio": "debug"}, {"runner": "INFO", "heartbeat": "INFO", "server": "INFO"}),
+    ],
+)
+@pytest.mark.usefixtures("log")
+def test_the_log_levels_of_the_built_in_runner_apply_to_its_own_entries(
+    capsys: pytest.CaptureFixture[str], levels: dict[str, str], shown: dict[str, str]
+) -> None:
+    """The built-in runner said that it had new log levels, and logged as before."""
+    diagnostics.configure_builtin_runner(levels)
+    names = {
+        "runner": "terracrew.runner",
+        "heartbeat": "terracrew.runner.heartbeat",
+        "server": "terracrew.server",
+    }
+    found: dict[str, str] = {}
+    for short, name in names.items():
+        for level in ("ERROR", "INFO", "DEBUG"):
+            logging.getLogger(name).log(getattr(logging, level), "%s", f"{level} of {short}")
+            if f"{level} of {short}\n" in capsys.readouterr().out:
+                found[short] = level
+    diagnostics.configure()
+    assert found == shown

@@ -13,7 +13,7 @@ from terracrew.server.identity.people.sessions import person
 from terracrew.server.runners.model import Instance, RunnerStatus, instance_status
 from terracrew.testing.job_rows import insert_instance
 from tests.server.application import Application
-from tests.server.runners.connected import connect, having_a_job
+from tests.server.runners.connected import connect
 
 ONLINE, OFFLINE, DRAINING = RunnerStatus.ONLINE, RunnerStatus.OFFLINE, RunnerStatus.DRAINING
 
@@ -86,88 +86,6 @@ async def test_a_runner_shows_its_instances_and_is_found_by_its_status(applicati
     assert shown["last_seen_at"].startswith("20")
     assert [(each["name"], each["status"]) for each in shown["instances"]] == [("one", "OFFLINE"), ("two", "ONLINE")]
     assert shown["instances"][0]["engines"] == {"tofu": "1.12.6"}
-
-
-@pytest.mark.feature("R7")
-async def test_a_connected_runner_is_drained_before_it_is_removed(application: Application) -> None:
-    made = await application.admin.made("/api/v1/runners", {"name": "r"})
-    await connect(application, made["id"], "one")
-    assert "drain it first" in await application.admin.refused("DELETE", "/api/v1/runners/r", 409)
-    await application.admin.post("/api/v1/runners/r/drain", json={"on": True})
-    with application.server.db.listen("access") as woken:
-        assert (await application.admin.delete("/api/v1/runners/r")).status_code == 204
-        assert ("access", made["id"]) in await woken.get(5)
-    assert await application.scalar("SELECT count(*) FROM instances") == 0
-    assert await application.scalar("SELECT count(*) FROM assignments") == 0
-
-
-@pytest.mark.feature("R7")
-async def test_a_runner_that_has_a_job_is_removed_by_force_only_and_its_job_keeps_its_name(
-    application: Application,
-) -> None:
-    made = await application.admin.made("/api/v1/runners", {"name": "r"})
-    job = await having_a_job(application, made["id"], await connect(application, made["id"], "one"))
-    shown = (await application.admin.get("/api/v1/runners/r")).json()
-    assert (shown["jobs"], shown["instances"][0]["jobs"]) == (1, 1)
-    await application.admin.post("/api/v1/runners/r/drain", json={"on": True})
-    words = await application.admin.refused("DELETE", "/api/v1/runners/r", 409)
-    assert "still has a job (#17): drain it and wait for them, or ask for force=true" in words
-    with application.server.db.listen("access") as woken:
-        assert (await application.admin.delete("/api/v1/runners/r", params={"force": True})).status_code == 204
-        assert ("access", made["id"]) in await woken.get(5)
-    await application.admin.refused("GET", "/api/v1/runners/r", 404)
-    found = (await application.admin.get(f"/api/v1/jobs/{job}")).json()
-    assert (found["status"], found["runner_path"], found["instance_name"]) == ("PROCESSING", "r", "one")
-    entries = (await application.admin.get("/api/v1/audit", params={"target": made["id"]})).json()["items"]
-    assert [each["details"] for each in entries if each["action"] == "runner.delete"] == [
-        {"path": "r", "unfinished": [17]}
-    ]
-
-
-@pytest.mark.feature("R7")
-async def test_the_only_runner_of_a_module_is_removed_by_force_and_nothing_else_runs_the_module(
-    application: Application,
-) -> None:
-    """A pinned module blocked even the forced removal of a runner.
-
-    The module stays pinned: whatever else ran its jobs would do so with credentials that nobody meant for it.
-    """
-    made = await application.admin.made("/api/v1/runners", {"name": "r"})
-    source = {"kind": "local", "path": "/srv/sources"}
-    await application.admin.made("/api/v1/modules", {"path": "m", "source": source, "runner": made["id"]})
-    words = await application.admin.refused("DELETE", "/api/v1/runners/r", 409)
-    assert "is the only runner that m may use: change that first, or ask for force=true" in words
-    assert (await application.admin.delete("/api/v1/runners/r", params={"force": True})).status_code == 204
-    assert (await application.admin.get("/api/v1/modules/m")).json()["runner_id"] == made["id"]
-    await application.admin.made("/api/v1/runners", {"name": "other"})
-    job = await application.admin.made("/api/v1/modules/m/jobs", {"type": "PLAN"})
-    assert job["status"] == "QUEUED"
-    shown = await application.admin.get(f"/api/v1/jobs/{job['id']}")
-    assert shown.status_code == 200
-    assert shown.json()["reason"], "it says why it waits"
-    freed = (await application.admin.patch("/api/v1/modules/m", json={"runner": None})).json()
-    assert freed["runner_id"] is None
-    entries = (await application.admin.get("/api/v1/audit", params={"target": made["id"]})).json()["items"]
-    assert [each["details"] for each in entries if each["action"] == "runner.delete"] == [
-        {"path": "r", "pinned_modules": 1}
-    ]
-
-
-@pytest.mark.feature("R7", "X3")
-async def test_modules_that_the_owner_of_a_runner_may_not_see_are_counted_and_not_named(
-    application: Application,
-) -> None:
-    """The refusal named modules of groups that the caller may not see."""
-    for path in ("team", "secret"):
-        await application.admin.made("/api/v1/groups", {"path": path})
-    made = await application.admin.made("/api/v1/runners", {"name": "r", "group": "team", "assign": False})
-    source = {"kind": "local", "path": "/srv/sources"}
-    for path in ("team/a", "secret/b", "secret/c"):
-        await application.admin.made("/api/v1/modules", {"path": path, "source": source, "runner": made["id"]})
-    owner = await application.person("olga", "owner", "team")
-    words = await owner.refused("DELETE", f"/api/v1/runners/{made['id']}", 409)
-    assert "the only runner that team/a and 2 other modules may use" in words
-    assert "secret" not in words
 
 
 @pytest.mark.feature("O2")

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import approval_options, name_completion
+from terracrew.cli.arguments import approval_options, name_completion, placement_options
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid
@@ -33,7 +33,7 @@ def list_groups(target: Target, parent: str, as_json: bool) -> None:
 @output.json_option
 @pass_target
 def show_group(target: Target, path: str, as_json: bool) -> None:
-    """Show the group PATH."""
+    """Show the group PATH, or the organization, which is `/`."""
     from terracrew.client.http import segment
 
     found = target.api().get(f"/groups/{segment(path)}")
@@ -51,13 +51,15 @@ def show_group(target: Target, path: str, as_json: bool) -> None:
 @group.command("create")
 @click.argument("path", shell_complete=name_completion.groups)
 @click.option("--description", default="", help="A description.")
+@placement_options.for_new_group
 @click.option("--parents", "-p", is_flag=True, help="Also create missing parent groups.")
 @output.json_option
 @pass_target
 def create(target: Target, path: str, description: str, parents: bool, as_json: bool) -> None:
     """Create the group PATH (`a/b/c`)."""
     query = "?parents=true" if parents else ""
-    made = target.api().post(f"/groups{query}", {"path": path, "description": description})
+    body = {"path": path, "description": description} | placement_options.given()
+    made = target.api().post(f"/groups{query}", body)
     if as_json:
         return output.as_json(made)
     return click.echo(f"created group {made['path']}")
@@ -73,13 +75,16 @@ def create(target: Target, path: str, description: str, parents: bool, as_json: 
 )
 @approval_options.destroy_limits
 @approval_options.approvers
+@placement_options.for_group
 @output.json_option
 @pass_target
 def update(target: Target, path: str, description: str | None, interrupted: str | None, as_json: bool) -> None:
-    """Change the group PATH, or the organization by the id of its group. Options that are not given change nothing."""
+    """Change the group PATH, or the organization, which is `/`. Options that are not given change nothing."""
     from terracrew.client.http import segment
 
-    changes: dict[str, Any] = approval_options.given() | ({} if description is None else {"description": description})
+    changes: dict[str, Any] = approval_options.given() | placement_options.given()
+    if description is not None:
+        changes["description"] = description
     if interrupted is not None:
         changes["interrupted"] = None if interrupted == "inherit" else interrupted
     if not changes:
@@ -87,7 +92,8 @@ def update(target: Target, path: str, description: str | None, interrupted: str 
     made = target.api().patch(f"/groups/{segment(path)}", changes)
     if as_json:
         return output.as_json(made)
-    return click.echo(f"updated group {made['path']}: {', '.join(changes)}")
+    what = f"group {made['path']}" if made["path"] else "the organization"
+    return click.echo(f"updated {what}: {', '.join(changes)}")
 
 
 @group.command("delete")

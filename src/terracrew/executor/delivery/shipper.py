@@ -63,7 +63,9 @@ class Shipper:
         self._connection: ClientConnection | None = None
         self._window: deque[int] = deque()
         self._sent = 0
-        self._flush_to = 1 if settings.eagerly_emit_first_event else 0
+        self._flush_to = 0
+        self._batch_began_at: float | None = None
+        """When the first event of the current batch left; None if the next event is the first of a batch."""
         self._oldest: float | None = None
         self._put_off: Unavailable | None = None
         self._changed = asyncio.Event()
@@ -156,11 +158,21 @@ class Shipper:
             or max(self._outbox.urgent, self._flush_to) > self._sent
         ):
             return True
+        if self._settings.eagerly_emit_first_event and not self._is_batch_open():
+            return True
+        return self._is_batch_full()
+
+    def _is_batch_full(self) -> bool:
+        """Return whether what waits is as much as a batch may have, or has waited for as long as it may."""
         return (
-            waiting >= self._batch_size
+            self._outbox.last - self._sent >= self._batch_size
             or self._outbox.size_after(self._sent) >= MAX_BATCH_BYTES
             or self._remaining() <= 0
         )
+
+    def _is_batch_open(self) -> bool:
+        """Return whether the first event of a batch has left, and its other events may still wait for each other."""
+        return self._batch_began_at is not None and time.monotonic() - self._batch_began_at < self._period
 
     async def _ship(self, connection: ClientConnection) -> None:
         up_to = self._outbox.last
@@ -177,6 +189,9 @@ class Shipper:
             up_to = state_file.number - 1
         count = 1 << 30 if self._log_settings.is_watched else self._batch_size
         batch = self._outbox.batch(self._sent, up_to=up_to, count=count)
+        # What leaves early counts as the first event of a batch. What has waited ends its batch, so that the next event leaves at once.
+        is_rest = self._is_batch_open() and self._is_batch_full()
+        self._batch_began_at = None if is_rest else time.monotonic()
         self._sent = batch.last
         self._window.append(batch.last)
         self._oldest = time.monotonic() if self._sent < self._outbox.last else None
@@ -245,14 +260,14 @@ class Shipper:
     def _batch_size(self) -> int:
         return self._log_settings.batch_size_limit or self._settings.batch_size_limit
 
+    @property
+    def _period(self) -> float:
+        given = self._log_settings.period_seconds
+        return self._settings.period_seconds if given is None else given
+
     def _remaining(self) -> float:
         """Return how long the oldest waiting event may still wait for its batch to fill."""
-        period = (
-            self._settings.period_seconds
-            if self._log_settings.period_seconds is None
-            else self._log_settings.period_seconds
-        )
-        return period - (time.monotonic() - (self._oldest or 0.0))
+        return self._period - (time.monotonic() - (self._oldest or 0.0))
 
     def _appended(self) -> None:
         if self._oldest is None:

@@ -40,6 +40,7 @@ class RunnerSession:
         epoch: int,
         engines: dict[str, str],
         slots: int,
+        version: str = "",
         is_draining: bool = False,
         drain_sent: bool = False,
         configuration: Configuration = UNCONFIGURED,
@@ -53,8 +54,9 @@ class RunnerSession:
         self.epoch = epoch
         self.engines = engines
         self.slots = slots
+        self.version = version
         self.is_draining = is_draining
-        """Reported by the runner in its last hello or heartbeat."""
+        """Reported by the runner in its last hello or heartbeat, like its version."""
         self.is_disk_full = False
         self.is_closed = False
         """Whether its runner is draining or disabled in the database."""

@@ -151,13 +151,14 @@ async def answer(tx: Tx, instance_id: str, epoch: int) -> None:
         tx.wake("answered", instance_id)
 
 
-async def set_load(
-    tx: Tx, runner_id: str, instance_id: str, epoch: int, *, is_draining: bool, is_disk_full: bool
+async def set_reported(
+    tx: Tx, runner_id: str, instance_id: str, epoch: int, *, version: str, is_draining: bool, is_disk_full: bool
 ) -> None:
-    """Note whether an instance takes new jobs, and whether its disk is full."""
+    """Note what an instance reported in a heartbeat: its version, whether it takes new jobs, and whether its disk is full."""
     await tx.run(
-        """UPDATE instances SET is_draining = :is_draining, is_disk_full = :is_disk_full
+        """UPDATE instances SET version = :version, is_draining = :is_draining, is_disk_full = :is_disk_full
         WHERE id = :id AND epoch = :epoch""",
+        version=version,
         is_draining=is_draining,
         is_disk_full=is_disk_full,
         id=instance_id,

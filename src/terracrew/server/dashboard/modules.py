@@ -31,8 +31,9 @@ from terracrew.server.modules.model import Module
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.runs import attempt_report
+from terracrew.server.runs import attempt_report, placement
 from terracrew.server.runs.model import AttemptReport
+from terracrew.server.runs.placement import Placement
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.state import resources
 from terracrew.server.state.resources import Resources
@@ -84,6 +85,7 @@ class ModulePage(msgspec.Struct, frozen=True):
     module: Module
     groups: list[Group]
     """The groups that it is in, the organization first."""
+    placement: Placement
     lock: Lock | None
     doubts: list[AttemptReport]
     quarantine: list[QuarantineRow]
@@ -134,6 +136,7 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch) -> ModulePag
     return ModulePage(
         module=module,
         groups=(await level_reads.lineage(tx, module.group_id))[::-1],
+        placement=await placement.of_module(tx, module.id),
         lock=await jobs.lock(tx, module.id),
         doubts=await attempt_report.doubts(tx, module.id),
         quarantine=await states.rows(tx, who, module.id, place),

@@ -121,9 +121,10 @@ GROUP_SETTINGS = {
     "max_destroy_percent": "Share destroyed without approval",
     "self_approval": "People may approve their own jobs",
     "service_account_approval": "Service accounts may approve",
-    "max_running_jobs": "Jobs that run at once",
 }
-"""The settings of a group. Each is inherited, except the limit of running jobs, which adds to those of the groups above."""
+"""The settings of a group that its modules and the groups below it inherit."""
+MAX_RUNNING_JOBS = "Jobs that run at once"
+"""The limit of a group, which applies together with those of the groups above it."""
 UNDECRYPTABLE = "Give the server the master key that was in use then."
 """What to do about stored content that cannot be decrypted."""
 _ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}
@@ -261,7 +262,7 @@ def group_setting(name: str, value: object) -> str:
     """Return the value of a setting of a group, in words."""
     if name == "interrupted":
         return "retry" if value == "retry" else "ask a person"
-    if name in ("max_destroy", "max_running_jobs"):
+    if name == "max_destroy":
         return "any number" if value is None else f"at most {value:,}"
     if name == "max_destroy_percent":
         return "any share" if value is None else f"at most {value} %"

@@ -35,11 +35,12 @@ def unseen(reference: str) -> NotFound:
 
 
 async def find(tx: Tx, who: Principal, reference: str) -> Group:
-    """Find a group by its id, or by its path in the caller's organization."""
+    """Find a group by its id, or by its path in the caller's organization, which is `/` itself."""
     if ids.is_id("grp", reference):
         group = await store.get(tx, ids.parse("grp", reference))
     else:
-        group = await store.at(tx, who.organization_id or "", paths.parse(reference))
+        path = "" if reference == "/" else paths.parse(reference)
+        group = await store.at(tx, who.organization_id or "", path)
     if group is None:
         raise unseen(reference)
     return group

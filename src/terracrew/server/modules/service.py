@@ -221,4 +221,9 @@ async def _checked_archive(tx: Tx, organization_id: str, source: ArchiveSource, 
 
 
 async def _runner(tx: Tx, who: Principal, reference: str | None) -> str | None:
-    return None if reference is None else (await runners.find(tx, who, reference, Verb.RUNNER_READ)).id
+    if reference is None:
+        return None
+    found = await runners.find(tx, who, reference, Verb.RUNNER_READ)
+    if found.removing_since is not None:
+        raise Conflict(f"runner: `{found.path}` is being removed: name another one, or undrain it first")
+    return found.id

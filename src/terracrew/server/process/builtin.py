@@ -13,6 +13,7 @@ from terracrew.runner.stop import Stop
 from terracrew.server.context import Server
 from terracrew.server.db import stored_values
 from terracrew.server.db.seam import Tx
+from terracrew.server.process import diagnostics
 from terracrew.server.runners import service as runners
 from terracrew.server.runners.model import Runner
 from terracrew.server.secrets import credentials
@@ -52,7 +53,7 @@ async def _run(server: Server, stop: Stop) -> None:
         ),
         is_built_in=True,
     )
-    await runner_process.run(config, stop)
+    await runner_process.run(config, stop, set_levels=diagnostics.configure_builtin_runner)
 
 
 def instance_name(database: str, directory: Path) -> str:

@@ -12,6 +12,8 @@ async def assign(tx: Tx, runner: Runner, place_id: str, kind: PlaceKind, organiz
     """Let a place use the runner. Returns False if it already could. A runner serves nothing outside its own group."""
     if runner.is_shared:
         raise Conflict(f"`{runner.path}` is shared: it serves every module and takes no assignments")
+    if runner.removing_since is not None:
+        raise Conflict(f"`{runner.path}` is being removed: undrain it first, which stops the removal")
     if organization_id != runner.organization_id:
         raise NotFound(f"there is no {kind} `{path}` here, or you may not see it")
     own = runner.group or ""

@@ -39,8 +39,12 @@ class Runner(msgspec.Struct, frozen=True, kw_only=True):
     is_draining: bool = False
     allow_multiple_instances: bool = False
     max_jobs: int = 100
+    """How many jobs each of its instances may run at once."""
     tags: list[str] = []
     configuration: Configuration = UNCONFIGURED
+    removing_since: datetime | None = None
+    """Since when it is being removed; it drains meanwhile."""
+    is_declared: bool = False
     created_at: datetime
 
     @property
@@ -61,6 +65,7 @@ class Instance(msgspec.Struct, frozen=True):
     name: str
     version: str
     capacity: int
+    """How many jobs its own settings let it run at once. The runner's `max_jobs` can only lower this number."""
     engines: dict[str, str]
     is_connected: bool
     is_draining: bool
@@ -97,8 +102,13 @@ class RunnerView(msgspec.Struct, frozen=True, kw_only=True):
     is_draining: bool
     allow_multiple_instances: bool
     max_jobs: int
+    """How many jobs each of its instances may run at once. An instance runs fewer if its own settings say so."""
     tags: list[str]
     configuration: Configuration
+    removing_since: datetime | None
+    """Since when it is being removed; null if it is not. It drains, and its record disappears after its last job."""
+    is_declared: bool
+    """Whether the server's configuration declares it, so that its fields are changed there and not here."""
     created_at: datetime
     status: RunnerStatus
     version: str | None
@@ -107,7 +117,7 @@ class RunnerView(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int
     """How many it has now, all instances together."""
     capacity: int
-    """How many it can have now: for each connected instance its capacity, and at most `max_jobs`."""
+    """How many jobs its connected instances can run at once: of each instance its `capacity` or `max_jobs`, whichever is lower."""
     instances: list[Instance]
     """The connected instances and the last ones that disconnected; for a large fleet, only some of them."""
 
@@ -133,9 +143,11 @@ class NewRunner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Path or id of the group that it belongs to; empty: the whole organization."""
     description: Description = ""
     max_jobs: MaxJobs = 100
+    """How many jobs each of its instances may run at once."""
     allow_multiple_instances: bool = False
     tags: Tags = []
     service_account: str | None = None
+    """Id or path (`group/name`) of the service account with which its processes authenticate."""
     assign: bool = True
     """Whether all modules of its group may use it at once."""
 
@@ -161,15 +173,21 @@ class Registered(msgspec.Struct, frozen=True):
 
 
 class RunnerChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to change; what is left out stays."""
+    """What to change; what is left out stays. The name, the group and the type of a runner never change."""
 
     description: Description | UnsetType = UNSET
     max_jobs: MaxJobs | UnsetType = UNSET
+    """How many jobs each of its instances may run at once."""
     allow_multiple_instances: bool | UnsetType = UNSET
     tags: Tags | UnsetType = UNSET
+    is_assigned_to_all_modules: bool | UnsetType = UNSET
+    """Whether all modules of its group may use it. Assignments to places below the group stay as they are."""
     is_disabled: bool | UnsetType = UNSET
+    """A disabled runner stays connected and reports; it gets no new jobs."""
     is_draining: bool | UnsetType = UNSET
+    """A draining runner finishes its jobs and gets no new ones. False also stops its removal."""
     service_account: str | UnsetType | None = UNSET
+    """Id or path (`group/name`) of a service account of its group or of a group above it. Null unbinds it."""
     configuration: ConfigurationChange | UnsetType | None = UNSET
     """Reaches its processes at once. Null: all of it by the runner's own settings."""
 

@@ -1,4 +1,4 @@
-"""Registers, changes, finds and removes runners, and checks that the caller may do so."""
+"""Registers, changes and finds runners, and checks that the caller may do so."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -8,9 +8,9 @@ from msgspec import UNSET
 
 from terracrew import ids
 from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.connections import configuration
-from terracrew.server.connections import reads as instance_reads
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import service as groups
 from terracrew.server.groups import tree_path as paths
@@ -33,8 +33,8 @@ from terracrew.server.secrets import credentials
 from terracrew.server.secrets.credentials import Secret
 from terracrew.server.tags import normalized
 
-MAX_PINNED_READ, MAX_PINNED_NAMED = 100, 5
-"""How many modules that are pinned to a runner are read, and how many of them a message names."""
+_DECLARED_FIELDS = frozenset({"description", "max_jobs", "allow_multiple_instances", "tags"})
+"""The fields that the server's configuration sets at each start if it declares the runner."""
 
 
 def place(runner: Runner | RunnerView) -> Place:
@@ -87,14 +87,27 @@ async def create(tx: Tx, who: Principal, new: NewRunner) -> Runner:
 async def register(tx: Tx, who: Principal, new: Registration, url: str) -> Registered:
     """Register a runner with a worker token of its own. Only the answer contains the token; the server stores its hash."""
     group = await _group(tx, who, new.group)
+    known = await store.at(tx, group.organization_id, paths.join(group.path, paths.name(new.name)))
+    if known is not None and not known.is_shared and new.replace:
+        return await reregister(tx, who, known.id, url)
     token = credentials.new("tcw")
-    runner = await store.at(tx, group.organization_id, paths.join(group.path, paths.name(new.name)))
-    if runner is None or runner.is_shared or not new.replace:
-        runner = await _insert(tx, who, new, group, token)
-    else:
-        await store.set_worker_token(tx, runner.id, token.sha256)
-        await note(tx, who, "runner.replace_token", runner)
-        tx.wake("access", runner.id)
+    return await _registered(tx, await _insert(tx, who, new, group, token), token, url)
+
+
+async def reregister(tx: Tx, who: Principal, reference: str, url: str) -> Registered:
+    """Give a runner a new worker token. The old one ends, and the connections that were opened with it end within seconds."""
+    runner = await hold(tx, who, reference)
+    require_not_declared(runner, "get a new token")
+    if runner.removing_since is not None:
+        raise Conflict(f"`{runner.path}` is being removed: undrain it first, which stops the removal")
+    token = credentials.new("tcw")
+    await store.set_worker_token(tx, runner.id, token.sha256)
+    await note(tx, who, "runner.replace_token", runner)
+    tx.wake("access", runner.id)
+    return await _registered(tx, runner, token, url)
+
+
+async def _registered(tx: Tx, runner: Runner, token: Secret, url: str) -> Registered:
     environment = {
         "TERRACREW_API_URL": url,
         "TERRACREW_RUNNER__ID": runner.id,
@@ -119,6 +132,7 @@ async def ensure_shared(
     *,
     token: Secret | None = None,
     allow_multiple_instances: bool = False,
+    is_declared: bool = False,
 ) -> tuple[Runner, str]:
     """Create or update a shared runner that the configuration declares, and set this worker token, or a new one if none is given."""
     token = token or credentials.new("tcw")
@@ -133,12 +147,17 @@ async def ensure_shared(
             tags=list(tags),
             created_at=now,
             allow_multiple_instances=allow_multiple_instances,
+            is_declared=is_declared,
         )
         await store.insert(tx, runner, token.sha256)
         await note(tx, SYSTEM, "runner.create", runner)
     else:
         runner = msgspec.structs.replace(
-            known, max_jobs=max_jobs, tags=list(tags), allow_multiple_instances=allow_multiple_instances
+            known,
+            max_jobs=max_jobs,
+            tags=list(tags),
+            allow_multiple_instances=allow_multiple_instances,
+            is_declared=is_declared,
         )
         await store.set_worker_token(tx, runner.id, token.sha256)
         if runner != known:
@@ -153,14 +172,19 @@ async def changeable(tx: Tx, who: Principal, reference: str) -> Runner:
 
 
 async def change(tx: Tx, who: Principal, reference: str, wanted: RunnerChange) -> RunnerView:
-    before = await _hold(tx, who, reference)
+    before = await hold(tx, who, reference)
     given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
-    if "service_account" in given:
-        given["service_account_id"] = await _account(tx, given.pop("service_account"), before)
+    if declared := sorted(_DECLARED_FIELDS & given.keys()):
+        require_not_declared(before, f"be changed here ({', '.join(declared)})")
     if "tags" in given:
         given["tags"] = normalized(given["tags"])
+    if "service_account" in given:
+        given["service_account_id"] = await _account(tx, who, given.pop("service_account"), before)
     if "configuration" in given:
         given["configuration"] = configuration.changed(before.configuration, given["configuration"])
+    is_assigned = given.pop("is_assigned_to_all_modules", None)
+    if before.removing_since is not None and given.get("is_draining") is False:
+        given["removing_since"] = None
     after = msgspec.structs.replace(before, **given)
     if after != before:
         await store.update(tx, after)
@@ -170,53 +194,32 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: RunnerChange) -
             tx.wake("access", after.id)
         if after.configuration != before.configuration:
             tx.wake("configuration", after.id)
+    if is_assigned is not None:
+        await _assign_to_group(tx, who, after, is_assigned)
     return await views.view(tx, after)
 
 
-async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
-    """Remove a runner that has no jobs, is not pinned by a module and does not take jobs.
-
-    With `force`, any runner is removed. Modules that are pinned to it stay pinned, and no other runner runs them: another
-    runner could have credentials that are not meant for them. The runner's connections end, and it claims no more jobs. The
-    attempts that it still runs deliver with their own credentials, or are lost like the attempts of any silent runner.
-    """
-    runner = await _hold(tx, who, reference)
-    jobs = await store.active_jobs(tx, runner.id)
-    if jobs and not force:
-        numbers = ", ".join(f"#{number}" for number in jobs[:5]) + (" and more" if len(jobs) > 5 else "")
-        count = f"{len(jobs)} jobs" if len(jobs) > 1 else "a job"
-        raise Conflict(
-            f"`{runner.path}` still has {count} ({numbers}): drain it and wait for them, or ask for force=true "
-            "(--force on the command line); they then count as lost unless their executors deliver",
-            jobs=jobs,
-        )
-    pinned = await store.count_pinned_modules(tx, runner.id)
-    if pinned and not force:
-        raise Conflict(
-            f"`{runner.path}` is the only runner that {await _pinned_words(tx, who, runner, pinned)} may use: change that "
-            "first, or ask for force=true (--force on the command line); their jobs then wait until they name another runner. "
-            "To stop it from taking jobs, disable it instead"
-        )
-    if not force and not runner.is_draining and await instance_reads.is_connected(tx, runner.id):
-        raise Conflict(
-            f"`{runner.path}` is connected and takes jobs: drain it first, or ask for force=true (--force on the command line)"
-        )
-    await store.delete(tx, runner.id)
-    facts: dict[str, object] = {"unfinished": jobs} if jobs else {}
-    await note(tx, who, "runner.delete", runner, **facts, **({"pinned_modules": pinned} if pinned else {}))
-    tx.wake("access", runner.id)
+async def _assign_to_group(tx: Tx, who: Principal, runner: Runner, is_assigned: bool) -> None:
+    """Assign a runner to its whole group, or take that assignment back. Assignments below the group stay."""
+    if runner.is_shared:
+        if not is_assigned:
+            raise Conflict(f"`{runner.path}` is shared: it serves every module and takes no assignments")
+        return
+    organization_id, group_id, path = runner.organization_id or "", runner.group_id or "", runner.group or ""
+    if is_assigned:
+        if await assigning.assign(tx, runner, group_id, "group", organization_id, path):
+            await note(tx, who, "runner.assign", runner, kind="group", place=path)
+    elif await assignments.withdraw(tx, runner.id, group_id):
+        await note(tx, who, "runner.withdraw", runner, kind="group", place=path)
 
 
-async def _pinned_words(tx: Tx, who: Principal, runner: Runner, count: int) -> str:
-    """Name the modules that the caller may see, and count the others."""
-    seen = await authorize.visible(tx, who, Verb.TREE_READ)
-    modules = await store.pinned_modules(tx, runner.id, MAX_PINNED_READ)
-    named = [path for organization_id, path in modules if seen.covers(authorize.module(organization_id, path))]
-    named = named[:MAX_PINNED_NAMED]
-    if not (others := count - len(named)):
-        return ", ".join(named)
-    words = f"{others} {'other ' if named else ''}{'module' if others == 1 else 'modules'}"
-    return f"{', '.join(named)} and {words}" if named else words
+def require_not_declared(runner: Runner, what: str) -> None:
+    """Refuse to change what the server's configuration declares. `what` completes the message "… cannot …"."""
+    if runner.is_declared:
+        raise Conflict(
+            f"`{runner.path}` cannot {what}: the server's configuration declares this shared runner, so change it there and "
+            "restart the server"
+        )
 
 
 async def note(tx: Tx, who: Principal, action: str, runner: Runner, **details: object) -> None:
@@ -250,7 +253,7 @@ async def _insert(tx: Tx, who: Principal, new: NewRunner, group: Group, token: S
         tags=normalized(new.tags),
         created_at=datetime.fromtimestamp(tx.now, UTC),
     )
-    runner = msgspec.structs.replace(runner, service_account_id=await _account(tx, new.service_account, runner))
+    runner = msgspec.structs.replace(runner, service_account_id=await _account(tx, who, new.service_account, runner))
     await store.insert(tx, runner, token and token.sha256)
     if new.assign:
         await assigning.assign(tx, runner, group.id, "group", group.organization_id, group.path)
@@ -258,7 +261,8 @@ async def _insert(tx: Tx, who: Principal, new: NewRunner, group: Group, token: S
     return runner
 
 
-async def _hold(tx: Tx, who: Principal, reference: str) -> Runner:
+async def hold(tx: Tx, who: Principal, reference: str) -> Runner:
+    """Return a runner that the caller may change, and lock its row until the transaction ends."""
     runner = await find(tx, who, reference, Verb.RUNNER_WRITE)
     held = await store.hold(tx, runner.id)
     if held is None:
@@ -266,15 +270,29 @@ async def _hold(tx: Tx, who: Principal, reference: str) -> Runner:
     return held
 
 
-async def _account(tx: Tx, reference: str | None, runner: Runner) -> str | None:
-    """Return the id of the service account. It may serve a runner of its own group or of a group below it, but no shared runner."""
+async def _account(tx: Tx, who: Principal, reference: str | None, runner: Runner) -> str | None:
+    """Return the id of the service account. It may serve a runner of its own group or of a group below it, but no shared runner.
+
+    An account is named by its id, or by its path if the caller may see the accounts of its group.
+    """
     if reference is None:
         return None
     if runner.is_shared:
         raise Conflict(f"`{runner.path}` is shared and takes no service account")
-    account = await store.service_account(tx, ids.parse("sac", reference), runner.organization_id or "")
+    account = await _find_account(tx, who, reference, runner.organization_id or "")
     if account is None:
-        raise Invalid(f"service_account: there is no service account {reference}")
-    if not paths.is_within(runner.group or "", account):
-        raise Invalid(f"service_account: it belongs to `{account}`, which is neither `{runner.group}` nor above it")
-    return ids.parse("sac", reference)
+        raise Invalid(f"service_account: there is no service account {reference}, or you may not see it")
+    if not paths.is_within(runner.group or "", account.group):
+        raise Invalid(
+            f"service_account: it belongs to `{account.group}`, which is neither `{runner.group}` nor above it"
+        )
+    return account.id
+
+
+async def _find_account(tx: Tx, who: Principal, reference: str, organization_id: str) -> store.AccountPlace | None:
+    if ids.is_id("sac", reference):
+        return await store.service_account(tx, ids.parse("sac", reference), organization_id)
+    group, name = paths.split(paths.parse(reference))
+    found = await store.service_account_at(tx, organization_id, group, name)
+    seen = await authorize.visible(tx, who, Verb.ACCESS_READ)
+    return found if found is not None and seen.covers(authorize.group(organization_id, group)) else None

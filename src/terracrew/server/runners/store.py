@@ -1,7 +1,7 @@
 """The rows of runners."""
 
 from collections.abc import Sequence
-from typing import LiteralString
+from typing import LiteralString, NamedTuple
 
 from terracrew.server.db.seam import Columns, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
@@ -11,7 +11,7 @@ from terracrew.server.runners.model import Runner
 
 RUNNERS = Table("runners", Runner)
 _INSERT = RUNNERS.insert("worker_token_sha256")
-_CHANGED_BY_PEOPLE = (
+_CHANGEABLE = (
     "description",
     "service_account_id",
     "is_disabled",
@@ -20,8 +20,10 @@ _CHANGED_BY_PEOPLE = (
     "max_jobs",
     "tags",
     "configuration",
+    "removing_since",
+    "is_declared",
 )
-_UPDATE = f"UPDATE runners SET {assignments(*_CHANGED_BY_PEOPLE)} WHERE id = :id"
+_UPDATE = f"UPDATE runners SET {assignments(*_CHANGEABLE)} WHERE id = :id"
 _KEEP_NAME: LiteralString = """
 INSERT INTO removed (id, name, removed_at) SELECT batch.id, batch.name, batch.now FROM batch
 WHERE EXISTS (SELECT 1 FROM attempts WHERE attempts.instance_id = batch.id)"""
@@ -32,13 +34,16 @@ DELETE FROM removed WHERE id IN (
         AND NOT EXISTS (SELECT 1 FROM attempts WHERE attempts.runner_id = removed.id)
     ORDER BY removed_at LIMIT :count)"""
 
+_ACCOUNT: LiteralString = """SELECT service_accounts.id, groups.path
+FROM service_accounts JOIN groups ON groups.id = service_accounts.group_id"""
+
 
 async def insert(tx: Tx, runner: Runner, worker_token_sha256: str | None) -> None:
     await tx.run(_INSERT, **to_params(runner), worker_token_sha256=worker_token_sha256)
 
 
 async def update(tx: Tx, runner: Runner) -> None:
-    await tx.run(_UPDATE, **to_params(runner, "id", *_CHANGED_BY_PEOPLE))
+    await tx.run(_UPDATE, **to_params(runner, "id", *_CHANGEABLE))
 
 
 async def set_worker_token(tx: Tx, id: str, sha256: str) -> None:  # noqa: A002
@@ -118,15 +123,33 @@ async def get_many(tx: Tx, ids: Sequence[str]) -> list[Runner]:
     return rows_to(Runner, [found[each] for each in ids if each in found])
 
 
-async def service_account(tx: Tx, id: str, organization_id: str) -> str | None:  # noqa: A002
-    """Return the path of the group that a service account is in; None if there is none."""
+class AccountPlace(NamedTuple):
+    """A service account and the path of its group."""
+
+    id: str
+    group: str
+
+
+async def service_account(tx: Tx, id: str, organization_id: str) -> AccountPlace | None:  # noqa: A002
     row = await tx.one(
-        """SELECT groups.path FROM service_accounts JOIN groups ON groups.id = service_accounts.group_id
-           WHERE service_accounts.id = :id AND service_accounts.organization_id = :organization_id""",
+        _ACCOUNT + " WHERE service_accounts.id = :id AND service_accounts.organization_id = :organization_id",
         id=id,
         organization_id=organization_id,
     )
-    return None if row is None else str(row["path"])
+    return None if row is None else AccountPlace(row["id"], row["path"])
+
+
+async def service_account_at(tx: Tx, organization_id: str, group: str, name: str) -> AccountPlace | None:
+    """Return the service account of this name in the group with this path."""
+    row = await tx.one(
+        _ACCOUNT
+        + """ WHERE service_accounts.organization_id = :organization_id AND groups.path = :group
+            AND service_accounts.name = :name""",
+        organization_id=organization_id,
+        group=group,
+        name=name,
+    )
+    return None if row is None else AccountPlace(row["id"], row["path"])
 
 
 async def keep_names(tx: Tx, instances: Sequence[tuple[str, str]]) -> None:

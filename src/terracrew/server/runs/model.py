@@ -7,6 +7,7 @@ import msgspec
 
 from terracrew.protocol.spec import Step
 from terracrew.server.jobs.model import Attempt, Job, Lock, Note, Outcome, Plan, StepRow
+from terracrew.server.runs.placement import Placement
 from terracrew.server.scheduling.model import Reason
 
 
@@ -99,6 +100,8 @@ class JobView(JobListed, frozen=True, kw_only=True):
     steps: list[StepRow]
     notes: list[Note]
     lock: Lock | None
+    placement: Placement
+    """Which runners may have the jobs of its module, and the limits of the module's groups."""
     kept_plan: Plan | None = None
     """The plan that the job waits with or continued with."""
     is_plan_stale: bool = False

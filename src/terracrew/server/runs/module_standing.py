@@ -9,8 +9,9 @@ from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import Lock
 from terracrew.server.modules.model import Module
-from terracrew.server.runs import attempt_report, reads
+from terracrew.server.runs import attempt_report, placement, reads
 from terracrew.server.runs.model import AttemptReport
+from terracrew.server.runs.placement import Placement
 
 MAX_QUARANTINED = 100
 """How many states in quarantine one view of a module shows."""
@@ -36,6 +37,8 @@ class ModuleView(Module, frozen=True, kw_only=True):
     quarantined: list[Quarantined]
     """The oldest 100 at most; the list of the module's states has all of them."""
     lock: Lock | None
+    placement: Placement
+    """Which runners may have its jobs, and the limits of its groups."""
 
 
 async def view(tx: Tx, module: Module) -> ModuleView:
@@ -45,4 +48,5 @@ async def view(tx: Tx, module: Module) -> ModuleView:
         doubts=await attempt_report.doubts(tx, module.id),
         quarantined=rows_to(Quarantined, rows),
         lock=await jobs.lock(tx, module.id),
+        placement=await placement.of_module(tx, module.id),
     )

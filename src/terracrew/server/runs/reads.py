@@ -40,6 +40,15 @@ async def module_and_runner(tx: Tx, job_id: str) -> Row | None:
     )
 
 
+async def module_placement(tx: Tx, module_id: str) -> Row | None:
+    """Return the runner and the instance that a module is pinned to, its tags and its group."""
+    return await tx.one(
+        f"""SELECT {runner_path("modules")} AS runner_path, modules.runner_instance_name, modules.tags, modules.group_id
+        FROM modules WHERE modules.id = :id""",
+        id=module_id,
+    )
+
+
 async def quarantined_states(tx: Tx, module_id: str, count: int) -> list[Row]:
     """Return the oldest states of a module that are in quarantine, with the numbers of their jobs."""
     return await tx.all(

@@ -7,7 +7,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import attempt_store, service
 from terracrew.server.jobs.model import Job, StepRow
 from terracrew.server.jobs.plans import store as plan_store
-from terracrew.server.runs import attempt_report, reads, reasons, summary
+from terracrew.server.runs import attempt_report, placement, reads, reasons, summary
 from terracrew.server.runs.model import JobView
 
 
@@ -25,6 +25,7 @@ async def read(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
         run=await summary.parts(tx, job, attempts),
         notes=await attempt_store.notes(tx, job.id),
         lock=await service.lock(tx, job.module_id),
+        placement=await placement.of_module(tx, job.module_id),
         reason=await reasons.why(tx, job, watch),
         kept_plan=kept,
         is_plan_stale=kept is not None and not job.is_terminal and kept.state_version != row["state_version"],

@@ -60,12 +60,16 @@ async def test_an_owner_creates_changes_and_deletes_a_group(application: Applica
     assert "lowercase letters" in (await someone.submit(f"/dashboard/groups/{platform}/create", name="No no")).text
 
     fields = {"description": "Old", "interrupted": "retry", "max_destroy": "3", "self_approval": "no"}
+    fields |= {"max_running_jobs": "7"}
     assert (await someone.submit(f"{here}/settings", **fields)).status_code == 303
     page = await someone.see(here)
     assert "at most 3" in page
     assert "This group" in page
     form = await someone.see(f"{here}/settings")
     assert 'value="3"' in form
+    assert "7 in this group" in page
+    assert 'name="max_running_jobs" value="7"' in form
+    assert "These settings are not valid" in (await someone.submit(f"{here}/settings", max_running_jobs="0")).text
     wrong = await someone.submit(f"{here}/settings", max_destroy="-1")
     assert "These settings are not valid" in wrong.text
     assert 'value="-1"' in wrong.text, "what was typed is still there"

@@ -17,6 +17,7 @@ from terracrew.errors import (
     Unavailable,
 )
 from terracrew.server.db import Database
+from terracrew.server.identity.access import users
 from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.limits import ADDRESS, GUESSES
 from terracrew.server.identity.people import devices, logins, passwords, service, sessions
@@ -316,17 +317,17 @@ async def test_a_disabled_user_is_out_at_once_and_an_owner_cannot_disable_an_adm
     await with_password(server)
     owner, admin = await server.user("olga", Role.OWNER), await server.user("root", is_system_admin=True)
     session, vera = await logged_in(server)
-    await server.db.write(lambda tx: service.set_disabled(tx, owner, vera.id, True))
+    await server.db.write(lambda tx: users.set_disabled(tx, owner, vera.id, True))
     assert await sessions.principal(server.db, session.token) is None
     with pytest.raises(Unauthenticated):
         await logins.login(server.identity, "vera", PASSWORD, "a")
     with pytest.raises(Conflict):
         await service.make_link(server.db, "vera")
     with pytest.raises(Forbidden):
-        await server.db.write(lambda tx: service.set_disabled(tx, owner, admin.id, True))
+        await server.db.write(lambda tx: users.set_disabled(tx, owner, admin.id, True))
     foreigner = await server.user("eve", Role.OWNER, organization_id=await server.organization("other"))
     with pytest.raises(NotFound):
-        await server.db.write(lambda tx: service.set_disabled(tx, foreigner, vera.id, False))
+        await server.db.write(lambda tx: users.set_disabled(tx, foreigner, vera.id, False))
 
 
 async def test_only_an_administrator_makes_administrators(server: IdentityServer) -> None:

@@ -100,10 +100,22 @@ async def test_only_the_runner_that_made_the_plan_goes_on_with_it(job: Waiting) 
 
 
 @pytest.mark.feature("J8", "R7")
-async def test_when_the_runner_that_made_the_plan_is_disabled_another_one_plans_again(job: Waiting) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE runners SET is_disabled = true",
+        "UPDATE runners SET is_draining = true, removing_since = created_at",
+        "DELETE FROM runners",
+    ],
+    ids=["disabled", "being removed", "removed"],
+)
+async def test_when_the_runner_that_made_the_plan_takes_no_more_jobs_another_one_plans_again(
+    job: Waiting, change: str
+) -> None:
+    """The other runner was given the plan and its key, though the plan may contain what that runner must not see."""
     await job.approve()
-    await job.rows.run("UPDATE runners SET is_disabled = true WHERE id = :id", id=job.runner.runner_id)
-    assert (await (await job.rows.runner()).claim(job.id, 2)) is not None
+    await job.rows.run(f"{change} WHERE id = :id", id=job.runner.runner_id)
+    assert (await (await job.rows.runner()).has(job.id, 2)).spec.resume is None
 
 
 @pytest.mark.feature("J8")

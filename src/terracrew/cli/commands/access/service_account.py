@@ -3,6 +3,7 @@
 import click
 
 from terracrew.cli.arguments import references
+from terracrew.cli.commands.access import account_runners
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 
@@ -102,3 +103,7 @@ def revoke_secret(target: Target, account: str, secret_id: str, as_json: bool) -
     api = target.api()
     api.delete(f"/service-accounts/{references.service_account(api, account)}/secrets/{segment(secret_id)}")
     return output.as_json({"revoked": secret_id}) if as_json else click.echo(f"revoked {secret_id}")
+
+
+service_account.add_command(account_runners.assign)
+service_account.add_command(account_runners.unassign)

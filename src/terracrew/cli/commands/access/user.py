@@ -5,10 +5,11 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import name_completion, references
+from terracrew.cli.arguments import name_completion
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.client.http import segment
+from terracrew.errors import Invalid
 
 
 @click.group()
@@ -17,15 +18,44 @@ def user() -> None:
 
 
 @user.command("list")
+@click.option("--search", metavar="TEXT", help="Only users whose names contain TEXT.")
 @output.json_option
 @pass_target
-def list_users(target: Target, as_json: bool) -> None:
+def list_users(target: Target, search: str | None, as_json: bool) -> None:
     """List the users."""
-    items = list(target.api().list("/users"))
+    items = list(target.api().list("/users", search=search))
     if as_json:
         return output.as_json(items)
-    rows = [(i["name"], _status(i), i["is_system_admin"], output.age(i["created_at"])) for i in items]
-    return output.table(("NAME", "STATUS", "ADMINISTRATOR", "CREATED"), rows, empty="no users")
+    rows = [
+        (i["name"], _status(i), i["is_system_admin"], output.age(i["last_login_at"]), output.age(i["created_at"]))
+        for i in items
+    ]
+    return output.table(("NAME", "STATUS", "ADMINISTRATOR", "LAST LOGIN", "CREATED"), rows, empty="no users")
+
+
+@user.command("show")
+@click.argument("name", default="me", shell_complete=name_completion.users)
+@output.json_option
+@pass_target
+def show(target: Target, name: str, as_json: bool) -> None:
+    """Show the user NAME, or yourself without NAME."""
+    found = target.api().get(f"/users/{segment(name)}")
+    if as_json:
+        return output.as_json(found)
+    roles = [f"{each['role']} of {each['path'] or 'the organization'}" for each in found["roles"]]
+    return output.facts(
+        [
+            ("name", found["name"]),
+            ("id", found["id"]),
+            ("status", _status(found)),
+            ("administrator", found["is_system_admin"]),
+            ("roles", roles or "none"),
+            ("sessions", found["sessions"]),
+            ("API tokens", found["tokens"]),
+            ("last login", output.age(found["last_login_at"])),
+            ("created", output.age(found["created_at"])),
+        ]
+    )
 
 
 @user.command("create")
@@ -48,6 +78,24 @@ def create(target: Target, name: str, is_system_admin: bool, as_json: bool) -> N
     return None if is_system_admin else output.note(f"give a role: terracrew role grant {name} operator --group PATH")
 
 
+@user.command("update")
+@click.argument("name", shell_complete=name_completion.users)
+@click.option("--name", "new_name", metavar="NAME", help="A new name, with which the user logs in.")
+@click.option("--admin/--no-admin", "is_system_admin", default=None, help="Whether the user is an administrator.")
+@output.json_option
+@pass_target
+def update(target: Target, name: str, new_name: str | None, is_system_admin: bool | None, as_json: bool) -> None:
+    """Rename the user NAME, or decide whether they are an administrator of the server."""
+    given = {"name": new_name, "is_system_admin": is_system_admin}
+    changes = {field: value for field, value in given.items() if value is not None}
+    if not changes:
+        raise Invalid("no option was given that changes the user: see `terracrew user update --help`")
+    made = target.api().patch(f"/users/{segment(name)}", changes)
+    if as_json:
+        return output.as_json(made)
+    return click.echo(f"updated user {made['name']}: {', '.join(changes)}")
+
+
 @user.command("disable")
 @click.argument("name", shell_complete=name_completion.users)
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -57,7 +105,7 @@ def disable(target: Target, name: str, yes: bool, as_json: bool) -> None:
     """Disable the user NAME. Their sessions and tokens end at once."""
     if not yes:
         output.ask(f"Disable {name}? Their sessions and tokens end at once.", "Not disabled.")
-    _change(target, name, True, as_json)
+    _set_disabled(target, name, True, as_json)
 
 
 @user.command("enable")
@@ -66,7 +114,39 @@ def disable(target: Target, name: str, yes: bool, as_json: bool) -> None:
 @pass_target
 def enable(target: Target, name: str, as_json: bool) -> None:
     """Enable the user NAME again."""
-    _change(target, name, False, as_json)
+    _set_disabled(target, name, False, as_json)
+
+
+@user.command("reset")
+@click.argument("name", shell_complete=name_completion.users)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@output.json_option
+@pass_target
+def reset(target: Target, name: str, yes: bool, as_json: bool) -> None:
+    """Print a link with which the user NAME sets a new password.
+
+    Their password, their sessions and their API tokens end at once. A user who has lost their invitation gets a new one.
+    """
+    if not yes:
+        output.ask(f"Reset {name}? Their password, sessions and API tokens end at once.", "Not reset.")
+    made = target.api().post(f"/users/{segment(name)}/reset")
+    if as_json:
+        return output.as_json(made)
+    output.note(f"reset {made['user']['name']}; this link works once, within a day:")
+    return click.echo(made["link"])
+
+
+@user.command("delete")
+@click.argument("name", shell_complete=name_completion.users)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@output.json_option
+@pass_target
+def delete(target: Target, name: str, yes: bool, as_json: bool) -> None:
+    """Delete the user NAME with their sessions, tokens and roles. The audit log keeps what they did."""
+    if not yes:
+        output.ask(f"Delete {name} with their sessions, tokens and roles?", "Not deleted.")
+    target.api().delete(f"/users/{segment(name)}")
+    return output.as_json({"deleted": name}) if as_json else click.echo(f"deleted user {name}")
 
 
 @user.command("sessions")
@@ -124,13 +204,14 @@ def password(target: Target, as_json: bool) -> None:
     )
 
 
-def _change(target: Target, name: str, is_disabled: bool, as_json: bool) -> None:
-    api = target.api()
-    made = api.patch(f"/users/{references.user(api, name)}", {"is_disabled": is_disabled})
+def _set_disabled(target: Target, name: str, is_disabled: bool, as_json: bool) -> None:
+    made = target.api().patch(f"/users/{segment(name)}", {"is_disabled": is_disabled})
     if as_json:
         return output.as_json(made)
     return click.echo(f"{made['name']} is {_status(made)}")
 
 
 def _status(found: dict[str, Any]) -> str:
-    return "disabled" if found["is_disabled"] else "enabled"
+    if found["is_disabled"]:
+        return "disabled"
+    return "invited" if found.get("is_invited") and not found.get("has_password") else "enabled"

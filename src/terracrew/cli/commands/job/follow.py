@@ -1,10 +1,7 @@
 """Follows a job until it ends, with or without its log, and prints why it waits."""
 
-import signal
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,29 +16,6 @@ if TYPE_CHECKING:
 MAX_OUTAGE_SECONDS = 300.0
 MIN_POLL_SECONDS = 2.0
 """The least time between two reads of a job that other jobs' events cause."""
-
-
-class TimedOut(TerracrewError):
-    code, exit_code = "timed_out", 13
-
-
-@contextmanager
-def deadline(seconds: float | None, what: str) -> Generator[None]:
-    """Raise TimedOut in the block after this time. A signal handler raises it, because the block may be waiting in a read."""
-    if not seconds:
-        yield
-        return
-
-    def time_out(_signal: int, _frame: FrameType | None) -> None:
-        raise TimedOut(f"{what} has not ended within {seconds:g} s; it continues")
-
-    before = signal.signal(signal.SIGALRM, time_out)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 class StatusNotes:
@@ -72,7 +46,7 @@ def follow(
     """Write the job's whole log as it grows, and return the job when it has ended."""
     from terracrew.client.http import segment
 
-    _wait_out_outages(api)
+    wait_out_outages(api)
     place = f"/jobs/{segment(job_id)}/log/stream" + (f"?attempt={attempt}" if attempt else "")
     notes, attempt_shown, is_line_start = StatusNotes(), 0, True
     for event in api.events(place):
@@ -111,7 +85,7 @@ def wait(api: "Api", job_id: str, *, stop_at_approval: bool = False) -> dict[str
     from terracrew.client.http import segment
 
     notes, read_at, own_id = StatusNotes(), 0.0, job_id
-    _wait_out_outages(api)
+    wait_out_outages(api)
     for event in api.events("/events"):
         is_own = event.name == "open" or (event.name == "jobs" and event.data in (own_id, "all"))
         if not is_own and time.monotonic() - read_at < MIN_POLL_SECONDS:
@@ -124,7 +98,7 @@ def wait(api: "Api", job_id: str, *, stop_at_approval: bool = False) -> dict[str
     raise AssertionError("the stream of events never ends")
 
 
-def _wait_out_outages(api: "Api") -> None:
+def wait_out_outages(api: "Api") -> None:
     """Let requests wait while the server cannot be reached, and print what they wait for."""
     printed: set[str] = set()
 

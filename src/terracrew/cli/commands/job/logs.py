@@ -5,6 +5,7 @@ import click
 from terracrew.cli.arguments import name_completion
 from terracrew.cli.commands.job import follow, status_line
 from terracrew.cli.commands.job.run import color_option, stop_option, timeout_option
+from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output, streams
 from terracrew.errors import Invalid
@@ -43,7 +44,7 @@ def logs(
     if following:
         if as_json:
             raise Invalid("--json and --follow cannot be combined: follow the log as text")
-        with follow.deadline(timeout, f"job {job_id}"), streams.log_output(color) as write:
+        with deadline(timeout, f"job {job_id}"), streams.log_output(color) as write:
             found = follow.follow(api, job_id, write=write, attempt=attempt, stop_at_approval=stop_at_approval)
         return status_line.ended(found, as_json=False)
     place = f"/jobs/{segment(job_id)}/log"

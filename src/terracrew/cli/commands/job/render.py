@@ -28,6 +28,8 @@ def job(api: "Api", found: dict[str, Any]) -> None:
             ("to do", status_line.suggested_command(found)),
             ("message", found.get("message")),
             ("runner", found.get("runner_path")),
+            *placement(found.get("placement") or {}),
+            ("priority", found.get("priority")),
             ("engine", f"{found['engine']} {found.get('engine_version') or ''}".strip()),
             ("plan", output.plan(found.get("plan") or {})),
             ("decided", decided.get("decision") and f"{decided['decision']} by {decided['decided_by']}"),
@@ -56,6 +58,20 @@ def job(api: "Api", found: dict[str, Any]) -> None:
         output.table(("ATTEMPT", "RUNNER", "CLAIMED", "CHANGES BEGAN", "ENDED", "OUTCOME", "REASON"), rows, empty="")
     for note in notes:
         click.echo(f"too late: attempt {note['attempt']} {output.text(note['text'])}")
+
+
+def placement(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """Describe which runners may have the jobs of a module, and the limits of its groups."""
+    runner, instance = found.get("runner_path"), found.get("runner_instance_name")
+    pins = [f"the runner {runner}"] if runner else []
+    pins += [f"the instance {instance}"] if instance else []
+    limits: list[dict[str, Any]] = found.get("limits") or []
+    words = [f"{each['max_running_jobs']} in {each['group'] or 'the organization'}" for each in limits]
+    return [
+        ("runs on", f"{', '.join(pins)} only" if pins else ""),
+        ("tags", ", ".join(found.get("tags") or [])),
+        ("jobs at once", ", ".join(words)),
+    ]
 
 
 def lock(holder: dict[str, Any] | None) -> str:

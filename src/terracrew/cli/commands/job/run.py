@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli.arguments import name_completion
+from terracrew.cli.arguments import name_completion, placement_options
 from terracrew.cli.arguments import source as sources
 from terracrew.cli.commands.job import destroy_confirmation, follow, status_line
-from terracrew.cli.commands.job.update import priority_type
+from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output, streams
 
@@ -42,7 +42,7 @@ color_option = click.option(
 @click.option("--wait", "waiting", is_flag=True, help="Wait until it ends, without the log.")
 @click.option(
     "--priority",
-    type=priority_type,
+    type=placement_options.PRIORITIES,
     help="A job with a higher priority runs first: -100 to 100. By default, the module's own priority.",
 )
 @click.option("--idempotency-key", metavar="KEY", help="Repeated calls with the same key return the same job.")
@@ -154,7 +154,7 @@ def _until_end(
 ) -> int:
     api = target.api()
     try:
-        with follow.deadline(timeout, f"job {job_id}"):
+        with deadline(timeout, f"job {job_id}"):
             if with_log:
                 with streams.log_output(color) as write:
                     found = follow.follow(api, job_id, write=write, stop_at_approval=stop_at_approval)

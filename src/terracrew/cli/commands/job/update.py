@@ -2,18 +2,16 @@
 
 import click
 
-from terracrew.cli.arguments import name_completion
+from terracrew.cli.arguments import name_completion, placement_options
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
-
-priority_type = click.IntRange(-100, 100)
 
 
 @click.command("update")
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option(
     "--priority",
-    type=priority_type,
+    type=placement_options.PRIORITIES,
     required=True,
     help="A job with a higher priority runs first: -100 to 100. Above 10, you must be an owner of the module.",
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import approval_options, name_completion
+from terracrew.cli.arguments import approval_options, name_completion, placement_options
 from terracrew.cli.arguments import source as sources
 from terracrew.cli.arguments.durations import Duration
 from terracrew.cli.connection.target import Target, pass_target
@@ -43,8 +43,7 @@ _interrupted = click.option(
 @click.option(
     "--own-backend", is_flag=True, help="Keep the state in the backend that the source configures, not in Terracrew."
 )
-@click.option("--runner", metavar="PATH", shell_complete=name_completion.runners, help="Run on this runner only.")
-@click.option("--instance", metavar="NAME", help="Run on this instance of the runner only.")
+@placement_options.for_new_module
 @click.option("--description", default="", help="A description.")
 @_needs_approval
 @_approval_timeout
@@ -64,8 +63,6 @@ def create(
     audiences: tuple[str, ...],
     engine: str,
     own_backend: bool,
-    runner: str | None,
-    instance: str | None,
     description: str,
     needs_approval: bool | None,
     approval_timeout: int | None,
@@ -85,11 +82,7 @@ def create(
     }
     if audiences:
         body["oidc_audiences"] = [each for each in audiences if each]
-    body |= _approval(needs_approval, approval_timeout, interrupted)
-    if runner:
-        body["runner"] = runner
-    if instance:
-        body["runner_instance_name"] = instance
+    body |= _approval(needs_approval, approval_timeout, interrupted) | placement_options.given()
     group = path.rpartition("/")[0]
     if parents and group:
         _ensure_group(target, group)
@@ -111,12 +104,11 @@ def create(
 @sources.audience_option
 @click.option("--engine", metavar="NAME", help="The engine that runs it.")
 @click.option(
-    "--runner",
-    metavar="PATH",
-    shell_complete=name_completion.runners,
-    help="Run on this runner only; '' lets Terracrew choose again.",
+    "--own-backend/--no-own-backend",
+    default=None,
+    help="Keep the state in the backend that the source configures, or in Terracrew.",
 )
-@click.option("--instance", metavar="NAME", help="Run on this instance of the runner only; '' allows all of them.")
+@placement_options.for_module
 @click.option("--description", help="A description.")
 @_needs_approval
 @_approval_timeout
@@ -136,8 +128,7 @@ def update(
     unset_environment: tuple[str, ...],
     audiences: tuple[str, ...],
     engine: str | None,
-    runner: str | None,
-    instance: str | None,
+    own_backend: bool | None,
     description: str | None,
     needs_approval: bool | None,
     approval_timeout: int | None,
@@ -149,7 +140,7 @@ def update(
 
     api = target.api()
     before = api.get(f"/modules/{segment(path)}")
-    changes = _approval(needs_approval, approval_timeout, interrupted)
+    changes = _approval(needs_approval, approval_timeout, interrupted) | placement_options.given()
     if found := sources.source(api, folder, local_path, subdirectory):
         changes["source"] = found
     if variables or unset_variables:
@@ -160,10 +151,8 @@ def update(
         changes["environment"] = kept | sources.environment(environment)
     if engine is not None:
         changes["engine"] = engine
-    if runner is not None:
-        changes["runner"] = runner or None
-    if instance is not None:
-        changes["runner_instance_name"] = instance or None
+    if own_backend is not None:
+        changes["backend"] = "own" if own_backend else "terracrew"
     if audiences:
         changes["oidc_audiences"] = [each for each in audiences if each]
     if description is not None:

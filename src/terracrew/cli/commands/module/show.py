@@ -50,6 +50,8 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             ("inputs", found["inputs"]),
             ("environment", sorted(found["environment"])),
             ("if cut short", found.get("interrupted") or "inherited from its group"),
+            *render.placement(found.get("placement") or {}),
+            ("priority of its jobs", found.get("priority")),
             ("oidc audiences", found.get("oidc_audiences")),
             ("state", f"version {found['state_version']}" if found.get("state_version") else "none yet"),
             ("lock", render.lock(found.get("lock"))),

@@ -1,4 +1,7 @@
-"""`terracrew runner assign`: which groups and modules a runner serves."""
+"""`terracrew runner assign` and `unassign`: which groups and modules a runner serves."""
+
+from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -9,30 +12,61 @@ from terracrew.cli.printing import output
 from terracrew.errors import Invalid
 
 
+def _place_options(command: Callable[..., None]) -> Callable[..., None]:
+    for add in (
+        click.option("--all", "is_all", is_flag=True, help="All modules of the runner's own group."),
+        click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help="This module."),
+        click.option(
+            "--group",
+            metavar="PATH",
+            shell_complete=name_completion.groups,
+            help="Everything below this group; '' is the whole organization.",
+        ),
+    ):
+        command = add(command)
+    return command
+
+
 @click.command("assign")
 @click.argument("path", shell_complete=name_completion.runners)
-@click.option(
-    "--group",
-    metavar="PATH",
-    shell_complete=name_completion.groups,
-    help="Assign it to everything below this group; '' is the whole organization.",
-)
-@click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help="Assign it to this module.")
-@click.option("--remove", "removing", is_flag=True, help="Remove the assignment instead.")
+@_place_options
 @output.json_option
 @pass_target
-def assign(target: Target, path: str, group: str | None, module: str | None, removing: bool, as_json: bool) -> None:
-    """Let a group or a module use the runner PATH."""
-    if (group is None) == (module is None):
-        raise Invalid("give either --group or --module")
-    body = {"place": module, "kind": "module"} if module is not None else {"place": group, "kind": "group"}
-    api = target.api()
+def assign(target: Target, path: str, group: str | None, module: str | None, is_all: bool, as_json: bool) -> None:
+    """Let a group, a module or all modules of its own group use the runner PATH."""
+    api, body = target.api(), _place(group, module, is_all)
     made = (
-        api.delete(f"{api_path(path)}/assignments", body)
-        if removing
+        api.patch(api_path(path), {"is_assigned_to_all_modules": True})
+        if body is None
         else api.post(f"{api_path(path)}/assignments", body)
     )
-    if as_json:
-        return output.as_json(made if made is not None else body)
-    place = f"{body['kind']} {body['place'] or '(everything)'}"
-    return click.echo(f"{path} no longer serves {place}" if removing else f"{path} serves {place}")
+    return output.as_json(made) if as_json else click.echo(f"{path} serves {_words(body)}")
+
+
+@click.command("unassign")
+@click.argument("path", shell_complete=name_completion.runners)
+@_place_options
+@output.json_option
+@pass_target
+def unassign(target: Target, path: str, group: str | None, module: str | None, is_all: bool, as_json: bool) -> None:
+    """Take the runner PATH away from a group, a module, or its own group as a whole. Jobs that it has continue."""
+    api, body = target.api(), _place(group, module, is_all)
+    if body is None:
+        made = api.patch(api_path(path), {"is_assigned_to_all_modules": False})
+    else:
+        api.delete(f"{api_path(path)}/assignments", body)
+        made = body
+    return output.as_json(made) if as_json else click.echo(f"{path} no longer serves {_words(body)}")
+
+
+def _place(group: str | None, module: str | None, is_all: bool) -> dict[str, Any] | None:
+    """Return the place as the API expects it; None for the runner's own group as a whole."""
+    if (group is not None) + (module is not None) + is_all != 1:
+        raise Invalid("give one of --group, --module and --all")
+    if is_all:
+        return None
+    return {"place": module, "kind": "module"} if module is not None else {"place": group, "kind": "group"}
+
+
+def _words(place: dict[str, Any] | None) -> str:
+    return "all modules of its group" if place is None else f"{place['kind']} {place['place'] or '(everything)'}"

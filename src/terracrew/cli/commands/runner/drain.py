@@ -1,22 +1,37 @@
 """`terracrew runner drain` and `undrain`."""
 
-from typing import Any
-
 import click
 
 from terracrew.cli.arguments import name_completion
+from terracrew.cli.arguments.durations import Duration
+from terracrew.cli.commands.runner import consequences, remaining
 from terracrew.cli.commands.runner.api_path import api_path
+from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 
 
 @click.command("drain")
 @click.argument("path", shell_complete=name_completion.runners)
+@click.option("--wait", is_flag=True, help="Return when its last job has ended, and show what is left meanwhile.")
+@click.option("--timeout", type=Duration(), metavar="TIME", help="Wait for at most this long (90s, 30m, 24h).")
 @output.json_option
 @pass_target
-def drain(target: Target, path: str, as_json: bool) -> None:
-    """Drain the runner PATH: it finishes its jobs and gets no new ones."""
-    _drain(target, path, True, as_json)
+def drain(target: Target, path: str, wait: bool, timeout: int | None, as_json: bool) -> None:
+    """Drain the runner PATH: it finishes its jobs and gets no new ones.
+
+    With --json --wait, the answer is what remains: nothing. After a timeout the exit code is 13, and the drain continues.
+    """
+    api = target.api()
+    found = api.post(f"{api_path(path)}/drain", {"on": True})
+    if not wait and timeout is None:
+        if as_json:
+            return output.as_json(found)
+        click.echo(f"Draining {path}: it finishes its jobs and takes no new ones")
+        return consequences.note_waiting_modules(api, path)
+    with deadline(timeout, f"the drain of {path}"):
+        left = remaining.until_drained(api, found["id"])
+    return output.as_json(left) if as_json else click.echo(f"{left['path']} is drained: it has no jobs")
 
 
 @click.command("undrain")
@@ -24,14 +39,8 @@ def drain(target: Target, path: str, as_json: bool) -> None:
 @output.json_option
 @pass_target
 def undrain(target: Target, path: str, as_json: bool) -> None:
-    """End the drain of the runner PATH: it gets jobs again."""
-    _drain(target, path, False, as_json)
-
-
-def _drain(target: Target, path: str, on: bool, as_json: bool) -> None:
-    found: Any = target.api().post(f"{api_path(path)}/drain", {"on": on})
+    """End the drain of the runner PATH: it gets jobs again. This also stops its removal."""
+    found = target.api().post(f"{api_path(path)}/drain", {"on": False})
     if as_json:
         return output.as_json(found)
-    return click.echo(
-        f"Draining {path}: it finishes its jobs and takes no new ones" if on else f"{path} takes jobs again"
-    )
+    return click.echo(f"{path} takes jobs again")

@@ -2,7 +2,7 @@
 
 import click
 
-from terracrew.cli.commands.runner import assign, configure, drain, edit, show
+from terracrew.cli.commands.runner import assign, configure, drain, register, remove, show, update
 from terracrew.cli.lazy import LazyGroup
 
 
@@ -18,7 +18,20 @@ def runner() -> None:
     """Start, register and manage runners. PATH is a runner's path (`group/name`) or id."""
 
 
-for _command in (show.list_runners, show.show_runner, edit.register, edit.create, edit.update, edit.remove):
-    runner.add_command(_command)
-for _command in (drain.drain, drain.undrain, configure.configure, assign.assign):
+for _command in (
+    show.list_runners,
+    show.show_runner,
+    register.register,
+    register.reregister,
+    register.create,
+    update.update,
+    update.disable,
+    update.enable,
+    drain.drain,
+    drain.undrain,
+    assign.assign,
+    assign.unassign,
+    remove.remove,
+    configure.configure,
+):
     runner.add_command(_command)

@@ -20,7 +20,7 @@ from terracrew.cli.printing import output
 @output.json_option
 @pass_target
 def list_runners(target: Target, status: str | None, group: str | None, as_json: bool) -> None:
-    """List the runners."""
+    """List the runners. JOBS is how many jobs each has, and how many its connected instances can run at once."""
     items = list(target.api().list("/runners", status=status, group=group))
     if as_json:
         return output.as_json(items)
@@ -57,9 +57,12 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
             ("type", found["type"]),
             ("status", _status(found)),
             ("disabled", found["is_disabled"] or None),
+            ("removing", output.lasting(found["removing_since"]) if found.get("removing_since") else None),
             ("jobs", _jobs(found).replace("/", " of ")),
             ("limit", _limit(found)),
+            ("instances", "several" if found.get("allow_multiple_instances") else "one"),
             ("tags", found["tags"]),
+            ("service account", found.get("service_account_id")),
             ("configured", {name: value for name, value in found.get("configuration", {}).items() if value}),
             ("assigned to", [each["path"] or "(everything)" for each in assignments]),
             ("created", output.age(found["created_at"])),
@@ -68,10 +71,10 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
     if instances := found.get("instances"):
         click.echo()
         rows = [
-            (i["name"], _instance_status(i), i.get("version"), i.get("capacity"), output.age(i.get("heard_at")))
+            (i["name"], _instance_status(i), i.get("version"), _slots(i, found), output.age(i.get("heard_at")))
             for i in instances
         ]
-        output.table(("INSTANCE", "STATUS", "VERSION", "CAPACITY", "LAST CONTACT"), rows, empty="")
+        output.table(("INSTANCE", "STATUS", "VERSION", "JOBS", "LAST CONTACT"), rows, empty="")
     return None
 
 
@@ -97,7 +100,17 @@ def _instance_status(instance: dict[str, Any]) -> str:
     return f"{instance.get('status')} ({', '.join(notes)})" if notes else str(instance.get("status"))
 
 
+def _slots(instance: dict[str, Any], runner: dict[str, Any]) -> str:
+    """Return how many jobs an instance has and, while it is connected, how many it can run at once."""
+    jobs = instance.get("jobs", 0)
+    return f"{jobs}/{min(instance['capacity'], runner['max_jobs'])}" if instance.get("is_connected") else str(jobs)
+
+
 def _status(runner: dict[str, Any]) -> str:
+    """Return the status with what an operator has decided about the runner."""
     here = [each for each in runner.get("instances", []) if each.get("is_connected")]
     is_full = bool(here) and not runner.get("is_draining") and all(each.get("is_disk_full") for each in here)
-    return f"{runner['status']} (disk full)" if is_full else str(runner["status"])
+    notes = ["removing"] if runner.get("removing_since") else []
+    notes += ["disabled"] if runner.get("is_disabled") else []
+    notes += ["disk full"] if is_full else []
+    return f"{runner['status']} ({', '.join(notes)})" if notes else str(runner["status"])

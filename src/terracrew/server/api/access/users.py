@@ -2,13 +2,15 @@
 
 import msgspec
 from litestar import Router, delete, get, patch, post
-from litestar.params import FromPath, JSONBody
+from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew import ids
 from terracrew.server.api.access.context import AccessCall
 from terracrew.server.api.access.fields import Name
+from terracrew.server.identity.access import users
+from terracrew.server.identity.access.users import UserChange, UserDetails
 from terracrew.server.identity.people import oversight, service
-from terracrew.server.identity.people.model import OpenSession, User
+from terracrew.server.identity.people.model import OpenSession, User, UserListed
 from terracrew.server.paging import After, Limit, Page
 
 
@@ -23,19 +25,17 @@ class CreatedUser(msgspec.Struct, frozen=True):
     """The link with which the new user logs in once and sets a password. It is shown only once."""
 
 
-class UserChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    is_disabled: bool
-
-
 class Ended(msgspec.Struct, frozen=True):
     ended: int
 
 
 @get("/users", summary="List users")
-async def list_users(request: AccessCall, after: After = None, limit: Limit = 50) -> Page[User]:
-    """List the users of your organization."""
+async def list_users(
+    request: AccessCall, search: FromQuery[str | None] = None, after: After = None, limit: Limit = 50
+) -> Page[UserListed]:
+    """List the users of your organization, or those whose names contain `search`."""
     who = request.user
-    return await request.context.db.read_in_background(lambda tx: service.users(tx, who, after, limit))
+    return await request.context.db.read_in_background(lambda tx: users.listing(tx, who, after, limit, search))
 
 
 @post("/users", summary="Create a user")
@@ -45,11 +45,33 @@ async def create_user(request: AccessCall, data: JSONBody[NewUser]) -> CreatedUs
     return CreatedUser(user, service.link_url(request.context.identity.url, link))
 
 
-@patch("/users/{user_id:str}", summary="Disable or enable a user")
-async def change_user(request: AccessCall, user_id: FromPath[str], data: JSONBody[UserChange]) -> User:
-    """Disable a user, which ends their sessions and tokens, or enable them again."""
-    who, it = request.user, ids.parse("usr", user_id)
-    return await request.context.db.write(lambda tx: service.set_disabled(tx, who, it, data.is_disabled))
+@get("/users/{user:str}", summary="Show a user")
+async def show_user(request: AccessCall, user: FromPath[str]) -> UserDetails:
+    """Show a user with their roles in your organization. `user` is a name, an id or `me`."""
+    who = request.user
+    return await request.context.db.read(lambda tx: users.show(tx, who, user))
+
+
+@patch("/users/{user:str}", summary="Change a user")
+async def change_user(request: AccessCall, user: FromPath[str], data: JSONBody[UserChange]) -> User:
+    """Rename a user; disable a user, which ends their sessions and tokens, or enable them again; and, as an administrator,
+    decide who is an administrator."""
+    return await users.change(request.context.db, request.user, user, data)
+
+
+@delete("/users/{user:str}", summary="Delete a user")
+async def delete_user(request: AccessCall, user: FromPath[str]) -> None:
+    """Delete a user with their sessions, tokens and roles. The audit log keeps what they did."""
+    who = request.user
+    await request.context.db.write(lambda tx: users.delete(tx, who, user))
+
+
+@post("/users/{user:str}/reset", summary="Reset a user", status_code=200)
+async def reset_user(request: AccessCall, user: FromPath[str]) -> CreatedUser:
+    """End the password, the sessions and the tokens of a user. The response has a link with which they log in once and set a
+    new password."""
+    found, link = await users.reset(request.context.db, request.user, user)
+    return CreatedUser(found, service.link_url(request.context.identity.url, link))
 
 
 @get("/users/{user:str}/sessions", summary="List the sessions of a user")
@@ -77,6 +99,16 @@ async def end_session(request: AccessCall, user: FromPath[str], session_id: From
 
 router = Router(
     path="/api/v1",
-    route_handlers=[list_users, create_user, change_user, list_sessions, end_sessions, end_session],
+    route_handlers=[
+        list_users,
+        create_user,
+        show_user,
+        change_user,
+        delete_user,
+        reset_user,
+        list_sessions,
+        end_sessions,
+        end_session,
+    ],
     tags=["access"],
 )

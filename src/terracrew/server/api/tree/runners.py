@@ -26,6 +26,9 @@ from terracrew.server.runners.model import (
     RunnerStatus,
     RunnerView,
 )
+from terracrew.server.runners.removal import remaining
+from terracrew.server.runners.removal import service as removal
+from terracrew.server.runners.removal.model import Dependents, Remaining, RunnerRemoval
 
 
 @get("/runners", summary="List runners")
@@ -73,18 +76,42 @@ async def change(request: TreeCall, runner: FromPath[str], data: JSONBody[Runner
     return await request.context.db.write(lambda tx: service.change(tx, who, tree_path(runner), data))
 
 
-@delete("/runners/{runner:str}", summary="Remove a runner")
-async def remove(request: TreeCall, runner: FromPath[str], force: FromQuery[bool] = False) -> None:
-    """Remove a runner that is drained and has no job. `force=true` removes any runner at once: its unfinished jobs count as lost, unless
-    their executors, which have credentials of their own, deliver.
+@post("/runners/{runner:str}/reregister", summary="Register a runner again", status_code=HTTP_200_OK)
+async def reregister(request: TreeCall, runner: FromPath[str]) -> Registered:
+    """Give a runner a new runner token, which is shown this once. The old token ends, and its connections end within seconds. Jobs
+    that the runner has now continue.
+    """
+    who, url = request.user, request.context.settings.url
+    return await request.context.db.write(lambda tx: service.reregister(tx, who, tree_path(runner), url))
+
+
+@delete("/runners/{runner:str}", summary="Remove a runner", status_code=HTTP_200_OK)
+async def remove(request: TreeCall, runner: FromPath[str], force: FromQuery[bool] = False) -> RunnerRemoval:
+    """Remove a runner. It drains first, and its record disappears when its last job has ended; the answer says what is left. The
+    end of the drain stops the removal. `force=true` removes any runner at once: its unfinished jobs count as lost, unless their
+    executors, which have credentials of their own, deliver.
     """
     who = request.user
-    await request.context.db.write(lambda tx: service.delete(tx, who, tree_path(runner), force))
+    return await request.context.db.write(lambda tx: removal.remove(tx, who, tree_path(runner), force))
+
+
+@get("/runners/{runner:str}/remaining", summary="Show what a runner still has to finish")
+async def show_remaining(request: TreeCall, runner: FromPath[str]) -> Remaining:
+    """Show the jobs that a runner has now, and whether it is drained."""
+    who = request.user
+    return await request.context.db.read_in_background(lambda tx: remaining.show(tx, who, tree_path(runner)))
+
+
+@get("/runners/{runner:str}/dependents", summary="Show what would be left without a runner")
+async def show_dependents(request: TreeCall, runner: FromPath[str]) -> Dependents:
+    """Show which modules no other enabled runner serves, so that their jobs would wait without this one."""
+    who = request.user
+    return await request.context.db.read_in_background(lambda tx: remaining.dependents(tx, who, tree_path(runner)))
 
 
 @post("/runners/{runner:str}/drain", summary="Drain a runner", status_code=HTTP_200_OK)
 async def drain(request: TreeCall, runner: FromPath[str], data: JSONBody[DrainRequest]) -> RunnerView:
-    """Let a runner finish its jobs and get no new ones; `{"on": false}` takes that back."""
+    """Let a runner finish its jobs and get no new ones; `{"on": false}` takes that back, and stops its removal."""
     who, wanted = request.user, RunnerChange(is_draining=data.on)
     return await request.context.db.write(lambda tx: service.change(tx, who, tree_path(runner), wanted))
 
@@ -146,6 +173,20 @@ async def _place(tx: Tx, who: Principal, wanted: AssignTo) -> tuple[str, PlaceKi
 
 router = Router(
     path="/api/v1",
-    route_handlers=[listing, create, register, show, change, remove, drain, assigned, assign, withdraw],
+    route_handlers=[
+        listing,
+        create,
+        register,
+        show,
+        change,
+        reregister,
+        remove,
+        show_remaining,
+        show_dependents,
+        drain,
+        assigned,
+        assign,
+        withdraw,
+    ],
     tags=["runners"],
 )

@@ -10,6 +10,7 @@ from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.runners import service
 from terracrew.server.runners.model import RunnerChange
+from terracrew.server.runners.removal import service as removal
 
 HERE = "/dashboard/runners"
 
@@ -47,8 +48,9 @@ async def disable(request: DashboardCall, runner: FromPath[str]) -> Response[Any
 @post("/{runner:str}/remove")
 async def remove(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, RemoveForm)
-    await request.context.db.write(lambda tx: service.delete(tx, request.user, runner, form.force))
-    return render.done(request, "The runner is removed", HERE)
+    found = await request.context.db.write(lambda tx: removal.remove(tx, request.user, runner, form.force))
+    said = f"{found.path} is removed" if found.is_removed else f"Removing {found.path}: it finishes its jobs first"
+    return render.done(request, said, HERE)
 
 
 def address(runner_id: str) -> str:

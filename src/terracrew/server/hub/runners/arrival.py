@@ -40,6 +40,7 @@ async def take_place(
         epoch=place.epoch,
         engines=hello.engines,
         slots=min(hello.capacity, record.max_jobs),
+        version=hello.version,
         is_draining=hello.is_draining,
         drain_sent=record.is_draining,
         configuration=record.configuration,

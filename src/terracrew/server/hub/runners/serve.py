@@ -9,7 +9,7 @@ import msgspec
 from terracrew import ids
 from terracrew.errors import Invalid, Unauthenticated
 from terracrew.logging import get_logger
-from terracrew.protocol import messages, version
+from terracrew.protocol import limits, messages, version
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import store as instance_store
 from terracrew.server.connections.registry import RunnerSession
@@ -107,19 +107,23 @@ async def _renew(hub: RunnerContext, session: RunnerSession, message: messages.R
 async def _heartbeat(hub: RunnerContext, session: RunnerSession, message: messages.Heartbeat) -> None:
     hub.registry.name(session, message.attempts)
     hub.heartbeats.note(session.instance_id, session.epoch)
-    if (message.is_draining, message.is_disk_full) == (session.is_draining, session.is_disk_full):
+    reported = message.version, message.is_draining, message.is_disk_full
+    if reported == (session.version, session.is_draining, session.is_disk_full):
         return
+    if not limits.is_label(message.version):
+        raise Invalid("the version of a runner must be short and printable")
 
     async def work(tx: Tx) -> None:
-        await instance_store.set_load(
+        await instance_store.set_reported(
             tx,
             session.runner_id,
             session.instance_id,
             session.epoch,
+            version=message.version,
             is_draining=message.is_draining,
             is_disk_full=message.is_disk_full,
         )
 
-    session.is_draining, session.is_disk_full = message.is_draining, message.is_disk_full
+    session.version, session.is_draining, session.is_disk_full = reported
     await hub.db.write(work)
     hub.scheduler.serve(session)

@@ -69,6 +69,7 @@ def _limit_keys(guard: LoginGuard, name: str, address: str, device: str | None) 
 
 async def start_session(tx: Tx, user: User, by: str, address: str) -> Session:
     session = await sessions.start(tx, user, address)
+    await store.note_login(tx, user.id)
     who = sessions.person(user, session.id, address)
     await audit.record(tx, who, "session.start", "session", session.id, {"by": by})
     return session

@@ -12,6 +12,16 @@ class User(msgspec.Struct, frozen=True):
     is_system_admin: bool
     is_disabled: bool
     created_at: datetime
+    last_login_at: datetime | None = None
+
+
+class UserListed(User, frozen=True):
+    """A user as a list shows them."""
+
+    has_password: bool = False
+    """False for somebody who was invited or reset and has not set a password yet."""
+    is_invited: bool = False
+    """Whether there is a link with which the user can log in and that has not expired."""
 
 
 class Session(msgspec.Struct, frozen=True):

@@ -13,43 +13,43 @@ ME = "me"
 
 
 async def list_sessions(tx: Tx, who: Principal, user: str, after: str | None, limit: int) -> Page[OpenSession]:
-    found = await _person(tx, who, user, Verb.ACCESS_READ)
+    found = await person(tx, who, user, Verb.ACCESS_READ)
     return page(await store.sessions_of(tx, found.id, tx.now - sessions.IDLE_SECONDS, start(after), limit + 1), limit)
 
 
 async def end_sessions(tx: Tx, who: Principal, user: str) -> int:
     """End all sessions of a user, except the caller's current one. Returns how many ended."""
-    found = await _person(tx, who, user, Verb.ACCESS_WRITE)
+    found = await person(tx, who, user, Verb.ACCESS_WRITE)
     ended = await store.delete_sessions_of(tx, found.id, but=who.credential_id if found.id == who.id else None)
     await _record(tx, who, found, "session.revoke", "user", found.id, {"sessions": ended})
     return ended
 
 
 async def end_session(tx: Tx, who: Principal, user: str, session_id: str) -> None:
-    found = await _person(tx, who, user, Verb.ACCESS_WRITE)
+    found = await person(tx, who, user, Verb.ACCESS_WRITE)
     await store.delete_session_of(tx, found.id, session_id)
     await _record(tx, who, found, "session.revoke", "session", session_id, {"user": found.name})
 
 
 async def list_tokens(tx: Tx, who: Principal, user: str, after: str | None, limit: int) -> Page[ApiToken]:
-    found = await _person(tx, who, user, Verb.ACCESS_READ)
+    found = await person(tx, who, user, Verb.ACCESS_READ)
     return page(await store.tokens(tx, found.id, start(after), limit + 1), limit)
 
 
 async def revoke_token(tx: Tx, who: Principal, user: str, token_id: str) -> None:
-    found = await _person(tx, who, user, Verb.ACCESS_WRITE)
+    found = await person(tx, who, user, Verb.ACCESS_WRITE)
     name = await store.delete_token(tx, found.id, token_id)
     await _record(tx, who, found, "token.revoke", "token", token_id, {"name": name, "user": found.name})
 
 
-async def _person(tx: Tx, who: Principal, user: str, verb: Verb) -> User:
-    """Find the person by id, name or `me`, if the caller is that person or may administer them."""
+async def person(tx: Tx, who: Principal, user: str, verb: Verb, *, is_self_enough: bool = True) -> User:
+    """Find the person by id, name or `me`, if the caller may administer them or, with `is_self_enough`, is that person."""
     authorize.require_reader(who)
     unseen = store.no_user(user)
     if not user.isprintable():
         raise unseen
     found = await store.find_user(tx, who.id if user == ME and who.kind == "user" else user)
-    if found is not None and found.id == who.id:
+    if is_self_enough and found is not None and found.id == who.id:
         return found
     # The right is checked before an error reveals whether the user exists, because otherwise a caller could try out names.
     await authorize.require(tx, who, verb, authorize.organization(who.organization_id))

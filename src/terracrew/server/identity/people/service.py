@@ -59,7 +59,7 @@ async def link_user(
     tx: Tx, user: User, link: credentials.Secret, who: Principal, lifetime_seconds: float = LINK_LIFETIME_SECONDS
 ) -> bool:
     if user.is_disabled:
-        raise Conflict(f"{user.name} is disabled")
+        raise Conflict(f"{user.name} is disabled: enable the user first")
     is_replaced = await store.insert_link(tx, user.id, link.sha256, tx.now + lifetime_seconds)
     await audit.record(tx, who, "user.link", "user", user.id, {"name": user.name}, organization_id=user.organization_id)
     return is_replaced
@@ -100,12 +100,16 @@ async def redeem_link(guard: LoginGuard, token: str, address: str, password: str
 # Users
 
 
-async def create_user(db: Database, who: Principal, name: str, is_system_admin: bool) -> tuple[User, str]:
-    """Create a user without roles in the caller's organization. Returns the user and the token of a link to log in with."""
+def check_name(name: str) -> None:
     if not logins.NAME.match(name):
         raise Invalid(
             "a user's name must start with a letter or digit and contain only lower-case letters, digits and . _ @ + -"
         )
+
+
+async def create_user(db: Database, who: Principal, name: str, is_system_admin: bool) -> tuple[User, str]:
+    """Create a user without roles in the caller's organization. Returns the user and the token of a link to log in with."""
+    check_name(name)
     link = credentials.new("tcl")
     if is_system_admin:
         delegation.require_login(who, "make an administrator")
@@ -127,28 +131,6 @@ async def create_user(db: Database, who: Principal, name: str, is_system_admin: 
         if error.details.get("constraint") != "users_name":
             raise
         raise Conflict(f"there is a user {name!r} already") from None
-
-
-async def users(tx: Tx, who: Principal, after: str | None, limit: int) -> Page[User]:
-    await authorize.require(tx, who, Verb.ACCESS_READ, authorize.organization(who.organization_id))
-    return page(await store.users(tx, who.organization_id or "", start(after), limit + 1), limit)
-
-
-async def set_disabled(tx: Tx, who: Principal, user_id: str, is_disabled: bool) -> User:
-    """Disable or enable a user. All sessions end. API tokens are kept, but are not accepted while the user is disabled."""
-    user = await store.user(tx, user_id)
-    place = authorize.organization(user.organization_id)
-    await authorize.require(tx, who, Verb.ACCESS_WRITE, place, store.no_user(user_id))
-    if user.is_system_admin:
-        await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
-    if user.id == who.id:
-        raise Conflict("you would lock yourself out: ask another administrator")
-    await store.delete_sessions_of(tx, user.id)
-    tx.wake("access", user.id)
-    await audit.record(
-        tx, who, "user.disable" if is_disabled else "user.enable", "user", user.id, organization_id=user.organization_id
-    )
-    return await store.set_disabled(tx, user.id, is_disabled)
 
 
 # API tokens

@@ -51,18 +51,44 @@ async def has_users(tx: Tx) -> bool:
     return await tx.one("SELECT id FROM users LIMIT 1") is not None
 
 
-async def users(tx: Tx, organization_id: str, after: str, limit: int) -> list[User]:
-    rows = await tx.all(
-        "SELECT * FROM users WHERE organization_id = :organization_id AND id > :after ORDER BY id LIMIT :limit",
-        organization_id=organization_id,
-        after=after,
-        limit=limit,
-    )
-    return rows_to(User, rows)
-
-
 async def set_password(tx: Tx, user_id: str, password_hash: str) -> None:
     await tx.run("UPDATE users SET password_hash = :hash WHERE id = :id", hash=password_hash, id=user_id)
+
+
+async def clear_password(tx: Tx, user_id: str) -> None:
+    """Remove the password, so that the user can log in with a link only."""
+    await tx.run("UPDATE users SET password_hash = NULL WHERE id = :id", id=user_id)
+
+
+async def note_login(tx: Tx, user_id: str) -> None:
+    await tx.run("UPDATE users SET last_login_at = :now WHERE id = :id", now=tx.now, id=user_id)
+
+
+async def rename(tx: Tx, user_id: str, name: str) -> None:
+    await tx.run("UPDATE users SET name = :name WHERE id = :id", name=name, id=user_id)
+
+
+async def set_system_admin(tx: Tx, user_id: str, is_system_admin: bool) -> None:
+    await tx.run(
+        "UPDATE users SET is_system_admin = :is_system_admin WHERE id = :id",
+        is_system_admin=is_system_admin,
+        id=user_id,
+    )
+
+
+async def hold_administrators(tx: Tx) -> list[str]:
+    """Return the ids of all administrators who are not disabled. Their rows are locked until the transaction ends."""
+    rows = await tx.all(
+        "SELECT id FROM users WHERE is_system_admin = :yes AND is_disabled = :no ORDER BY id FOR UPDATE",
+        yes=True,
+        no=False,
+    )
+    return [row["id"] for row in rows]
+
+
+async def delete_user(tx: Tx, user_id: str) -> None:
+    """Remove a user with their sessions, tokens and links. Their roles are removed by the caller."""
+    await tx.run("DELETE FROM users WHERE id = :id", id=user_id)
 
 
 async def set_disabled(tx: Tx, user_id: str, is_disabled: bool) -> User:

@@ -50,7 +50,8 @@ SELECT jobs.id, jobs.attempt, jobs.number, jobs.queued_at, jobs.type, jobs.is_de
     modules.path AS module_path, modules.engine, modules.sealed, modules.content_revision, modules.backend,
     modules.oidc_audiences, modules.state_version, groups.path AS group_path, states.sha256, states.size, states.content,
     states.job_id AS state_job_id, states.attempt AS state_attempt, states.event AS state_event,
-    made.state_key AS plan_key, plans.attempt AS plan_attempt, plans.state_version AS plan_state_version,
+    made.state_key AS plan_key, made.runner_id AS maker_id, jobs.runner_id,
+    plans.attempt AS plan_attempt, plans.state_version AS plan_state_version,
     plans.inputs_sha256 AS plan_inputs_sha256, plans.path AS plan_path, plans.sha256 AS plan_sha256,
     plans.size AS plan_size, plans.made_at AS plan_made_at, plans.decide_by AS plan_decide_by,
     plans.decision AS plan_decision, plans.applied_by AS plan_applied_by

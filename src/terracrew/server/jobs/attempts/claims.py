@@ -186,8 +186,11 @@ def _inputs_sha256(row: Row, keys: Keyring) -> str:
 
 
 def _resume(row: Row, keys: Keyring) -> Resume | None:
-    """Return the saved plan that the job continues with, unless something that it was made from has changed since."""
-    if row["plan_attempt"] is None:
+    """Return the saved plan that the job continues with, unless something that it was made from has changed since.
+
+    Another runner than the one that made it must not see it: if that one was disabled or removed, the job plans again.
+    """
+    if row["plan_attempt"] is None or row["maker_id"] != row["runner_id"]:
         return None
     plan = row_to(
         Plan, {"job_id": row["id"]} | {key[5:]: value for key, value in row.items() if key.startswith("plan_")}

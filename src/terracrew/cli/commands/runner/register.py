@@ -1,0 +1,105 @@
+"""`terracrew runner register`, `reregister` and `create`."""
+
+from collections.abc import Callable
+from shlex import quote
+from typing import Any
+
+import click
+
+from terracrew.cli.arguments import name_completion, references
+from terracrew.cli.commands.runner import consequences
+from terracrew.cli.commands.runner.api_path import api_path
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output
+from terracrew.client.address import is_loopback
+
+MAX_JOBS_HELP = "How many jobs each instance may run at once."
+
+
+def _options_of_a_new_runner(command: Callable[..., None]) -> Callable[..., None]:
+    for add in (
+        click.option("--no-assign", is_flag=True, help="Assign it to nothing yet, instead of to its whole group."),
+        click.option("--description", help="A description."),
+        click.option("--multiple", "allow_multiple_instances", is_flag=True, help="Allow several instances."),
+        click.option("--tag", "tags", multiple=True, help="A tag. Can be repeated."),
+        click.option("--max-jobs", type=click.IntRange(min=1), help=MAX_JOBS_HELP),
+        click.option(
+            "--group",
+            default="",
+            metavar="PATH",
+            shell_complete=name_completion.groups,
+            help="The group that it belongs to; by default the organization.",
+        ),
+    ):
+        command = add(command)
+    return command
+
+
+@click.command("register")
+@click.argument("name")
+@_options_of_a_new_runner
+@click.option(
+    "--replace", is_flag=True, help="Give an existing runner a new token; the old one becomes invalid at once."
+)
+@output.json_option
+@pass_target
+def register(target: Target, name: str, no_assign: bool, as_json: bool, **given: Any) -> None:
+    """Register a runner called NAME and print the commands that start it. Its token is shown only once."""
+    made = target.api().post("/runners/register", _body(name, no_assign, given))
+    _print_registered(made, as_json)
+
+
+@click.command("reregister")
+@click.argument("path", shell_complete=name_completion.runners)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@output.json_option
+@pass_target
+def reregister(target: Target, path: str, yes: bool, as_json: bool) -> None:
+    """Give the runner PATH a new token and print the commands that start it. The old token ends.
+
+    Connections that were opened with the old token end within seconds. Running jobs continue.
+    """
+    api = target.api()
+    if not yes:
+        output.ask(consequences.of_new_token(api.get(api_path(path))), "The token stays as it is.")
+    _print_registered(api.post(f"{api_path(path)}/reregister", {}), as_json)
+
+
+@click.command("create")
+@click.argument("name")
+@click.option(
+    "--service-account",
+    required=True,
+    metavar="ACCOUNT",
+    help="The account (name, path or id) with which its processes authenticate.",
+)
+@_options_of_a_new_runner
+@output.json_option
+@pass_target
+def create(target: Target, name: str, service_account: str, no_assign: bool, as_json: bool, **given: Any) -> None:
+    """Create a runner called NAME that authenticates with a service account and has no token."""
+    api = target.api()
+    account = {"service_account": references.service_account(api, service_account)}
+    made = api.post("/runners", _body(name, no_assign, given | account))
+    return output.as_json(made) if as_json else click.echo(f"created runner {made['path']}")
+
+
+def _body(name: str, no_assign: bool, given: dict[str, Any]) -> dict[str, Any]:
+    return (
+        {"name": name}
+        | {key: value for key, value in given.items() if value}
+        | ({"assign": False} if no_assign else {})
+    )
+
+
+def _print_registered(made: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        return output.as_json(made)
+    output.note(f"registered {made['path']}. Run this on the runner's machine; the token is shown only once:")
+    if is_loopback(made["environment"].get("TERRACREW_API_URL", "")):
+        output.note(
+            "this address works only on the server's machine; for other machines, set TERRACREW_SERVER_PUBLIC_URL on the server"
+        )
+    for key, value in made["environment"].items():
+        click.echo(f"export {key}={quote(value)}")
+    return click.echo(made["command"])

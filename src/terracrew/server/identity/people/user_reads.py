@@ -1,0 +1,44 @@
+"""Reads users for people who manage them."""
+
+from typing import LiteralString
+
+from terracrew.server.db.seam import Param, Tx
+from terracrew.server.db.statements.mapping import row_to, rows_to
+from terracrew.server.identity.people.model import UserListed
+from terracrew.server.identity.people.store import USERS
+
+_SELECT: LiteralString = f"""SELECT {USERS.columns}, users.password_hash IS NOT NULL AS has_password,
+    EXISTS (SELECT 1 FROM one_time_links WHERE one_time_links.user_id = users.id
+        AND one_time_links.expires_at > :now) AS is_invited FROM users"""
+_OF_ORGANIZATION: LiteralString = f"""{_SELECT} WHERE users.id IN (
+    SELECT id FROM users WHERE organization_id = :organization_id
+    UNION SELECT principal_id FROM role_bindings WHERE organization_id = :organization_id AND principal_kind = 'user'
+        AND (expires_at IS NULL OR expires_at > :now)) AND users.id > :after"""
+_PAGE: LiteralString = " ORDER BY users.id LIMIT :limit"
+_SEARCHED: LiteralString = " AND users.name LIKE :pattern ESCAPE '!'"
+
+
+async def listing(tx: Tx, organization_id: str, search: str | None, after: str, limit: int) -> list[UserListed]:
+    """Return the users of an organization, and those of other organizations who have a role in it, ordered by id."""
+    given: dict[str, Param] = {"organization_id": organization_id, "now": tx.now, "after": after, "limit": limit}
+    if not search:
+        return rows_to(UserListed, await tx.all(_OF_ORGANIZATION + _PAGE, **given))
+    pattern = "".join(f"!{each}" if each in "!%_" else each for each in search.lower())
+    return rows_to(UserListed, await tx.all(_OF_ORGANIZATION + _SEARCHED + _PAGE, **given, pattern=f"%{pattern}%"))
+
+
+async def of_id(tx: Tx, user_id: str) -> UserListed | None:
+    row = await tx.one(_SELECT + " WHERE users.id = :id", id=user_id, now=tx.now)
+    return None if row is None else row_to(UserListed, row)
+
+
+async def credential_counts(tx: Tx, user_id: str, seen_after: float) -> tuple[int, int]:
+    """Return how many sessions and how many API tokens of a user are valid."""
+    row = await tx.one(
+        """SELECT (SELECT count(*) FROM sessions WHERE user_id = :id AND expires_at > :now AND seen_at > :seen_after) AS sessions,
+            (SELECT count(*) FROM api_tokens WHERE user_id = :id AND (expires_at IS NULL OR expires_at > :now)) AS tokens""",
+        id=user_id,
+        now=tx.now,
+        seen_after=seen_after,
+    )
+    return (row["sessions"], row["tokens"]) if row else (0, 0)
