@@ -10,6 +10,7 @@ from terracrew.server.db.seam import Database, Param, Row, Tx
 from terracrew.server.jobs import approvals
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.retention.leftovers import Leftovers
+from terracrew.server.runners.removal.loop import Removals
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.testing.job_rows import JobRows
 from tests.server.hub.statement_counts import on_each_unit
@@ -53,6 +54,8 @@ async def test_no_loop_reads_a_large_table_from_end_to_end(rows: JobRows, monkey
     await Heartbeats(rows.db, registry, "srv").step()
     await approvals.expire(rows.db)
     await Leftovers(rows.db, "srv", 30.0).step()
+    await rows.run("UPDATE runners SET is_draining = true, removing_since = created_at")
+    await Removals(rows.db).step()
     monkeypatch.undo()
     assert len(said) > 10
     for sql, params in said:

@@ -106,6 +106,51 @@ async def test_a_lost_token_is_replaced_by_registering_again(application: Applic
     assert stored == digest(second["worker_token"])
 
 
+@pytest.mark.feature("R5")
+async def test_an_existing_runner_is_registered_again_by_its_path(application: Application) -> None:
+    first = await application.admin.made("/api/v1/runners/register", {"name": "home", "max_jobs": 3, "tags": ["gpu"]})
+    with application.server.db.listen("access") as woken:
+        answer = await application.admin.post("/api/v1/runners/home/reregister")
+        assert ("access", first["id"]) in await woken.get(5)
+    second = answer.json()
+    assert (answer.status_code, second["id"], second["command"]) == (200, first["id"], "terracrew runner start")
+    assert second["environment"].keys() == first["environment"].keys()
+    assert second["runner"] == first["runner"], "nothing but the token changes"
+    stored = await application.scalar("SELECT worker_token_sha256 FROM runners WHERE id = :id", id=first["id"])
+    assert stored == digest(second["worker_token"]) != digest(first["worker_token"])
+    entries = await application.admin.listed("/api/v1/audit", target=first["id"])
+    assert [each["action"] for each in entries].count("runner.replace_token") == 1
+    assert not any(second["worker_token"] in str(each) for each in entries)
+    for role, status in (("viewer", 403), ("operator", 403), ("approver", 403)):
+        person = await application.person(role, role)
+        await person.refused("POST", "/api/v1/runners/home/reregister", status)
+    stranger = await application.person("mallory", "owner", "", "other")
+    await stranger.refused("POST", f"/api/v1/runners/{first['id']}/reregister", 404)
+    await application.admin.refused("POST", "/api/v1/runners/none/reregister", 404)
+
+
+@pytest.mark.feature("R6")
+async def test_a_service_account_is_named_by_its_path_where_the_caller_may_see_it(application: Application) -> None:
+    await application.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
+    accounts = {
+        group: (await application.admin.made("/api/v1/service-accounts", {"name": "ci", "group": group}))["id"]
+        for group in ("", "a", "a/b")
+    }
+    await application.admin.made("/api/v1/runners", {"name": "r", "group": "a/b"})
+    address = "/api/v1/runners/a%2Fb%2Fr"
+    for path, group in (("ci", ""), ("a/ci", "a"), ("a/b/ci", "a/b")):
+        changed = (await application.admin.patch(address, json={"service_account": path})).json()
+        assert changed["service_account_id"] == accounts[group]
+    owner = await application.person("olga", "owner", "a/b")
+    assert (await owner.patch(address, json={"service_account": "a/b/ci"})).status_code == 200
+    # Whether there is an account of that name above is not for the owner of a group below to find out.
+    for wrong in ("a/ci", "a/none", "ci"):
+        words = await owner.refused("PATCH", address, 400, json={"service_account": wrong})
+        assert words == f"service_account: there is no service account {wrong}, or you may not see it"
+    await application.admin.refused("PATCH", address, 400, json={"service_account": "a/../ci"})
+    assert (await owner.patch(address, json={"service_account": None})).json()["service_account_id"] is None
+
+
 @pytest.mark.feature("R6")
 async def test_a_service_account_serves_runners_of_its_group_and_below(application: Application) -> None:
     await application.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
@@ -137,6 +182,34 @@ async def test_a_runner_is_changed_disabled_enabled_and_drained(application: App
     assert (await application.admin.post(f"{address}/drain", json={"on": True})).json()["is_draining"] is True
     assert (await application.admin.post(f"{address}/drain", json={"on": False})).json()["is_draining"] is False
     await application.admin.refused("PATCH", address, 400, json={"name": "another"})
+
+
+@pytest.mark.feature("R1", "S1")
+async def test_the_assignment_to_the_whole_group_is_a_field_of_the_runner(application: Application) -> None:
+    """A change of `is_assigned_to_all_modules` was refused as an unknown field."""
+    await application.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
+    made = await application.admin.made("/api/v1/runners", {"name": "r", "group": "a"})
+    address = "/api/v1/runners/a%2Fr"
+    await application.admin.made(f"{address}/assignments", {"place": "a/b"})
+
+    async def change(is_assigned: bool) -> tuple[bool, list[str]]:
+        answer = await application.admin.patch(address, json={"is_assigned_to_all_modules": is_assigned})
+        assert answer.status_code == 200, answer.text
+        places = (await application.admin.get(f"{address}/assignments")).json()["items"]
+        return answer.json()["is_assigned_to_all_modules"], [each["path"] for each in places]
+
+    for _ in range(2):
+        assert await change(False) == (False, ["a/b"])
+    with application.server.db.listen("assignments") as woken:
+        assert await change(True) == (True, ["a", "a/b"])
+        assert ("assignments", made["id"]) in await woken.get(5)
+    actions = [each["action"] for each in await application.admin.listed("/api/v1/audit", target=made["id"])]
+    assert (actions.count("runner.withdraw"), actions.count("runner.change")) == (1, 0)
+    await application.server.db.write(lambda tx: service.ensure_shared(tx, "shared", 4))
+    shared = "/api/v1/runners/shared"
+    words = await application.admin.refused("PATCH", shared, 409, json={"is_assigned_to_all_modules": False})
+    assert "serves every module" in words
+    assert (await application.admin.patch(shared, json={"is_assigned_to_all_modules": True})).status_code == 200
 
 
 @pytest.mark.feature("R3")

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from terracrew import ids
-from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
 from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.connections import configuration
@@ -54,8 +54,19 @@ async def find(tx: Tx, who: Principal, reference: str, verb: Verb) -> Runner:
     if runner is None:
         raise unseen
     if not (runner.is_shared and verb is Verb.RUNNER_READ and is_shared_seen(who)):
-        await authorize.require(tx, who, verb, place(runner), unseen)
+        await _require(tx, who, verb, runner, unseen)
     return runner
+
+
+async def _require(tx: Tx, who: Principal, verb: Verb, runner: Runner, unseen: NotFound) -> None:
+    """Raise an error unless the caller may; the error is `unseen` if the caller may not even know that the runner exists."""
+    try:
+        await authorize.require(tx, who, verb, place(runner), unseen)
+    except Forbidden:
+        roles = await authorize.roles_at(tx, who, place(runner))
+        if not runner.is_shared and not authorize.allows(roles, Verb.RUNNER_READ):
+            raise unseen from None
+        raise
 
 
 async def show(tx: Tx, who: Principal, reference: str) -> RunnerView:
