@@ -68,7 +68,7 @@ async def test_the_page_shows_a_reader_only_what_they_may_see(application: Appli
     page = f"/dashboard/runners/{made['id']}"
     await application.admin.made("/api/v1/groups", {"path": "mine"})
     await application.person("vera", "viewer", path="mine")
-    await (await logged_in(application, "vera")).see(page, 403)
+    await (await logged_in(application, "vera")).see(page, 404)
     await application.person("elsewhere", "owner", organization="elsewhere")
     await (await logged_in(application, "elsewhere")).see(page, 404)
     await application.person("otto", "operator")

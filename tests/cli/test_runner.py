@@ -1,0 +1,217 @@
+"""The commands that manage runners: what they ask, what they show while they wait, and what they say first."""
+
+import json
+from typing import Any
+
+import pytest
+
+from terracrew.cli.commands.runner import remaining
+from tests.cli.conftest import Terracrew
+from tests.client.scripted_server import Asked, ScriptedServer
+
+pytestmark = pytest.mark.feature("E1", "R7")
+THEN = "2024-01-02T03:04:05Z"
+R = "/api/v1/runners/a%2Fr"
+RUNNER: dict[str, Any] = {
+    "id": "rnr_1",
+    "path": "a/r",
+    "type": "self-hosted",
+    "status": "ONLINE",
+    "version": "0.1.0",
+    "jobs": 2,
+    "capacity": 4,
+    "max_jobs": 4,
+    "tags": ["gpu"],
+    "is_disabled": False,
+    "is_draining": False,
+    "removing_since": None,
+    "has_worker_token": False,
+    "service_account_id": "sac_1",
+    "created_at": THEN,
+    "instances": [
+        {"name": "one", "is_connected": True, "status": "ONLINE", "capacity": 9, "jobs": 2, "heard_at": THEN},
+        {"name": "two", "is_connected": False, "status": "OFFLINE", "capacity": 9, "jobs": 0, "heard_at": THEN},
+    ],
+}
+NOTHING: dict[str, Any] = {
+    "id": "rnr_1",
+    "path": "a/r",
+    "is_draining": True,
+    "removing_since": None,
+    "is_drained": True,
+    "job_count": 0,
+    "jobs": [],
+    "delivering": 0,
+}
+BUSY: dict[str, Any] = NOTHING | {"is_drained": False, "job_count": 2, "jobs": [{"number": 17}, {"number": 18}]}
+ALONE: dict[str, Any] = {
+    "module_count": 2,
+    "modules": ["a/m", "a/n"],
+    "pinned_count": 0,
+    "pinned": [],
+    "waiting_plans": 1,
+}
+NOBODY: dict[str, Any] = ALONE | {"module_count": 0, "modules": [], "waiting_plans": 0}
+REGISTERED: dict[str, Any] = {
+    "path": "a/r",
+    "environment": {"TERRACREW_API_URL": "http://x", "TOKEN": "s3cret"},
+    "command": "terracrew runner start",
+}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remaining, "POLL_SECONDS", 0.01)
+
+
+def answers(server: ScriptedServer, request: str, *bodies: Any) -> None:
+    """Let the server answer a request with one body after the other; the last one stays."""
+    left = list(bodies)
+    server.routes[request] = lambda asked: asked.answer(200, left.pop(0) if len(left) > 1 else left[0])
+
+
+def test_a_drain_is_waited_for_and_shows_what_is_left(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on(f"POST {R}/drain", RUNNER)
+    answers(server, "GET /api/v1/runners/rnr_1/remaining", BUSY, BUSY, BUSY | {"job_count": 1}, NOTHING)
+    assert terracrew("runner", "drain", "a/r", "--wait") == "a/r is drained: it has no jobs\n"
+    assert terracrew.err.splitlines()[0] == "draining a/r: 2 jobs (#17, #18) left"
+    assert terracrew.err.count("draining a/r: 2 jobs") == 1, "the same line is not printed again"
+    assert json.loads(terracrew("runner", "drain", "a/r", "--wait", "--json"))["is_drained"] is True
+
+
+def test_a_drain_that_takes_too_long_ends_with_its_own_exit_code(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on(f"POST {R}/drain", RUNNER)
+    server.on("GET /api/v1/runners/rnr_1/remaining", BUSY)
+    terracrew("runner", "drain", "a/r", "--timeout", "1s")
+    assert terracrew.code == 13
+    assert "the drain of a/r has not ended within 1 s; it continues" in terracrew.err
+    terracrew("runner", "drain", "a/r", "--timeout", "soon")
+    assert terracrew.code == 2
+
+
+def test_a_wait_ends_when_somebody_ends_the_drain(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on(f"POST {R}/drain", RUNNER)
+    server.on("GET /api/v1/runners/rnr_1/remaining", BUSY | {"is_draining": False})
+    terracrew("runner", "drain", "a/r", "--wait")
+    assert (terracrew.code, "somebody has ended the drain" in terracrew.err) == (5, True)
+
+
+def test_a_removal_says_what_it_does_first_and_then_waits(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on(f"GET {R}/remaining", BUSY)
+    server.on(f"GET {R}/dependents", ALONE)
+    removing = BUSY | {"removing_since": THEN}
+    server.on(f"DELETE {R}", {"path": "a/r", "is_removed": False, "remaining": removing})
+
+    def once(asked: Asked) -> None:
+        """Answer, and know nothing of the runner from then on."""
+        del server.routes["GET /api/v1/runners/rnr_1/remaining"]
+        asked.answer(200, removing)
+
+    server.routes["GET /api/v1/runners/rnr_1/remaining"] = once
+    assert terracrew("runner", "remove", "a/r", stdin="y\n") == "removed a/r\n"
+    words = " ".join(terracrew.err.split())
+    assert "Remove the runner a/r? It finishes 2 jobs (#17, #18) first and takes no new ones." in words
+    assert "2 modules (a/m, a/n) have no other runner: new jobs wait there." in words
+    assert "1 job waits with a plan of this runner and must plan again elsewhere." in words
+    assert "removing a/r: 2 jobs (#17, #18) left" in words
+
+
+def test_a_removal_that_nobody_confirms_does_not_happen(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on(f"GET {R}/remaining", NOTHING)
+    server.on(f"GET {R}/dependents", NOBODY)
+    for answer, code in (("n\n", 1), ("", 130)):
+        terracrew("runner", "remove", "a/r", stdin=answer)
+        assert (terracrew.code, "Not removed." in terracrew.err) == (code, True)
+    assert not any(asked.method == "DELETE" for asked in server.asked)
+
+
+def test_a_forced_removal_says_what_happens_to_running_jobs(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on(f"GET {R}/remaining", BUSY)
+    server.on(f"GET {R}/dependents", NOBODY | {"pinned_count": 3, "pinned": ["a/m"]})
+    server.on(f"DELETE {R}?force=true", {"path": "a/r", "is_removed": True, "remaining": None})
+    terracrew("runner", "remove", "a/r", "--force", stdin="y\n")
+    words = " ".join(terracrew.err.split())
+    assert "Remove the runner a/r at once? It loses its right to 2 jobs (#17, #18) now" in words
+    assert "the module of any other job is in doubt until somebody has looked" in words
+    assert "3 modules (a/m, …) may use only this runner." in words
+    assert json.loads(terracrew("runner", "remove", "a/r", "--force", "--yes", "--json"))["is_removed"] is True
+
+
+def test_a_removal_need_not_be_waited_for(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on(f"DELETE {R}", {"path": "a/r", "is_removed": False, "remaining": BUSY})
+    out = terracrew("runner", "remove", "a/r", "--yes", "--no-wait")
+    assert out == "removing a/r: 2 jobs (#17, #18) left\n"
+    assert "`terracrew runner undrain a/r` stops the removal" in terracrew.err
+
+
+@pytest.mark.feature("R5")
+def test_a_runner_is_registered_again_after_a_question(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on(f"GET {R}", RUNNER)
+    server.on(f"POST {R}/reregister", REGISTERED)
+    out = terracrew("runner", "reregister", "a/r", stdin="y\n")
+    assert out == "export TERRACREW_API_URL=http://x\nexport TOKEN=s3cret\nterracrew runner start\n"
+    words = " ".join(terracrew.err.split())
+    assert "Give a/r a new token? The old one ends. Its connected instance loses its connection within seconds" in words
+    assert "Running jobs continue." in words
+    terracrew("runner", "reregister", "a/r", stdin="n\n")
+    assert (terracrew.code, "The token stays as it is." in terracrew.err) == (1, True)
+    assert json.loads(terracrew("runner", "reregister", "a/r", "--yes", "--json")) == REGISTERED
+
+
+@pytest.mark.parametrize(
+    ("arguments", "body", "words"),
+    [
+        (["disable", "a/r"], {"is_disabled": True}, "disabled a/r: it gets no new jobs; it finishes its 2 jobs"),
+        (["enable", "a/r"], {"is_disabled": False}, "enabled a/r"),
+        (["assign", "a/r", "--all"], {"is_assigned_to_all_modules": True}, "a/r serves all modules of its group"),
+        (["unassign", "a/r", "--all"], {"is_assigned_to_all_modules": False}, "a/r no longer serves all modules"),
+        (["update", "a/r", "--max-jobs", "3", "--not-all-modules"], None, "updated runner a/r"),
+    ],
+)
+@pytest.mark.feature("S1")
+def test_a_runner_is_changed(
+    terracrew: Terracrew, server: ScriptedServer, arguments: list[str], body: Any, words: str
+) -> None:
+    server.on(f"PATCH {R}", RUNNER)
+    assert words in terracrew("runner", *arguments)
+    assert server.asked[-1].json() == (body or {"max_jobs": 3, "is_assigned_to_all_modules": False})
+    assert json.loads(terracrew("runner", *arguments, "--json")) == RUNNER
+
+
+def test_exactly_one_place_is_assigned(terracrew: Terracrew, server: ScriptedServer) -> None:
+    for options in ([], ["--all", "--group", "a"], ["--module", "a/m", "--group", "a"]):
+        terracrew("runner", "assign", "a/r", *options)
+        assert (terracrew.code, "give one of --group, --module and --all" in terracrew.err) == (2, True)
+    assert server.asked == []
+
+
+@pytest.mark.feature("R6")
+def test_a_service_account_is_assigned_and_unassigned_by_names(terracrew: Terracrew, server: ScriptedServer) -> None:
+    accounts = [{"id": "sac_1", "name": "ci", "group": "a"}, {"id": "sac_2", "name": "other", "group": ""}]
+    server.on("GET /api/v1/service-accounts", {"items": accounts, "next": None})
+    server.on(f"PATCH {R}", RUNNER)
+    server.on(f"GET {R}", RUNNER)
+    assert terracrew("service-account", "assign", "a/ci", "a/r") == "a/r authenticates with a/ci\n"
+    assert server.asked[-1].json() == {"service_account": "sac_1"}
+    terracrew("service-account", "unassign", "ci", "a/r", stdin="y\n")
+    assert server.asked[-1].json() == {"service_account": None}
+    assert "It has no token of its own, so none of its processes can connect." in " ".join(terracrew.err.split())
+    terracrew("service-account", "unassign", "other", "a/r", "--yes")
+    assert (terracrew.code, "a/r does not authenticate with other" in terracrew.err) == (5, True)
+
+
+@pytest.mark.feature("R1")
+def test_the_limit_of_jobs_is_shown_for_each_instance(terracrew: Terracrew, server: ScriptedServer) -> None:
+    """`max_jobs` was enforced for each instance and shown as the total of the runner."""
+    removing = RUNNER | {"path": "b", "status": "DRAINING", "is_disabled": True, "removing_since": THEN}
+    server.on("GET /api/v1/runners", {"items": [RUNNER, removing], "next": None})
+    lines = terracrew("runner", "list").splitlines()
+    assert lines[0].split() == ["PATH", "TYPE", "STATUS", "VERSION", "JOBS", "CREATED"]
+    assert lines[1].split()[-4:-2] == ["0.1.0", "2/4"]
+    assert "DRAINING (removing, disabled)" in lines[2]
+    server.on(f"GET {R}", RUNNER)
+    server.on(f"GET {R}/assignments", {"items": [], "next": None})
+    shown = terracrew("runner", "show", "a/r")
+    assert "at most 4 jobs on each instance" in shown
+    assert [line.split()[-3] for line in shown.splitlines() if line.startswith(("one", "two"))] == ["2/4", "0"]
+    assert max(map(len, [*lines, *shown.splitlines()])) <= 80
