@@ -1,6 +1,7 @@
 """People, roles, service accounts, the audit, and names instead of ids."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click
@@ -165,6 +166,24 @@ def test_the_audit_is_listed(terracrew: Terracrew, server: ScriptedServer) -> No
     }
     server.on("GET /api/v1/audit", page(entry))
     assert terracrew("audit", "list").splitlines()[1].split()[2:] == ["ada", "module.create", "a/b"]
+    filters = ("--actor", "ada", "--action", "module", "--path", "a", "--since", "2026-11-16", "--search", "x y")
+    query = "actor=ada&action=module&path=a&since=2026-11-16T00%3A00%3A00%2B00%3A00&text=x+y"
+    server.on(f"GET /api/v1/audit?{query}", page(entry | {"path": "a/b"}))
+    assert json.loads(terracrew("audit", "list", *filters, "--json"))[0]["path"] == "a/b"
+    for since in ("yesterday", "2026-13-01"):
+        terracrew("audit", "list", "--since", since)
+        assert (terracrew.code, "is not a moment" in terracrew.err) == (2, True)
+
+
+@pytest.mark.feature("E1", "X3")
+def test_the_audit_is_exported_to_a_file_byte_by_byte(
+    terracrew: Terracrew, server: ScriptedServer, tmp_path: Path
+) -> None:
+    lines = b'{"action": "a"}\n' * 1000
+    server.then(lambda asked: asked.answer(200, lines))
+    terracrew("audit", "export", "--until", "2026-11-16T08:30+01:00", "-o", str(tmp_path / "out"))
+    assert server.asked[-1] == "GET /api/v1/audit/export?format=jsonl&until=2026-11-16T07%3A30%3A00%2B00%3A00"
+    assert (tmp_path / "out").read_bytes() == lines
 
 
 def test_a_password_is_read_from_standard_input_and_never_from_the_line(

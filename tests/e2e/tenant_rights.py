@@ -107,6 +107,7 @@ MAY: dict[str, set[str]] = {
         "GET /service-accounts",
         "POST /service-accounts",
         "GET /audit",
+        "GET /audit/export",
         "GET /dashboard/groups",
         "POST /dashboard/runners/add",
         "GET /dashboard/access",

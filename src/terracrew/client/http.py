@@ -5,7 +5,7 @@ import hashlib
 import io
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, Protocol
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -43,6 +43,12 @@ def no_server(url: str) -> errors.Unreachable:
 def segment(reference: str) -> str:
     """Return an id or a path, encoded as one segment of a URL."""
     return quote(reference, safe="")
+
+
+class ByteSink(Protocol):
+    """Something that takes the pieces of a download."""
+
+    def write(self, piece: bytes, /) -> object: ...
 
 
 class Api:
@@ -123,7 +129,7 @@ class Api:
             if not after:
                 return
 
-    def download(self, path: str, fileobj: BinaryIO, **query: Any) -> None:
+    def download(self, path: str, fileobj: ByteSink, /, **query: Any) -> None:
         """Download the path into a file, piece by piece. An answer that is too short raises an error."""
         response = self._open(_with_query(path, query))
         try:

@@ -28,21 +28,25 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     next: str | None = None
 
 
-def start(cursor: str | None) -> str:
+def start(given: str | None) -> str:
     """Return the id that a cursor stands for; the empty one, which sorts before all others, where there is none."""
-    if not cursor:
+    if not given:
         return ""
     try:
-        after = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)).decode("ascii")
+        after = urlsafe_b64decode(given.encode("ascii") + b"=" * (-len(given) % 4)).decode("ascii")
         if not after.isprintable():
             raise ValueError
         return after
     except ValueError:
-        raise Invalid(f"after: {cursor!r} is not a cursor: send the `next` of the previous page") from None
+        raise Invalid(f"after: {given!r} is not a cursor: send the `next` of the previous page") from None
 
 
 def page(found: Sequence[Item], limit: int) -> Page[Item]:
     """Make a page of up to `limit` items from a query that asked for one more."""
     items = list(found[:limit])
-    cursor = urlsafe_b64encode(items[-1].id.encode()).decode().rstrip("=") if len(found) > limit else None
-    return Page(items, cursor)
+    return Page(items, cursor(items[-1].id) if len(found) > limit else None)
+
+
+def cursor(last_id: str | None) -> str | None:
+    """Return the cursor of the page that follows this id."""
+    return None if last_id is None else urlsafe_b64encode(last_id.encode()).decode().rstrip("=")

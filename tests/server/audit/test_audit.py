@@ -3,8 +3,8 @@
 import pytest
 
 from terracrew.errors import Conflict
+from terracrew.server.audit import reads
 from terracrew.server.audit import service as audit
-from terracrew.server.audit import store
 from terracrew.server.audit.model import Entry
 from terracrew.server.db import Tx
 from terracrew.server.principals.model import SYSTEM, Role
@@ -13,7 +13,8 @@ from tests.server.identity.identity_server import IdentityServer
 
 
 async def entries(server: IdentityServer) -> list[Entry]:
-    return await server.db.read(lambda tx: store.entries(tx, server.organization_id, None, "", 1000))
+    wanted = reads.EntryFilter(server.organization_id)
+    return (await server.db.read(lambda tx: reads.page(tx, wanted, "", 1000))).entries
 
 
 @pytest.mark.feature("X3")

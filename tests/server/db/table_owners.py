@@ -146,6 +146,9 @@ READERS = (
         "attempts modules outputs settings signing_keys states",
         "the inventory has the statements of each encrypted column side by side, and a test compares it with the schema",
     ),
+    _reader(
+        "audit/store.py", "jobs modules", "an entry about a job says where its module is; both are far above `audit`"
+    ),
     _reader("principals/reads.py", "role_bindings", "every package asks for permission, also those below `identity`"),
     _reader(
         "connections/reads.py",

@@ -20,3 +20,5 @@ class Entry(msgspec.Struct, frozen=True):
     """The address that the request came from; None if the server itself made the change."""
     credential_id: str | None = None
     """The session, API token or secret that the change was made with."""
+    path: str | None = None
+    """The path of the group, module or runner that the change is about; None for what is at no place of the tree."""

@@ -11,9 +11,6 @@ from terracrew.server.audit import store
 from terracrew.server.audit.model import Entry
 from terracrew.server.db.seam import Tx
 from terracrew.server.metrics import process as counts
-from terracrew.server.paging import Page, page, start
-from terracrew.server.principals import authorize
-from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.credentials import ANYWHERE
 
@@ -48,7 +45,8 @@ async def record_all(tx: Tx, changes: Sequence[Change]) -> None:
     """Write the entries of many changes with one statement."""
     now = datetime.fromtimestamp(tx.now, UTC)
     rows: list[tuple[str | None, Entry]] = []
-    for change in changes:
+    places = await _paths(tx, changes)
+    for change, path in zip(changes, places, strict=True):
         # Callers do not put secrets here. If one does by mistake, the secret is replaced.
         text = ANYWHERE.sub("(secret)", msgspec.json.encode(change.details).decode())
         who = change.who
@@ -64,6 +62,7 @@ async def record_all(tx: Tx, changes: Sequence[Change]) -> None:
             msgspec.json.decode(text, type=dict[str, object]),
             who.address,
             who.credential_id,
+            path,
         )
         rows.append((change.organization_id or who.organization_id, entry))
     await store.insert(tx, rows)
@@ -75,7 +74,26 @@ def _count(actions: Sequence[str]) -> None:
         counts.changes.add(1, action)
 
 
-async def listing(tx: Tx, who: Principal, target: str | None, after: str | None, limit: int) -> Page[Entry]:
-    await authorize.require(tx, who, Verb.AUDIT_READ, authorize.organization(who.organization_id))
-    every = None if who.is_system_admin else who.organization_id
-    return page(await store.entries(tx, every, target, start(after), limit + 1), limit)
+async def _paths(tx: Tx, changes: Sequence[Change]) -> list[str | None]:
+    """Return the place of the tree that each change is about. It is in the details, or it is found by the job or module."""
+    found = [_path_in(change.details) for change in changes]
+    ids_of_others = {index: _id_with_place(change) for index, change in enumerate(changes) if found[index] is None}
+    wanted = [each for each in ids_of_others.values() if each]
+    known = await store.paths_of(tx, wanted) if wanted else {}
+    return [path if path is not None else known.get(ids_of_others[index]) for index, path in enumerate(found)]
+
+
+def _path_in(details: Mapping[str, object]) -> str | None:
+    for name in ("path", "module", "group"):
+        value = details.get(name)
+        if isinstance(value, str) and not value.startswith("mod_"):
+            return value
+    return None
+
+
+def _id_with_place(change: Change) -> str:
+    """Return the id of the job or module that a change is about, or an empty text."""
+    module = change.details.get("module")
+    if isinstance(module, str):
+        return module
+    return change.target_id.partition(".")[0] if change.target_kind in ("job", "attempt", "module") else ""

@@ -1,24 +1,33 @@
 """Rows of the audit log: entries are inserted and read, never changed, and deleted by retention only."""
 
 from collections.abc import Sequence
-from typing import LiteralString
 
 from terracrew.server.audit.model import Entry
-from terracrew.server.db.seam import Param, Row, Tx
-from terracrew.server.db.statements.mapping import rows_to
+from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.table import Table, values
 
-NEWEST_ID = "aud_zzzz"
-"""Sorts after the id of every entry."""
 ENTRIES = Table("audit", Entry)
-_INSERT = ENTRIES.insert_batch(*ENTRIES.fields, "organization_id")
-_INSERT_TYPES = ENTRIES.types_of(*ENTRIES.fields, organization_id="text")
+_INSERT = ENTRIES.insert_batch(*ENTRIES.fields, "organization_id", "stack")
+_INSERT_TYPES = ENTRIES.types_of(*ENTRIES.fields, organization_id="text", stack="text")
 
 
 async def insert(tx: Tx, entries: Sequence[tuple[str | None, Entry]]) -> None:
     """Insert entries, each with its organization (None for the server itself)."""
-    rows = [(*values(entry), organization_id) for organization_id, entry in entries]
+    rows = [
+        (*values(entry), organization_id, (entry.path or "").partition("/")[0] or None)
+        for organization_id, entry in entries
+    ]
     await tx.each(_INSERT, _INSERT_TYPES, rows)
+
+
+async def is_module(tx: Tx, organization_id: str, path: str) -> bool:
+    """Return whether there is a module at this path."""
+    row = await tx.one(
+        "SELECT id FROM modules WHERE organization_id = :organization_id AND path = :path",
+        organization_id=organization_id,
+        path=path,
+    )
+    return row is not None
 
 
 async def has(tx: Tx, action: str, target_id: str) -> bool:
@@ -37,24 +46,15 @@ async def delete_batch(tx: Tx, entry_ids: Sequence[str]) -> None:
     await tx.each("DELETE FROM audit WHERE id IN (SELECT id FROM batch)", {"id": "text"}, rows)
 
 
-_PAGE: LiteralString = " AND id < :before ORDER BY id DESC LIMIT :limit"
-_ENTRIES: dict[tuple[bool, bool], LiteralString] = {
-    (False, False): "SELECT * FROM audit WHERE true" + _PAGE,
-    (True, False): "SELECT * FROM audit WHERE organization_id = :organization_id" + _PAGE,
-    (False, True): "SELECT * FROM audit WHERE target_id = :target_id" + _PAGE,
-    (True, True): "SELECT * FROM audit WHERE target_id = :target_id AND organization_id = :organization_id" + _PAGE,
-}
-"""The statements with and without an organization and a target: each has an index that returns a page in order."""
-
-
-async def entries(tx: Tx, organization_id: str | None, target_id: str | None, before: str, limit: int) -> list[Entry]:
-    """Return entries, the newest first. None as the organization or the target stands for all of them."""
-    given: dict[str, Param] = {"before": before or NEWEST_ID, "limit": limit}
-    if organization_id is not None:
-        given["organization_id"] = organization_id
-    if target_id is not None:
-        given["target_id"] = target_id
-    return rows_to(Entry, await tx.all(_ENTRIES[organization_id is not None, target_id is not None], **given))
+async def paths_of(tx: Tx, target_ids: Sequence[str]) -> dict[str, str]:
+    """Return the paths of the modules among these ids, and of the modules whose jobs are among them."""
+    rows = await tx.each(
+        """SELECT batch.id, modules.path FROM batch JOIN jobs ON jobs.id = batch.id JOIN modules ON modules.id = jobs.module_id
+        UNION ALL SELECT batch.id, modules.path FROM batch JOIN modules ON modules.id = batch.id""",
+        {"id": "text"},
+        [(each,) for each in sorted(set(target_ids))],
+    )
+    return {row["id"]: row["path"] for row in rows}
 
 
 async def older(tx: Tx, after: str, newest: str, before: float, limit: int) -> list[Row]:

@@ -77,6 +77,7 @@ COMMANDS: dict[str, str] = {
     "DELETE /api/v1/roles/{role_id}": "role revoke",
     "GET /api/v1/access/explain": "role explain",
     "GET /api/v1/audit": "audit list",
+    "GET /api/v1/audit/export": "audit export",
     "GET /api/v1/rekey": "server rekey",
     "POST /api/v1/rekey": "server rekey",
     "DELETE /api/v1/rekey": "server rekey --stop",

@@ -38,6 +38,8 @@ class Principal(msgspec.Struct, frozen=True):
     """How a person or a service account has authenticated. A local token is one that was used on the server's machine."""
     credential_ends_at: float | None = None
     """When the API token or client secret itself expires; None if it never does."""
+    is_organization_chosen: bool = False
+    """Whether the request itself, or its session, has chosen the organization that it is about."""
     address: str | None = None
     """The address of the request or the connection, for the audit log. None for the server itself."""
 

@@ -1,12 +1,39 @@
 """`terracrew audit`: who changed what."""
 
+import sys
+from collections.abc import Callable
 from itertools import islice
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
+from terracrew.cli.arguments import name_completion
+from terracrew.cli.arguments.moments import Moment
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
+
+_FILTERS = (
+    click.option("--actor", metavar="WHO", shell_complete=name_completion.users, help="Only changes by WHO."),
+    click.option("--action", metavar="ACTION", help="Only this action (`job.approve`), or all of a kind (`job`)."),
+    click.option("--target", metavar="ID", help="Only changes to the object with this id."),
+    click.option(
+        "--path",
+        metavar="PATH",
+        shell_complete=name_completion.places,
+        help="Only changes to this group and what is below it, or to this module.",
+    ),
+    click.option("--since", type=Moment(), metavar="WHEN", help="Only from then on: 7d, 2026-11-16, 2026-11-16T08:30."),
+    click.option("--until", type=Moment(), metavar="WHEN", help="Only before that time."),
+    click.option("--search", "text", metavar="TEXT", help="Only changes with TEXT in their names or details."),
+)
+PROGRESS_BYTES = 1 << 20
+
+
+def _filters(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that choose entries."""
+    for add in reversed(_FILTERS):
+        command = add(command)
+    return command
 
 
 @click.group()
@@ -15,22 +42,62 @@ def audit() -> None:
 
 
 @audit.command("list")
-@click.option("--target", "thing", metavar="ID", help="Only changes to the object with this id.")
+@_filters
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="The number of changes to list."
 )
 @output.json_option
 @pass_target
-def list_entries(target: Target, thing: str | None, limit: int, as_json: bool) -> None:
+def list_entries(target_server: Target, limit: int, as_json: bool, **filters: str | None) -> None:
     """List the changes, newest first."""
-    items = list(islice(target.api().list("/audit", target=thing), limit))
+    items = list(islice(target_server.api().list("/audit", **filters), limit))
     if as_json:
         return output.as_json(items)
     rows = [(output.age(i["created_at"]), i["actor_name"], i["action"], _what(i)) for i in items]
-    return output.table(("WHEN", "WHO", "ACTION", "WHAT"), rows, empty="nothing has been changed yet")
+    is_filtered = any(filters.values())
+    empty = "nothing that matches has been changed" if is_filtered else "nothing has been changed yet"
+    return output.table(("WHEN", "WHO", "ACTION", "WHAT"), rows, empty=empty)
+
+
+@audit.command("export")
+@_filters
+@click.option("--format", "kind", type=click.Choice(["jsonl", "csv"]), default="jsonl", show_default=True)
+@click.option(
+    "--output", "-o", "file", type=click.File("wb", lazy=False), default="-", help="A file instead of standard output."
+)
+@pass_target
+def export(target_server: Target, kind: str, file: BinaryIO, **filters: str | None) -> None:
+    """Write all changes that match to standard output or a file, oldest first, one on each line.
+
+    The export ends with the newest change at the time of the request. It may be of any size.
+    """
+    counted = _Counted(file)
+    target_server.api(timeout=300).download("/audit/export", counted, format=kind, **filters)
+    counted.end()
+
+
+class _Counted:
+    """A file that says on a terminal how much has been written to it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._bytes, self._shown_bytes = file, 0, 0
+        self._is_shown = sys.stderr.isatty() and not sys.stdout.isatty()
+
+    def write(self, piece: bytes, /) -> int:
+        self._bytes += len(piece)
+        if self._is_shown and self._bytes - self._shown_bytes >= PROGRESS_BYTES:
+            self._shown_bytes = self._bytes
+            click.echo(f"\r{self._bytes >> 20} MiB written", err=True, nl=False)
+        return self._file.write(piece)
+
+    def end(self) -> None:
+        self._file.flush()
+        if self._shown_bytes:
+            click.echo("", err=True)
 
 
 def _what(entry: dict[str, Any]) -> str:
     """Return the name of what was changed, or its id if the entry has no name."""
     details: dict[str, Any] = entry["details"]
-    return str(details.get("path") or details.get("name") or details.get("module") or entry["target_id"])
+    named = entry.get("path") or details.get("path") or details.get("name") or details.get("module")
+    return str(named or entry["target_id"])

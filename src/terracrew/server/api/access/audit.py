@@ -1,21 +1,126 @@
-"""The audit log over HTTP."""
+"""The audit log over HTTP: pages of it, and an export of any size."""
 
+import csv
+import io
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
 from litestar import Router, get
-from litestar.params import FromQuery
+from litestar.params import FromQuery, QueryParameter
+from litestar.response import Stream
 
 from terracrew.server.api.access.context import AccessCall
 from terracrew.server.audit import service
+from terracrew.server.audit.listing import AuditQuery, listing, oldest_first
 from terracrew.server.audit.model import Entry
+from terracrew.server.db.seam import Database, Tx
 from terracrew.server.paging import After, Limit, Page
+from terracrew.server.principals.model import Principal
+
+EXPORT_PAGE_ROWS = 1000
+CLOCK_PRECISION_SECONDS = 0.001
+"""Times of entries are rounded, so an entry that was made at the time of the request may seem to be later."""
+COLUMNS = Entry.__struct_fields__
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""A spreadsheet takes a cell that begins with one of these for a formula."""
+
+Actor = Annotated[str | None, QueryParameter(description="The name or id of who made the change")]
+Action = Annotated[str | None, QueryParameter(description="An action (`job.approve`), or all of a kind (`job`)")]
+Target = Annotated[str | None, QueryParameter(description="The id of what was changed")]
+PathPrefix = Annotated[str | None, QueryParameter(description="A group, with everything below it, or a module")]
+Since = Annotated[datetime | None, QueryParameter(description="Only entries from this time on")]
+Until = Annotated[datetime | None, QueryParameter(description="Only entries before this time")]
+Text = Annotated[str | None, QueryParameter(description="A part of the action, actor, target, address or details")]
 
 
 @get("/audit", summary="List changes, newest first")
-async def listing(
-    request: AccessCall, target: FromQuery[str | None] = None, after: After = None, limit: Limit = 50
+async def list_entries(
+    request: AccessCall,
+    actor: Actor = None,
+    action: Action = None,
+    target: Target = None,
+    path: PathPrefix = None,
+    since: Since = None,
+    until: Until = None,
+    text: Text = None,
+    after: After = None,
+    limit: Limit = 50,
 ) -> Page[Entry]:
-    """List the entries of the organization, or those about one `target` (an id), the newest first."""
-    who = request.user
-    return await request.context.db.read_in_background(lambda tx: service.listing(tx, who, target, after, limit))
+    """List the entries of the organization, the newest first. With `path`, those about a group or module; its owners may
+    read these. A page may have fewer entries than asked for, although there are more: only the last one has no `next`."""
+    who, query = request.user, AuditQuery(actor, action, target, path, since, until, text)
+    return await request.context.db.read_in_background(lambda tx: listing(tx, who, query, after, limit))
 
 
-router = Router(path="/api/v1", route_handlers=[listing], tags=["audit"])
+@get("/audit/export", summary="Export changes, oldest first")
+async def export(
+    request: AccessCall,
+    actor: Actor = None,
+    action: Action = None,
+    target: Target = None,
+    path: PathPrefix = None,
+    since: Since = None,
+    until: Until = None,
+    text: Text = None,
+    format: FromQuery[Literal["jsonl", "csv"]] = "jsonl",  # noqa: A002 - the name of the query parameter
+) -> Stream:
+    """Stream all entries that match, the oldest first, one on each line: as JSON, or as CSV with a line of headings.
+
+    The export ends with the newest entry at the time of the request, and is itself an entry of the audit log.
+    """
+    who, db = request.user, request.context.db
+    query = AuditQuery(actor, action, target, path, since, until, text)
+
+    async def begin(tx: Tx) -> float:
+        await oldest_first(tx, who, query, "", 1)
+        asked = {name: value for name, value in msgspec.to_builtins(query).items() if value is not None}
+        await service.record(tx, who, "audit.export", "audit", who.organization_id or "", {"format": format} | asked)
+        return tx.now + CLOCK_PRECISION_SECONDS
+
+    now = await db.write(begin)
+    is_csv = format == "csv"
+    pieces = _exported(db, who, query, now, is_csv=is_csv)
+    headers = {"Content-Disposition": f'attachment; filename="audit.{format}"', "Cache-Control": "no-store"}
+    media_type = "text/csv; charset=utf-8" if is_csv else "application/x-ndjson"
+    return Stream(pieces, media_type=media_type, headers=headers)
+
+
+async def _exported(
+    db: Database, who: Principal, query: AuditQuery, now: float, *, is_csv: bool
+) -> AsyncIterator[bytes]:
+    """Yield the entries page by page, so that an export of any size needs the memory of one page."""
+    after: str | None = ""
+    if is_csv:
+        yield _csv([COLUMNS])
+    while after is not None:
+        start_id = after
+        page = await db.read_in_background(
+            lambda tx, start_id=start_id: oldest_first(tx, who, query, start_id, EXPORT_PAGE_ROWS)
+        )
+        entries = [entry for entry in page.entries if entry.created_at.timestamp() <= now]
+        if entries:
+            yield (
+                _csv([_cells(entry) for entry in entries])
+                if is_csv
+                else b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries)
+            )
+        after = page.last_id if len(entries) == len(page.entries) else None
+
+
+def _cells(entry: Entry) -> list[str]:
+    found: list[str] = []
+    for value in msgspec.to_builtins(entry).values():
+        text = "" if value is None else value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        found.append(f"'{text}" if text.startswith(_FORMULA_STARTS) else text)
+    return found
+
+
+def _csv(rows: Sequence[Sequence[str]]) -> bytes:
+    written = io.StringIO()
+    csv.writer(written).writerows(rows)
+    return written.getvalue().encode()
+
+
+router = Router(path="/api/v1", route_handlers=[list_entries, export], tags=["audit"])
