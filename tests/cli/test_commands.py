@@ -158,7 +158,7 @@ def test_the_limit_of_a_runner_that_has_never_connected_is_not_shown_as_what_it_
     server.on("GET /api/v1/runners/edge", runner)
     server.on("GET /api/v1/runners/edge/assignments", page())
     shown = terracrew("runner", "show", "edge")
-    assert "at most 100 jobs on each instance, and no more than its own settings allow" in shown
+    assert "each instance runs at most 100 jobs, or fewer by its own settings" in shown
 
 
 def test_deleting_asks_first(terracrew: Terracrew, server: ScriptedServer) -> None:

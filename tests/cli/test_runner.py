@@ -212,6 +212,6 @@ def test_the_limit_of_jobs_is_shown_for_each_instance(terracrew: Terracrew, serv
     server.on(f"GET {R}", RUNNER)
     server.on(f"GET {R}/assignments", {"items": [], "next": None})
     shown = terracrew("runner", "show", "a/r")
-    assert "at most 4 jobs on each instance" in shown
+    assert "each instance runs at most 4 jobs" in shown
     assert [line.split()[-3] for line in shown.splitlines() if line.startswith(("one", "two"))] == ["2/4", "0"]
     assert max(map(len, [*lines, *shown.splitlines()])) <= 80

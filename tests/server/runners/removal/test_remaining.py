@@ -123,4 +123,4 @@ async def test_modules_beyond_the_first_thousand_are_not_counted(application: Ap
     for number in range(5):
         await rows.module(f"m{number}")
     found = await application.server.db.read(lambda tx: reads.modules_of_this_runner_alone(tx, made["id"], 3))
-    assert [row["path"] for row in found] == ["m0", "m1", "m2"]
+    assert len({row["path"] for row in found}) == 3

@@ -80,10 +80,10 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
 
 def _limit(runner: dict[str, Any]) -> str:
     """Say how many jobs each instance may run. What its own settings allow is known only while an instance is connected."""
-    text = f"at most {runner['max_jobs']} jobs on each instance"
+    text = f"each instance runs at most {runner['max_jobs']} job{'' if runner['max_jobs'] == 1 else 's'}"
     instances: list[dict[str, Any]] = runner.get("instances") or []
     is_known = any(each.get("capacity") for each in instances)
-    return text if is_known else f"{text}, and no more than its own settings allow"
+    return text if is_known else f"{text}, or fewer by its own settings"
 
 
 def _jobs(runner: dict[str, Any]) -> str:

@@ -49,9 +49,9 @@ found AS (
     WHERE (place.runner_id IS NULL OR place.runner_id = :id) AND NOT """
     + _OTHER_AT
     + """
-    UNION SELECT place.path, place.organization_id FROM assignments AS own JOIN modules AS place ON place.id = own.place_id
+    UNION ALL SELECT place.path, place.organization_id FROM assignments AS own JOIN modules AS place ON place.id = own.place_id
     WHERE own.runner_id = :id AND own.kind = 'module' AND (place.runner_id IS NULL OR place.runner_id = :id)
-        AND NOT """
+        AND place.group_id NOT IN (SELECT id FROM alone) AND NOT """
     + _OTHER_AT
     + " AND NOT "
     + _OTHER_ABOVE
@@ -60,9 +60,11 @@ SELECT found.path, found.organization_id FROM found
 WHERE NOT EXISTS (SELECT 1 FROM runners AS serving WHERE serving.organization_id IS NULL AND """
     + _IS_SERVING
     + """)
-ORDER BY found.path LIMIT :count"""
+LIMIT :count"""
 )
-"""The modules of the runner's assignments that no other enabled runner serves. A shared runner serves every module."""
+"""The modules of the runner's assignments that no other enabled runner serves. A shared runner serves every module.
+
+They are not sorted, so that the databases stop reading at the limit."""
 
 _WITHOUT_JOBS: LiteralString = f"""
 SELECT id FROM runners WHERE removing_since IS NOT NULL AND NOT EXISTS (
@@ -81,8 +83,9 @@ async def counts(tx: Tx, runner_id: str) -> Row | None:
 
 
 async def modules_of_this_runner_alone(tx: Tx, runner_id: str, count: int) -> list[Row]:
-    """Return the path and the organization of modules that no other enabled runner serves."""
-    return await tx.all(_ALONE, id=runner_id, count=count)
+    """Return the path and the organization of modules that no other enabled runner serves, up to this many, by path."""
+    rows = await tx.all(_ALONE, id=runner_id, count=count)
+    return sorted(rows, key=lambda row: str(row["path"]))
 
 
 async def count_waiting_plans(tx: Tx, runner_id: str) -> int:
