@@ -3,7 +3,7 @@
 #   make test      every test of the default tier                (ARGS="-k name": some of them; WORKERS=0: one after the other)
 #   make check     format, lint, types, imports
 #   make settings  the pages and schemas of settings in docs/
-#   make features  what the tests prove, item by item
+#   make features  what the tests prove, clause by clause
 #   make explore   every order of events, further than the tests (ARGS="3 2": attempts, faults)
 #   make bench     the figures, into build/bench.json            (ARGS=…)
 #   make powercut  a power cut after every sync of a small site  (ARGS="--disk ext4 --every 5")
