@@ -1,12 +1,12 @@
 """Options for the source, the inputs and the environment of a module or a job."""
 
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from terracrew.cli.printing import progress
 from terracrew.errors import Invalid
 
 if TYPE_CHECKING:
@@ -79,21 +79,15 @@ def upload(api: "Api", folder: Path) -> str:
 
     if not any(folder.iterdir()):
         raise Invalid(f"{folder} is empty: there is nothing to upload")
-    data = archive.pack(folder)
-    progress = _progress(len(data))
-    return api.upload_in_parts("/archives", data, "application/gzip", target="archive", progress=progress)["id"]
+    with progress.of_bytes() as report:
+        report(f"packing {folder.name}", 0, 0)
+        data = archive.pack(folder)
 
+        def show(arrived: int) -> None:
+            report("uploading", arrived, len(data))
 
-def _progress(size: int) -> Callable[[int], None]:
-    """Return a function that shows on a terminal how much of an upload has arrived."""
-
-    def show(arrived: int) -> None:
-        if sys.stderr.isatty():
-            is_last = arrived >= size
-            line = f"\ruploading {arrived / 1e6:.1f} of {size / 1e6:.1f} MB ({arrived * 100 // size} %)"
-            click.echo(line, err=True, nl=is_last)
-
-    return show
+        show(0)
+        return api.upload_in_parts("/archives", data, "application/gzip", target="archive", progress=show)["id"]
 
 
 def inputs(given: Iterable[str]) -> dict[str, Any]:
