@@ -88,6 +88,25 @@ def test_a_log_that_breaks_off_goes_on_where_it_was(terracrew: Terracrew, server
     assert [asked.headers["Last-Event-ID"] for asked in server.asked[:3]] == [None, "1.2", "1.2"]
 
 
+@pytest.mark.feature("L4")
+@pytest.mark.parametrize(("status", "code"), [("SUCCEEDED", 0), ("FAILED", 10)])
+def test_a_log_is_followed_as_one_json_object_a_line(
+    terracrew: Terracrew, server: ScriptedServer, status: str, code: int
+) -> None:
+    """`--json` and `--follow` together were refused."""
+    server.on("GET /api/v1/jobs/job_1", view(status))
+    server.routes["GET /api/v1/jobs/job_1/log/stream"] = streaming(
+        event("job", view("PROCESSING")), log(1, 1, "half"), log(1, 2, " a line\n\x1b[1mü\n"), event("end", {})
+    )
+    lines = terracrew("job", "logs", "-f", "job_1", "--json").splitlines()
+    assert [(each["attempt"], each["n"], each["text"]) for each in map(json.loads, lines)] == [
+        (1, 1, "half"),
+        (1, 2, " a line\n\x1b[1mü\n"),
+    ]
+    assert terracrew.code == code
+    assert "job 7 PROCESSING" in terracrew.err, "what is not the log goes to standard error"
+
+
 def test_following_a_run_shows_what_happened_between_its_attempts(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on("GET /api/v1/jobs/job_1", view("SUCCEEDED"))
     words = "Planned in 2.1 s · waited 19 m 00 s for approval · approved by admin\n"

@@ -65,6 +65,9 @@ class _FilteredStream(io.BytesIO):
         self._out.write(self._shown.feed(bytes(piece)))
         return len(piece)
 
+    def flush(self) -> None:
+        self._out.flush()
+
     def finish(self) -> None:
         self._out.write(self._shown.finish())
         self._out.flush()

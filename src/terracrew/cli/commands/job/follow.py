@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
@@ -74,6 +74,29 @@ def follow(
                 break
             case _:
                 pass
+    return api.get(f"/jobs/{segment(job_id)}")
+
+
+def follow_events(
+    api: "Api", job_id: str, out: BinaryIO, *, attempt: int | None = None, stop_at_approval: bool = False
+) -> dict[str, Any]:
+    """Write each event of the job's log as a line of JSON as soon as it comes, and return the job when it has ended."""
+    from terracrew.client.http import segment
+
+    wait_out_outages(api)
+    place = f"/jobs/{segment(job_id)}/log/stream" + (f"?attempt={attempt}" if attempt else "")
+    encoder, notes = msgspec.json.Encoder(), StatusNotes()
+    for event in api.events(place):
+        if event.name == "log":
+            out.write(encoder.encode_lines(msgspec.json.decode(event.data)))
+            out.flush()
+        elif event.name == "job":
+            job = msgspec.json.decode(event.data)
+            notes.print_changed(job)
+            if stop_at_approval and job["status"] == "AWAITING_APPROVAL":
+                return job
+        elif event.name == "end":
+            break
     return api.get(f"/jobs/{segment(job_id)}")
 
 

@@ -8,7 +8,6 @@ from terracrew.cli.commands.job.run import color_option, stop_option, timeout_op
 from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output, streams
-from terracrew.errors import Invalid
 
 
 @click.command("logs")
@@ -37,13 +36,18 @@ def logs(
     color: bool | None,
     as_json: bool,
 ) -> int:
-    """Print the log of all attempts of the job JOB, and what happened between them. With --json: one event on each line."""
+    """Print the log of all attempts of the job JOB, and what happened between them.
+
+    With --json, each line is an event: {n, time, step, stream, text, attempt}. With --follow, too.
+    """
     from terracrew.client.http import segment
 
     api = target.api()
+    if following and as_json:
+        with deadline(timeout, f"job {job_id}"), streams.document_output() as stream:
+            found = follow.follow_events(api, job_id, stream, attempt=attempt, stop_at_approval=stop_at_approval)
+        return status_line.exit_code(found)
     if following:
-        if as_json:
-            raise Invalid("--json and --follow cannot be combined: follow the log as text")
         with deadline(timeout, f"job {job_id}"), streams.log_output(color) as write:
             found = follow.follow(api, job_id, write=write, attempt=attempt, stop_at_approval=stop_at_approval)
         return status_line.ended(found, as_json=False)

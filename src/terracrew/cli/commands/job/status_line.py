@@ -63,4 +63,9 @@ def ended(job: dict[str, Any], *, as_json: bool) -> int:
     else:
         colour = "green" if job["status"] == "SUCCEEDED" else "red"
         click.echo(click.style(describe(job), fg=colour), err=True)
+    return exit_code(job)
+
+
+def exit_code(job: dict[str, Any]) -> int:
+    """Return the exit code of a command that has waited for a job."""
     return AWAITING_APPROVAL_EXIT_CODE if job["status"] == "AWAITING_APPROVAL" else EXIT_CODES.get(job["status"], 0)
