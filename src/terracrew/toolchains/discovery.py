@@ -62,6 +62,12 @@ def require(engine: str, extra_paths: Sequence[str] = ()) -> FoundEngine:
     )
 
 
+def answers(found: FoundEngine) -> bool:
+    """Return whether the program that was found still runs. One in the cache was asked only when it was installed."""
+    spec = specs.ENGINES.get(found.name)
+    return spec is None or ask_version(spec, Path(found.path)) is not None
+
+
 def ask_version(spec: specs.Spec, path: Path) -> str | None:
     """Return the version that the program reports, or None if it does not answer. It is asked again only if the file changes."""
     try:

@@ -1,7 +1,7 @@
 """Finds the engines that this runner announces to the server: for each name, the version that a job would use.
 
 The server offers a job only to runners that announce its engine. An engine counts if its adapter is installed, as a part of
-Terracrew or of another package, and finds its program.
+Terracrew or of another package, and finds a program that runs.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from terracrew import plugins
 from terracrew.errors import EngineMissing
 from terracrew.executor.engines import registry
+from terracrew.toolchains import discovery
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +27,13 @@ def _find(extra_paths: Sequence[str]) -> dict[str, str]:
             log.warning("the engine %r is not used: no module can have this name", name)
             continue
         try:
-            found[name] = registry.get(name).find(extra_paths).version
+            engine = registry.get(name).find(extra_paths)
+            if discovery.answers(engine):
+                found[name] = engine.version
+            else:
+                log.warning(
+                    "the engine %r is not used: %s does not answer when it is asked for its version", name, engine.path
+                )
         except EngineMissing as error:
             log.debug("%s", error.message)
         except Exception:  # the code of another package must not keep the runner from serving other engines

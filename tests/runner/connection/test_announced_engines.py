@@ -1,0 +1,58 @@
+"""A runner announces only engines that run: a job that needs another one waits for a runner that has it."""
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from terracrew.runner.connection import announced_engines
+from terracrew.toolchains.cache import directory
+
+pytestmark = pytest.mark.feature("J4")
+WORKS = '#!/bin/sh\necho \'{"terraform_version": "9.8.7"}\'\n'
+
+
+@pytest.fixture(autouse=True)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty cache, and a PATH without engines."""
+    monkeypatch.setenv("TERRACREW_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+
+
+def program(path: Path, script: str, mode: int = 0o755) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(script)
+    path.chmod(mode)
+    return str(path.parent)
+
+
+async def test_an_engine_that_answers_is_announced_with_its_version(tmp_path: Path) -> None:
+    assert await announced_engines.find([program(tmp_path / "bin" / "tofu", WORKS)]) == {"tofu": "9.8.7"}
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["#!/bin/sh\nexit 3\n", "#!/no/such/interpreter\n", "#!/bin/sh\necho hello\n", "\x7fELF of another machine"],
+)
+async def test_an_engine_that_does_not_say_its_version_is_not_announced(tmp_path: Path, script: str) -> None:
+    assert await announced_engines.find([program(tmp_path / "bin" / "tofu", script)]) == {}
+
+
+async def test_an_engine_in_the_cache_that_no_longer_runs_is_not_announced(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It was asked only when it was installed. After its file was damaged, the runner took jobs that could only fail."""
+    folder = program(directory("tofu", "1.12.6") / "tofu", WORKS)
+    assert await announced_engines.find([]) == {"tofu": "1.12.6"}
+    program(Path(folder) / "tofu", "#!/bin/sh\nexit 126\n")
+    with caplog.at_level(logging.WARNING):
+        assert await announced_engines.find([]) == {}
+    assert f"{folder}{os.sep}tofu does not answer" in caplog.text
+
+
+async def test_an_engine_that_no_adapter_runs_is_not_announced(tmp_path: Path) -> None:
+    """Terraform was announced, its jobs were claimed, and they failed."""
+    folder = program(tmp_path / "bin" / "terraform", WORKS)
+    program(tmp_path / "bin" / "tofu", WORKS)
+    assert await announced_engines.find([folder]) == {"tofu": "9.8.7"}
