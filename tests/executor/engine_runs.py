@@ -1,6 +1,7 @@
 """Runs of a real engine: how they are started, held and judged."""
 
 import stat
+from typing import Any
 
 from terracrew.protocol.events import StepStatus
 from terracrew.protocol.spec import JobType
@@ -32,11 +33,12 @@ async def at_the_gate(hub: FakeExecutorHub) -> None:
     await hub.until(lambda: b"at the gate" in hub.log(step="apply").replace(b"echo at the gate", b""))
 
 
-async def applying(hub: FakeExecutorHub, executors: ExecutorProcesses) -> tuple[Executor, Gate]:
+async def applying(hub: FakeExecutorHub, executors: ExecutorProcesses, **spec: Any) -> tuple[Executor, Gate]:
     """An apply whose engine stands at the gate."""
     gate = Gate(executors.folder)
     held = f'resource "terraform_data" "held" {{\n  {gate.provisioner()}\n}}\n'
-    executor = await executors.run(executors.spec(JobType.APPLY, module(executors.folder / "source", main=held)))
+    source = module(executors.folder / "source", main=held)
+    executor = await executors.run(executors.spec(JobType.APPLY, source, **spec))
     await hub.until(lambda: b"(local-exec):\x1b[0m \x1b[0mat the gate" in hub.log())
     return executor, gate
 

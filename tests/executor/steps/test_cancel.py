@@ -76,6 +76,17 @@ async def test_a_canceled_apply_is_reported_when_every_process_is_gone(
 
 @pytest.mark.engine
 @pytest.mark.feature("J9")
+async def test_a_kill_with_the_modules_own_backend_is_reported_with_a_lock_that_may_still_be_held(
+    hub: FakeExecutorHub, executors: ExecutorProcesses
+) -> None:
+    executor, _ = await applying(hub, executors, backend="own")
+    await hub.tell(CancelAttempt("job_1", 1, "kill"))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result == Result("CANCELED", "canceled during apply", is_lock_free=False)
+
+
+@pytest.mark.engine
+@pytest.mark.feature("J9")
 async def test_a_process_in_another_session_does_not_outlive_the_step_that_started_it(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:

@@ -128,7 +128,7 @@ FRAGMENTS = (
 READERS = (
     _reader(
         "runs/reads.py",
-        "attempts jobs modules plans states",
+        "attempts jobs modules plans states steps",
         "what people are told about a job comes from several packages, all below `runs`, which owns no table",
     ),
     _reader(

@@ -80,9 +80,16 @@ class StepContext:
         return self.control.is_stopping
 
     def stopped(self, when: str) -> Result:
-        # Our own backend's lock belongs to the attempt and ends with it. Another backend's lock may outlive a kill.
-        is_lock_free = self.spec.backend == "terracrew" or not self.was_killed
         if self.control.cancel:
-            return Result("CANCELED", f"canceled {when}", is_lock_free)
+            return Result("CANCELED", f"canceled {when}", self.is_lock_free())
         reason = self.control.ended_by or self.control.superseded or self.control.refused or ""
-        return Result("CANCELED", f"stopped {when}: {reason}", is_lock_free)
+        return Result("CANCELED", f"stopped {when}: {reason}", self.is_lock_free())
+
+    def is_lock_free(self, exit_code: int | None = None) -> bool:
+        """Return whether no engine of this attempt can have left the lock of the state behind.
+
+        The lock of Terracrew's own backend belongs to the attempt and ends with it. The lock of another backend may outlive an
+        engine that was killed, by us or by the system (its exit code is then negative).
+        """
+        was_killed = self.was_killed or (exit_code is not None and exit_code < 0)
+        return self.spec.backend == "terracrew" or not was_killed

@@ -73,7 +73,7 @@ class Steps:
                 self._recorder.say(hint)
             details = context.session.failure_details(printed)
             reason = error_summary.failure(ended.code, details, self._oom_kills.count() - kills)
-            return Result("FAILED", f"{step} failed: {reason}")
+            return Result("FAILED", f"{step} failed: {reason}", context.is_lock_free(ended.code))
         except (TerracrewError, OSError) as error:
             is_stopped = context.has_stopped(error)
             status = "CANCELED" if is_stopped else "FAILED"

@@ -31,7 +31,8 @@ from terracrew.server.modules.model import Module
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.runs import attempt_report, placement
+from terracrew.server.runs import attempt_report, held_lock, placement
+from terracrew.server.runs.held_lock import HeldLock
 from terracrew.server.runs.model import AttemptReport
 from terracrew.server.runs.placement import Placement
 from terracrew.server.runs.reasons import Watch
@@ -86,6 +87,7 @@ class ModulePage(msgspec.Struct, frozen=True):
     groups: list[Group]
     """The groups that it is in, the organization first."""
     placement: Placement
+    held_lock: HeldLock | None
     lock: Lock | None
     doubts: list[AttemptReport]
     quarantine: list[QuarantineRow]
@@ -137,6 +139,7 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch) -> ModulePag
         module=module,
         groups=(await level_reads.lineage(tx, module.group_id))[::-1],
         placement=await placement.of_module(tx, module.id),
+        held_lock=await held_lock.of_module(tx, module.id, module.backend),
         lock=await jobs.lock(tx, module.id),
         doubts=await attempt_report.doubts(tx, module.id),
         quarantine=await states.rows(tx, who, module.id, place),

@@ -25,6 +25,7 @@ _DECIDED_OF_ATTEMPT = (
     "lost_at",
     "is_in_doubt",
     "has_result",
+    "may_hold_lock",
 )
 """The columns of an attempt that a decision may change; the others belong to its claim and to the ingest."""
 _REPORTED_OF_ATTEMPT = (
@@ -41,6 +42,7 @@ _REPORTED_OF_ATTEMPT = (
     "is_change_ended",
     "has_result",
     "has_unreadable_state",
+    "may_hold_lock",
 )
 # A person may have declared the attempt gone, or have ended its doubt, while it was delivering: neither is taken back.
 _SAVE_PROGRESS: LiteralString = """
@@ -48,7 +50,7 @@ UPDATE attempts SET mark = batch.mark, lines = batch.lines, started_at = batch.s
     outcome = batch.outcome, reason = batch.reason, is_gone = attempts.is_gone OR batch.is_gone,
     is_in_doubt = CASE WHEN attempts.ended_at IS NULL THEN batch.is_in_doubt ELSE attempts.is_in_doubt AND batch.is_in_doubt END,
     is_change_ended = batch.is_change_ended, has_result = batch.has_result,
-    has_unreadable_state = batch.has_unreadable_state, has_log_chunks = true
+    has_unreadable_state = batch.has_unreadable_state, may_hold_lock = batch.may_hold_lock, has_log_chunks = true
 FROM batch WHERE attempts.job_id = batch.job_id AND attempts.number = batch.number AND attempts.mark = batch.was
     AND coalesce(attempts.outcome, '') = batch.was_outcome
 RETURNING attempts.job_id"""

@@ -23,6 +23,7 @@ CLOSED_FOR = timedelta(seconds=10)
 SILENT_FOR = timedelta(seconds=60)
 APPLY_LEASE = timedelta(minutes=30)
 LATE_DELIVERY = timedelta(days=7)
+HELD_LOCK = "its engine was killed, so the lock of the module's own backend may still be held"
 
 Refusal: TypeAlias = Literal["state_moved", "quarantine", "superseded", "canceled", "approval", "wait"]
 _STRENGTH: dict[CancelMode | None, int] = {None: 0, "after_step": 1, "interrupt": 2, "kill": 3}
@@ -152,7 +153,7 @@ def finish(job: Job, attempt: Attempt, result: Result, now: datetime) -> Decisio
     It is the last event of an attempt, so everything before it has arrived and all of its processes have exited. A change
     that the engine did not end by itself leaves the module in doubt (rule 9), however the job ends.
     """
-    over = replace(attempt, is_gone=True, has_result=True)
+    over = replace(attempt, is_gone=True, has_result=True, may_hold_lock=not result.is_lock_free)
     is_open = _is_open(job, attempt, is_delivered=True)
     if not is_current(job, attempt) or job.status is not JobStatus.PROCESSING or result.status == "WAITING":
         over = replace(over, is_in_doubt=attempt.is_in_doubt and is_open)
@@ -161,8 +162,9 @@ def finish(job: Job, attempt: Attempt, result: Result, now: datetime) -> Decisio
     if result.status == "CANCELED" and job.cancel_mode is None:
         # Nobody requested the cancellation: the host was shut down, or the executor was evicted.
         return _requeue(job, over.end("gone", now, result.message), now)
-    ended = over.end(_OUTCOMES[result.status], now, result.message)
-    return Decision(job.to(JobStatus(result.status), now, message=plain(result.message)), ended)
+    message = result.message if result.is_lock_free else f"{result.message}; {HELD_LOCK}"
+    ended = over.end(_OUTCOMES[result.status], now, message)
+    return Decision(job.to(JobStatus(result.status), now, message=plain(message)), ended)
 
 
 def _is_open(job: Job, attempt: Attempt, *, is_delivered: bool) -> bool:
@@ -233,7 +235,7 @@ def gone(job: Job, attempt: Attempt, report: Report, now: datetime) -> Decision 
     is_delivered = report.is_delivered and report.last is not None and attempt.mark >= report.last
     is_open = _is_open(job, attempt, is_delivered=is_delivered)
     if is_current(job, attempt):
-        ended = attempt.end("gone", now, report.reason)
+        ended = _unknown_lock(attempt.end("gone", now, report.reason))
         return _requeue(job, replace(ended, is_gone=True, is_in_doubt=is_open), now)
     over = replace(attempt, is_gone=True, is_in_doubt=attempt.is_in_doubt and is_open)
     return None if attempt.ended_at is None or over == attempt else Decision(job, over)
@@ -243,7 +245,7 @@ def missing(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision 
     """Requeue a job whose runner came back without its attempt. After `begin` the processes may still run: nothing changes."""
     if not is_current(job, attempt) or attempt.begun_at is not None:
         return None
-    return _requeue(job, attempt.end("lost", now, reason), now)
+    return _requeue(job, _unknown_lock(attempt.end("lost", now, reason)), now)
 
 
 def lost(
@@ -292,7 +294,12 @@ def give_up(job: Job, attempt: Attempt, contact: LastContact, by: str, now: date
 
 
 def _fence(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision:
-    return _requeue(job, replace(attempt.end("lost", now, reason), is_in_doubt=True), now)
+    return _requeue(job, replace(_unknown_lock(attempt.end("lost", now, reason)), is_in_doubt=True), now)
+
+
+def _unknown_lock(attempt: Attempt) -> Attempt:
+    """Note that an attempt that did not report its end may have left the lock of its module's own backend behind."""
+    return replace(attempt, may_hold_lock=attempt.started_at is not None)
 
 
 def cancel(job: Job, mode: CancelMode, now: datetime, by: str) -> Job:

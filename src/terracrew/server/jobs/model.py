@@ -149,6 +149,8 @@ class Attempt(msgspec.Struct, frozen=True):
     """Whether the last state of it that arrived cannot be read."""
     inputs_sha256: str = ""
     """The hash of the engine, the inputs and the environment that it was granted with."""
+    may_hold_lock: bool = False
+    """Whether it may have left the lock of its module's own backend behind. The lock of Terracrew's backend ends with an attempt."""
 
     def end(self, outcome: Outcome, now: datetime, reason: str = "") -> "Attempt":
         return msgspec.structs.replace(self, outcome=outcome, ended_at=now, reason=plain(reason))

@@ -7,6 +7,7 @@ import msgspec
 
 from terracrew.protocol.spec import Step
 from terracrew.server.jobs.model import Attempt, Job, Lock, Note, Outcome, Plan, StepRow
+from terracrew.server.runs.held_lock import HeldLock
 from terracrew.server.runs.placement import Placement
 from terracrew.server.scheduling.model import Reason
 
@@ -110,3 +111,5 @@ class JobView(JobListed, frozen=True, kw_only=True):
     """Why its module is in doubt, for the person who approves a plan."""
     run: list[RunPart] = msgspec.field(default_factory=list[RunPart])
     """What happened to each attempt, as one sequence."""
+    held_lock: HeldLock | None = None
+    """The attempt that may have left the lock of the module's own backend behind. The engine fails if the lock is still held."""

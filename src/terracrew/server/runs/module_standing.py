@@ -9,7 +9,8 @@ from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import Lock
 from terracrew.server.modules.model import Module
-from terracrew.server.runs import attempt_report, placement, reads
+from terracrew.server.runs import attempt_report, held_lock, placement, reads
+from terracrew.server.runs.held_lock import HeldLock
 from terracrew.server.runs.model import AttemptReport
 from terracrew.server.runs.placement import Placement
 
@@ -37,6 +38,8 @@ class ModuleView(Module, frozen=True, kw_only=True):
     quarantined: list[Quarantined]
     """The oldest 100 at most; the list of the module's states has all of them."""
     lock: Lock | None
+    held_lock: HeldLock | None
+    """The attempt that may have left the lock of the module's own backend behind."""
     placement: Placement
     """Which runners may have its jobs, and the limits of its groups."""
 
@@ -48,5 +51,6 @@ async def view(tx: Tx, module: Module) -> ModuleView:
         doubts=await attempt_report.doubts(tx, module.id),
         quarantined=rows_to(Quarantined, rows),
         lock=await jobs.lock(tx, module.id),
+        held_lock=await held_lock.of_module(tx, module.id, module.backend),
         placement=await placement.of_module(tx, module.id),
     )

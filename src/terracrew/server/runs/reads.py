@@ -33,7 +33,7 @@ async def attempt_facts(tx: Tx, job_id: str, attempt: int) -> Row | None:
 async def module_and_runner(tx: Tx, job_id: str) -> Row | None:
     """Return the module of a job and the names of its runner and instance, which may have been removed."""
     return await tx.one(
-        f"""SELECT modules.path AS module_path, modules.engine, modules.state_version,
+        f"""SELECT modules.path AS module_path, modules.engine, modules.state_version, modules.backend,
             {runner_path("jobs")} AS runner_path, {instance_name("jobs")} AS instance_name
         FROM jobs JOIN modules ON modules.id = jobs.module_id WHERE jobs.id = :id""",
         id=job_id,
@@ -46,6 +46,24 @@ async def module_placement(tx: Tx, module_id: str) -> Row | None:
         f"""SELECT {runner_path("modules")} AS runner_path, modules.runner_instance_name, modules.tags, modules.group_id
         FROM modules WHERE modules.id = :id""",
         id=module_id,
+    )
+
+
+async def held_lock(tx: Tx, module_id: str) -> Row | None:
+    """Return the last attempt of a module that may have left the lock of its backend behind.
+
+    A plan, an apply or a destroy takes the lock. If one of a later attempt has succeeded, the lock was free.
+    """
+    return await tx.one(
+        """SELECT attempts.job_id, jobs.number, attempts.number AS attempt, attempts.ended_at
+        FROM attempts JOIN jobs ON jobs.id = attempts.job_id
+        WHERE attempts.may_hold_lock AND jobs.module_id = :module_id AND attempts.ended_at IS NOT NULL AND NOT EXISTS (
+            SELECT 1 FROM jobs AS later JOIN attempts AS owner ON owner.job_id = later.id
+            JOIN steps ON steps.job_id = owner.job_id AND steps.attempt = owner.number
+            WHERE later.module_id = jobs.module_id AND owner.claimed_at > attempts.ended_at
+                AND steps.name IN ('plan', 'apply', 'destroy') AND steps.status = 'SUCCEEDED')
+        ORDER BY attempts.ended_at DESC, attempts.job_id LIMIT 1""",
+        module_id=module_id,
     )
 
 

@@ -5,9 +5,9 @@ import msgspec
 from terracrew.protocol.spec import STEPS_OF
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import attempt_store, service
-from terracrew.server.jobs.model import Job, StepRow
+from terracrew.server.jobs.model import Job, JobStatus, StepRow
 from terracrew.server.jobs.plans import store as plan_store
-from terracrew.server.runs import attempt_report, placement, reads, reasons, summary
+from terracrew.server.runs import attempt_report, held_lock, placement, reads, reasons, summary
 from terracrew.server.runs.model import JobView
 
 
@@ -15,7 +15,7 @@ async def read(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
     """Return the view of a job."""
     row = await reads.module_and_runner(tx, job.id)
     assert row is not None
-    names = {name: value for name, value in row.items() if name != "state_version"}
+    names = {name: value for name, value in row.items() if name not in ("state_version", "backend")}
     kept = None if job.plan_attempt is None else await plan_store.get(tx, job.id, job.plan_attempt)
     attempts = await attempt_store.attempts(tx, job.id)
     return JobView(
@@ -30,8 +30,14 @@ async def read(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
         kept_plan=kept,
         is_plan_stale=kept is not None and not job.is_terminal and kept.state_version != row["state_version"],
         doubts=[] if job.is_terminal else await attempt_report.doubts(tx, job.module_id),
+        held_lock=await held_lock.of_module(tx, job.module_id, row["backend"]) if _is_concerned(job) else None,
         **names,
     )
+
+
+def _is_concerned(job: Job) -> bool:
+    """Return whether a lock that was left behind may stop the job, or may have made it fail."""
+    return not job.is_terminal or job.status is JobStatus.FAILED
 
 
 async def _steps(tx: Tx, job: Job) -> list[StepRow]:

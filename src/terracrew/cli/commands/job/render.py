@@ -34,6 +34,7 @@ def job(api: "Api", found: dict[str, Any]) -> None:
             ("plan", output.plan(found.get("plan") or {})),
             ("decided", decided.get("decision") and f"{decided['decision']} by {decided['decided_by']}"),
             ("lock", lock(found.get("lock"))),
+            ("backend lock", held_lock(found.get("held_lock"))),
             ("in doubt", [f"attempt {each['attempt']} of job #{each['number']}" for each in doubts]),
             ("created", output.age(found["created_at"])),
             ("took", output.duration(found.get("started_at"), found.get("finished_at"))),
@@ -80,6 +81,14 @@ def lock(holder: dict[str, Any] | None) -> str:
         return "free"
     who = f"job #{holder['number']}, attempt {holder['attempt']}, taken {output.moment(holder['since'])}"
     return f"{who}; lost, last contact {output.moment(holder['lost_at'])}" if holder.get("lost_at") else who
+
+
+def held_lock(found: dict[str, Any] | None) -> str:
+    """Say that the lock of a module's own backend may still be held; empty if it is not in question."""
+    if not found:
+        return ""
+    who = f"the engine of job #{found['number']} did not end by itself, {output.moment(found['ended_at'])}"
+    return f"may still be held: {who}. If a job fails because of it, release it in the backend"
 
 
 def _attempt(known: dict[str, Any]) -> tuple[Any, ...]:
