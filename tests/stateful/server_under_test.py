@@ -29,6 +29,7 @@ from terracrew.server.objects import Objects, open_objects
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service as runners
 from terracrew.server.runners.model import Registration
+from terracrew.server.runners.removal.loop import Removals
 from terracrew.server.runs.follow import Watchers
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.server.secrets.keyring import Keyring
@@ -93,6 +94,7 @@ class ServerUnderTest:
             tasks=Tasks(),
         )
         self.reaper, self.presence = Reaper(db, registry), Presence(self.server.hub.runners)
+        self.removals = Removals(db)
         self.messenger = HubNotifier(self.server.hub.runners)
         self.wakeups = self._stack.enter_context(db.listen(*TOPICS))
 
@@ -116,7 +118,7 @@ class ServerUnderTest:
 
     async def loops(self) -> None:
         """One turn of each loop that looks at the clock. One that fails is started again by its supervisor."""
-        for step in (self.server.heartbeats.step, self.presence.step, self.reaper.step):
+        for step in (self.server.heartbeats.step, self.presence.step, self.reaper.step, self.removals.step):
             with contextlib.suppress(TerracrewError):
                 await step()
 

@@ -17,6 +17,7 @@ from terracrew.server.modules import service as modules
 from terracrew.server.modules.model import ModuleChange
 from terracrew.server.runners import service as runners
 from terracrew.server.runners.model import RunnerChange
+from terracrew.server.runners.removal import service as removal
 from terracrew.server.state import quarantine
 from tests.stateful import rules
 from tests.stateful.faulty_database import patient
@@ -211,19 +212,27 @@ class Simulation:
             lambda: self.site.db.write(lambda tx: runners.change(tx, self.site.boss, host.runner_id, change))
         )
 
-    async def remove(self, host: Host) -> str:
-        """The runner's record; its processes are told, and what its attempts still have is delivered without it."""
+    async def remove(self, host: Host, *, is_forced: bool) -> str:
+        """Remove the runner's record, at once or after its last job; what its attempts still have is delivered without it."""
         told = await self.ask(
-            lambda: self.site.db.write(lambda tx: runners.delete(tx, self.site.boss, host.runner_id, force=True))
+            lambda: self.site.db.write(lambda tx: removal.remove(tx, self.site.boss, host.runner_id, is_forced))
         )
-        known = "SELECT id FROM runners WHERE id = :id"
-        row = await patient(lambda: self.site.real.read(lambda tx: tx.one(known, id=host.runner_id)))
-        if row is None:
-            await self.site.hear()
-            for each in self.crew.hosts:
-                if each.runner_id == host.runner_id:
-                    each.is_removed = True
+        await self._note_removed()
         return told
+
+    async def loops(self) -> None:
+        """One turn of the server's loops, after which a runner that was to be removed may be gone."""
+        await self.site.loops()
+        await self._note_removed()
+
+    async def _note_removed(self) -> None:
+        rows = await patient(lambda: self.site.real.read(lambda tx: tx.all("SELECT id FROM runners")))
+        known = {row["id"] for row in rows}
+        gone = [host for host in self.crew.hosts if not host.is_removed and host.runner_id not in known]
+        if gone:
+            await self.site.hear()
+        for host in gone:
+            host.is_removed = True
 
     # ---- time
 
@@ -242,8 +251,8 @@ class Simulation:
                     await host.heartbeat()
             if passed - looked >= (12 if passed < 100 else 300):
                 looked = passed
-                await self.site.loops()
-        await self.site.loops()
+                await self.loops()
+        await self.loops()
 
     # ---- the end of it
 
@@ -289,7 +298,7 @@ class Simulation:
                     await self.cancel(job, "interrupt")
             self.site.clock.now += 1
             with contextlib.suppress(TerracrewError):
-                await self.site.loops()
+                await self.loops()
             await self.site.hear()
             await self.check()
         waiting = {job.number: self.now.reasons[job.id] for job in self.open_jobs}

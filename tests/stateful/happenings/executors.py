@@ -30,7 +30,7 @@ def several_go_on_at_once(simulation: Simulation, random: Random) -> Awaitable[o
     actions: dict[object, Action] = dict(chosen)
 
     async def look() -> str:
-        await simulation.site.loops()
+        await simulation.loops()
         return "looked"
 
     return simulation.at_once([*actions.values(), *([look] if random.random() < 0.3 else [])])

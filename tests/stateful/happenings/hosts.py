@@ -178,4 +178,5 @@ def runner_is_drained(simulation: Simulation, random: Random) -> Awaitable[objec
 
 @weight(1)
 def runner_is_removed(simulation: Simulation, random: Random) -> Awaitable[object] | None:
-    return simulation.remove(simulation.crew.hosts[2]) if random.random() < 0.15 else None
+    is_forced = random.random() < 0.5
+    return simulation.remove(simulation.crew.hosts[2], is_forced=is_forced) if random.random() < 0.3 else None
