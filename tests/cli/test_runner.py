@@ -9,7 +9,7 @@ from terracrew.cli.commands.runner import remaining
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import Asked, ScriptedServer
 
-pytestmark = pytest.mark.feature("E1", "R7")
+pytestmark = pytest.mark.feature("E1.commands", "E1.json")
 THEN = "2024-01-02T03:04:05Z"
 R = "/api/v1/runners/a%2Fr"
 RUNNER: dict[str, Any] = {
@@ -70,6 +70,7 @@ def answers(server: ScriptedServer, request: str, *bodies: Any) -> None:
     server.routes[request] = lambda asked: asked.answer(200, left.pop(0) if len(left) > 1 else left[0])
 
 
+@pytest.mark.feature("R7.drain", "E1.progress")
 def test_a_drain_is_waited_for_and_shows_what_is_left(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on(f"POST {R}/drain", RUNNER)
     answers(server, "GET /api/v1/runners/rnr_1/remaining", BUSY, BUSY, BUSY | {"job_count": 1}, NOTHING)
@@ -96,6 +97,7 @@ def test_a_wait_ends_when_somebody_ends_the_drain(terracrew: Terracrew, server: 
     assert (terracrew.code, "somebody has ended the drain" in terracrew.err) == (5, True)
 
 
+@pytest.mark.feature("R7.remove")
 def test_a_removal_says_what_it_does_first_and_then_waits(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on(f"GET {R}/remaining", BUSY)
     server.on(f"GET {R}/dependents", ALONE)
@@ -125,6 +127,7 @@ def test_a_removal_that_nobody_confirms_does_not_happen(terracrew: Terracrew, se
     assert not any(asked.method == "DELETE" for asked in server.asked)
 
 
+@pytest.mark.feature("R7.force")
 def test_a_forced_removal_says_what_happens_to_running_jobs(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on(f"GET {R}/remaining", BUSY)
     server.on(f"GET {R}/dependents", NOBODY | {"pinned_count": 3, "pinned": ["a/m"]})
@@ -144,7 +147,7 @@ def test_a_removal_need_not_be_waited_for(terracrew: Terracrew, server: Scripted
     assert "`terracrew runner undrain a/r` stops the removal" in terracrew.err
 
 
-@pytest.mark.feature("R5")
+@pytest.mark.feature("R5.replace", "R5.paste")
 def test_a_runner_is_registered_again_after_a_question(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on(f"GET {R}", RUNNER)
     server.on(f"POST {R}/reregister", REGISTERED)
@@ -168,7 +171,7 @@ def test_a_runner_is_registered_again_after_a_question(terracrew: Terracrew, ser
         (["update", "a/r", "--max-jobs", "3", "--not-all-modules"], None, "updated runner a/r"),
     ],
 )
-@pytest.mark.feature("S1")
+@pytest.mark.feature("R7.update", "S1")
 def test_a_runner_is_changed(
     terracrew: Terracrew, server: ScriptedServer, arguments: list[str], body: Any, words: str
 ) -> None:
@@ -185,7 +188,7 @@ def test_exactly_one_place_is_assigned(terracrew: Terracrew, server: ScriptedSer
     assert server.asked == []
 
 
-@pytest.mark.feature("R6")
+@pytest.mark.feature("R6.place")
 def test_a_service_account_is_assigned_and_unassigned_by_names(terracrew: Terracrew, server: ScriptedServer) -> None:
     accounts = [{"id": "sac_1", "name": "ci", "group": "a"}, {"id": "sac_2", "name": "other", "group": ""}]
     server.on("GET /api/v1/service-accounts", {"items": accounts, "next": None})
@@ -200,7 +203,7 @@ def test_a_service_account_is_assigned_and_unassigned_by_names(terracrew: Terrac
     assert (terracrew.code, "a/r does not authenticate with other" in terracrew.err) == (5, True)
 
 
-@pytest.mark.feature("R1")
+@pytest.mark.feature("R1.fields", "R1.created")
 def test_the_limit_of_jobs_is_shown_for_each_instance(terracrew: Terracrew, server: ScriptedServer) -> None:
     """`max_jobs` was enforced for each instance and shown as the total of the runner."""
     removing = RUNNER | {"path": "b", "status": "DRAINING", "is_disabled": True, "removing_since": THEN}

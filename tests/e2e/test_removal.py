@@ -15,7 +15,7 @@ from tests.e2e.pair import servers
 from tests.e2e.system import Process, System, eventually
 
 __all__ = ["servers"]
-pytestmark = [pytest.mark.engine, pytest.mark.feature("R7"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 
 
 def at_the_gate(system: System, gate: Gate) -> tuple[Process, str]:
@@ -28,7 +28,7 @@ def at_the_gate(system: System, gate: Gate) -> tuple[Process, str]:
 
 
 @pytest.mark.postgres
-@pytest.mark.feature("O3")
+@pytest.mark.feature("R7.force", "O3")
 def test_a_runner_that_is_removed_by_force_claims_nothing_more_and_what_it_runs_is_delivered(
     servers: tuple[System, System], gate: Gate
 ) -> None:
@@ -53,7 +53,7 @@ def test_a_runner_that_is_removed_by_force_claims_nothing_more_and_what_it_runs_
     assert [each["path"] for each in one.api.list("/runners")] == []
 
 
-@pytest.mark.feature("O3", "O4")
+@pytest.mark.feature("R7.force", "O3", "O4")
 def test_the_job_of_a_removed_runner_whose_executor_dies_goes_to_the_next_runner(system: System, gate: Gate) -> None:
     system.start_server(runner=False)
     runner, job = at_the_gate(system, gate)
@@ -71,6 +71,7 @@ def test_the_job_of_a_removed_runner_whose_executor_dies_goes_to_the_next_runner
     assert "Initializing the backend" in system.log(job, 1), "what the dead one left was delivered"
 
 
+@pytest.mark.feature("R7.remove")
 def test_a_runner_that_is_removed_while_it_is_away_learns_it_when_it_comes_back(system: System) -> None:
     system.start_server(runner=False)
     credentials = system.register_runner()
@@ -84,6 +85,7 @@ def test_a_runner_that_is_removed_while_it_is_away_learns_it_when_it_comes_back(
     assert again.log.read_text().count("connected to") == 1, "only the first one ever was"
 
 
+@pytest.mark.feature("R7.remove")
 def test_a_drained_runner_is_removed_and_its_name_can_be_used_again(system: System) -> None:
     system.start_server(runner=False)
     credentials = system.register_runner()
@@ -99,6 +101,7 @@ def test_a_drained_runner_is_removed_and_its_name_can_be_used_again(system: Syst
     assert (found["status"], found["runner_path"]) == ("SUCCEEDED", "crew"), other.log.read_text()
 
 
+@pytest.mark.feature("R7.remove")
 def test_the_removal_of_a_busy_runner_waits_for_its_job_and_then_its_process_exits(system: System, gate: Gate) -> None:
     system.start_server(runner=False)
     runner, job = at_the_gate(system, gate)

@@ -14,7 +14,7 @@ async def places(application: Application, runner: str) -> set[tuple[str, str]]:
     return {(each["kind"], each["path"]) for each in answer.json()["items"]}
 
 
-@pytest.mark.feature("S1")
+@pytest.mark.feature("S1.default")
 async def test_a_runner_is_assigned_to_its_group_unless_told_otherwise(application: Application) -> None:
     await application.admin.made("/api/v1/groups", {"path": "a"})
     await application.admin.made("/api/v1/runners", {"name": "r", "group": "a"})
@@ -27,7 +27,7 @@ async def test_a_runner_is_assigned_to_its_group_unless_told_otherwise(applicati
     assert await places(application, "whole") == {("group", "")}
 
 
-@pytest.mark.feature("S1")
+@pytest.mark.feature("S1.assigned")
 async def test_groups_and_modules_are_assigned_and_withdrawn(application: Application) -> None:
     await application.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
     await application.admin.made("/api/v1/modules", {"path": "a/m", "source": SOURCE})
@@ -49,7 +49,7 @@ async def test_groups_and_modules_are_assigned_and_withdrawn(application: Applic
     assert (await application.admin.get("/api/v1/runners/a%2Fr")).json()["is_assigned_to_all_modules"] is True
 
 
-@pytest.mark.feature("S1", "X2")
+@pytest.mark.feature("S1.inside", "X2")
 @pytest.mark.parametrize("place", ["", "b", "ab", "b/m"])
 async def test_no_place_outside_of_the_runners_own_group_is_assigned(application: Application, place: str) -> None:
     for path in ("a", "b", "ab"):
@@ -61,7 +61,7 @@ async def test_no_place_outside_of_the_runners_own_group_is_assigned(application
     assert await application.scalar("SELECT count(*) FROM assignments") == 0
 
 
-@pytest.mark.feature("S1", "X2")
+@pytest.mark.feature("S1.inside", "X2")
 async def test_no_place_of_another_organization_is_assigned(application: Application) -> None:
     other = await application.person("mallory", "owner", "", "other")
     theirs = await other.made("/api/v1/groups", {"path": "a"})
@@ -73,7 +73,7 @@ async def test_no_place_of_another_organization_is_assigned(application: Applica
     assert await application.scalar("SELECT count(*) FROM assignments") == 0
 
 
-@pytest.mark.feature("S1")
+@pytest.mark.feature("S1.assigned")
 @pytest.mark.parametrize(("kind", "path"), [("groups", "a/b"), ("modules", "a/m")])
 async def test_an_assignment_goes_with_its_place(application: Application, kind: str, path: str) -> None:
     body: dict[str, Any] = {"path": path} | ({"source": SOURCE} if kind == "modules" else {})

@@ -1,5 +1,6 @@
 """The record of a runner is made, changed and removed only by those who may."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from terracrew.settings import layers
 from tests.server.application import Application, on_one
 
 
-@pytest.mark.feature("R1", "R2", "R8")
+@pytest.mark.feature("R1.fields", "R1.unique", "R1.created", "R2.path", "R3.users", "R8.root")
 async def test_a_runner_is_created_in_a_group_and_serves_it(application: Application) -> None:
     await application.admin.made("/api/v1/groups", {"path": "spectre/spaceship"}, parents=True)
     body = {"name": "impatient", "group": "spectre/spaceship", "max_jobs": 7, "tags": ["gpu", "eu"]}
@@ -28,6 +29,7 @@ async def test_a_runner_is_created_in_a_group_and_serves_it(application: Applica
     assert (made["is_disabled"], made["is_draining"], made["allow_multiple_instances"]) == (False, False, False)
     assert (made["status"], made["version"], made["last_seen_at"], made["instances"]) == ("OFFLINE", None, None, [])
     assert made["is_assigned_to_all_modules"] is True
+    assert abs((datetime.now(UTC) - datetime.fromisoformat(made["created_at"])).total_seconds()) < 60
     assert (await application.admin.get("/api/v1/runners/spectre%2Fspaceship%2Fimpatient")).json() == made
     whole = await application.admin.made("/api/v1/runners", {"name": "root"})
     assert (whole["path"], whole["group"]) == ("root", "")
@@ -36,7 +38,7 @@ async def test_a_runner_is_created_in_a_group_and_serves_it(application: Applica
 
 
 @on_one
-@pytest.mark.feature("R1")
+@pytest.mark.feature("R1.fields")
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
@@ -60,7 +62,7 @@ async def test_what_is_no_runner_is_refused_in_words(
     assert await application.scalar("SELECT count(*) FROM runners") == 0
 
 
-@pytest.mark.feature("R5")
+@pytest.mark.feature("R5.token", "R5.paste")
 async def test_registering_gives_a_token_once_and_all_that_a_runner_needs(
     application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,7 +93,7 @@ async def test_each_process_of_a_fleet_is_started_with_a_name_of_its_own(applica
     assert "TERRACREW_RUNNER__INSTANCE" not in made["environment"]
 
 
-@pytest.mark.feature("R5")
+@pytest.mark.feature("R5.replace")
 async def test_a_lost_token_is_replaced_by_registering_again(application: Application) -> None:
     first = await application.admin.made("/api/v1/runners/register", {"name": "home", "max_jobs": 3})
     words = await application.admin.refused("POST", "/api/v1/runners/register", 409, json={"name": "home"})
@@ -106,7 +108,7 @@ async def test_a_lost_token_is_replaced_by_registering_again(application: Applic
     assert stored == digest(second["worker_token"])
 
 
-@pytest.mark.feature("R5")
+@pytest.mark.feature("R5.replace")
 async def test_an_existing_runner_is_registered_again_by_its_path(application: Application) -> None:
     first = await application.admin.made("/api/v1/runners/register", {"name": "home", "max_jobs": 3, "tags": ["gpu"]})
     with application.server.db.listen("access") as woken:
@@ -129,7 +131,7 @@ async def test_an_existing_runner_is_registered_again_by_its_path(application: A
     await application.admin.refused("POST", "/api/v1/runners/none/reregister", 404)
 
 
-@pytest.mark.feature("R6")
+@pytest.mark.feature("R6.place")
 async def test_a_service_account_is_named_by_its_path_where_the_caller_may_see_it(application: Application) -> None:
     await application.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
     accounts = {
@@ -151,7 +153,7 @@ async def test_a_service_account_is_named_by_its_path_where_the_caller_may_see_i
     assert (await owner.patch(address, json={"service_account": None})).json()["service_account_id"] is None
 
 
-@pytest.mark.feature("R6")
+@pytest.mark.feature("R6.place")
 async def test_a_service_account_serves_runners_of_its_group_and_below(application: Application) -> None:
     await application.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
     await application.admin.made("/api/v1/groups", {"path": "c"})
@@ -170,7 +172,7 @@ async def test_a_service_account_serves_runners_of_its_group_and_below(applicati
     assert (await application.admin.patch(address, json={"service_account": None})).json()["service_account_id"] is None
 
 
-@pytest.mark.feature("R7")
+@pytest.mark.feature("R7.update")
 async def test_a_runner_is_changed_disabled_enabled_and_drained(application: Application) -> None:
     made = await application.admin.made("/api/v1/runners", {"name": "r"})
     address = f"/api/v1/runners/{made['id']}"
@@ -184,7 +186,7 @@ async def test_a_runner_is_changed_disabled_enabled_and_drained(application: App
     await application.admin.refused("PATCH", address, 400, json={"name": "another"})
 
 
-@pytest.mark.feature("R1", "S1")
+@pytest.mark.feature("R1.fields", "R7.update", "S1.inside")
 async def test_the_assignment_to_the_whole_group_is_a_field_of_the_runner(application: Application) -> None:
     """A change of `is_assigned_to_all_modules` was refused as an unknown field."""
     await application.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
@@ -212,7 +214,7 @@ async def test_the_assignment_to_the_whole_group_is_a_field_of_the_runner(applic
     assert (await application.admin.patch(shared, json={"is_assigned_to_all_modules": True})).status_code == 200
 
 
-@pytest.mark.feature("R3")
+@pytest.mark.feature("R3.refused", "R3.account", "R8.shared")
 async def test_a_shared_runner_comes_from_the_configuration_and_is_changed_by_administrators_only(
     application: Application,
 ) -> None:

@@ -100,7 +100,7 @@ async def test_nobody_is_online_and_it_is_said_who_and_since_when(queue: Queue) 
     assert " and 2 more" in (await queue.why()).text
 
 
-@pytest.mark.feature("R6")
+@pytest.mark.feature("R6.reason")
 async def test_no_runner_has_a_usable_credential(queue: Queue) -> None:
     account = ids.new("sva")
     await queue.set("UPDATE instances SET is_connected = false")

@@ -30,6 +30,7 @@ async def come(hub: Hub, client: Client, hello: dict[str, Any]) -> dict[str, Any
     return await client.ask(hub.hello(**hello))
 
 
+@pytest.mark.feature("R4.one")
 @pytest.mark.usefixtures("notify")
 @pytest.mark.parametrize("hello", [STRANGER, SECOND])
 async def test_a_stranger_is_refused_when_the_first_has_answered_and_the_first_is_undisturbed(
@@ -45,6 +46,7 @@ async def test_a_stranger_is_refused_when_the_first_has_answered_and_the_first_i
         await first.granted(await hub.job())
 
 
+@pytest.mark.feature("R4.takeover")
 @pytest.mark.usefixtures("notify")
 @pytest.mark.parametrize("hello", [STRANGER, SECOND])
 async def test_a_stranger_gets_the_place_of_one_that_does_not_answer(
@@ -62,6 +64,7 @@ async def test_a_stranger_gets_the_place_of_one_that_does_not_answer(
         await stranger.granted(await hub.job())
 
 
+@pytest.mark.feature("R4.takeover")
 async def test_the_process_that_was_welcomed_takes_its_place_again_without_a_wait(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,6 +92,7 @@ async def test_the_key_of_a_working_directory_does_not_displace_a_connection_tha
     assert await hub.crew.app.scalar(noted, id=hub.runner_id) == 1
 
 
+@pytest.mark.feature("R4.takeover")
 @pytest.mark.usefixtures("notify")
 @pytest.mark.parametrize("hello", [{}, {"instance": "renamed"}])
 async def test_a_restarted_process_gets_the_place_of_its_predecessor_that_does_not_answer(
@@ -115,6 +119,7 @@ async def test_a_process_that_is_restarted_at_once_does_not_wait_for_its_predece
             assert (await coming)["type"] == "welcome"
 
 
+@pytest.mark.feature("R4.names")
 @pytest.mark.usefixtures("notify")
 async def test_one_name_of_a_record_for_many_belongs_to_one_process_and_other_names_are_free(hub: Hub) -> None:
     await hub.server.db.write(lambda tx: tx.run("UPDATE runners SET allow_multiple_instances = true"))

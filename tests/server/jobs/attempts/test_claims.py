@@ -44,13 +44,13 @@ async def test_a_claim_for_another_attempt_or_by_an_older_connection_is_refused(
     assert await runner.claim(job) is not None
 
 
-@pytest.mark.feature("X2", "S1")
+@pytest.mark.feature("X2", "S1.assigned")
 async def test_a_runner_that_is_not_assigned_cannot_claim(rows: JobRows) -> None:
     stranger = await rows.runner(assigned=False)
     assert await stranger.claim(await rows.job(await rows.module())) is None
 
 
-@pytest.mark.feature("X2", "R8")
+@pytest.mark.feature("X2", "R8.root")
 async def test_a_runner_of_another_organization_cannot_claim(database: Database) -> None:
     ours, theirs = await JobRows.make(database), await JobRows.make(database)
     assert await (await theirs.runner()).claim(await ours.job(await ours.module())) is None

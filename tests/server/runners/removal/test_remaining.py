@@ -13,7 +13,7 @@ from tests.server.jobs.waiting_jobs import waiting
 from tests.server.runners.connected import connect, having_a_job
 from tests.server.simulated_runner import SimulatedRunner
 
-pytestmark = pytest.mark.feature("R7")
+pytestmark = pytest.mark.feature("R7.remove")
 SOURCE = {"kind": "local", "path": "/srv/sources/m"}
 
 

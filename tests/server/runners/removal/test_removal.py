@@ -19,7 +19,7 @@ from tests.server.application import Application
 from tests.server.runners.connected import connect, having_a_job
 from tests.server.simulated_runner import SimulatedRunner
 
-pytestmark = pytest.mark.feature("R7")
+pytestmark = pytest.mark.feature("R7.remove")
 R = "/api/v1/runners/r"
 
 
@@ -158,6 +158,7 @@ async def test_two_removals_at_once_and_a_forced_one_leave_one_record_of_the_rem
     assert (await actions(application, made["id"])).count("runner.delete") == 1
 
 
+@pytest.mark.feature("R7.force")
 async def test_force_deletes_a_busy_runner_at_once_and_its_job_keeps_its_name(application: Application) -> None:
     runner_id, _, job = await busy(application)
     with application.server.db.listen("access") as woken:
@@ -172,6 +173,7 @@ async def test_force_deletes_a_busy_runner_at_once_and_its_job_keeps_its_name(ap
     ]
 
 
+@pytest.mark.feature("R7.force")
 async def test_force_ends_the_wait_of_a_removal_that_has_begun(application: Application) -> None:
     runner_id, instance, _ = await busy(application)
     await removed(application)
@@ -180,6 +182,7 @@ async def test_force_ends_the_wait_of_a_removal_that_has_begun(application: Appl
     assert (await removed(application, force=True))["is_removed"] is True
 
 
+@pytest.mark.feature("R7.force")
 async def test_the_only_runner_of_a_module_is_removed_by_force_and_nothing_else_runs_the_module(
     application: Application,
 ) -> None:
@@ -241,7 +244,7 @@ async def test_nobody_without_the_right_removes_a_runner_or_learns_that_it_exist
     assert (await application.admin.get(R)).json() == made
 
 
-@pytest.mark.feature("R3")
+@pytest.mark.feature("R3.refused")
 async def test_what_the_configuration_declares_is_changed_and_removed_there_only(application: Application) -> None:
     await application.server.db.write(lambda tx: runners.ensure_shared(tx, "r", 4, is_declared=True))
     for body in ({"max_jobs": 9}, {"tags": ["x"]}, {"allow_multiple_instances": True}, {"description": "mine"}):
