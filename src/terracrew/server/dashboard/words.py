@@ -58,6 +58,9 @@ SETTING_LAYERS = {
     "own": "Runner's own settings",
 }
 """Where the value of a runner's setting comes from."""
+UNASSIGN_CONSEQUENCE = (
+    "Jobs that it has now continue. New jobs of these modules go to other runners that are assigned to them, or wait."
+)
 MAX_JOBS_MEANING = "The most jobs that each of its processes runs at once. A process with fewer slots runs fewer."
 JOB_FILTERS = {
     "": "All",
@@ -145,7 +148,6 @@ _LINKS = {
     "module_busy": "Show that job",
     "silent": "Show the attempt",
 }
-_LEFT_WITHOUT = " Modules that only it may serve wait until another runner is assigned."
 _NEEDS_A_PERSON = {
     "silent",
     "no_assignment",
@@ -163,21 +165,18 @@ def runner_badge(status: RunnerStatus) -> Badge:
     return _RUNNERS[status]
 
 
-def remove_consequence() -> str:
-    """Return what a removal of the runner does, in words."""
-    return f"Its processes are disconnected and its credential stops working at once.{_LEFT_WITHOUT}"
+def jobs_left(jobs: int, delivering: int) -> str:
+    """Return what a draining runner still has to finish, in words; nothing if it has finished."""
+    parts = [f"{jobs:,} {'job is' if jobs == 1 else 'jobs are'} left"] if jobs else []
+    if delivering:
+        parts.append(f"{delivering:,} lost {'attempt still delivers' if delivering == 1 else 'attempts still deliver'}")
+    return ", ".join(parts)
 
 
-def force_consequence(runner: RunnerView) -> str:
-    """Return what a removal of the runner without waiting for its jobs does, in words."""
-    unfinished = "It has no unfinished job."
-    if runner.jobs:
-        count = "1 unfinished job" if runner.jobs == 1 else f"{runner.jobs:,} unfinished jobs"
-        unfinished = (
-            f"It has {count}: what still runs is delivered, the rest counts as lost, and a module whose change is cut short "
-            "is in doubt until a person has looked."
-        )
-    return f"Its right to take jobs ends at once. {unfinished}{_LEFT_WITHOUT}"
+def unbind_consequence(runner: RunnerView) -> str:
+    """Return what happens if the runner has no service account any more, in words."""
+    text = "Processes that connected with this account are disconnected within seconds. Jobs that it has now continue."
+    return text if runner.has_worker_token else f"{text} It has no worker token, so no process can connect as it then."
 
 
 def jobs_limit(runner: RunnerView) -> str:

@@ -1,10 +1,12 @@
-"""People drain, disable and remove runners in the dashboard."""
+"""People drain, disable, assign, re-register and remove runners in the dashboard; others are refused."""
 
 import re
 
 import pytest
 
 from terracrew.server.connections import store as connections
+from terracrew.server.db.seam import Tx
+from terracrew.server.runners import service
 from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
 from tests.server.runners.connected import connect, having_a_job
@@ -43,6 +45,161 @@ async def test_a_runner_is_disabled_and_enabled_from_its_menu(application: Appli
         assert (await someone.submit(f"{page}/disable", **form)).status_code == 400
 
 
+@pytest.mark.feature("S1", "R1")
+async def test_a_runner_is_assigned_and_unassigned_on_its_page(application: Application) -> None:
+    for path in ("team", "team/a", "elsewhere"):
+        await application.admin.made("/api/v1/groups", {"path": path})
+    made = await application.admin.made("/api/v1/runners", {"name": "r", "group": "team", "assign": False})
+    someone, page = await logged_in(application), f"/dashboard/runners/{made['id']}"
+    shown = await someone.see(page)
+    assert "Nothing may use it" in shown
+    assert f"{page}/assign-all" in shown
+    assert (await someone.submit(f"{page}/assign", place=" /team/a/ ")).status_code == 303
+    assert (await someone.submit(f"{page}/assign-all", on="true")).status_code == 303
+    shown = await someone.see(page)
+    place = re.search(r'id="place-(grp_[^"]+)"><span><a[^>]*>team/a<', shown)
+    assert place
+    assert f"{page}/assign-all" not in shown, "it serves the whole group already"
+    outside = await someone.submit(f"{page}/assign", place="elsewhere")
+    assert (outside.status_code, "outside of `team`" in outside.text) == (400, True)
+    assert (await someone.submit(f"{page}/assign", place="nothing-like-it")).status_code == 404
+    assert (await someone.submit(f"{page}/unassign", place=place[1], kind="group")).status_code == 303
+    assert (await someone.submit(f"{page}/unassign", place=place[1], kind="group")).status_code == 404
+    assert (await someone.submit(f"{page}/assign-all", on="false")).status_code == 303
+    assert "Nothing may use it" in await someone.see(page)
+
+
+@pytest.mark.feature("R6")
+async def test_a_service_account_is_bound_and_unbound_on_the_page(application: Application) -> None:
+    for path in ("team", "team/a", "other"):
+        await application.admin.made("/api/v1/groups", {"path": path})
+    accounts = {
+        name: (await application.admin.made("/api/v1/service-accounts", {"name": name, "group": group}))["id"]
+        for name, group in (("above", "team"), ("root", ""), ("foreign", "other"))
+    }
+    made = await application.admin.made("/api/v1/runners", {"name": "r", "group": "team/a"})
+    someone, page = await logged_in(application), f"/dashboard/runners/{made['id']}"
+    shown = await someone.see(page)
+    assert ">team/above</option>" in shown
+    assert ">root</option>" in shown
+    assert "other/foreign" not in shown, "only accounts of its group and above may serve it"
+    assert (await someone.submit(f"{page}/service-account", account=accounts["above"])).status_code == 303
+    shown = await someone.see(page)
+    assert 'hx-confirm="Unbind team/above from team/a/r?"' in shown
+    assert "no process can connect as it then" in shown, "it has no worker token, so the consequence says so"
+    assert (await someone.submit(f"{page}/service-account", account=accounts["foreign"])).status_code == 400
+    assert (await someone.submit(f"{page}/service-account", account="sac_nothing")).status_code == 400
+    assert (await application.admin.get(f"/api/v1/runners/{made['id']}")).json()["service_account_id"] == accounts[
+        "above"
+    ]
+    assert (await someone.submit(f"{page}/service-account", account="")).status_code == 303
+    assert "It has no credential." in await someone.see(page)
+
+
+@pytest.mark.feature("R6", "X2")
+async def test_an_owner_of_one_group_sees_no_accounts_of_the_groups_above(application: Application) -> None:
+    await application.admin.made("/api/v1/groups", {"path": "team"})
+    account = await application.admin.made("/api/v1/service-accounts", {"name": "above", "group": ""})
+    made = await application.admin.made("/api/v1/runners", {"name": "r", "group": "team"})
+    await application.admin.patch(f"/api/v1/runners/{made['id']}", json={"service_account": account["id"]})
+    await application.person("owen", "owner", path="team")
+    shown = await (await logged_in(application, "owen")).see(f"/dashboard/runners/{made['id']}")
+    assert ">above<" not in shown
+    assert account["id"] in shown, "the runner itself shows which account it has"
+
+
+@pytest.mark.feature("R5")
+async def test_re_registering_asks_first_and_shows_the_new_token_once(application: Application) -> None:
+    made = await application.admin.made("/api/v1/runners/register", {"name": "r"})
+    someone, page = await logged_in(application), f"/dashboard/runners/{made['id']}"
+    assert f"{page}/reregister" in await someone.see(page)
+    before = await application.scalar("SELECT worker_token_sha256 FROM runners")
+    assert "The old token ends at once." in await someone.see(f"{page}/reregister")
+    assert await application.scalar("SELECT worker_token_sha256 FROM runners") == before, "a page changes nothing"
+    shown = (await someone.submit(f"{page}/reregister")).text
+    token = re.search(r'id="worker-token"[^>]*>(tcw_[^<]+)<', shown)
+    assert token
+    assert token[1] != made["worker_token"]
+    assert await application.scalar("SELECT worker_token_sha256 FROM runners") != before
+    assert token[1] not in await someone.see(page)
+
+
+@pytest.mark.feature("R7")
+async def test_a_runner_drains_before_its_removal_and_its_page_shows_what_is_left(application: Application) -> None:
+    made = await application.admin.made("/api/v1/runners", {"name": "r"})
+    await having_a_job(application, made["id"], await connect(application, made["id"], "one"))
+    someone, page = await logged_in(application), f"/dashboard/runners/{made['id']}"
+    asked = await someone.see(f"{page}/remove")
+    assert "It finishes its job first" in asked
+    assert "1 module has no other enabled runner</b>: m." in asked
+    answer = await someone.submit(f"{page}/remove")
+    assert (answer.status_code, answer.headers["location"]) == (303, page)
+    shown = await someone.see(page)
+    assert "Being removed: 1 job is left." in shown
+    assert "Keep the runner" in shown
+    assert ">being removed<" in await someone.see("/dashboard/runners")
+    assert (await someone.submit(f"{page}/drain", on="false")).status_code == 303
+    assert "Being removed" not in await someone.see(page)
+    forced = await someone.see(f"{page}/remove?force=true")
+    assert "the rest counts as lost" in forced
+    answer = await someone.submit(f"{page}/remove", force="true")
+    assert answer.headers["location"] == "/dashboard/runners"
+    await someone.see(page, 404)
+
+
+@pytest.mark.feature("R3")
+async def test_a_declared_runner_offers_no_removal_and_only_settings_of_its_processes(application: Application) -> None:
+    async def declare(tx: Tx) -> str:
+        return (await service.ensure_shared(tx, "from-file", 5, is_declared=True))[0].id
+
+    page = f"/dashboard/runners/{await application.server.db.write(declare)}"
+    someone = await logged_in(application)
+    shown = await someone.see(page)
+    assert f"{page}/remove" not in shown
+    assert f"{page}/reregister" not in shown
+    assert "declares this shared runner" in await someone.see(f"{page}/edit")
+    assert (await someone.submit(f"{page}/edit", heartbeat_seconds="5", max_jobs="7")).status_code == 303
+    found = (await application.admin.get("/api/v1/runners/from-file")).json()
+    assert (found["max_jobs"], found["configuration"]["heartbeat_seconds"]) == (5, 5)
+    assert (await someone.submit(f"{page}/remove", force="true")).status_code == 409
+    assert "cannot get a new token" in (await someone.submit(f"{page}/reregister")).text
+
+
+ACTIONS = {
+    "drain": {"on": "true"},
+    "disable": {"on": "true"},
+    "assign": {"place": ""},
+    "unassign": {"place": "", "kind": "group"},
+    "assign-all": {"on": "false"},
+    "service-account": {"account": ""},
+    "remove": {"force": "true"},
+    "reregister": {},
+    "edit": {"max_jobs": "1"},
+}
+
+
+@pytest.mark.feature("X2", "X3")
+@pytest.mark.parametrize("who", ["viewer", "approver", "foreign owner", "no token of the page"])
+async def test_who_may_not_change_a_runner_is_refused_every_action(application: Application, who: str) -> None:
+    made = await application.admin.made("/api/v1/runners/register", {"name": "r"})
+    before = await application.server.db.read(lambda tx: tx.one("SELECT * FROM runners"))
+    if who == "no token of the page":
+        someone = await logged_in(application)
+    else:
+        place = {"organization": "elsewhere"} if who == "foreign owner" else {}
+        await application.person("eve", who.split()[-1], **place)
+        someone = await logged_in(application, "eve")
+        await someone.see("/dashboard/account")
+        assert someone.csrf
+    for action, form in ACTIONS.items():
+        answer = await someone.submit(f"/dashboard/runners/{made['id']}/{action}", **form)
+        assert answer.status_code == (404 if who == "foreign owner" else 403), action
+        if action in ("remove", "reregister", "edit") and who != "no token of the page":
+            await someone.see(f"/dashboard/runners/{made['id']}/{action}", answer.status_code)
+    assert await application.server.db.read(lambda tx: tx.one("SELECT * FROM runners")) == before
+    assert await application.scalar("SELECT count(*) FROM assignments") == 1
+
+
 @pytest.mark.feature("R7")
 async def test_an_offline_runner_with_a_lost_job_is_removed_by_force_and_the_job_page_keeps_its_name(
     application: Application,
@@ -52,8 +209,8 @@ async def test_an_offline_runner_with_a_lost_job_is_removed_by_force_and_the_job
     job = await having_a_job(application, made["id"], instance)
     await application.server.db.write(lambda tx: connections.disconnect(tx, made["id"], instance, 1))
     visitor = await logged_in(application)
-    listed = await visitor.see("/dashboard/runners/")
-    assert "It has 1 unfinished job: what still runs is delivered" in listed
+    asked = await visitor.see(f"/dashboard/runners/{made['id']}/remove?force=true")
+    assert "It has 1 unfinished job. What still runs is delivered" in asked
     assert (await visitor.submit(f"/dashboard/runners/{made['id']}/remove", force="true")).status_code == 303
     assert await application.scalar("SELECT count(*) FROM runners") == 0
     shown = await visitor.see(f"/dashboard/jobs/{job}")

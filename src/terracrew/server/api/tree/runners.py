@@ -4,18 +4,15 @@ from litestar import Router, delete, get, patch, post
 from litestar.params import FromPath, FromQuery, JSONBody
 from litestar.status_codes import HTTP_200_OK
 
-from terracrew.errors import NotFound
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.assignments import store as assignments
-from terracrew.server.assignments.model import Assignment, PlaceKind
+from terracrew.server.assignments.model import Assignment
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import service as groups
 from terracrew.server.http.request import tree_path
-from terracrew.server.modules import service as modules
+from terracrew.server.modules import assigning
 from terracrew.server.paging import After, Limit, Page
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.principals.model import Principal
-from terracrew.server.runners import assigning, service, views
+from terracrew.server.runners import service, views
 from terracrew.server.runners.model import (
     AssignTo,
     DrainRequest,
@@ -134,10 +131,7 @@ async def assign(request: TreeCall, runner: FromPath[str], data: JSONBody[Assign
     who = request.user
 
     async def work(tx: Tx) -> Page[Assignment]:
-        found = await service.find(tx, who, tree_path(runner), Verb.RUNNER_WRITE)
-        place_id, kind, organization_id, path = await _place(tx, who, data)
-        if await assigning.assign(tx, found, place_id, kind, organization_id, path):
-            await service.note(tx, who, "runner.assign", found, kind=kind, place=path)
+        found = await assigning.assign(tx, who, tree_path(runner), data)
         return Page(await assignments.of(tx, found.id))
 
     return await request.context.db.write(work)
@@ -148,27 +142,7 @@ async def withdraw(request: TreeCall, runner: FromPath[str], data: JSONBody[Assi
     """Remove an assignment. Jobs that the runner already has continue."""
     who = request.user
 
-    async def work(tx: Tx) -> None:
-        found = await service.find(tx, who, tree_path(runner), Verb.RUNNER_WRITE)
-        place_id, kind, _, path = await _place(tx, who, data)
-        if not await assignments.withdraw(tx, found.id, place_id):
-            raise NotFound(f"`{found.path}` is not assigned to {kind} `{path}`")
-        await service.note(tx, who, "runner.withdraw", found, kind=kind, place=path)
-
-    await request.context.db.write(work)
-
-
-async def _place(tx: Tx, who: Principal, wanted: AssignTo) -> tuple[str, PlaceKind, str, str]:
-    """Return the place of this reference. A group and a module never share a path, so the kind may be left out."""
-    if wanted.kind != "module":
-        try:
-            group = await groups.show(tx, who, wanted.place)
-            return group.id, "group", group.organization_id, group.path
-        except NotFound:
-            if wanted.kind == "group":
-                raise
-    module = await modules.find(tx, who, wanted.place, Verb.TREE_READ)
-    return module.id, "module", module.organization_id, module.path
+    await request.context.db.write(lambda tx: assigning.withdraw(tx, who, tree_path(runner), data))
 
 
 router = Router(

@@ -1,4 +1,4 @@
-"""The actions on one runner: drain it, disable it, remove it. Each calls the service that the API calls."""
+"""The actions on one runner that need no page of their own. Each calls the service that the API calls."""
 
 from typing import Any
 
@@ -6,11 +6,12 @@ import msgspec
 from litestar import Response, post
 from litestar.params import FromPath
 
+from terracrew.server.assignments.model import PlaceKind
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
+from terracrew.server.modules import assigning
 from terracrew.server.runners import service
-from terracrew.server.runners.model import RunnerChange
-from terracrew.server.runners.removal import service as removal
+from terracrew.server.runners.model import AssignTo, RunnerChange, RunnerView
 
 HERE = "/dashboard/runners"
 
@@ -19,15 +20,21 @@ class SwitchForm(msgspec.Struct, frozen=True):
     on: bool
 
 
-class RemoveForm(msgspec.Struct, frozen=True):
-    force: bool = False
+class AssignForm(msgspec.Struct, frozen=True):
+    place: str
+    """A path as it was typed, or the id of a place that is assigned."""
+    kind: PlaceKind | None = None
+
+
+class AccountForm(msgspec.Struct, frozen=True):
+    account: str = ""
+    """The id or the path of a service account; empty to unbind it."""
 
 
 @post("/{runner:str}/drain")
 async def drain(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, SwitchForm)
-    change = RunnerChange(is_draining=form.on)
-    view = await request.context.db.write(lambda tx: service.change(tx, request.user, runner, change))
+    view = await _change(request, runner, RunnerChange(is_draining=form.on))
     said = (
         f"Draining {view.path}: it finishes its jobs and takes no new ones"
         if form.on
@@ -39,18 +46,48 @@ async def drain(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
 @post("/{runner:str}/disable")
 async def disable(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, SwitchForm)
-    change = RunnerChange(is_disabled=form.on)
-    view = await request.context.db.write(lambda tx: service.change(tx, request.user, runner, change))
+    view = await _change(request, runner, RunnerChange(is_disabled=form.on))
     said = f"{view.path} is disabled and gets no new jobs" if form.on else f"{view.path} is enabled"
     return render.done(request, said, address(view.id))
 
 
-@post("/{runner:str}/remove")
-async def remove(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
-    form = await forms.read(request, RemoveForm)
-    found = await request.context.db.write(lambda tx: removal.remove(tx, request.user, runner, form.force))
-    said = f"{found.path} is removed" if found.is_removed else f"Removing {found.path}: it finishes its jobs first"
-    return render.done(request, said, HERE)
+@post("/{runner:str}/assign")
+async def assign(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
+    form = await forms.read(request, AssignForm)
+    wanted = AssignTo(form.place.strip().strip("/"), form.kind)
+    found = await request.context.db.write(lambda tx: assigning.assign(tx, request.user, runner, wanted))
+    place = wanted.place or "the whole organization"
+    return render.done(request, f"{found.path} is assigned to {place}", address(found.id))
+
+
+@post("/{runner:str}/unassign")
+async def unassign(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
+    form = await forms.read(request, AssignForm)
+    wanted = AssignTo(form.place, form.kind)
+    found = await request.context.db.write(lambda tx: assigning.withdraw(tx, request.user, runner, wanted))
+    return render.done(request, f"The assignment of {found.path} is removed", address(found.id))
+
+
+@post("/{runner:str}/assign-all")
+async def assign_to_all(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
+    form = await forms.read(request, SwitchForm)
+    view = await _change(request, runner, RunnerChange(is_assigned_to_all_modules=form.on))
+    modules = f"all modules of {view.group or 'the organization'}"
+    said = f"{view.path} serves {modules}" if form.on else f"{view.path} no longer serves {modules}"
+    return render.done(request, said, address(view.id))
+
+
+@post("/{runner:str}/service-account")
+async def bind(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
+    form = await forms.read(request, AccountForm)
+    account = form.account.strip() or None
+    view = await _change(request, runner, RunnerChange(service_account=account))
+    said = f"{account} is bound to {view.path}" if account else f"{view.path} has no service account any more"
+    return render.done(request, said, address(view.id))
+
+
+async def _change(request: DashboardCall, runner: str, change: RunnerChange) -> RunnerView:
+    return await request.context.db.write(lambda tx: service.change(tx, request.user, runner, change))
 
 
 def address(runner_id: str) -> str:
@@ -58,4 +95,4 @@ def address(runner_id: str) -> str:
     return f"{HERE}/{runner_id}"
 
 
-handlers = [drain, disable, remove]
+handlers = [drain, disable, assign, unassign, assign_to_all, bind]

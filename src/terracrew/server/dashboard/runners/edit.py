@@ -7,7 +7,7 @@ from litestar import Response, get, post
 from litestar.params import FromPath
 
 from terracrew.errors import Invalid
-from terracrew.server.connections.configuration import Configuration, ConfigurationChange
+from terracrew.server.connections.configuration import ConfigurationChange
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.runners import actions
@@ -41,7 +41,7 @@ async def save(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
 
     async def work(tx: Tx) -> RunnerView:
         found = await service.changeable(tx, request.user, runner)
-        return await service.change(tx, request.user, runner, _wanted(form, found.configuration))
+        return await service.change(tx, request.user, runner, _wanted(form, found))
 
     try:
         view = await request.context.db.write(work)
@@ -83,15 +83,13 @@ def _typed(found: Runner) -> EditForm:
     )
 
 
-def _wanted(form: EditForm, before: Configuration) -> RunnerChange:
-    """Return the change to what the form says. A setting that the form leaves empty becomes the runner's own again."""
-    record = {
-        "description": form.description.strip(),
-        "tags": sorted(set(split(form.tags))),
-        "allow_multiple_instances": form.allow_multiple_instances,
-        **limits(form.max_jobs),
-    }
-    levels: dict[str, str | None] = dict.fromkeys(before.log_level)
+def _wanted(form: EditForm, before: Runner) -> RunnerChange:
+    """Return the change to what the form says. A setting that the form leaves empty becomes the runner's own again.
+
+    The form of a runner that the server's configuration declares has no fields for its record.
+    """
+    record = {} if before.is_declared else _record(form)
+    levels: dict[str, str | None] = dict.fromkeys(before.configuration.log_level)
     for line in filter(None, map(str.strip, form.log_level.splitlines())):
         name, _, level = line.partition("=")
         levels[name.strip()] = level.strip().capitalize()
@@ -104,6 +102,15 @@ def _wanted(form: EditForm, before: Configuration) -> RunnerChange:
         return msgspec.structs.replace(msgspec.convert(record, RunnerChange), configuration=configuration)
     except msgspec.ValidationError as error:
         raise Invalid(f"these settings are not valid: {error}") from None
+
+
+def _record(form: EditForm) -> dict[str, object]:
+    return {
+        "description": form.description.strip(),
+        "tags": sorted(set(split(form.tags))),
+        "allow_multiple_instances": form.allow_multiple_instances,
+        **limits(form.max_jobs),
+    }
 
 
 handlers = [edit_page, save]

@@ -12,7 +12,7 @@ from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.jobs.rows import JobRow
-from terracrew.server.dashboard.runners import actions, edit, page, rows
+from terracrew.server.dashboard.runners import actions, edit, page, questions, rows
 from terracrew.server.dashboard.runners.actions import HERE
 from terracrew.server.dashboard.runners.rows import RunnersPage
 from terracrew.server.db.seam import Tx
@@ -120,7 +120,7 @@ async def _register(request: DashboardCall, form: RegisterForm) -> Registered:
 
 pages = Router(
     HERE,
-    route_handlers=[list_page, add_page, add, runner_page, *actions.handlers, *edit.handlers],
+    route_handlers=[list_page, add_page, add, runner_page, *actions.handlers, *edit.handlers, *questions.handlers],
     exception_handlers=HANDLERS,
     include_in_schema=False,
 )

@@ -9,18 +9,24 @@ from terracrew.server.dashboard.runners import settings
 from terracrew.server.dashboard.runners.settings import SettingRow
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
+from terracrew.server.groups import reads as group_reads
+from terracrew.server.groups import tree_path
+from terracrew.server.identity.access import account_reads
 from terracrew.server.jobs import runner_reads
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import place_reads, service, views
 from terracrew.server.runners.model import Instance, RunnerStatus, RunnerView
+from terracrew.server.runners.removal import remaining
 from terracrew.server.runs.reasons import Watch
 
 MAX_JOBS = 20
 """How many current jobs and how many waiting jobs are shown."""
 MAX_PLACES = 50
 """How many assignments are shown."""
+MAX_CHOICES = 300
+"""How many service accounts and groups the forms offer."""
 
 
 class PlaceRow(msgspec.Struct, frozen=True):
@@ -37,6 +43,13 @@ class PlaceRow(msgspec.Struct, frozen=True):
     """One of those places."""
 
 
+class AccountChoice(msgspec.Struct, frozen=True):
+    """A service account that may serve the runner."""
+
+    id: str
+    path: str
+
+
 class RunnerPage(msgspec.Struct, frozen=True):
     runner: RunnerView
     may_change: bool
@@ -48,6 +61,14 @@ class RunnerPage(msgspec.Struct, frozen=True):
     places: list[PlaceRow]
     place_count: int
     settings: list[SettingRow]
+    delivering: int = 0
+    """How many lost attempts are in contact again and still deliver; known while it drains."""
+    account: str = ""
+    """The path of its service account, or the id if the reader may not see the account; empty if it has none."""
+    accounts: list[AccountChoice] = []
+    """The service accounts that the reader may bind to it."""
+    groups: list[str] = []
+    """The first groups that it can be assigned to."""
 
     @property
     def badge(self) -> Badge:
@@ -83,18 +104,48 @@ class RunnerPage(msgspec.Struct, frozen=True):
 
 
 async def read(tx: Tx, who: Principal, reference: str, watch: Watch) -> RunnerPage:
-    runner = await views.view(tx, await service.find(tx, who, reference, Verb.RUNNER_READ))
+    record = await service.find(tx, who, reference, Verb.RUNNER_READ)
+    runner = await views.view(tx, record)
+    may_change = (await authorize.visible(tx, who, Verb.RUNNER_WRITE)).covers(service.place(runner))
     seen, organization_id = await authorize.visible(tx, who, Verb.JOB_READ), who.organization_id or ""
     active = await runner_reads.active(tx, organization_id, seen, runner.id, MAX_JOBS)
     waiting = await runner_reads.waiting(tx, organization_id, seen, runner.id, MAX_JOBS + 1)
     jobs = {row.id: row for row in await job_rows.read_these(tx, [*active, *waiting[:MAX_JOBS]], watch)}
+    accounts = await _accounts(tx, who, runner)
     return RunnerPage(
         runner=runner,
-        may_change=(await authorize.visible(tx, who, Verb.RUNNER_WRITE)).covers(service.place(runner)),
+        may_change=may_change,
         jobs=[jobs[each] for each in active if each in jobs],
         waiting=[jobs[each] for each in waiting[:MAX_JOBS] if each in jobs],
         has_more_waiting=len(waiting) > MAX_JOBS,
         places=[msgspec.convert(row, PlaceRow) for row in await place_reads.first(tx, runner.id, MAX_PLACES)],
         place_count=await place_reads.count(tx, runner.id),
         settings=settings.rows(runner),
+        delivering=(await remaining.of(tx, who, record)).delivering if runner.is_draining else 0,
+        account=next((each.path for each in accounts if each.id == runner.service_account_id), "")
+        or (runner.service_account_id or ""),
+        accounts=accounts if may_change else [],
+        groups=await _groups(tx, who, runner) if may_change else [],
     )
+
+
+async def _accounts(tx: Tx, who: Principal, runner: RunnerView) -> list[AccountChoice]:
+    """Return the service accounts of the runner's group and of the groups above it that the reader may see."""
+    if runner.organization_id is None:
+        return []
+    seen = await authorize.visible(tx, who, Verb.ACCESS_READ)
+    if seen.is_nothing:
+        return []
+    rows = await account_reads.above(tx, runner.organization_id, runner.group or "", MAX_CHOICES)
+    return [
+        AccountChoice(row["id"], tree_path.join(row["group_path"], row["name"]))
+        for row in rows
+        if seen.covers(authorize.group(runner.organization_id, row["group_path"]))
+    ]
+
+
+async def _groups(tx: Tx, who: Principal, runner: RunnerView) -> list[str]:
+    """Return the first groups inside the runner's own group that the reader may see."""
+    seen = await authorize.visible(tx, who, Verb.TREE_READ)
+    paths = await group_reads.paths(tx, who.organization_id or "", seen, MAX_CHOICES)
+    return [path for path in paths if path and tree_path.is_within(path, runner.group or "")]

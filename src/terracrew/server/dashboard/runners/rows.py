@@ -3,11 +3,12 @@
 import msgspec
 
 from terracrew.server.dashboard import words
+from terracrew.server.dashboard.groups import page as group_page
+from terracrew.server.dashboard.groups.page import GroupHead
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.search import patterns
 from terracrew.server.groups import reads as group_reads
-from terracrew.server.groups import service as groups
 from terracrew.server.jobs import runner_reads
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -59,8 +60,12 @@ class RunnersPage(msgspec.Struct, frozen=True):
     search: str
     page: int
     pages: int
-    group: str = ""
-    """The path of the group whose runners are shown; empty for the whole organization and the shared runners."""
+    head: GroupHead | None = None
+    """The group whose runners are shown; None for the whole organization and the shared runners."""
+
+    @property
+    def group(self) -> str:
+        return self.head.group.path if self.head else ""
 
 
 async def read_page(
@@ -68,9 +73,9 @@ async def read_page(
 ) -> RunnersPage:
     seen = await authorize.visible(tx, who, Verb.RUNNER_READ)
     within = reads.RunnerScope(who.organization_id or "", is_shared=service.is_shared_seen(who))
-    if group:
-        found = await groups.on_the_way(tx, who, group, seen)
-        within = reads.RunnerScope(found.organization_id, found.id, found.path)
+    head = await group_page.read_head(tx, who, group) if group else None
+    if head is not None and head.group.path:
+        within = reads.RunnerScope(head.group.organization_id, head.group.id, head.group.path)
     typed = patterns(search)
     by_status = await reads.counts(tx, seen, within, typed)
     counts = {"ALL": sum(by_status.values())} | {each.value: by_status.get(each.value, 0) for each in RunnerStatus}
@@ -78,7 +83,7 @@ async def read_page(
     page = min(max(1, page), pages)
     ids = await reads.by_path(tx, seen, within, status and status.value, typed, (page - 1) * PAGE_ROWS, PAGE_ROWS)
     rows = await _rows(tx, who, await views.views_of(tx, ids))
-    return RunnersPage(rows, counts, status, search, page, pages, within.group_path)
+    return RunnersPage(rows, counts, status, search, page, pages, head)
 
 
 async def _rows(tx: Tx, who: Principal, runners: list[RunnerView]) -> list[RunnerRow]:
