@@ -212,13 +212,12 @@ async def test_a_running_job_is_canceled_in_the_way_that_was_chosen(page: Page, 
 
 async def test_a_refusal_is_said_where_the_reader_is(context: BrowserContext, stage: Stage) -> None:
     page = await context.new_page()  # a refused request is in its console
-    await page.goto("/dashboard/runners")
-    row = page.locator("tr", has=page.get_by_text("data/warehouse", exact=True))
-    await row.get_by_role("button", name="Actions for data/warehouse").click()
-    await row.get_by_role("button", name="Remove… ").click()
-    await page.get_by_role("dialog").get_by_role("button", name="Remove runner").click()
-    await expect(page.locator("#toasts")).to_contain_text("is the only runner that data/warehouse/buckets may use")
-    await expect(row).to_be_visible()
+    await page.goto((await runners_of(stage))["offline"])
+    await page.locator("#assign-open").click()
+    await page.keyboard.type("platform")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#toasts")).to_contain_text("a runner can only be assigned inside its own group")
+    await expect(page.locator("#place")).to_have_value("platform")
 
 
 async def test_the_keyboard_reaches_everything_in_the_order_of_the_page_and_focus_is_seen(page: Page) -> None:

@@ -93,6 +93,7 @@ function toast(text, tone) {
   element.className = "toast";
   icon.setAttribute("viewBox", "0 0 14 14");
   icon.setAttribute("class", `line ${tone}`);
+  icon.setAttribute("aria-hidden", "true");
   path.setAttribute("d", SHAPES[tone]);
   path.setAttribute("stroke-width", "2");
   icon.append(path);
