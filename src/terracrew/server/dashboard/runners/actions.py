@@ -26,7 +26,7 @@ class AssignForm(msgspec.Struct, frozen=True):
     kind: PlaceKind | None = None
 
 
-class AccountForm(msgspec.Struct, frozen=True):
+class BindForm(msgspec.Struct, frozen=True):
     account: str = ""
     """The id or the path of a service account; empty to unbind it."""
 
@@ -79,7 +79,7 @@ async def assign_to_all(request: DashboardCall, runner: FromPath[str]) -> Respon
 
 @post("/{runner:str}/service-account")
 async def bind(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
-    form = await forms.read(request, AccountForm)
+    form = await forms.read(request, BindForm)
     account = form.account.strip() or None
     view = await _change(request, runner, RunnerChange(service_account=account))
     said = f"{account} is bound to {view.path}" if account else f"{view.path} has no service account any more"
