@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from terracrew.cli.commands.server import storage
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import Asked, ScriptedServer
@@ -31,6 +33,7 @@ USAGE: dict[str, Any] = {
 }
 
 
+@pytest.mark.feature("E1.progress")
 def test_usage_is_shown_with_progress_while_the_server_counts(
     terracrew: Terracrew, server: ScriptedServer, monkeypatch: Any
 ) -> None:

@@ -37,6 +37,7 @@ async def test_a_grant_is_journaled_before_its_executor_runs_and_its_directory_g
     assert "secret" not in runner.output
 
 
+@pytest.mark.feature("D6.token")
 async def test_an_executor_inherits_nothing_of_the_runner_or_of_its_siblings(runners: Runners) -> None:
     runners.environment |= {"TERRACREW_RUNNER__CREDENTIALS__CLIENT_SECRET": "secret", "AWS_PROFILE": "prod"}
     _, peer = await runners.connected()

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from terracrew import __version__, errors
+from terracrew.attempt import record
 from terracrew.protocol.messages import (
     Claim,
     ConfigureRunner,
@@ -140,6 +141,24 @@ async def test_a_runner_reconnects_by_itself_and_jobs_go_on_meanwhile(runners: R
         assert peer.hello.attempts == refs(("job_1", 1))
         await executor.tell("finish")
         await until_gone(runners.attempts / "job_1.1")
+
+
+@pytest.mark.feature("T1.paths")
+async def test_a_runner_that_knows_only_its_path_uses_the_id_of_its_first_welcome(runners: Runners) -> None:
+    """A runner that is moved while it runs keeps its id, so a broken connection does not end it."""
+    runners.hub.welcome = msgspec.structs.replace(runners.hub.welcome, runner_id="rnr_7")
+    _, peer = await runners.connected(runner_id="", runner_path="spectre/impatient")
+    assert (peer.hello.runner_id, peer.hello.runner_path) == ("", "spectre/impatient")
+    await peer.hang_up()
+    assert (await runners.hub.peer()).hello.runner_id == "rnr_7"
+
+
+@pytest.mark.feature("D2.variables")
+async def test_executors_are_given_their_own_address_of_the_server(runners: Runners) -> None:
+    _, peer = await runners.connected(executor_server_url="http://127.0.0.1:9")
+    executor = await runners.grant(peer)
+    assert record.read(runners.attempts / "job_1.1").server_url == "http://127.0.0.1:9"
+    await executor.tell("finish")
 
 
 @pytest.mark.feature("C2", "S3")

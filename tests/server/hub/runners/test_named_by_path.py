@@ -23,7 +23,7 @@ async def _ask(client: Client, hub: Hub, **changes: Any) -> dict[str, Any]:
     return await client.ask(hub.hello(**({"runner_id": ""} | changes)))
 
 
-@pytest.mark.feature("T1", "R2", "A1")
+@pytest.mark.feature("T1", "R2", "A1", "O2.interval")
 async def test_a_runner_and_its_service_account_can_be_named_by_their_paths(hub: Hub) -> None:
     admin = hub.crew.app.admin
     await admin.made("/api/v1/groups", {"path": "spectre"})
@@ -33,6 +33,7 @@ async def test_a_runner_and_its_service_account_can_be_named_by_their_paths(hub:
     async with hub.connected(token) as client:
         welcome = await _ask(client, hub, runner_path="spectre/impatient")
         assert (welcome["type"], welcome["runner_id"]) == ("welcome", runner["id"])
+        assert welcome["heartbeat_seconds"] == 10
     async with hub.connected(token) as client:  # the id wins, so that a runner that has connected once can be moved
         welcome = await _ask(client, hub, runner_id=runner["id"], runner_path="no/such", instance_key="n" * 32)
         assert welcome["type"] == "welcome"
