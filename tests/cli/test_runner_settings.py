@@ -3,9 +3,11 @@
 import json
 from pathlib import Path
 
+import click
 import pytest
 
 from terracrew.cli.main import run as cli
+from terracrew.cli.printing import output
 from tests.settings.runner_files import FULL, RUNNER
 
 SECRETS = ("hush-hush", "from-env", "s3cr3t")
@@ -57,6 +59,23 @@ def test_the_table_is_for_people(file: Path, capsys: pytest.CaptureFixture[str])
     assert lines[at + 1].split() == ["overrides", "https://terracrew.example/", f"{file}:3"]
     assert any(line.split() == ["runner.id", RUNNER, f"{file}:6"] for line in lines)
     assert not any(secret in line for secret in SECRETS for line in lines)
+
+
+@pytest.mark.feature("T2.shown")
+def test_a_narrow_terminal_cuts_nothing_off(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "is_narrow", lambda: True)
+    assert cli(["runner", "settings", "--config", str(file)]) == 0
+    printed = capsys.readouterr().out
+    expected = (
+        "server.url  https://other.example\n"
+        "  from environment TERRACREW_API_URL\n"
+        f"  overrides https://terracrew.example/ from {file}:3\n"
+        "server.allow_plain_http  false\n"
+    )
+    assert expected in click.unstyle(printed)
+    assert not any(secret in printed for secret in SECRETS)
 
 
 @pytest.mark.feature("T5")

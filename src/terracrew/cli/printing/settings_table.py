@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from terracrew.cli.printing import output
 
 if TYPE_CHECKING:
@@ -10,11 +12,24 @@ if TYPE_CHECKING:
 
 
 def show(settings: "Sequence[Setting]") -> None:
+    """Print one row for each setting. On a narrow terminal, the layer is below the value, so that nothing is cut off."""
+    if output.is_narrow():
+        for each in settings:
+            _show_stacked(each)
+        return
     rows: list[tuple[str, str, str]] = []
     for each in settings:
         rows.append((each.name, _text(each.value), each.origin))
         rows += [("  overrides", _text(other.value), other.origin) for other in each.overrides]
     output.table(("SETTING", "VALUE", "FROM"), rows, empty="there are no settings")
+
+
+def _show_stacked(setting: "Setting") -> None:
+    click.echo(f"{click.style(setting.name, dim=True)}  {_text(setting.value)}")
+    if setting.origin != "default":
+        click.echo(f"  from {setting.origin}")
+    for other in setting.overrides:
+        click.echo(f"  overrides {_text(other.value)} from {other.origin}")
 
 
 def _text(value: Any) -> str:
