@@ -199,6 +199,41 @@ def test_a_password_is_read_from_standard_input_and_never_from_the_line(
     assert terracrew.code == 2
 
 
+@pytest.mark.feature("E1", "R8")
+def test_organizations_are_managed_and_a_command_names_the_one_that_it_is_about(
+    terracrew: Terracrew, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acme = {"id": "org_1", "name": "acme", "created_at": THEN}
+    server.on("GET /api/v1/organizations", page(acme, acme | {"id": "org_2", "name": "other"}))
+    server.on("GET /api/v1/organizations/acme", acme | {"contents": {"users": 2, "service_accounts": 0}})
+    server.on("GET /api/v1/me", {"organization_id": "org_2"})
+    server.on("POST /api/v1/organizations", acme, 201)
+    server.on("PATCH /api/v1/organizations/acme", acme | {"name": "corp"})
+    server.on("DELETE /api/v1/organizations/acme", None, 204)
+    lines = terracrew("--organization", "other", "organization", "list").splitlines()
+    assert server.asked[-1].headers["Terracrew-Organization"] == "other"
+    assert lines[2].startswith("other *")
+    assert max(map(len, lines)) <= 80
+    terracrew("organization", "create", "acme", "--owner", "ada")
+    assert server.asked[-1].json() == {"name": "acme", "owner": "ada"}
+    assert "Terracrew-Organization" not in server.asked[-1].headers
+    assert "service accounts  0" in terracrew("organization", "show", "acme")
+    assert terracrew("organization", "update", "acme", "--name", "corp") == "renamed organization acme to corp\n"
+    terracrew("organization", "delete", "acme", stdin="n\n")
+    assert terracrew.code == 1
+    monkeypatch.setenv("TERRACREW_ORGANIZATION", "from-environment")
+    assert terracrew("organization", "delete", "acme", "--yes") == "deleted organization acme\n"
+    assert server.asked[-1].headers["Terracrew-Organization"] == "from-environment"
+    monkeypatch.delenv("TERRACREW_ORGANIZATION")
+    terracrew("config", "set", "url", server.url)
+    terracrew("config", "set", "organization", "from-profile")
+    terracrew("organization", "show", "acme")
+    assert server.asked[-1].headers["Terracrew-Organization"] == "from-profile"
+    assert "from-profile  (profile default)" in terracrew("config", "show")
+    terracrew("--organization", "a\nb", "organization", "list")
+    assert (terracrew.code, "cannot be the name of an organization" in terracrew.err) == (2, True)
+
+
 def test_any_request_can_be_sent(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on("GET /api/v1/me", {"name": "ada"})
     server.on("POST /api/v1/groups", {"path": "a"}, 201)

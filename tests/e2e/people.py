@@ -36,10 +36,13 @@ class People:
     async def person(self, organization_id: str, name: str, role: str | None = None, path: str = "") -> User:
         user = await self._db.write(lambda tx: store.insert_user(tx, organization_id, name, is_system_admin=False))
         if role is not None:
-            await self._db.write(
-                lambda tx: role_store.bind_role(tx, organization_id, "user", user.id, role, "group", path, user.id)
-            )
+            await self.grant(organization_id, user, role, path)
         return user
+
+    async def grant(self, organization_id: str, user: User, role: str, path: str) -> None:
+        await self._db.write(
+            lambda tx: role_store.bind_role(tx, organization_id, "user", user.id, role, "group", path, user.id)
+        )
 
     async def token(self, user: User, days: int | None = None) -> str:
         _, secret = await identity.create_token(self._db, person(user, None), "for a test", days)

@@ -16,6 +16,7 @@ _OWN = {
     "GET /me",
     "GET /tokens",
     "POST /tokens",
+    "GET /organizations",
     "GET /dashboard/account",
     "GET /dashboard/account/tokens/create",
     "POST /dashboard/account/tokens/create",
@@ -116,6 +117,7 @@ MAY: dict[str, set[str]] = {
         "POST /dashboard/service-accounts/create",
     },
     "viewer": _SEES,
+    "guest": _SEES,
     "sibling's operator": _OWN | _LISTS | {"POST /archives", "PUT /uploads", "GET /dashboard/groups"},
     "runner": {"GET /me"} | _LISTS - {"GET /events"},
     "engine": {"GET /me"} | _LISTS - {"GET /events"},
@@ -131,7 +133,9 @@ REFUSED_BY = {
 In their own organization the foreign owner may make modules, but not of an archive of ours: to them there is none.
 """
 UNKNOWN = {"nobody", "expired token", "revoked token", "disabled user", "garbage"}
-SEES_TEAM = {"viewer", "operator", "approver"}
+SEES_TEAM = {"viewer", "operator", "approver", "guest"}
+ORGANIZATIONS = {"guest": "default"}
+"""Who names an organization in every request: the guest belongs to another one and is a viewer of the team in this one."""
 OF_NO_TENANT = ("/healthz", "/readyz", "/metrics", "/login", "/logout", "/static/", "/schema")
 
 FORM = {
@@ -190,5 +194,7 @@ BODIES: dict[str, Any] = {
     "PATCH /users/{user}": {"is_disabled": True},
     "POST /service-accounts": {"name": "made-by-{who}"},
     "POST /service-accounts/{account_id}/secrets": {},
+    "POST /organizations": {"name": "made-by-{who}"},
+    "PATCH /organizations/{organization}": {"name": "renamed-by-{who}"},
     "POST /roles": {"principal": "{user_id}", "role": "owner", "path": ""},
 }

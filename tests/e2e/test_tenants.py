@@ -15,6 +15,7 @@ import msgspec
 import pytest
 import urllib3
 
+from terracrew.client.http import ORGANIZATION_HEADER
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.app import ROUTERS
 from terracrew.server.http.request import App, Call
@@ -27,6 +28,7 @@ from tests.e2e.tenant_rights import (
     FORM,
     MAY,
     OF_NO_TENANT,
+    ORGANIZATIONS,
     OURS_IN_PARTS,
     PUBLIC,
     QUERIES,
@@ -59,8 +61,10 @@ class Stage(NamedTuple):
     """What there is in `team`, by path parameter."""
     operations: list[Operation]
 
-    def ask(self, who: str, operation: Operation) -> tuple[int, bytes]:
+    def ask(self, who: str, operation: Operation, organization: str | None = None) -> tuple[int, bytes]:
         headers = {"Authorization": f"Bearer {token}"} if (token := self.tokens[who]) else {}
+        if named := organization or ORGANIZATIONS.get(who):
+            headers[ORGANIZATION_HEADER] = named
         url = self.system.url + operation.path.format_map(self.ours) + QUERIES.get(operation.name, "")
         body = BODIES.get(operation.name)
         if operation.is_page and operation.method == "POST":
@@ -161,6 +165,7 @@ def _team(system: System) -> dict[str, str]:
         "upload": api.put("/uploads", msgspec.json.encode(OURS_IN_PARTS), {"Content-Type": "application/json"})["id"],
         "index": "0",
         "doubtful": api.get("/modules/team%2Fdb")["id"],
+        "organization": api.post("/organizations", {"name": "third"})["id"],
     }
 
 
@@ -187,6 +192,9 @@ async def _made_by(people: People, ours: dict[str, str]) -> dict[str, str | None
         tokens[name] = await (people.expired_token(user) if name == "expired token" else people.token(user))
         if name == "disabled user":
             await people.disable(user)
+    guest = await people.person(elsewhere, "guest", None, "")
+    await people.grant(here, guest, "viewer", "team")
+    tokens["guest"] = await people.token(guest)
     ours["user"] = "victim"
     ours["session_id"] = await people.session(ours["user_id"])
     ours["attempt"] = await people.attempt(ours["job"])
@@ -217,6 +225,25 @@ def test_nobody_reaches_what_is_not_theirs(stage: Stage, who: str) -> None:
             if told - asked or is_team_told:
                 wrong.append(f"{operation.name} → {status} tells of {told - asked or 'team'}: {body[:300]!r}")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.feature("R8")
+@pytest.mark.parametrize("who", ["foreign owner", "foreign viewer", "runner", "engine", "executor"])
+def test_naming_an_organization_opens_nothing_of_it(stage: Stage, who: str) -> None:
+    """To somebody without a role in it, an organization and one that does not exist are the same."""
+    wrong: list[str] = []
+    before = everything(stage.system.data)
+    named = "elsewhere" if who in ("runner", "engine", "executor") else "default"
+    for operation in stage.operations:
+        status, body = stage.ask(who, operation, named)
+        if status not in ({303, 401, 404} if operation.is_page else {401, 404}):
+            wrong.append(f"{operation.name} → {status} ({body[:200]!r})")
+        if not operation.is_page and body.replace(named.encode(), b"X") != stage.ask(who, operation, "missing")[
+            1
+        ].replace(b"missing", b"X"):
+            wrong.append(f"{operation.name} answers differently for an organization that does not exist")
+    assert not wrong, "\n".join(wrong)
+    assert everything(stage.system.data) == before
 
 
 @pytest.mark.parametrize("who", ROLES)

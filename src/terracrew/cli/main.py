@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from terracrew import __version__
 from terracrew.cli.connection.target import Target
@@ -25,6 +26,10 @@ COMMANDS = {
     "job": ("terracrew.cli.commands.job.job:job", "Run jobs, follow their logs, decide about their plans."),
     "state": ("terracrew.cli.commands.state:state", "List and print states; adopt or discard quarantined ones."),
     "runner": ("terracrew.cli.commands.runner.runner:runner", "Start, register and manage runners."),
+    "organization": (
+        "terracrew.cli.commands.access.organization:organization",
+        "Create and manage organizations.",
+    ),
     "token": ("terracrew.cli.commands.access.token:token", "Manage API tokens for scripts."),
     "user": ("terracrew.cli.commands.access.user:user", "Manage users."),
     "role": ("terracrew.cli.commands.access.role:role", "Grant and revoke roles in groups and modules."),
@@ -42,6 +47,13 @@ COMMANDS = {
 }
 
 
+def complete_organization(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Complete the name of an organization. The module that asks the server is imported only then."""
+    from terracrew.cli.arguments import name_completion
+
+    return name_completion.organizations(context, parameter, typed)
+
+
 @click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="terracrew", message="%(prog)s %(version)s")
 @click.option("--url", metavar="URL", help="The server's address; overrides TERRACREW_URL and the profile.")
@@ -51,14 +63,27 @@ COMMANDS = {
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A file that holds the token; overrides TERRACREW_TOKEN and the profile.",
 )
+@click.option(
+    "--organization",
+    metavar="NAME",
+    shell_complete=complete_organization,
+    help="The organization to work in; overrides TERRACREW_ORGANIZATION and the profile [your own].",
+)
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
-def cli(ctx: click.Context, url: str | None, profile: str | None, token_file: Path | None, debug: bool) -> None:
+def cli(
+    ctx: click.Context,
+    url: str | None,
+    profile: str | None,
+    token_file: Path | None,
+    organization: str | None,
+    debug: bool,
+) -> None:
     """A control plane and a crew of runners for Terraform, OpenTofu and Pulumi.
 
     `terracrew demo` shows it at work; `terracrew up` starts a server and a runner on this machine.
     """
-    ctx.obj = Target(url, profile, token_file)
+    ctx.obj = Target(url, profile, token_file, organization)
     ctx.meta["debug"] = debug
 
 

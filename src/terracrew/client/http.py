@@ -23,6 +23,7 @@ Token = str | Callable[[], str] | None
 Method = Literal["GET", "POST", "PATCH", "PUT", "DELETE"]
 
 PREFIX = "/api/v1"
+ORGANIZATION_HEADER = "Terracrew-Organization"
 _TRIES = 3
 _MAX_CONNECTIONS = 4
 _FIRST_DELAY_SECONDS = 0.2
@@ -54,9 +55,15 @@ class ByteSink(Protocol):
 class Api:
     """A server's public API. Paths start below /api/v1; bodies are anything that msgspec can encode."""
 
-    def __init__(self, base_url: str, token: Token = None, *, timeout: float = 30) -> None:
+    def __init__(
+        self, base_url: str, token: Token = None, *, timeout: float = 30, organization: str | None = None
+    ) -> None:
+        """`organization` is the name or id of the one that requests are about; the server's default is the caller's own."""
         self.base_url = address.checked(base_url).removesuffix(PREFIX)
         self._token = token
+        if organization and not (organization.isascii() and organization.isprintable()):
+            raise errors.Invalid(f"{organization!r} cannot be the name of an organization")
+        self._organization = {ORGANIZATION_HEADER: organization} if organization else {}
         self._timeout = timeout
         self._pool = transport.pool(self.base_url, connections=_MAX_CONNECTIONS)
         self.max_outage_seconds = 0.0
@@ -233,7 +240,12 @@ class Api:
                 method,
                 f"{self.base_url}{PREFIX}{path}",
                 body=body,
-                headers={"User-Agent": f"terracrew/{__version__}", **self._authorization(), **(headers or {})},
+                headers={
+                    "User-Agent": f"terracrew/{__version__}",
+                    **self._authorization(),
+                    **self._organization,
+                    **(headers or {}),
+                },
                 timeout=urllib3.Timeout(connect=min(10, self._timeout), read=read_timeout or self._timeout),
                 retries=False,  # this also disables redirects, so that a token is sent to no other server
                 preload_content=preload,

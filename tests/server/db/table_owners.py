@@ -19,7 +19,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "notes": ("jobs/attempt_store.py",),
     "object_deletions": ("retention/store.py",),
     "one_time_links": ("identity/people/store.py",),
-    "organizations": ("groups/store.py",),
+    "organizations": ("groups/store.py", "groups/organization_store.py"),
     "outputs": ("state/store.py",),
     "plans": ("jobs/plans/store.py",),
     "removed": ("runners/store.py",),

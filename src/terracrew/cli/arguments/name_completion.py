@@ -58,6 +58,23 @@ def users(context: click.Context, parameter: click.Parameter, typed: str) -> lis
     return _named(context, "/users", typed, lambda each: (each["name"], ""))
 
 
+def service_accounts(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Complete the path of a service account."""
+    del parameter
+
+    def described(account: dict[str, Any]) -> tuple[str, str]:
+        group = account["group"]
+        return f"{group}/{account['name']}" if group else account["name"], ""
+
+    return _named(context, "/service-accounts", typed, described)
+
+
+def organizations(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Complete the name of an organization."""
+    del parameter
+    return _named(context, "/organizations", typed, lambda each: (each["name"], ""))
+
+
 def _named(
     context: click.Context, place: str, typed: str, described: Callable[[dict[str, Any]], tuple[str, str]], **query: Any
 ) -> list[CompletionItem]:
@@ -79,4 +96,4 @@ def _give_up(error: TerracrewError) -> None:
 def _target(context: click.Context) -> Target:
     """Read the options before the command here, because no command runs while a line is completed."""
     given = context.find_root().params
-    return Target(given.get("url"), given.get("profile"), given.get("token_file"))
+    return Target(given.get("url"), given.get("profile"), given.get("token_file"), given.get("organization"))

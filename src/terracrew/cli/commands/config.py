@@ -34,6 +34,8 @@ def show_config(target: Target, as_json: bool) -> None:
                 "url_from": found.url_from,
                 "token": token,
                 "token_from": found.token_from,
+                "organization": found.organization,
+                "organization_from": found.organization_from,
                 "profile": stored.current,
                 "profiles": {name: {"url": each.url} for name, each in stored.profiles.items()},
                 "path": str(profiles.path()),
@@ -43,6 +45,7 @@ def show_config(target: Target, as_json: bool) -> None:
         [
             ("url", f"{found.url}  ({found.url_from})"),
             ("token", f"{token}  ({found.token_from})" if token else "none"),
+            ("organization", f"{found.organization}  ({found.organization_from})" if found.organization else ""),
             ("profile", stored.current),
             ("profiles", list(stored.profiles)),
             ("file", profiles.path()),
@@ -51,12 +54,12 @@ def show_config(target: Target, as_json: bool) -> None:
 
 
 @config.command("set")
-@click.argument("key", type=click.Choice(["url", "token", "profile"]))
+@click.argument("key", type=click.Choice(["url", "token", "organization", "profile"]))
 @click.argument("value", required=False)
 @output.json_option
 @pass_target
 def set_value(target: Target, key: str, value: str | None, as_json: bool) -> None:
-    """Store url or token in the profile, or choose the profile. A token is read from standard input or a prompt."""
+    """Store url, token or organization in the profile, or choose the profile. A token is read from standard input or a prompt."""
     stored = profiles.load()
     if key == "token":
         if value:

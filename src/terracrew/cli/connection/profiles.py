@@ -19,6 +19,7 @@ class Profile(msgspec.Struct, frozen=True):
     name: str
     url: str = ""
     token: str = ""
+    organization: str = ""
 
     def __repr__(self) -> str:
         return f"Profile({self.name!r}, {self.url!r}, token={'…' if self.token else 'none'})"
@@ -77,7 +78,11 @@ def save(profiles: Profiles) -> None:
     lines = [f"profile = {json.dumps(profiles.current)}"]
     for profile in profiles.profiles.values():
         lines += ["", f"[profiles.{profile.name}]"]
-        lines += [f"{key} = {json.dumps(value)}" for key in ("url", "token") if (value := getattr(profile, key))]
+        lines += [
+            f"{key} = {json.dumps(value)}"
+            for key in ("url", "token", "organization")
+            if (value := getattr(profile, key))
+        ]
     target = path()
     durable.make_directory(target.parent)
     durable.write(target, ("\n".join(lines) + "\n").encode())

@@ -1,4 +1,4 @@
-"""Decides which server and which token a command uses: flags first, then environment, profile, a local server."""
+"""Decides which server, token and organization a command uses: flags first, then environment, profile, a local server."""
 
 import os
 from collections.abc import Mapping
@@ -24,6 +24,9 @@ class Resolved:
     url_from: str
     token: str
     token_from: str
+    organization: str = ""
+    """The organization that commands are about; empty for the caller's own."""
+    organization_from: str = ""
 
     def __repr__(self) -> str:
         return f"Resolved({self.url!r} from {self.url_from}, token from {self.token_from or 'nowhere'})"
@@ -34,6 +37,7 @@ class Target:
     url: str | None = None
     profile: str | None = None
     token_file: Path | None = None
+    organization: str | None = None
 
     def api(self, *, timeout: float = 30) -> "Api":
         """Return a client for that server."""
@@ -47,7 +51,7 @@ class Target:
                 f"there is no token for {found.url}",
                 hint=f"`terracrew --url {found.url} login` stores one; TERRACREW_TOKEN sets one for a single command",
             )
-        return Api(found.url, found.token, timeout=timeout)
+        return Api(found.url, found.token, timeout=timeout, organization=found.organization or None)
 
     def resolve(self) -> Resolved:
         from terracrew.cli.connection import (
@@ -76,7 +80,14 @@ class Target:
             (stored, chosen),
             (local.token(url), "the server's data directory"),
         )
-        return Resolved(url, url_from, token, token_from)
+        # An organization is one of the server that it was stored for, too.
+        own = profile.organization if profile.url.rstrip("/") in ("", url) else ""
+        organization, organization_from = _first(
+            (self.organization, "--organization"),
+            (environment.get("TERRACREW_ORGANIZATION"), "TERRACREW_ORGANIZATION"),
+            (own, chosen),
+        )
+        return Resolved(url, url_from, token, token_from, organization, organization_from)
 
 
 pass_target = click.make_pass_decorator(Target)

@@ -3,7 +3,7 @@
 from litestar import Router
 from litestar.types import ControllerRouterHandler
 
-from terracrew.server.api.access import audit, connect, me, roles, service_accounts, tokens, users
+from terracrew.server.api.access import audit, connect, me, organizations, roles, service_accounts, tokens, users
 from terracrew.server.api.access.context import AccessCall
 from terracrew.server.api.operations import health, rekey, retention, schemas
 from terracrew.server.api.operations.context import OperationsCall
@@ -18,6 +18,7 @@ ACCESS: list[ControllerRouterHandler] = [
     users.router,
     service_accounts.router,
     roles.router,
+    organizations.router,
     connect.token,
     connect.jwks,
     connect.openid_configuration,

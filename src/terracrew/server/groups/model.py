@@ -23,6 +23,13 @@ class Organization(msgspec.Struct, frozen=True):
     created_at: datetime
 
 
+class OrganizationDetails(Organization, frozen=True):
+    """An organization and what it has."""
+
+    contents: dict[str, int] = {}
+    """How many users, service accounts, groups, modules, runners, jobs and archives it has; it can be deleted without them."""
+
+
 class Group(msgspec.Struct, frozen=True):
     id: str
     organization_id: str

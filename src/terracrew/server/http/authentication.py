@@ -4,6 +4,7 @@ A handler that anybody may call has `public=True` in its decorator. Its `request
 every change that has only a cookie, so it never acts for a session. A handler with `takes_metrics_token=True` also accepts
 the token for metrics, without a query. A handler with `ignores_credentials=True` answers without a query, so it works while
 the database is unavailable. An address alone never authenticates anybody.
+A request may name the organization that it is about by a header; otherwise it is about that of its principal or its session.
 WebSockets do not accept cookies: the hub itself calls `principal_from_bearer`.
 """
 
@@ -17,6 +18,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 
 from terracrew.errors import Unauthenticated
 from terracrew.server.http.client import address_of, identity_of, is_on_this_machine
+from terracrew.server.identity.access import organizations
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.identity.context import Identity
 from terracrew.server.identity.people import sessions
@@ -48,6 +50,8 @@ class AuthenticationMiddleware(ASGIMiddleware):
             is_elsewhere = user.credential == "local_token" and not is_on_this_machine(request)
             credential = "token" if is_elsewhere else user.credential
             user = msgspec.structs.replace(user, address=address_of(request), credential=credential)
+            if (named := request.headers.get(organizations.HEADER)) is not None:
+                user = await organizations.act_in(identity_of(request).db, user, named)
         scope["user"], scope["auth"] = user, auth
         return await next_app(scope, receive, send)
 

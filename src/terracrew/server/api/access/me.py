@@ -5,7 +5,9 @@ from litestar import Router, get, post
 from litestar.params import JSONBody
 
 from terracrew.server.api.access.context import AccessCall
-from terracrew.server.identity.access import role_reads
+from terracrew.server.db.seam import Tx
+from terracrew.server.groups.model import Organization
+from terracrew.server.identity.access import organizations, role_reads
 from terracrew.server.identity.access.model import RoleListed
 from terracrew.server.identity.people import logins, service
 from terracrew.server.principals import authorize, delegation
@@ -19,14 +21,22 @@ class Me(msgspec.Struct, frozen=True):
     organization_id: str | None
     is_system_admin: bool
     roles: list[RoleListed]
+    organizations: list[Organization]
+    """The organizations that you may act in, up to 200. `organization_id` is the one that this request is about."""
 
 
 @get("/me", summary="Show who you are")
 async def me(request: AccessCall) -> Me:
     """Show the person or service account that this request acts for, with its roles."""
     who = request.user
-    roles = await request.context.db.read(lambda tx: role_reads.of_principal(tx, who.id))
-    return Me(who.kind, who.id, who.name, who.organization_id, who.is_system_admin, roles)
+
+    async def read(tx: Tx) -> tuple[list[RoleListed], list[Organization]]:
+        is_reader = who.kind in ("user", "service_account")
+        found = await organizations.listing(tx, who, None, organizations.MAX_LISTED) if is_reader else None
+        return await role_reads.of_principal(tx, who.id), found.items if found else []
+
+    roles, named = await request.context.db.read(read)
+    return Me(who.kind, who.id, who.name, who.organization_id, who.is_system_admin, roles, named)
 
 
 class Link(msgspec.Struct, frozen=True):

@@ -146,7 +146,8 @@ async def create_token(
     async def work(tx: Tx) -> ApiToken:
         expires_at = delegation.expiry(who, tx.now, expires_in_days)
         token = await store.insert_token(tx, who.id, name, secret.sha256, expires_at)
-        await audit.record(tx, who, "token.create", "token", token.id, {"name": name})
+        home = (await store.user(tx, who.id)).organization_id
+        await audit.record(tx, who, "token.create", "token", token.id, {"name": name}, organization_id=home)
         return token
 
     try:
@@ -180,5 +181,6 @@ async def tokens(tx: Tx, who: Principal, after: str | None, limit: int) -> Page[
 async def revoke_token(tx: Tx, who: Principal, token_id: str) -> None:
     authorize.require_person(who)
     name = await store.delete_token(tx, who.id, token_id)
-    await audit.record(tx, who, "token.revoke", "token", token_id, {"name": name})
+    home = (await store.user(tx, who.id)).organization_id
+    await audit.record(tx, who, "token.revoke", "token", token_id, {"name": name}, organization_id=home)
     tx.wake("access", who.id)

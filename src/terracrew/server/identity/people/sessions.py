@@ -41,14 +41,12 @@ async def principal(db: Database, token: str) -> Principal | None:
 
     async def find(tx: Tx) -> tuple[Principal, bool] | None:
         row = await store.session_user(tx, sha256, tx.now - IDLE_SECONDS)
-        return (
-            None
-            if row is None
-            else (
-                msgspec.structs.replace(person(row_to(User, row), row["credential_id"]), credential="session"),
-                row["seen_at"] < tx.now - SEEN_AT_SECONDS,
-            )
-        )
+        if row is None:
+            return None
+        who = msgspec.structs.replace(person(row_to(User, row), row["credential_id"]), credential="session")
+        if row["chosen_id"] is not None:
+            who = msgspec.structs.replace(who, organization_id=row["chosen_id"], is_organization_chosen=True)
+        return who, row["seen_at"] < tx.now - SEEN_AT_SECONDS
 
     found = await db.read(find)
     if found is None:

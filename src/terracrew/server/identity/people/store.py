@@ -150,8 +150,13 @@ async def insert_session(
 
 
 async def session_user(tx: Tx, token_sha256: str, seen_after: float) -> Row | None:
+    """Return the user of a session. `chosen_id` is the organization that the session has chosen, if the user may act in it."""
     return await tx.one(
-        "SELECT users.*, s.id AS credential_id, s.seen_at FROM sessions AS s JOIN users ON users.id = s.user_id"
+        "SELECT users.*, s.id AS credential_id, s.seen_at, CASE WHEN users.is_system_admin"
+        " OR users.organization_id = s.organization_id OR EXISTS (SELECT 1 FROM role_bindings AS r"
+        " WHERE r.principal_id = users.id AND r.organization_id = s.organization_id"
+        " AND (r.expires_at IS NULL OR r.expires_at > :now)) THEN s.organization_id END AS chosen_id"
+        " FROM sessions AS s JOIN users ON users.id = s.user_id"
         " WHERE s.token_sha256 = :sha256 AND s.expires_at > :now AND s.seen_at > :seen_after"
         " AND users.is_disabled = :no",
         sha256=token_sha256,
@@ -159,6 +164,15 @@ async def session_user(tx: Tx, token_sha256: str, seen_after: float) -> Row | No
         seen_after=seen_after,
         no=False,
     )
+
+
+async def set_session_organization(tx: Tx, session_id: str, organization_id: str) -> None:
+    await tx.run("UPDATE sessions SET organization_id = :chosen WHERE id = :id", chosen=organization_id, id=session_id)
+
+
+async def forget_organization(tx: Tx, organization_id: str) -> None:
+    """Let sessions that act in an organization act in that of their user again."""
+    await tx.run("UPDATE sessions SET organization_id = NULL WHERE organization_id = :id", id=organization_id)
 
 
 async def note_session(tx: Tx, session_id: str) -> None:
