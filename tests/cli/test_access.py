@@ -132,6 +132,7 @@ def test_an_explanation_is_printed_as_a_way_from_the_organization_to_the_place(
 
 def test_a_service_account_is_named_by_its_name(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on("GET /api/v1/service-accounts", page(CI, CI | {"id": "sac_2", "group": "data"}))
+    server.on("GET /api/v1/service-accounts?group=platform", page(CI))
     secret = {"id": "sec_1", "client_id": "org_1:sac_1", "client_secret": "tcs_once", "expires_at": None}
     server.on("POST /api/v1/service-accounts/sac_1/secrets", secret, 201)
     assert "client_secret=tcs_once" in terracrew("service-account", "add-secret", "platform/ci")

@@ -192,10 +192,12 @@ def test_exactly_one_place_is_assigned(terracrew: Terracrew, server: ScriptedSer
 def test_a_service_account_is_assigned_and_unassigned_by_names(terracrew: Terracrew, server: ScriptedServer) -> None:
     accounts = [{"id": "sac_1", "name": "ci", "group": "a"}, {"id": "sac_2", "name": "other", "group": ""}]
     server.on("GET /api/v1/service-accounts", {"items": accounts, "next": None})
+    server.on("GET /api/v1/service-accounts?group=a", {"items": accounts[:1], "next": None})
     server.on(f"PATCH {R}", RUNNER)
     server.on(f"GET {R}", RUNNER)
     assert terracrew("service-account", "assign", "a/ci", "a/r") == "a/r authenticates with a/ci\n"
     assert server.asked[-1].json() == {"service_account": "sac_1"}
+    assert "GET /api/v1/service-accounts" not in server.asked, "an owner of the group may not list all accounts"
     terracrew("service-account", "unassign", "ci", "a/r", stdin="y\n")
     assert server.asked[-1].json() == {"service_account": None}
     assert "It has no token of its own, so none of its processes can connect." in " ".join(terracrew.err.split())

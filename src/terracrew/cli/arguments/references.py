@@ -28,8 +28,8 @@ def user(api: "Api", named: str) -> str:
 
 def service_account(api: "Api", named: str) -> str:
     """Return the id of a service account, given its id, name or `group/name`."""
-    paths = _account_names
-    return _id(api, "/service-accounts", named, "sac_", "service account", paths)
+    group = named.rpartition("/")[0] or None  # the owner of that group may list its accounts, and perhaps no others
+    return _id(api, "/service-accounts", named, "sac_", "service account", _account_names, group=group)
 
 
 def state(api: "Api", named: str, module: str | None) -> str:
@@ -55,11 +55,17 @@ def _account_names(account: dict[str, Any]) -> list[str]:
 
 
 def _id(
-    api: "Api", place: str, named: str, prefix: str, noun: str, names: Callable[[dict[str, Any]], list[str]]
+    api: "Api",
+    place: str,
+    named: str,
+    prefix: str,
+    noun: str,
+    names: Callable[[dict[str, Any]], list[str]],
+    **query: Any,
 ) -> str:
     if named.startswith(prefix):
         return named
-    found = [each for each in api.list(place) if named in names(each)]
+    found = [each for each in api.list(place, **query) if named in names(each)]
     if not found:
         raise NotFound(f"there is no {noun} {named!r}, or you may not see it")
     if len(found) > 1:
