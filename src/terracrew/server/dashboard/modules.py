@@ -93,6 +93,7 @@ class ModulePage(msgspec.Struct, frozen=True):
     quarantine: list[QuarantineRow]
     jobs: list[JobRow]
     may_run: bool
+    may_change: bool
     may_read_access: bool
 
 
@@ -145,6 +146,7 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch) -> ModulePag
         quarantine=await states.rows(tx, who, module.id, place),
         jobs=(await job_rows.read_page(tx, who, "", module.path, None, watch, MAX_RECENT_JOBS)).rows,
         may_run=(await authorize.visible(tx, who, Verb.JOB_RUN)).covers(place),
+        may_change=(await authorize.visible(tx, who, Verb.TREE_WRITE)).covers(place),
         may_read_access=(await authorize.visible(tx, who, Verb.ACCESS_READ)).covers(place),
     )
 

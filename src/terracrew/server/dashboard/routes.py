@@ -14,6 +14,7 @@ from terracrew.server.dashboard.jobs.handlers import pages as jobs
 from terracrew.server.dashboard.login import HOME
 from terracrew.server.dashboard.login import pages as identity
 from terracrew.server.dashboard.modules import pages as modules
+from terracrew.server.dashboard.placement import pages as placement
 from terracrew.server.dashboard.runners.handlers import pages as runners
 from terracrew.server.dashboard.states import pages as states
 
@@ -29,6 +30,7 @@ routers: list[ControllerRouterHandler] = [
     runners,
     jobs,
     modules,
+    placement,
     groups,
     access,
     service_accounts,

@@ -45,6 +45,7 @@ async def test_every_page_is_drawn_without_a_complaint_and_nothing_is_wider_than
     assert await page.evaluate(NEW_TOKEN) == 201
     paths |= {f"runner-{name}": address for name, address in (await runners_of(stage)).items()}
     paths["module"] = f"/dashboard/modules/{await module_of(stage, 'doubt')}"
+    paths["placement"] = f"{paths['module']}/placement"
     paths |= {"organization": "/dashboard/groups", "group": "/dashboard/groups/platform"}
     paths |= {"group-settings": "/dashboard/groups/platform%2Fnetwork/settings"}
     paths |= {f"job-{name}": f"/dashboard/jobs/{job}" for name, job in stage.jobs.items()}

@@ -14,15 +14,20 @@ from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.jobs import page, rows
-from terracrew.server.jobs import approvals, create, service
+from terracrew.server.jobs import approvals, create, priorities, service
 from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.model import JobStatus
+from terracrew.server.modules.model import Priority
 from terracrew.server.principals.authorize import Verb
 
 HERE = "/dashboard/jobs"
 MAX_DOUBTS_CHARACTERS = 64_000
 """The length of 1,000 doubts, as many as an approval by the API may name."""
 _ATTEMPT = re.compile(r"[0-9]{1,15}\Z")
+
+
+class PriorityForm(msgspec.Struct, frozen=True):
+    priority: Priority
 
 
 class CancelForm(msgspec.Struct, frozen=True):
@@ -90,6 +95,13 @@ async def job_page(request: DashboardCall, job: FromPath[str], attempt: FromQuer
     return await render.page(request, "jobs/job_page.html", "jobs/job.html", page=found, attempt=attempt, live=live)
 
 
+@post("/{job:str}/priority")
+async def change_priority(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
+    form = await forms.read(request, PriorityForm)
+    after = await priorities.change(request.context.db, request.user, job, priorities.JobChange(form.priority))
+    return render.done(request, f"Job #{after.number} has the priority {after.priority}", f"{HERE}/{job}")
+
+
 @post("/{job:str}/cancel")
 async def cancel(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, CancelForm)
@@ -139,7 +151,7 @@ async def rerun(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
 
 pages = Router(
     HERE,
-    route_handlers=[list_page, job_page, cancel, rerun, approve, decline, replan, gone],
+    route_handlers=[list_page, job_page, change_priority, cancel, rerun, approve, decline, replan, gone],
     exception_handlers=HANDLERS,
     include_in_schema=False,
 )
