@@ -7,6 +7,7 @@ from litestar.types import ControllerRouterHandler
 from terracrew.server.dashboard import assets
 from terracrew.server.dashboard.access.roles import pages as access
 from terracrew.server.dashboard.access.service_accounts import pages as service_accounts
+from terracrew.server.dashboard.access.users import pages as users
 from terracrew.server.dashboard.account import pages as account
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.groups.handlers import pages as groups
@@ -33,6 +34,7 @@ routers: list[ControllerRouterHandler] = [
     placement,
     groups,
     access,
+    users,
     service_accounts,
     states,
     assets.serve,

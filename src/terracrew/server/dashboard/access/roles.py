@@ -1,5 +1,6 @@
 """The access page of a group or a module: who has which role there, from where, and why somebody may do something."""
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -20,13 +21,15 @@ from terracrew.server.groups import level_reads
 from terracrew.server.groups import service as groups
 from terracrew.server.groups.model import Group
 from terracrew.server.http.request import tree_path
-from terracrew.server.identity.access import explain, roles
+from terracrew.server.identity.access import explain, roles, users
 from terracrew.server.identity.access.explain import Explanation
 from terracrew.server.identity.access.model import RoleListed
 from terracrew.server.principals.authorize import GRANTS, Verb
 from terracrew.server.principals.model import Principal, Role
 
 PAGE_ROWS = 100
+MAX_NAMES = 200
+"""How many names of users the fields for a person offer."""
 VERBS = [verb for verb in Verb if verb in GRANTS[Role.OWNER]]
 """What can be asked about: everything that a role can allow."""
 ROLE_NAMES = frozenset(role.value for role in Role)
@@ -84,7 +87,7 @@ async def read_page(
         at,
         [row for row in rows if row.role.principal_kind == "user"],
         [row for row in rows if row.role.principal_kind == "service_account"],
-        _names(found.items),
+        await _names(tx, who, found.items),
         found.next,
         question,
         answer,
@@ -122,9 +125,12 @@ async def _limit(tx: Tx, who: Principal, answer: Explanation) -> str:
     return effect.approval_limit(lineage, answer.principal_name, answer.principal_kind)
 
 
-def _names(listed: list[RoleListed]) -> list[str]:
-    """Return the names that the fields for a person offer."""
-    return sorted({each.principal_name for each in listed if each.principal_kind == "user"} - {""})
+async def _names(tx: Tx, who: Principal, listed: list[RoleListed]) -> list[str]:
+    """Return the names that the fields for a person offer: of the listed people and, if the reader may see them, of all users."""
+    names = {each.principal_name for each in listed if each.principal_kind == "user"}
+    with suppress(Forbidden):
+        names |= {user.name for user in (await users.listing(tx, who, None, MAX_NAMES)).items}
+    return sorted(names - {""})
 
 
 @get("/dashboard/access")
@@ -228,7 +234,7 @@ async def _grant_answer(request: DashboardCall, form: GrantForm, wrong: str = ""
 
     async def read(tx: Tx) -> tuple[AccessPlace, Effect | None, list[str]]:
         at, found, _ = await _effect(tx, who, *_place(request), form)
-        return at, found, []
+        return at, found, await _names(tx, who, [])
 
     at, found, names = await request.context.db.read(read)
     answer = await render.page(

@@ -64,8 +64,21 @@ def account_consequence(secrets: int, roles: int, runners: int) -> str:
     return text
 
 
-def user_badge(is_disabled: bool) -> Badge:
-    return Badge("idle", "slash", "Disabled") if is_disabled else Badge("ok", "circle", "Enabled")
+class _Person(Protocol):
+    @property
+    def is_disabled(self) -> bool: ...
+    @property
+    def has_password(self) -> bool: ...
+    @property
+    def is_invited(self) -> bool: ...
+
+
+def user_badge(person: _Person) -> Badge:
+    if person.is_disabled:
+        return Badge("idle", "slash", "Disabled")
+    if person.has_password:
+        return Badge("ok", "circle", "Enabled")
+    return Badge("warn", "clock", "Invited") if person.is_invited else Badge("warn", "mark", "No password")
 
 
 def link_title(name: str, is_reset: bool) -> str:
