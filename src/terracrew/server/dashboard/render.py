@@ -96,7 +96,7 @@ async def compile_templates() -> None:
         await asyncio.sleep(COMPILE_PAUSE_SECONDS)
 
 
-def query(path: str, **params: str | int | None) -> str:
+def query(path: str, /, **params: str | int | None) -> str:
     """Return an address with its parameters, without the empty ones."""
     given = {name: value for name, value in params.items() if value not in (None, "", 0)}
     return f"{path}?{urlencode(given)}" if given else path

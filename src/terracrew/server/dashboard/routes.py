@@ -5,6 +5,7 @@ from litestar.response import Redirect
 from litestar.types import ControllerRouterHandler
 
 from terracrew.server.dashboard import assets
+from terracrew.server.dashboard.access.audit import pages as audit
 from terracrew.server.dashboard.access.roles import pages as access
 from terracrew.server.dashboard.access.service_accounts import pages as service_accounts
 from terracrew.server.dashboard.access.users import pages as users
@@ -36,6 +37,7 @@ routers: list[ControllerRouterHandler] = [
     access,
     users,
     service_accounts,
+    audit,
     states,
     assets.serve,
     Router("/", route_handlers=[home], exception_handlers=HANDLERS, include_in_schema=False),

@@ -22,6 +22,22 @@ ROLE_EFFECTS = {
     Role.OWNER: "change {modules} with their runners and states, and decide who has access",
 }
 """What somebody who gets a role will be able to do; completes "will be able to"."""
+AUDIT_KINDS = (
+    "archive",
+    "audit",
+    "group",
+    "job",
+    "module",
+    "organization",
+    "role",
+    "runner",
+    "service_account",
+    "session",
+    "state",
+    "token",
+    "user",
+)
+"""The kinds of actions that the audit log records."""
 LIFETIMES = {"7": "In 7 days", "30": "In 30 days", "90": "In 90 days", "365": "In a year", "": "Never"}
 """How long a token, a secret or a role may be valid: the number of days, and its word."""
 SOON_SECONDS = 7 * 86400

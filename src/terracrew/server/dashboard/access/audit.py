@@ -1,0 +1,137 @@
+"""The audit log page: who changed what, and when, with filters, links to what was changed, and an export."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import msgspec
+from litestar import Response, Router, get
+from litestar.params import FromQuery
+
+from terracrew.errors import Invalid
+from terracrew.server.audit.listing import AuditQuery, listing
+from terracrew.server.audit.model import Entry
+from terracrew.server.dashboard import render
+from terracrew.server.dashboard.context import DashboardCall
+from terracrew.server.dashboard.errors import HANDLERS
+from terracrew.server.db.seam import Tx
+from terracrew.server.principals.model import Principal
+
+HERE = "/dashboard/audit"
+EXPORT = "/api/v1/audit/export"
+PAGE_ROWS = 50
+MAX_DETAIL_CHARACTERS = 120
+"""How much of a value of the details a row shows."""
+_PAGES = {
+    "job": "jobs",
+    "module": "modules",
+    "group": "groups",
+    "runner": "runners",
+    "user": "users",
+    "service_account": "service-accounts",
+}
+"""The pages of what an entry can be about, by its kind."""
+
+
+class AuditFilters(msgspec.Struct, frozen=True):
+    """The filters as they were typed."""
+
+    actor: str = ""
+    action: str = ""
+    path: str = ""
+    target: str = ""
+    text: str = ""
+    since: str = ""
+    until: str = ""
+
+
+class EntryRow(msgspec.Struct, frozen=True):
+    entry: Entry
+    actor_link: str
+    target_link: str
+    target: str
+    """What the entry is about, in words."""
+    details: list[tuple[str, str]]
+
+
+class AuditPage(msgspec.Struct, frozen=True):
+    rows: list[EntryRow]
+    filters: AuditFilters
+    next: str | None
+    exports: dict[str, str]
+    """The addresses of the export of everything that matches, by format."""
+
+
+async def read_page(tx: Tx, who: Principal, filters: AuditFilters, after: str | None) -> AuditPage:
+    query = _query(filters)
+    found = await listing(tx, who, query, after, PAGE_ROWS)
+    asked = {name: value for name, value in msgspec.to_builtins(query).items() if value is not None}
+    exports = {each: render.query(EXPORT, format=each, **asked) for each in ("csv", "jsonl")}
+    return AuditPage([_row(each) for each in found.items], filters, found.next, exports)
+
+
+def _query(filters: AuditFilters) -> AuditQuery:
+    until = _day(filters.until, "until")
+    return AuditQuery(
+        actor=filters.actor or None,
+        action=filters.action or None,
+        target=filters.target or None,
+        path=filters.path.strip("/") or None,
+        since=_day(filters.since, "from"),
+        until=None if until is None else until + timedelta(days=1),
+        text=filters.text or None,
+    )
+
+
+def _day(typed: str, name: str) -> datetime | None:
+    """Return the beginning of a day, in UTC."""
+    if not typed:
+        return None
+    try:
+        day = date.fromisoformat(typed)
+        return datetime(day.year, day.month, day.day, tzinfo=UTC) if day.year < 9999 else None
+    except ValueError:
+        raise Invalid(f"{name}: {typed[:20]!r} is not a day: write it like 2026-11-30") from None
+
+
+def _row(entry: Entry) -> EntryRow:
+    target_id = entry.target_id.partition(".")[0] if entry.target_kind == "attempt" else entry.target_id
+    kind = "job" if entry.target_kind == "attempt" else entry.target_kind
+    link = f"/dashboard/{_PAGES[kind]}/{target_id}" if kind in _PAGES and target_id else ""
+    if entry.target_kind == "role" and entry.path is not None and entry.details.get("kind") != "module":
+        link = f"{render.group_url(entry.path)}/access" if entry.path else "/dashboard/access"
+    actor_link = f"/dashboard/{_PAGES[entry.actor_kind]}/{entry.actor_id}" if entry.actor_kind in _PAGES else ""
+    name = entry.details.get("name") or entry.path or entry.target_id
+    details = [
+        (key, _short(value))
+        for key, value in entry.details.items()
+        if key not in ("name", "path") and value is not None
+    ]
+    return EntryRow(entry, actor_link, link, f"{entry.target_kind.replace('_', ' ')} {_short(name)}", details)
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text if len(text) <= MAX_DETAIL_CHARACTERS else f"{text[:MAX_DETAIL_CHARACTERS]}…"
+
+
+@get("/")
+async def audit_page(
+    request: DashboardCall,
+    actor: FromQuery[str] = "",
+    action: FromQuery[str] = "",
+    path: FromQuery[str] = "",
+    target: FromQuery[str] = "",
+    text: FromQuery[str] = "",
+    since: FromQuery[str] = "",
+    until: FromQuery[str] = "",
+    after: FromQuery[str | None] = None,
+) -> Response[Any]:
+    typed = (each.strip() for each in (actor, action, path, target, text, since, until))
+    filters = AuditFilters(*typed)
+    found = await request.context.db.read_in_background(lambda tx: read_page(tx, request.user, filters, after))
+    return await render.page(
+        request, "access/audit/audit_page.html", "access/audit/audit.html", page=found, after=after
+    )
+
+
+pages = Router(HERE, route_handlers=[audit_page], exception_handlers=HANDLERS, include_in_schema=False)
