@@ -50,6 +50,14 @@ FORMS = [
     "/dashboard/service-accounts/x/secrets/x/revoke",
     "/dashboard/service-accounts/x/delete",
     "/dashboard/account/tokens/create",
+    "/dashboard/users/invite",
+    "/dashboard/users/x/disable",
+    "/dashboard/users/x/administrator",
+    "/dashboard/users/x/reset",
+    "/dashboard/users/x/delete",
+    "/dashboard/users/x/sessions/end",
+    "/dashboard/users/x/sessions/x/end",
+    "/dashboard/users/x/tokens/x/revoke",
 ]
 
 SPY = r"""

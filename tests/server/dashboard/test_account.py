@@ -40,7 +40,7 @@ async def test_another_session_is_ended_from_the_page(application: Application) 
     assert "/end" not in await someone.see("/dashboard/account")
 
 
-@pytest.mark.feature("U6")
+@pytest.mark.feature("U6.access")
 async def test_a_token_is_created_shown_once_and_revoked(application: Application) -> None:
     someone = await logged_in(application)
     await someone.see("/dashboard/account/tokens/create")

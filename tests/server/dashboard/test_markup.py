@@ -18,7 +18,10 @@ async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(
     someone = await logged_in(application)
     paths = ["/dashboard/runners", "/dashboard/runners/add", "/dashboard/jobs", "/dashboard/modules"]
     group = "/dashboard/groups/platform"
-    paths += ["/dashboard/groups", group, f"{group}/create", f"{group}/settings"]
+    paths += ["/dashboard/groups", group, f"{group}/create", f"{group}/settings", f"{group}/access"]
+    paths += [f"{group}/access/grant", "/dashboard/audit", "/dashboard/account", "/dashboard/account/tokens/create"]
+    paths += ["/dashboard/users", "/dashboard/users/invite", f"/dashboard/users/{application.admin.principal.id}"]
+    paths += ["/dashboard/service-accounts", "/dashboard/service-accounts/create"]
     runner_id = await application.scalar("SELECT id FROM runners WHERE path = 'payments/prod'")
     runner = f"/dashboard/runners/{runner_id}"
     paths += [runner, f"{runner}/edit", "/dashboard/runners?group=payments"]
@@ -83,6 +86,10 @@ async def test_a_fragment_is_the_same_as_in_the_page(application: Application, j
         ("/dashboard/jobs", "jobs"),
         ("/dashboard/modules", "modules"),
         ("/dashboard/groups/platform", "group"),
+        ("/dashboard/groups/platform/access", "access"),
+        ("/dashboard/users", "users"),
+        ("/dashboard/service-accounts", "service-accounts"),
+        ("/dashboard/audit", "audit"),
         (f"/dashboard/modules/{await application.scalar('SELECT id FROM modules LIMIT 1')}", "module"),
     ):
         whole = _still(await someone.see(path))

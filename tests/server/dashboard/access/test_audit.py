@@ -8,7 +8,7 @@ import pytest
 from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
 
-pytestmark = pytest.mark.feature("U6", "X3")
+pytestmark = pytest.mark.feature("U6.access", "X3.audit")
 HERE = "/dashboard/audit"
 
 
@@ -73,7 +73,7 @@ async def test_a_filter_that_is_no_filter_is_refused_with_a_reason(application: 
     assert "&lt;script&gt;" in await someone.see(f"{HERE}?actor=<script>")
 
 
-@pytest.mark.feature("X2")
+@pytest.mark.feature("X3.roles")
 async def test_the_log_is_for_owners_of_what_it_is_about(application: Application) -> None:
     for path in ("payments", "data"):
         await application.admin.made("/api/v1/groups", {"path": path})

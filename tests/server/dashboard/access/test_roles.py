@@ -7,7 +7,7 @@ import pytest
 from tests.server.application import Application
 from tests.server.dashboard.visitor import Visitor, logged_in, visitor
 
-pytestmark = [pytest.mark.feature("U6", "X3"), pytest.mark.usefixtures("jobs")]
+pytestmark = [pytest.mark.feature("U6.access", "X3.roles"), pytest.mark.usefixtures("jobs")]
 PROD = "/dashboard/groups/payments%2Fprod/access"
 MODULE = "/dashboard/modules/payments%2Fprod%2Fledger/access"
 
@@ -99,7 +99,7 @@ async def test_check_access_names_the_limit_on_own_jobs(application: Application
     assert "Not on jobs that priya started: payments/prod does not allow self-approval." in page
 
 
-@pytest.mark.feature("X2")
+@pytest.mark.feature("X3.roles")
 async def test_who_may_not_manage_access_is_refused(application: Application, admin: Visitor) -> None:
     role_id = await application.scalar("SELECT id FROM role_bindings WHERE path = 'payments'")
     await application.person("eve", "owner", organization="elsewhere")

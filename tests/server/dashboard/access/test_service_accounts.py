@@ -7,7 +7,7 @@ import pytest
 from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in, visitor
 
-pytestmark = [pytest.mark.feature("U6"), pytest.mark.usefixtures("jobs")]
+pytestmark = [pytest.mark.feature("U6.access"), pytest.mark.usefixtures("jobs")]
 HERE = "/dashboard/service-accounts"
 
 
@@ -60,7 +60,7 @@ async def test_an_account_shows_its_roles_and_runners_and_what_its_deletion_does
     await someone.see(f"{HERE}/{account['id']}", 404)
 
 
-@pytest.mark.feature("X2")
+@pytest.mark.feature("X3.roles")
 async def test_who_may_not_manage_access_sees_and_changes_no_service_account(application: Application) -> None:
     account = (await application.admin.made("/api/v1/service-accounts", {"name": "bot", "group": "payments"}))["id"]
     secret = (await application.admin.made(f"/api/v1/service-accounts/{account}/secrets", {}))["id"]

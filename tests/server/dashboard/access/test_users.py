@@ -7,7 +7,7 @@ import pytest
 from tests.server.application import Application
 from tests.server.dashboard.visitor import Visitor, logged_in, visitor
 
-pytestmark = pytest.mark.feature("U6", "X3")
+pytestmark = pytest.mark.feature("U6.access", "X3.people")
 HERE = "/dashboard/users"
 LINK = re.compile(r'id="one-time-link">http://[^/]+(/login/link/tcl_[\w-]+)<')
 PASSWORDS = {"password": "correct horse battery", "again": "correct horse battery"}
@@ -93,7 +93,7 @@ async def test_a_user_is_disabled_enabled_made_administrator_and_deleted(applica
         assert (await admin.submit(f"{own}/{path}", **fields)).status_code == 409, "nobody locks themselves out"
 
 
-@pytest.mark.feature("X2")
+@pytest.mark.feature("X3.roles")
 async def test_who_may_not_manage_access_reaches_no_user(application: Application) -> None:
     await application.person("victim")
     await application.person("otto", "approver")

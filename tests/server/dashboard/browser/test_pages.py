@@ -47,7 +47,9 @@ async def test_every_page_is_drawn_without_a_complaint_and_nothing_is_wider_than
     paths["module"] = f"/dashboard/modules/{await module_of(stage, 'doubt')}"
     paths["placement"] = f"{paths['module']}/placement"
     paths |= {"organization": "/dashboard/groups", "group": "/dashboard/groups/platform"}
-    paths |= {"group-settings": "/dashboard/groups/platform%2Fnetwork/settings"}
+    paths |= {"group-settings": "/dashboard/groups/platform%2Fnetwork/settings", "audit": "/dashboard/audit"}
+    paths |= {"access": "/dashboard/groups/platform%2Fnetwork/access", "organization-access": "/dashboard/access"}
+    paths |= {"users": "/dashboard/users", "service-accounts": "/dashboard/service-accounts"}
     paths |= {f"job-{name}": f"/dashboard/jobs/{job}" for name, job in stage.jobs.items()}
     for name, path in paths.items():
         await page.goto(path)
@@ -233,7 +235,7 @@ async def test_the_keyboard_reaches_everything_in_the_order_of_the_page_and_focu
     await page.keyboard.press("Tab")
     await expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     seen: list[str] = []
-    for _ in range(14):
+    for _ in range(15):
         await page.keyboard.press("Tab")
         seen.append(
             await page.evaluate(
@@ -243,8 +245,9 @@ async def test_the_keyboard_reaches_everything_in_the_order_of_the_page_and_focu
         assert await page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", seen
     assert seen[1].startswith("Modules")
     assert seen[3].startswith("Runners")
-    assert [word.split()[0] for word in seen[8:12]] == ["All", "Online", "Draining", "Offline"]
-    assert seen[12:] == ["Search runners", "Add runner"]
+    assert seen[4] == "Access"
+    assert [word.split()[0] for word in seen[9:13]] == ["All", "Online", "Draining", "Offline"]
+    assert seen[13:] == ["Search runners", "Add runner"]
 
 
 async def test_the_choice_of_light_or_dark_is_kept(page: Page) -> None:

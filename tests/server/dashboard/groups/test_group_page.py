@@ -7,7 +7,7 @@ from tests.server.application import Application
 from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.visitor import Visitor, logged_in
 
-pytestmark = pytest.mark.feature("U6")
+pytestmark = pytest.mark.feature("U6.tree")
 
 
 async def group_id(application: Application, path: str) -> str:
@@ -92,7 +92,7 @@ async def test_a_setting_says_which_group_it_comes_from(application: Application
     assert '<s class="faint">at most 7</s>' in low, "what it overrides"
 
 
-@pytest.mark.feature("X2")
+@pytest.mark.feature("X3.roles")
 @pytest.mark.usefixtures("jobs")
 async def test_a_viewer_of_one_group_sees_the_way_to_it_and_nothing_beside_it(application: Application) -> None:
     await application.person("vera", "viewer", "payments/prod")
@@ -120,7 +120,7 @@ async def test_a_viewer_of_one_group_sees_the_way_to_it_and_nothing_beside_it(ap
     assert (await someone.get(f"{here}/create")).status_code == 403
 
 
-@pytest.mark.feature("X2")
+@pytest.mark.feature("X3.roles")
 @pytest.mark.usefixtures("jobs")
 async def test_another_organization_reaches_no_group_and_a_form_without_its_token_changes_nothing(
     application: Application,
