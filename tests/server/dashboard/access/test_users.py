@@ -100,7 +100,7 @@ async def test_who_may_not_manage_access_reaches_no_user(application: Applicatio
     await application.person("olga", "owner", "")
     await application.person("eve", "owner", organization="elsewhere")
     victim, admin_id = await user_id(application, "victim"), await user_id(application, "admin")
-    changes = [
+    changes: list[tuple[str, dict[str, str]]] = [
         ("disable", {"on": "true"}),
         ("administrator", {"on": "true"}),
         ("reset", {}),

@@ -46,7 +46,7 @@ class InviteForm(msgspec.Struct, frozen=True):
     is_system_admin: bool = False
 
 
-class SwitchForm(msgspec.Struct, frozen=True):
+class UserSwitchForm(msgspec.Struct, frozen=True):
     on: bool
 
 
@@ -112,14 +112,14 @@ async def user_page(request: DashboardCall, user: FromPath[str]) -> Response[Any
 
 @post("/{user:str}/disable")
 async def disable(request: DashboardCall, user: FromPath[str]) -> Response[Any]:
-    form = await forms.read(request, SwitchForm)
+    form = await forms.read(request, UserSwitchForm)
     after = await users.change(request.context.db, request.user, user, UserChange(is_disabled=form.on))
     return render.done(request, f"{after.name} is {'disabled' if form.on else 'enabled'}", f"{HERE}/{after.id}")
 
 
 @post("/{user:str}/administrator")
 async def set_administrator(request: DashboardCall, user: FromPath[str]) -> Response[Any]:
-    form = await forms.read(request, SwitchForm)
+    form = await forms.read(request, UserSwitchForm)
     after = await users.change(request.context.db, request.user, user, UserChange(is_system_admin=form.on))
     said = f"{after.name} is {'an' if form.on else 'no longer an'} administrator"
     return render.done(request, said, f"{HERE}/{after.id}")
