@@ -8,7 +8,7 @@ from tests.e2e.system import System
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
 
-@pytest.mark.feature("J1", "J3", "J11", "J12", "J15", "L1.separate", "L4", "R3")
+@pytest.mark.feature("J1", "J3", "J11", "J12", "J15", "L1.separate", "L4", "R3", "S3.whole")
 def test_a_module_is_planned_applied_and_destroyed(system: System) -> None:
     server = system.start_server(runner=True)
     system.module("platform/hello", modules.quick())
@@ -18,6 +18,7 @@ def test_a_module_is_planned_applied_and_destroyed(system: System) -> None:
     applied = system.wait(system.run("platform/hello", "APPLY"))
     assert applied["status"] == "SUCCEEDED", system.log(applied["id"])
     assert [step["status"] for step in applied["steps"]] == ["SUCCEEDED"] * 7
+    assert len(applied["attempts"]) == 1, "the instance that claimed the job runs all of its steps"
     assert "Apply complete!" in system.log(applied["id"])
     assert "\x1b[" in system.log(applied["id"]), "colours as in a terminal"
     assert "Apply complete!" not in server.log.read_text(), "what a job prints is no diagnostic of its runner"

@@ -1,5 +1,6 @@
 """The bookkeeping of slots, claims and offers, held to its one rule by any order of events."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,6 +42,7 @@ def test_a_paused_runner_claims_nothing_until_the_pause_is_over() -> None:
     assert claims.next(now=3) == Claim("job_0", 1)
 
 
+@pytest.mark.feature("O1.nothing-new")
 def test_a_lost_connection_takes_its_offers_and_claims_with_it() -> None:
     claims = Claims(1)
     claims.offered(JOBS[0], now=0)
