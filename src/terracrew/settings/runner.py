@@ -97,7 +97,12 @@ class RunnerSection(SettingsSection):
         "server's configuration declares."
     )
     credentials: CredentialsSection
-    capacity: int = Field(default=4, ge=1, le=limits.MAX_CAPACITY, description="How many jobs run at once.")
+    capacity: int = Field(
+        default=4,
+        ge=1,
+        le=limits.MAX_CAPACITY,
+        description="How many jobs this instance runs at once. The `max_jobs` of its runner can only lower this number.",
+    )
     rotate_worker_token: bool = Field(
         default=True,
         description="Replace the worker token every 24 hours; the new one is kept in the working directory. Set it to false "

@@ -23,7 +23,7 @@ _HELP = {
     "runner.path": ("PATH", "The runner's path, instead of its id (runner.path)."),
     "runner.organization_id": ("ID", "Its organization (runner.organization_id)."),
     "runner.instance": ("NAME", "The name of this instance (runner.instance)."),
-    "runner.capacity": ("N", "How many jobs run at once (runner.capacity)."),
+    "runner.capacity": ("N", "How many jobs this instance runs at once (runner.capacity)."),
     "working_directory.working_directory": ("DIR", "The directory for attempts and caches."),
 }
 
