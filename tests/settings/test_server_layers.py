@@ -177,7 +177,8 @@ def test_the_example_is_valid_by_the_schema_and_by_the_server() -> None:
     assert validator.is_valid(content)
     content["shared_runners"]["gpu"]["max_jbs"] = 1
     assert not validator.is_valid(content)
-    assert server_settings(server_layers.merged(example).settings, example).has_declared_built_in
+    declared = server_settings(server_layers.merged(example).settings, example).shared_runners
+    assert [each.kind for each in declared or ()] == ["built-in", "remote"]
 
 
 @pytest.mark.feature("T2")

@@ -24,7 +24,7 @@ from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.logs.mover import Mover
 from terracrew.server.maintenance import local_token
 from terracrew.server.metrics.process import watch_loop_lag
-from terracrew.server.process import builtin, diagnostics, serve
+from terracrew.server.process import builtin, diagnostics, serve, shared_runners
 from terracrew.server.process.waiting import until_database_answers
 from terracrew.server.rekey.service import Rekey
 from terracrew.server.retention import kept_plans
@@ -42,15 +42,15 @@ SWITCH_INTERVAL_SECONDS = 0.0005
 for this long before the loop gets it back. The interpreter's default, 5 ms, would be paid several times by each dispatch."""
 
 
-def run(settings: ServerSettings, *, with_builtin_runner: bool) -> None:
-    """Serve until a signal stops the process; executors continue."""
+def run(settings: ServerSettings, *, with_builtin_runner: bool | None) -> None:
+    """Serve until a signal stops the process; executors continue. None: the built-in runners of the settings file run."""
     procfs.forbid_inspection()
     diagnostics.configure()
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     serve.run(_run(settings, with_builtin_runner))
 
 
-async def _run(settings: ServerSettings, with_builtin_runner: bool) -> None:
+async def _run(settings: ServerSettings, with_builtin_runner: bool | None) -> None:
     listener = serve.bind(settings)
     settings = msgspec.structs.replace(settings, port=listener.getsockname()[1])
     server = await until_database_answers(listener, lambda: app.build(settings))
@@ -59,14 +59,18 @@ async def _run(settings: ServerSettings, with_builtin_runner: bool) -> None:
         if server.db.kind == "sqlite":
             link = link or await identity.renew_first_link(server.db)
             await local_token.renew(server)
+        runners = await shared_runners.declare(server, with_built_in=with_builtin_runner)
         with serve.stopped_by_signals(server.closing):
-            await _serve(server, listener, with_builtin_runner, link)
+            await _serve(server, listener, runners, link)
     finally:
         await server.tasks.stop()
         await app.close(server)
 
 
-async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_runner: bool, link: str | None) -> None:
+async def _serve(
+    server: Server, listener: "serve.socket.socket", runners: list[builtin.LocalRunner], link: str | None
+) -> None:
+    is_declaring = server.settings.shared_runners is not None
     loops: dict[str, Callable[[], Awaitable[None]]] = {
         "scheduler": server.scheduler.run,
         "reaper": Reaper(server.db, server.registry, timedelta(seconds=server.settings.apply_lease_seconds)).run,
@@ -74,6 +78,7 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         "notify": HubNotifier(server.hub.runners).run,
         "presence": Presence(server.hub.runners).run,
         "removals": Removals(server.db).run,
+        **({"shared runners": lambda: shared_runners.watch(server)} if is_declaring else {}),
         "failures": server.identity.failures.run,
         **({"local token": lambda: local_token.run(server)} if server.db.kind == "sqlite" else {}),
         "revocations": server.identity.tokens.forget_revoked,
@@ -105,12 +110,12 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         await _first(started, web)
         _settle_memory()
         server.tasks.start(render.compile_templates())  # an error is logged there; in the group it would end the server
-        if with_builtin_runner:
-            running.append(tasks.create_task(builtin.run(server, stop), name="runner"))
+        if runners:
+            running.append(tasks.create_task(builtin.run(server, runners, stop), name="runners"))
         _greet(server, link)
         await server.closing.wait()
         stop.exit_now()
-        if with_builtin_runner:
+        if runners:
             await asyncio.wait([running[-1]], timeout=5)
         await web
         for task in running:

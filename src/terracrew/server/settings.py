@@ -97,10 +97,6 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return [self.directory, *[path for path in (self.master_key_file, self.file, *tokens) if path is not None]]
 
     @property
-    def has_declared_built_in(self) -> bool:
-        return any(each.kind == "built-in" for each in self.shared_runners or ())
-
-    @property
     def database(self) -> str:
         return self.database_url or str(self.directory / "terracrew.db")
 

@@ -16,8 +16,8 @@ from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.context import Server
 from terracrew.server.process import serve
-from terracrew.server.runners import service as runners
 from terracrew.testing.transactions import held_open
+from tests.server.declarations import declared_runner
 from tests.server.simulated_runner import SimulatedRunner
 
 TIMEOUT_SECONDS = 20.0
@@ -140,7 +140,9 @@ class Hub:
 
 @asynccontextmanager
 async def listening(runner: SimulatedRunner) -> AsyncGenerator[Hub]:
-    record, secret = await runner.server.db.write(lambda tx: runners.ensure_shared(tx, "crew", 4))
+    record, secret = await declared_runner(runner.server.db, "crew")
+    # Tests remove it, which is refused as long as it is declared.
+    await runner.rows.run("UPDATE runners SET is_declared = false WHERE id = :id", id=record.id)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         started = asyncio.Event()
         serving = asyncio.create_task(serve.serve(runner.server, listener, started))

@@ -14,7 +14,7 @@ from terracrew.server.context import Server
 from terracrew.server.db import lease
 from terracrew.server.modules import contents
 from terracrew.server.modules.contents import Content
-from terracrew.server.process.builtin import _record as built_in_record  # pyright: ignore[reportPrivateUsage]
+from terracrew.server.process import builtin
 from terracrew.server.rekey import key_holders, progress, service
 from terracrew.server.rekey.inventory import COLUMNS, FOLDERS, LAST, key_of
 from terracrew.server.rekey.service import Rekey
@@ -45,7 +45,7 @@ async def populate(application: Application) -> str:
     await attempt.deliver(DONE)
     keys, db, module_id = application.server.keys, application.server.db, attempt.module_id
     await db.write(lambda tx: contents.save(tx, keys, module_id, Content({"a": 1}, {"B": "c"})))
-    await db.write(lambda tx: built_in_record(tx, keys))
+    await db.write(lambda tx: builtin.secret(tx, keys))
     part = "parts/upl_1/0"
     await application.server.objects.put(part, keys.encrypt(b"a part", part))
     earlier = sealed_by_an_earlier_version(keys, content(1), f"state:{module_id}")

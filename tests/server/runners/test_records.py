@@ -3,13 +3,12 @@
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 import pytest
 
-from terracrew.server.runners import service
 from terracrew.server.secrets.credentials import digest
 from terracrew.settings import layers
 from tests.server.application import Application, on_one
+from tests.server.declarations import declared_runner
 
 
 @pytest.mark.feature("R1.fields", "R1.unique", "R1.created", "R2.path", "R3.users", "R8.root")
@@ -207,7 +206,7 @@ async def test_the_assignment_to_the_whole_group_is_a_field_of_the_runner(applic
         assert ("assignments", made["id"]) in await woken.get(5)
     actions = [each["action"] for each in await application.admin.listed("/api/v1/audit", target=made["id"])]
     assert (actions.count("runner.withdraw"), actions.count("runner.change")) == (1, 0)
-    await application.server.db.write(lambda tx: service.ensure_shared(tx, "shared", 4))
+    await declared_runner(application.server.db, "shared")
     shared = "/api/v1/runners/shared"
     words = await application.admin.refused("PATCH", shared, 409, json={"is_assigned_to_all_modules": False})
     assert "serves every module" in words
@@ -218,12 +217,7 @@ async def test_the_assignment_to_the_whole_group_is_a_field_of_the_runner(applic
 async def test_a_shared_runner_comes_from_the_configuration_and_is_changed_by_administrators_only(
     application: Application,
 ) -> None:
-    runner, token = await application.server.db.write(lambda tx: service.ensure_shared(tx, "built-in", 4))
-    again, other = await application.server.db.write(lambda tx: service.ensure_shared(tx, "built-in", 8, ["local"]))
-    assert again == msgspec.structs.replace(runner, max_jobs=8, tags=["local"])
-    assert token != other
-    stored = await application.scalar("SELECT worker_token_sha256 FROM runners WHERE id = :id", id=runner.id)
-    assert stored == digest(other)
+    runner, _ = await declared_runner(application.server.db, "built-in")
     owner = await application.person("olga", "owner")
     seen = (await owner.get("/api/v1/runners/built-in")).json()
     assert (seen["group"], seen["organization_id"], seen["is_assigned_to_all_modules"]) == (None, None, True)

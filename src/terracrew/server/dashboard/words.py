@@ -9,7 +9,7 @@ import msgspec
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.jobs.model import JobStatus
-from terracrew.server.runners.model import RunnerStatus, RunnerView
+from terracrew.server.runners.model import Runner, RunnerStatus, RunnerView
 from terracrew.server.scheduling.model import Reason
 
 Tone = Literal["ok", "warn", "bad", "busy", "idle"]
@@ -182,6 +182,17 @@ def unbind_consequence(runner: RunnerView) -> str:
 def jobs_limit(runner: RunnerView) -> str:
     """Return the limit on its jobs, in words."""
     return f"at most {runner.max_jobs:,} on each process"
+
+
+def declared_place(runner: Runner | RunnerView) -> str:
+    """Say where a shared runner is declared."""
+    if runner.is_declared and runner.declared_in:
+        return f"It is declared as shared_runners.{runner.name} in {runner.declared_in} on the server, and changed only there."
+    if runner.is_declared:
+        return "It is the default runner of a server whose settings declare no shared runners."
+    if runner.removing_since is not None:
+        return "It is retired: the server's settings no longer declare it, and it disappears after its last job."
+    return "No server's settings declare it."
 
 
 class _Assigned(Protocol):

@@ -8,6 +8,13 @@ async def get(tx: Tx, name: str) -> bytes | None:
     return None if row is None else bytes(row["value"])
 
 
+async def hold(tx: Tx, name: str) -> bytes:
+    """Return a value that is stored, and lock its row until the transaction ends."""
+    row = await tx.one("SELECT value FROM settings WHERE name = :name FOR UPDATE", name=name)
+    assert row is not None
+    return bytes(row["value"])
+
+
 async def put(tx: Tx, name: str, value: bytes) -> None:
     await tx.run(
         """INSERT INTO settings (name, value) VALUES (:name, :value)

@@ -1,11 +1,17 @@
-"""The built-in runner: it runs in the server's process. All servers share one runner, and each is an instance of it."""
+"""Built-in runners: they run in the server's process. All servers share their records, and each server is an instance of each."""
 
+import asyncio
+import base64
 import hashlib
+import hmac
 import os
 import socket
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from terracrew.errors import Removed
+from terracrew.logging import get_logger
 from terracrew.protocol.start import IsolationSettings
 from terracrew.runner import main as runner_process
 from terracrew.runner.config import RunnerConfig
@@ -14,46 +20,108 @@ from terracrew.server.context import Server
 from terracrew.server.db import stored_values
 from terracrew.server.db.seam import Tx
 from terracrew.server.process import diagnostics
-from terracrew.server.runners import service as runners
 from terracrew.server.runners.model import Runner
+from terracrew.server.runners.shared import declaring
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.credentials import Secret
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.settings import DeclaredRunner, ServerSettings
 from terracrew.server.supervise import supervise
 
-NAME = "built-in"
 SLOTS = max(4, os.cpu_count() or 4)
+RECORD_WAIT_SECONDS = 30.0
+"""How often a built-in runner without a record looks for it again; a wake-up tells it sooner."""
 _TOKEN = "built_in_token"  # noqa: S105 - the name of a setting
+log = get_logger("terracrew.runners")
 
 
-async def run(server: Server, stop: Stop) -> None:
-    """Run the built-in runner until `stop`; its executors continue."""
-    await supervise("runner", partial(_run, server, stop), until=stop.exit, ready=server.db.ready)
+class LocalRunner(NamedTuple):
+    """A built-in runner that this server runs."""
+
+    declared: DeclaredRunner
+    is_left_behind: bool = False
+    """Whether no declaration has it any more: it only looks after its last attempts."""
 
 
-async def _run(server: Server, stop: Stop) -> None:
-    """Run the runner once. It speaks the hub's protocol over loopback, like every other runner."""
-    record, token = await server.db.write(lambda tx: _record(tx, server.keys))
-    directory = server.settings.directory / "runner"
-    config = RunnerConfig(
-        server_url=f"http://127.0.0.1:{server.settings.port}",
+async def run(server: Server, runners: list[LocalRunner], stop: Stop) -> None:
+    """Run the built-in runners until `stop`; their executors continue."""
+    async with asyncio.TaskGroup() as tasks:
+        for each in runners:
+            loop = partial(_run, server, each, stop)
+            tasks.create_task(supervise(f"runner {each.declared.name}", loop, until=stop.exit, ready=server.db.ready))
+
+
+async def _run(server: Server, local: LocalRunner, stop: Stop) -> None:
+    """Run a runner until its record is gone. It speaks the hub's protocol over loopback, like every other runner."""
+    name = local.declared.name
+    found = await _record(server, local, stop)
+    if found is None:
+        return
+    config = _config(server.settings, local.declared, server.db.kind, *found)
+    try:
+        await runner_process.run(config, stop, set_levels=diagnostics.configure_builtin_runner)
+    except Removed:
+        log.info("the built-in runner has finished and is removed", runner=name)
+
+
+async def _record(server: Server, local: LocalRunner, stop: Stop) -> tuple[Runner, Secret] | None:
+    """Return the record and its token, as soon as there is one. Returns None when the server stops."""
+    name = local.declared.name
+    stopping = asyncio.create_task(stop.exit.wait())
+    try:
+        with server.db.listen("runners") as wakeups:
+            while not stop.exit.is_set():
+                found = await server.db.write(lambda tx: _read(tx, server.keys, name))
+                if found is not None:
+                    return found
+                waiting: set[asyncio.Task[Any]] = {stopping}
+                if not local.is_left_behind:
+                    waiting.add(asyncio.create_task(wakeups.get(timeout=RECORD_WAIT_SECONDS)))
+                done, pending = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for each in (pending | done) - {stopping}:
+                    each.cancel()
+        return None
+    finally:
+        stopping.cancel()
+
+
+async def _read(tx: Tx, keys: Keyring, name: str) -> tuple[Runner, Secret] | None:
+    found = await declaring.find(tx, name)
+    return None if found is None else (found, token(await secret(tx, keys), name))
+
+
+def _config(
+    settings: ServerSettings, declared: DeclaredRunner, database: str, record: Runner, token: Secret
+) -> RunnerConfig:
+    directory = directory_of(settings.directory, declared.name)
+    return RunnerConfig(
+        server_url=f"http://127.0.0.1:{settings.port}",
         runner_id=record.id,
-        instance=instance_name(server.db.kind, server.settings.directory),
+        instance=instance_name(database, settings.directory),
         client_id=record.id,
         client_secret=token.text,
         working_directory=str(directory),
         temp_directory=str(directory / ".temp"),
-        capacity=SLOTS,
-        source_roots=[str(root.expanduser()) for root in server.settings.local_roots],
+        capacity=declared.max_jobs or SLOTS,
+        engine_paths=[str(path) for path in declared.engine_paths],
+        source_roots=[str(root.expanduser()) for root in settings.local_roots],
         isolation=IsolationSettings(
-            server.settings.runner_isolation,
-            [str(path.expanduser()) for path in server.settings.runner_read_paths],
-            [str(path.expanduser()) for path in server.settings.runner_write_paths],
-            [str(path.expanduser().absolute()) for path in server.settings.private_paths],
+            declared.isolation or settings.runner_isolation,
+            _texts(settings.runner_read_paths + declared.read_paths),
+            _texts(settings.runner_write_paths + declared.write_paths),
+            [str(path.expanduser().absolute()) for path in settings.private_paths],
         ),
         is_built_in=True,
     )
-    await runner_process.run(config, stop, set_levels=diagnostics.configure_builtin_runner)
+
+
+def _texts(paths: tuple[Path, ...]) -> list[str]:
+    return [str(path.expanduser()) for path in paths]
+
+
+def directory_of(data_directory: Path, name: str) -> Path:
+    """Return the working directory of a built-in runner."""
+    return data_directory / "runner" if name == declaring.BUILT_IN_NAME else data_directory / "runners" / name
 
 
 def instance_name(database: str, directory: Path) -> str:
@@ -65,11 +133,18 @@ def instance_name(database: str, directory: Path) -> str:
     return f"{host[:80]}-{hashlib.sha256(f'{host}:{directory.resolve()}'.encode()).hexdigest()[:6]}"
 
 
-async def _record(tx: Tx, keys: Keyring) -> tuple[Runner, Secret]:
-    """Return the record and its worker token. All servers use the same token: a new one would end the others' connections."""
+async def secret(tx: Tx, keys: Keyring) -> str:
+    """Return the secret that the tokens of built-in runners are made from. All servers use the same: a new one would end the
+    others' connections."""
     text = credentials.new("tcw").text
     stored = await stored_values.get_or_put(tx, _TOKEN, keys.encrypt(text.encode(), _TOKEN))
-    text = keys.decrypt(stored, _TOKEN).decode()
-    token = Secret(text, credentials.digest(text))
-    record, _ = await runners.ensure_shared(tx, NAME, SLOTS, token=token, allow_multiple_instances=True)
-    return record, token
+    return keys.decrypt(stored, _TOKEN).decode()
+
+
+def token(secret: str, name: str) -> Secret:
+    """Return the worker token of a built-in runner. That of the first one is the secret itself."""
+    text = secret
+    if name != declaring.BUILT_IN_NAME:
+        mac = hmac.digest(secret.encode(), name.encode(), "sha256")
+        text = f"tcw_{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}"
+    return Secret(text, credentials.digest(text))

@@ -45,6 +45,8 @@ class Runner(msgspec.Struct, frozen=True, kw_only=True):
     removing_since: datetime | None = None
     """Since when it is being removed; it drains meanwhile."""
     is_declared: bool = False
+    declared_in: str | None = None
+    """The settings file that declares a shared runner, or that declared it until it was retired."""
     created_at: datetime
 
     @property
@@ -109,6 +111,8 @@ class RunnerView(msgspec.Struct, frozen=True, kw_only=True):
     """Since when it is being removed; null if it is not. It drains, and its record disappears after its last job."""
     is_declared: bool
     """Whether the server's configuration declares it, so that its fields are changed there and not here."""
+    declared_in: str | None
+    """The server's settings file that declares it, or that declared it until it was retired; null: none."""
     created_at: datetime
     status: RunnerStatus
     version: str | None
@@ -139,8 +143,9 @@ class RunnerView(msgspec.Struct, frozen=True, kw_only=True):
 
 class NewRunner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
-    group: str = ""
-    """Path or id of the group that it belongs to; empty: the whole organization."""
+    group: str | None = ""
+    """Path or id of the group that it belongs to; empty: the whole organization. Null is refused, because it would be a shared
+    runner, and only the server's settings file declares those."""
     description: Description = ""
     max_jobs: MaxJobs = 100
     """How many jobs each of its instances may run at once."""
@@ -175,6 +180,8 @@ class Registered(msgspec.Struct, frozen=True):
 class RunnerChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What to change; what is left out stays. The name, the group and the type of a runner never change."""
 
+    group: str | UnsetType | None = UNSET
+    """Always refused: a runner stays in its group, and only the server's settings file declares shared runners."""
     description: Description | UnsetType = UNSET
     max_jobs: MaxJobs | UnsetType = UNSET
     """How many jobs each of its instances may run at once."""

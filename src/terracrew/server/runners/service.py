@@ -1,6 +1,5 @@
 """Registers, changes and finds runners, and checks that the caller may do so."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -18,7 +17,7 @@ from terracrew.server.groups.model import Group
 from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
-from terracrew.server.principals.model import SYSTEM, Principal
+from terracrew.server.principals.model import Principal
 from terracrew.server.runners import assigning, reads, store, views
 from terracrew.server.runners.model import (
     NewRunner,
@@ -29,12 +28,10 @@ from terracrew.server.runners.model import (
     RunnerStatus,
     RunnerView,
 )
+from terracrew.server.runners.shared import rules
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.credentials import Secret
 from terracrew.server.tags import normalized
-
-_DECLARED_FIELDS = frozenset({"description", "max_jobs", "allow_multiple_instances", "tags"})
-"""The fields that the server's configuration sets at each start if it declares the runner."""
 
 
 def place(runner: Runner | RunnerView) -> Place:
@@ -108,7 +105,7 @@ async def register(tx: Tx, who: Principal, new: Registration, url: str) -> Regis
 async def reregister(tx: Tx, who: Principal, reference: str, url: str) -> Registered:
     """Give a runner a new worker token. The old one ends, and the connections that were opened with it end within seconds."""
     runner = await hold(tx, who, reference)
-    require_not_declared(runner, "get a new token")
+    rules.require_not_declared(runner, "get a new token")
     if runner.removing_since is not None:
         raise Conflict(f"`{runner.path}` is being removed: undrain it first, which stops the removal")
     token = credentials.new("tcw")
@@ -135,48 +132,6 @@ async def _registered(tx: Tx, runner: Runner, token: Secret, url: str) -> Regist
     return Registered(runner.id, runner.path, runner.id, token.text, environment, command, view)
 
 
-async def ensure_shared(
-    tx: Tx,
-    name: str,
-    max_jobs: int,
-    tags: Sequence[str] = (),
-    *,
-    token: Secret | None = None,
-    allow_multiple_instances: bool = False,
-    is_declared: bool = False,
-) -> tuple[Runner, str]:
-    """Create or update a shared runner that the configuration declares, and set this worker token, or a new one if none is given."""
-    token = token or credentials.new("tcw")
-    known = await store.shared(tx, paths.name(name))
-    if known is None:
-        now = datetime.fromtimestamp(tx.now, UTC)
-        runner = Runner(
-            id=ids.new("rnr"),
-            name=name,
-            path=name,
-            max_jobs=max_jobs,
-            tags=list(tags),
-            created_at=now,
-            allow_multiple_instances=allow_multiple_instances,
-            is_declared=is_declared,
-        )
-        await store.insert(tx, runner, token.sha256)
-        await note(tx, SYSTEM, "runner.create", runner)
-    else:
-        runner = msgspec.structs.replace(
-            known,
-            max_jobs=max_jobs,
-            tags=list(tags),
-            allow_multiple_instances=allow_multiple_instances,
-            is_declared=is_declared,
-        )
-        await store.set_worker_token(tx, runner.id, token.sha256)
-        if runner != known:
-            await store.update(tx, runner)
-            await note(tx, SYSTEM, "runner.change", runner)
-    return runner, token.text
-
-
 async def changeable(tx: Tx, who: Principal, reference: str) -> Runner:
     """Return a runner that the caller may change."""
     return await find(tx, who, reference, Verb.RUNNER_WRITE)
@@ -185,16 +140,18 @@ async def changeable(tx: Tx, who: Principal, reference: str) -> Runner:
 async def change(tx: Tx, who: Principal, reference: str, wanted: RunnerChange) -> RunnerView:
     before = await hold(tx, who, reference)
     given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
-    if declared := sorted(_DECLARED_FIELDS & given.keys()):
-        require_not_declared(before, f"be changed here ({', '.join(declared)})")
+    if "group" in given:
+        await _refuse_move(tx, given["group"])
     if "tags" in given:
         given["tags"] = normalized(given["tags"])
+    rules.require_changeable(before, given)
     if "service_account" in given:
         given["service_account_id"] = await _account(tx, who, given.pop("service_account"), before)
     if "configuration" in given:
         given["configuration"] = configuration.changed(before.configuration, given["configuration"])
     is_assigned = given.pop("is_assigned_to_all_modules", None)
     if before.removing_since is not None and given.get("is_draining") is False:
+        rules.require_not_retired(before)
         given["removing_since"] = None
     after = msgspec.structs.replace(before, **given)
     if after != before:
@@ -224,15 +181,6 @@ async def _assign_to_group(tx: Tx, who: Principal, runner: Runner, is_assigned: 
         await note(tx, who, "runner.withdraw", runner, kind="group", place=path)
 
 
-def require_not_declared(runner: Runner, what: str) -> None:
-    """Refuse to change what the server's configuration declares. `what` completes the message "… cannot …"."""
-    if runner.is_declared:
-        raise Conflict(
-            f"`{runner.path}` cannot {what}: the server's configuration declares this shared runner, so change it there and "
-            "restart the server"
-        )
-
-
 async def note(tx: Tx, who: Principal, action: str, runner: Runner, **details: object) -> None:
     """Record a change and wake the scheduler, because other runners may be eligible for queued jobs now."""
     facts = {"path": runner.path, **details}
@@ -241,7 +189,15 @@ async def note(tx: Tx, who: Principal, action: str, runner: Runner, **details: o
     tx.wake("assignments", runner.id)
 
 
-async def _group(tx: Tx, who: Principal, reference: str) -> Group:
+async def _refuse_move(tx: Tx, group: str | None) -> None:
+    if group is None:
+        raise await rules.declaration_refusal(tx)
+    raise Conflict("a runner stays in its group: register another one there, and remove this one")
+
+
+async def _group(tx: Tx, who: Principal, reference: str | None) -> Group:
+    if reference is None:
+        raise await rules.declaration_refusal(tx)
     group = await groups.find(tx, who, reference)
     await authorize.require(tx, who, Verb.RUNNER_WRITE, groups.place(group), groups.unseen(reference))
     return group

@@ -22,6 +22,7 @@ _CHANGEABLE = (
     "configuration",
     "removing_since",
     "is_declared",
+    "declared_in",
 )
 _UPDATE = f"UPDATE runners SET {assignments(*_CHANGEABLE)} WHERE id = :id"
 _KEEP_NAME: LiteralString = """
@@ -79,6 +80,45 @@ async def at(tx: Tx, organization_id: str, path: str) -> Runner | None:
 async def shared(tx: Tx, name: str) -> Runner | None:
     row = await tx.one("SELECT * FROM runners WHERE organization_id IS NULL AND path = :name", name=name)
     return None if row is None else row_to(Runner, row)
+
+
+async def all_shared(tx: Tx) -> list[Runner]:
+    return rows_to(Runner, await tx.all("SELECT * FROM runners WHERE organization_id IS NULL ORDER BY path"))
+
+
+async def hold_shared(tx: Tx) -> list[Runner]:
+    """Read all shared runners and lock their rows until the transaction ends."""
+    rows = await tx.all("SELECT * FROM runners WHERE organization_id IS NULL ORDER BY path FOR UPDATE")
+    return rows_to(Runner, rows)
+
+
+async def insert_declared(tx: Tx, runner: Runner, worker_token_sha256: str) -> None:
+    """Insert a shared runner. One that was removed before has the same id, so its name need not be kept any more."""
+    await tx.run("DELETE FROM removed WHERE id = :id", id=runner.id)
+    await insert(tx, runner, worker_token_sha256)
+
+
+async def set_declared_token(tx: Tx, id: str, sha256: str) -> bool:  # noqa: A002
+    """Set the worker token of a shared runner. Returns False if it has this one already."""
+    return (
+        await tx.run(
+            """UPDATE runners SET worker_token_sha256 = :sha256, next_worker_token_sha256 = NULL
+               WHERE id = :id AND (worker_token_sha256 IS NULL OR worker_token_sha256 <> :sha256)""",
+            id=id,
+            sha256=sha256,
+        )
+        > 0
+    )
+
+
+async def path_of_token(tx: Tx, sha256: str, other_than: str) -> str | None:
+    """Return the path of another runner that has this worker token."""
+    row = await tx.one(
+        "SELECT path FROM runners WHERE worker_token_sha256 = :sha256 AND id <> :id LIMIT 1",
+        sha256=sha256,
+        id=other_than,
+    )
+    return None if row is None else str(row["path"])
 
 
 async def active_jobs(tx: Tx, id: str) -> list[int]:  # noqa: A002

@@ -5,10 +5,9 @@ import re
 import pytest
 
 from terracrew.server.connections import store as connections
-from terracrew.server.db.seam import Tx
-from terracrew.server.runners import service
 from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
+from tests.server.declarations import FILE, declared_runner
 from tests.server.runners.connected import connect, having_a_job
 
 
@@ -149,15 +148,14 @@ async def test_a_runner_drains_before_its_removal_and_its_page_shows_what_is_lef
 
 @pytest.mark.feature("R3")
 async def test_a_declared_runner_offers_no_removal_and_only_settings_of_its_processes(application: Application) -> None:
-    async def declare(tx: Tx) -> str:
-        return (await service.ensure_shared(tx, "from-file", 5, is_declared=True))[0].id
-
-    page = f"/dashboard/runners/{await application.server.db.write(declare)}"
+    runner, _ = await declared_runner(application.server.db, "from-file", 5)
+    page = f"/dashboard/runners/{runner.id}"
     someone = await logged_in(application)
     shown = await someone.see(page)
     assert f"{page}/remove" not in shown
     assert f"{page}/reregister" not in shown
-    assert "declares this shared runner" in await someone.see(f"{page}/edit")
+    for each in (page, f"{page}/edit", "/dashboard/runners"):
+        assert f"It is declared as shared_runners.from-file in {FILE}" in await someone.see(each)
     assert (await someone.submit(f"{page}/edit", heartbeat_seconds="5", max_jobs="7")).status_code == 303
     found = (await application.admin.get("/api/v1/runners/from-file")).json()
     assert (found["max_jobs"], found["configuration"]["heartbeat_seconds"]) == (5, 5)

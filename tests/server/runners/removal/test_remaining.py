@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from terracrew.server.runners import service as runners
 from terracrew.server.runners.removal import reads
 from terracrew.testing.deliveries import RUNNING
 from terracrew.testing.job_rows import Instance, JobRows, begin_code
 from tests.server.application import Application
+from tests.server.declarations import declared_runner
 from tests.server.jobs.waiting_jobs import waiting
 from tests.server.runners.connected import connect, having_a_job
 from tests.server.simulated_runner import SimulatedRunner
@@ -47,7 +47,7 @@ async def test_what_remains_names_the_jobs_that_the_caller_may_see(application: 
     assert (shown["id"], shown["number"], shown["module_path"]) == (job, 17, "m")
     assert (shown["status"], shown["instance_name"]) == ("PROCESSING", "one")
     # Everybody sees a shared runner, and nobody the jobs of others.
-    shared, _ = await application.server.db.write(lambda tx: runners.ensure_shared(tx, "everybodys", 4))
+    shared, _ = await declared_runner(application.server.db, "everybodys")
     rows = await JobRows.of_organization(application.server.db, application.server.organization_id)
     rows._numbers = 50  # pyright: ignore[reportPrivateUsage]
     instance = await connect(application, shared.id, "two")
@@ -89,7 +89,7 @@ async def test_a_disabled_runner_and_one_that_is_being_removed_serve_nothing(app
     await connect(application, other["id"], "one")
     await application.admin.delete("/api/v1/runners/root")
     assert await alone(application, "a/r") == ["a/b/m", "a/m"]
-    await application.server.db.write(lambda tx: runners.ensure_shared(tx, "everybodys", 4))
+    await declared_runner(application.server.db, "everybodys")
     assert await alone(application, "a/r") == []
 
 

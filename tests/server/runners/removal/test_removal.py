@@ -11,11 +11,11 @@ from terracrew.server.connections import store as connections
 from terracrew.server.jobs import decide
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import Attempt, Job
-from terracrew.server.runners import service as runners
 from terracrew.server.runners.removal.loop import Removals
 from terracrew.testing.deliveries import DONE, delivery
 from terracrew.testing.job_rows import Instance, JobRows
 from tests.server.application import Application
+from tests.server.declarations import FILE, declare, declared_runner
 from tests.server.runners.connected import connect, having_a_job
 from tests.server.simulated_runner import SimulatedRunner
 
@@ -246,14 +246,18 @@ async def test_nobody_without_the_right_removes_a_runner_or_learns_that_it_exist
 
 @pytest.mark.feature("R3.refused")
 async def test_what_the_configuration_declares_is_changed_and_removed_there_only(application: Application) -> None:
-    await application.server.db.write(lambda tx: runners.ensure_shared(tx, "r", 4, is_declared=True))
+    await declared_runner(application.server.db, "r")
     for body in ({"max_jobs": 9}, {"tags": ["x"]}, {"allow_multiple_instances": True}, {"description": "mine"}):
         words = await application.admin.refused("PATCH", R, 409, json=body)
-        assert f"cannot be changed here ({next(iter(body))}): the server's configuration declares" in words
+        assert (
+            f"cannot be changed here ({next(iter(body))}): it is shared, and the server's settings file {FILE}" in words
+        )
     for force in (False, True):
-        assert "change it there" in await application.admin.refused("DELETE", R, 409, params={"force": force})
+        assert "Change it there" in await application.admin.refused("DELETE", R, 409, params={"force": force})
     assert "get a new token" in await application.admin.refused("POST", f"{R}/reregister", 409)
     # What an operator does with a running fleet is not declared.
     assert (await application.admin.patch(R, json={"is_disabled": True, "is_draining": True})).status_code == 200
-    await application.server.db.write(lambda tx: runners.ensure_shared(tx, "r", 4))
-    assert (await removed(application))["is_removed"] is True, "a runner that is not declared any more can be removed"
+    await declare(application.server.db, [])
+    assert (await removed(application, force=True))["is_removed"] is True, (
+        "a runner that is not declared any more can be removed"
+    )

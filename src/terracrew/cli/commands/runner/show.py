@@ -27,7 +27,7 @@ def list_runners(target: Target, status: str | None, group: str | None, as_json:
     rows = [
         (
             i["path"],
-            i["type"],
+            "shared" if i.get("group", "") is None else i["type"],
             _status(i),
             i.get("version"),
             _jobs(i),
@@ -36,7 +36,10 @@ def list_runners(target: Target, status: str | None, group: str | None, as_json:
         for i in items
     ]
     columns = ("PATH", "TYPE", "STATUS", "VERSION", "JOBS", "CREATED")
-    return output.table(columns, rows, empty="no runners: `terracrew runner register NAME`")
+    output.table(columns, rows, empty="no runners: `terracrew runner register NAME`")
+    for file in sorted({each["declared_in"] for each in items if each.get("declared_in")}):
+        output.note(f"The server's settings file {file} declares shared runners.")
+    return None
 
 
 @click.command("show")
@@ -55,6 +58,7 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
             ("path", found["path"]),
             ("id", found["id"]),
             ("type", found["type"]),
+            ("declared in", _declaration(found)),
             ("status", _status(found)),
             ("disabled", found["is_disabled"] or None),
             ("removing", output.lasting(found["removing_since"]) if found.get("removing_since") else None),
@@ -104,6 +108,15 @@ def _slots(instance: dict[str, Any], runner: dict[str, Any]) -> str:
     """Return how many jobs an instance has and, while it is connected, how many it can run at once."""
     jobs = instance.get("jobs", 0)
     return f"{jobs}/{min(instance['capacity'], runner['max_jobs'])}" if instance.get("is_connected") else str(jobs)
+
+
+def _declaration(runner: dict[str, Any]) -> str | None:
+    """Return where a shared runner is declared."""
+    if runner.get("organization_id") is not None:
+        return None
+    if not runner.get("is_declared"):
+        return "nothing any more: it is retired" if runner.get("removing_since") else None
+    return runner.get("declared_in") or "the server's defaults"
 
 
 def _status(runner: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from terracrew.server.runners import service, store
 from terracrew.server.runners.model import Runner
 from terracrew.server.runners.removal import reads, remaining
 from terracrew.server.runners.removal.model import Dependents, RunnerRemoval
+from terracrew.server.runners.shared import rules
 
 
 async def remove(tx: Tx, who: Principal, reference: str, force: bool) -> RunnerRemoval:
@@ -20,7 +21,7 @@ async def remove(tx: Tx, who: Principal, reference: str, force: bool) -> RunnerR
     other runner runs them: another runner could have credentials that are not meant for them.
     """
     runner = await service.hold(tx, who, reference)
-    service.require_not_declared(runner, "be removed")
+    rules.require_not_declared(runner, "be removed")
     if force:
         await _delete(tx, who, runner, is_forced=True)
         return RunnerRemoval(runner.path, is_removed=True, remaining=None)
