@@ -15,7 +15,7 @@ from tests.client.scripted_server import ScriptedServer
 THEN = "2024-01-02T03:04:05Z"
 ADA: dict[str, Any] = {"id": "usr_1", "name": "ada", "is_system_admin": False, "is_disabled": False, "created_at": THEN}
 ADA |= {"last_login_at": None, "has_password": False, "is_invited": True}
-CI: dict[str, Any] = {"id": "sac_1", "name": "ci", "group": "platform", "created_at": THEN}
+CI: dict[str, Any] = {"id": "sac_1", "name": "ci", "group": "platform", "created_at": THEN, "is_disabled": False}
 ROLE: dict[str, Any] = {
     "id": "rol_1",
     "principal_id": "usr_1",
@@ -67,7 +67,7 @@ def test_a_user_is_made_listed_and_disabled_by_name(terracrew: Terracrew, server
     assert terracrew.code == 2
 
 
-@pytest.mark.feature("E1")
+@pytest.mark.feature("E1.commands", "E1.json")
 def test_a_user_is_shown_reset_and_deleted_after_a_question(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on("GET /api/v1/users/ada", ADA | {"roles": [ROLE], "sessions": 2, "tokens": 1})
     server.on("POST /api/v1/users/ada/reset", {"user": ADA, "link": "https://x/login/link/2"})
@@ -101,7 +101,7 @@ def test_a_role_is_granted_listed_and_revoked_without_its_id(terracrew: Terracre
     assert terracrew.code == 4
 
 
-@pytest.mark.feature("E1", "X3")
+@pytest.mark.feature("E1.commands", "E1.json")
 def test_an_explanation_is_printed_as_a_way_from_the_organization_to_the_place(
     terracrew: Terracrew, server: ScriptedServer
 ) -> None:
@@ -140,6 +140,21 @@ def test_a_service_account_is_named_by_its_name(terracrew: Terracrew, server: Sc
     assert (terracrew.code, "sac_1, sac_2" in terracrew.err) == (5, True)
 
 
+@pytest.mark.feature("E1.commands", "E1.json")
+def test_a_service_account_is_shown_with_its_runners_and_disabled(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("GET /api/v1/service-accounts", page(CI))
+    shown = CI | {"roles": [ROLE], "runners": [{"id": "rnr_1", "path": "platform/crew"}]}
+    server.on("GET /api/v1/service-accounts/sac_1", shown)
+    server.on("PATCH /api/v1/service-accounts/sac_1", CI | {"is_disabled": True})
+    assert terracrew("service-account", "list").splitlines()[1].split()[2] == "enabled"
+    assert "platform/crew" in terracrew("service-account", "show", "platform/ci")
+    assert terracrew("service-account", "update", "ci", "--disable") == "service account ci is disabled\n"
+    assert server.asked[-1].json() == {"is_disabled": True}
+    assert json.loads(terracrew("service-account", "update", "ci", "--name", "cd", "--json"))["id"] == "sac_1"
+    terracrew("service-account", "update", "ci")
+    assert terracrew.code == 2
+
+
 def test_a_token_is_revoked_by_its_name_and_a_state_shown_by_its_version(
     terracrew: Terracrew, server: ScriptedServer
 ) -> None:
@@ -176,7 +191,7 @@ def test_the_audit_is_listed(terracrew: Terracrew, server: ScriptedServer) -> No
         assert (terracrew.code, "is not a moment" in terracrew.err) == (2, True)
 
 
-@pytest.mark.feature("E1", "X3")
+@pytest.mark.feature("E1.commands", "E1.json")
 def test_the_audit_is_exported_to_a_file_byte_by_byte(
     terracrew: Terracrew, server: ScriptedServer, tmp_path: Path
 ) -> None:
@@ -200,7 +215,7 @@ def test_a_password_is_read_from_standard_input_and_never_from_the_line(
     assert terracrew.code == 2
 
 
-@pytest.mark.feature("E1", "R8")
+@pytest.mark.feature("E1.commands", "E1.json")
 def test_organizations_are_managed_and_a_command_names_the_one_that_it_is_about(
     terracrew: Terracrew, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

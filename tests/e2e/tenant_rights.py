@@ -199,6 +199,7 @@ BODIES: dict[str, Any] = {
     "POST /users": {"name": "made-by-{who}"},
     "PATCH /users/{user}": {"is_disabled": True},
     "POST /service-accounts": {"name": "made-by-{who}"},
+    "PATCH /service-accounts/{account_id}": {"is_disabled": True},
     "POST /service-accounts/{account_id}/secrets": {},
     "POST /organizations": {"name": "made-by-{who}"},
     "PATCH /organizations/{organization}": {"name": "renamed-by-{who}"},

@@ -227,7 +227,6 @@ def test_nobody_reaches_what_is_not_theirs(stage: Stage, who: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.feature("R8")
 @pytest.mark.parametrize("who", ["foreign owner", "foreign viewer", "runner", "engine", "executor"])
 def test_naming_an_organization_opens_nothing_of_it(stage: Stage, who: str) -> None:
     """To somebody without a role in it, an organization and one that does not exist are the same."""

@@ -68,6 +68,8 @@ COMMANDS: dict[str, str] = {
     "POST /api/v1/users/{user}/reset": "user reset",
     "GET /api/v1/service-accounts": "service-account list",
     "POST /api/v1/service-accounts": "service-account create",
+    "GET /api/v1/service-accounts/{account_id}": "service-account show",
+    "PATCH /api/v1/service-accounts/{account_id}": "service-account update",
     "DELETE /api/v1/service-accounts/{account_id}": "service-account delete",
     "GET /api/v1/service-accounts/{account_id}/secrets": "service-account secrets",
     "POST /api/v1/service-accounts/{account_id}/secrets": "service-account add-secret",

@@ -18,7 +18,7 @@ async def granted(client: httpx.AsyncClient, principal: str, role: str, path: st
     return (await client.post("/api/v1/roles", json=body)).status_code
 
 
-@pytest.mark.feature("X3", "U6")
+@pytest.mark.feature("X3.roles")
 async def test_roles_are_listed_by_place_with_what_is_inherited_and_by_principal(server: IdentityServer) -> None:
     a = await server.group("a")
     await server.rows.group("a/b", a)
@@ -53,7 +53,7 @@ async def test_roles_are_listed_by_place_with_what_is_inherited_and_by_principal
     assert (await root.get("/api/v1/roles", params={"path": "a", "principal": "ada"})).status_code == 400
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles")
 async def test_a_role_that_expires_ends_by_itself_in_requests_and_in_lists(
     server: IdentityServer, clock: ShiftedClock
 ) -> None:
@@ -77,7 +77,7 @@ async def test_a_role_that_expires_ends_by_itself_in_requests_and_in_lists(
     )
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles")
 async def test_a_role_that_ends_cannot_be_made_to_last_by_granting(server: IdentityServer) -> None:
     await server.group("a")
     root = await client_of(server, await server.user("root", Role.OWNER))
@@ -94,7 +94,7 @@ async def test_a_role_that_ends_cannot_be_made_to_last_by_granting(server: Ident
     assert await granted(root, "eve", "viewer", "a", expires_in_days=0) == 400
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles")
 async def test_nobody_grants_more_than_they_have_or_elsewhere_also_no_service_account(server: IdentityServer) -> None:
     await server.group("a")
     await server.group("b")
@@ -116,7 +116,7 @@ async def test_nobody_grants_more_than_they_have_or_elsewhere_also_no_service_ac
     assert (await machine.get("/api/v1/users")).status_code == 403
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles")
 async def test_a_user_of_another_organization_gets_a_first_role_from_an_administrator_only(
     server: IdentityServer,
 ) -> None:

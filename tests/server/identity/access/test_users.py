@@ -26,7 +26,7 @@ async def changed(server: IdentityServer, who: Principal, user: str, **wanted: A
     await users.change(server.db, who, user, UserChange(**wanted))
 
 
-@pytest.mark.feature("U6", "X3")
+@pytest.mark.feature("X3.people")
 async def test_an_invitation_works_once_within_a_day_and_only_its_hash_is_stored(
     server: IdentityServer, clock: ShiftedClock
 ) -> None:
@@ -52,7 +52,7 @@ async def test_an_invitation_works_once_within_a_day_and_only_its_hash_is_stored
             await service.redeem_link(server.identity, used_up, "127.0.0.1", PASSWORD)
 
 
-@pytest.mark.feature("U6", "X3")
+@pytest.mark.feature("X3.people")
 async def test_a_reset_ends_everything_and_gives_a_new_link(server: IdentityServer) -> None:
     owner = await client_of(server, await server.user("olga", Role.OWNER))
     ada = await server.user("ada", Role.VIEWER)
@@ -74,7 +74,7 @@ async def test_a_reset_ends_everything_and_gives_a_new_link(server: IdentityServ
     assert {"user.reset", "user.link"} <= set(actions)
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.people")
 async def test_a_reset_is_no_way_to_more_rights(server: IdentityServer, clock: ShiftedClock) -> None:
     """Whoever resets a user can log in as that user."""
     owner = await server.user("olga", Role.OWNER)
@@ -102,7 +102,7 @@ async def _guest(tx: Tx, organization_id: str) -> None:
     await role_store.bind_role(tx, organization_id, "user", vera.id, "owner", "group", "", "test")
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.people")
 async def test_the_last_administrator_stays_one(server: IdentityServer) -> None:
     root, other = [await server.user(name, is_system_admin=True) for name in ("root", "other")]
     with pytest.raises(Conflict, match="lock yourself out"):
@@ -125,7 +125,7 @@ async def test_the_last_administrator_stays_one(server: IdentityServer) -> None:
         await changed(server, last, last.name, is_system_admin=False)
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.people")
 async def test_only_an_administrator_who_is_logged_in_makes_administrators(server: IdentityServer) -> None:
     root, owner = await server.user("root", is_system_admin=True), await server.user("olga", Role.OWNER)
     vera = await server.user("vera")
@@ -145,7 +145,7 @@ async def test_only_an_administrator_who_is_logged_in_makes_administrators(serve
         await server.db.write(lambda tx: users.delete(tx, owner, "vera"))
 
 
-@pytest.mark.feature("U6")
+@pytest.mark.feature("X3.people")
 async def test_users_are_renamed_searched_shown_and_deleted(server: IdentityServer) -> None:
     owner = await client_of(server, await server.user("olga", Role.OWNER))
     ada = await server.user("ada", Role.VIEWER)
@@ -180,7 +180,7 @@ async def test_users_are_renamed_searched_shown_and_deleted(server: IdentityServ
         await changed(server, await server.user("root", is_system_admin=True), "no\0body", is_disabled=True)
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.people")
 async def test_a_guest_is_listed_where_they_have_a_role_and_managed_at_home_only(server: IdentityServer) -> None:
     elsewhere = await server.organization("elsewhere")
     await server.user("vera", Role.VIEWER)

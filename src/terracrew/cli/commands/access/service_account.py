@@ -1,11 +1,14 @@
 """`terracrew service-account`: manages accounts for programs, and their secrets."""
 
+from typing import Any
+
 import click
 
-from terracrew.cli.arguments import references
+from terracrew.cli.arguments import name_completion, references
 from terracrew.cli.commands.access import account_runners
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
+from terracrew.errors import Invalid
 
 
 @click.group("service-account")
@@ -14,7 +17,7 @@ def service_account() -> None:
 
 
 @service_account.command("list")
-@click.argument("group", default="")
+@click.argument("group", default="", shell_complete=name_completion.groups)
 @output.json_option
 @pass_target
 def list_accounts(target: Target, group: str, as_json: bool) -> None:
@@ -22,14 +25,68 @@ def list_accounts(target: Target, group: str, as_json: bool) -> None:
     items = list(target.api().list("/service-accounts", group=group or None))
     if as_json:
         return output.as_json(items)
-    rows = [(i["name"], i["group"] or "(organization)", output.age(i["created_at"])) for i in items]
+    rows = [(i["name"], i["group"] or "(organization)", _status(i), output.age(i["created_at"])) for i in items]
     empty = "no service accounts: `terracrew service-account create NAME`"
-    return output.table(("NAME", "GROUP", "CREATED"), rows, empty=empty)
+    return output.table(("NAME", "GROUP", "STATUS", "CREATED"), rows, empty=empty)
+
+
+@service_account.command("show")
+@click.argument("account", shell_complete=name_completion.service_accounts)
+@output.json_option
+@pass_target
+def show(target: Target, account: str, as_json: bool) -> None:
+    """Show ACCOUNT with its roles and the runners that use it."""
+    api = target.api()
+    found = api.get(f"/service-accounts/{references.service_account(api, account)}")
+    if as_json:
+        return output.as_json(found)
+    roles = [f"{each['role']} of {each['path'] or 'the organization'}" for each in found["roles"]]
+    return output.facts(
+        [
+            ("name", found["name"]),
+            ("id", found["id"]),
+            ("group", found["group"] or "(organization)"),
+            ("status", _status(found)),
+            ("roles", roles or "none"),
+            ("runners", [each["path"] for each in found["runners"]] or "none"),
+            ("created", output.age(found["created_at"])),
+        ]
+    )
+
+
+@service_account.command("update")
+@click.argument("account", shell_complete=name_completion.service_accounts)
+@click.option("--name", "new_name", metavar="NAME", help="A new name.")
+@click.option(
+    "--disable/--enable",
+    "is_disabled",
+    default=None,
+    help="Refuse its secrets and end its tokens, or accept them again.",
+)
+@output.json_option
+@pass_target
+def update(target: Target, account: str, new_name: str | None, is_disabled: bool | None, as_json: bool) -> None:
+    """Rename, disable or enable ACCOUNT. Runners that use a disabled account get no jobs."""
+    given = {"name": new_name, "is_disabled": is_disabled}
+    changes = {field: value for field, value in given.items() if value is not None}
+    if not changes:
+        raise Invalid("no option was given that changes it: see `terracrew service-account update --help`")
+    api = target.api()
+    made = api.patch(f"/service-accounts/{references.service_account(api, account)}", changes)
+    if as_json:
+        return output.as_json(made)
+    return click.echo(f"service account {made['name']} is {_status(made)}")
 
 
 @service_account.command("create")
 @click.argument("name")
-@click.option("--group", default="", metavar="PATH", help="The group that it belongs to [the organization].")
+@click.option(
+    "--group",
+    default="",
+    metavar="PATH",
+    shell_complete=name_completion.groups,
+    help="The group that it belongs to [the organization].",
+)
 @output.json_option
 @pass_target
 def create(target: Target, name: str, group: str, as_json: bool) -> None:
@@ -42,7 +99,7 @@ def create(target: Target, name: str, group: str, as_json: bool) -> None:
 
 
 @service_account.command("delete")
-@click.argument("account")
+@click.argument("account", shell_complete=name_completion.service_accounts)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
@@ -56,7 +113,7 @@ def delete(target: Target, account: str, yes: bool, as_json: bool) -> None:
 
 
 @service_account.command("secrets")
-@click.argument("account")
+@click.argument("account", shell_complete=name_completion.service_accounts)
 @output.json_option
 @pass_target
 def secrets(target: Target, account: str, as_json: bool) -> None:
@@ -73,7 +130,7 @@ def secrets(target: Target, account: str, as_json: bool) -> None:
 
 
 @service_account.command("add-secret")
-@click.argument("account")
+@click.argument("account", shell_complete=name_completion.service_accounts)
 @click.option("--expires-in-days", type=click.IntRange(1, 3650), metavar="N", help="Expires after N days.")
 @output.json_option
 @pass_target
@@ -92,7 +149,7 @@ def add_secret(target: Target, account: str, expires_in_days: int | None, as_jso
 
 
 @service_account.command("revoke-secret")
-@click.argument("account")
+@click.argument("account", shell_complete=name_completion.service_accounts)
 @click.argument("secret_id", metavar="ID")
 @output.json_option
 @pass_target
@@ -107,3 +164,7 @@ def revoke_secret(target: Target, account: str, secret_id: str, as_json: bool) -
 
 service_account.add_command(account_runners.assign)
 service_account.add_command(account_runners.unassign)
+
+
+def _status(account: dict[str, Any]) -> str:
+    return "disabled" if account["is_disabled"] else "enabled"

@@ -3,15 +3,23 @@
 from datetime import datetime
 
 import msgspec
-from litestar import Router, delete, get, post
+from litestar import Router, delete, get, patch, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew import ids
 from terracrew.server.api.access.context import AccessCall
 from terracrew.server.api.access.fields import Days, Name
+from terracrew.server.db.seam import Tx
+from terracrew.server.http.request import tree_path
+from terracrew.server.identity.access import role_reads
 from terracrew.server.identity.access import service as access
-from terracrew.server.identity.access.model import ClientSecret, ServiceAccount
+from terracrew.server.identity.access.model import ClientSecret, RoleListed, ServiceAccount
 from terracrew.server.paging import After, Limit, Page
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.runners import account_reads
+
+MAX_LISTED_RUNNERS = 100
 
 
 class NewServiceAccount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,6 +52,45 @@ async def list_accounts(
 async def create_account(request: AccessCall, data: JSONBody[NewServiceAccount]) -> ServiceAccount:
     """Create an account for programs in a group. It has no role and no secret yet."""
     return await access.create_account(request.context.db, request.user, data.name, data.group)
+
+
+class RunnerOfAccount(msgspec.Struct, frozen=True):
+    id: str
+    path: str
+
+
+class ServiceAccountDetails(ServiceAccount, frozen=True):
+    """A service account with its roles, and the runners that use it and that the reader may see."""
+
+    roles: tuple[RoleListed, ...] = ()
+    runners: tuple[RunnerOfAccount, ...] = ()
+
+
+@get("/service-accounts/{account_id:str}", summary="Show a service account")
+async def show_account(request: AccessCall, account_id: FromPath[str]) -> ServiceAccountDetails:
+    """Show a service account by its id or its path (`group/name`), with its roles and the runners that use it."""
+    who = request.user
+
+    async def read(tx: Tx) -> ServiceAccountDetails:
+        found = await access.find(tx, who, tree_path(account_id))
+        seen = await authorize.visible(tx, who, Verb.RUNNER_READ)
+        runners = await account_reads.of_account(tx, seen, found.organization_id, found.id, MAX_LISTED_RUNNERS)
+        roles = await role_reads.of_principal(tx, found.id, found.organization_id)
+        return ServiceAccountDetails(
+            **msgspec.structs.asdict(found),
+            roles=tuple(roles),
+            runners=tuple(RunnerOfAccount(each.id, each.path) for each in runners),
+        )
+
+    return await request.context.db.read(read)
+
+
+@patch("/service-accounts/{account_id:str}", summary="Change a service account")
+async def change_account(
+    request: AccessCall, account_id: FromPath[str], data: JSONBody[access.AccountChange]
+) -> ServiceAccount:
+    """Rename a service account; disable it, which refuses its secrets and ends its tokens, or enable it again."""
+    return await access.change_account(request.context.db, request.user, tree_path(account_id), data)
 
 
 @delete("/service-accounts/{account_id:str}", summary="Delete a service account")
@@ -81,6 +128,15 @@ async def revoke_secret(request: AccessCall, account_id: FromPath[str], secret_i
 
 router = Router(
     path="/api/v1",
-    route_handlers=[list_accounts, create_account, delete_account, list_secrets, create_secret, revoke_secret],
+    route_handlers=[
+        list_accounts,
+        create_account,
+        show_account,
+        change_account,
+        delete_account,
+        list_secrets,
+        create_secret,
+        revoke_secret,
+    ],
     tags=["access"],
 )

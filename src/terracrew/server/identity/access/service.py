@@ -1,5 +1,9 @@
 """Manages service accounts and their secrets."""
 
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from terracrew import ids
 from terracrew.errors import Conflict
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
@@ -13,6 +17,14 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
 
 MAX_SECRETS = 10
+MAX_REFERENCE_CHARACTERS = 2000
+
+
+class AccountChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to change; what is left out stays."""
+
+    name: str | UnsetType = UNSET
+    is_disabled: bool | UnsetType = UNSET
 
 
 async def create_account(db: Database, who: Principal, name: str, group: str) -> ServiceAccount:
@@ -29,9 +41,52 @@ async def create_account(db: Database, who: Principal, name: str, group: str) ->
     try:
         return await db.write(work)
     except Conflict as error:
-        if error.details.get("constraint") != "service_accounts_name":
-            raise
-        raise Conflict(f"there is a service account {name!r} in that group already") from None
+        raise _explained(error, name) from None
+
+
+def _explained(error: Conflict, name: str) -> Conflict:
+    if error.details.get("constraint") != "service_accounts_name":
+        return error
+    return Conflict(f"there is a service account {name!r} in that group already")
+
+
+async def change_account(db: Database, who: Principal, reference: str, wanted: AccountChange) -> ServiceAccount:
+    """Rename, disable or enable a service account. While it is disabled, its secrets are refused and its tokens have ended."""
+    if wanted.name is not UNSET:
+        paths.name(wanted.name)
+
+    async def work(tx: Tx) -> ServiceAccount:
+        before = await find(tx, who, reference, Verb.ACCESS_WRITE)
+        name = before.name if wanted.name is UNSET else wanted.name
+        is_disabled = before.is_disabled if wanted.is_disabled is UNSET else wanted.is_disabled
+        after = msgspec.structs.replace(before, name=name, is_disabled=is_disabled)
+        await access_store.update_account(tx, after.id, name, is_disabled)
+        if name != before.name:
+            await _record(tx, who, after, "service_account.rename", {"before": before.name})
+        if is_disabled != before.is_disabled:
+            await _record(tx, who, after, "service_account.disable" if is_disabled else "service_account.enable")
+        tx.wake("access", after.id)
+        return after
+
+    try:
+        return await db.write(work)
+    except Conflict as error:
+        raise _explained(error, str(wanted.name)) from None
+
+
+async def find(tx: Tx, who: Principal, reference: str, verb: Verb = Verb.ACCESS_READ) -> ServiceAccount:
+    """Find a service account by its id or its path (`group/name`), if the caller has the right to do `verb` in its group."""
+    if ids.is_id("sac", reference):
+        return await _account(tx, who, ids.parse("sac", reference), verb)
+    group, name = paths.split(reference)
+    organization_id = who.organization_id or ""
+    unseen = access_store.no_account(reference)
+    is_path = reference.isprintable() and len(reference) <= MAX_REFERENCE_CHARACTERS
+    await authorize.require(tx, who, verb, authorize.group(organization_id, group if is_path else ""), unseen)
+    account = await access_store.account_at(tx, organization_id, group, name) if is_path else None
+    if account is None:
+        raise unseen
+    return account
 
 
 async def accounts(tx: Tx, who: Principal, group: str, after: str | None, limit: int) -> Page[ServiceAccount]:
@@ -114,6 +169,13 @@ async def _account(tx: Tx, who: Principal, account_id: str, verb: Verb) -> Servi
     place, unseen = authorize.group(account.organization_id, account.group), access_store.no_account(account_id)
     await authorize.require(tx, who, verb, place, unseen)
     return account
+
+
+async def _record(
+    tx: Tx, who: Principal, account: ServiceAccount, action: str, details: dict[str, str] | None = None
+) -> None:
+    facts, organization_id = _named(account) | (details or {}), account.organization_id
+    await audit.record(tx, who, action, "service_account", account.id, facts, organization_id=organization_id)
 
 
 def _named(account: ServiceAccount) -> dict[str, str]:

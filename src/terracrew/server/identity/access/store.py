@@ -71,6 +71,15 @@ async def accounts(tx: Tx, organization_id: str, group: str, after: str, limit: 
     return rows_to(ServiceAccount, rows)
 
 
+async def update_account(tx: Tx, account_id: str, name: str, is_disabled: bool) -> None:
+    await tx.run(
+        "UPDATE service_accounts SET name = :name, is_disabled = :is_disabled WHERE id = :id",
+        name=name,
+        is_disabled=is_disabled,
+        id=account_id,
+    )
+
+
 async def delete_account(tx: Tx, account_id: str) -> None:
     """Remove a service account, its secrets and its roles. Runners that named it name no service account any more."""
     await tx.run("UPDATE runners SET service_account_id = NULL WHERE service_account_id = :id", id=account_id)
