@@ -277,6 +277,13 @@ def test_any_request_can_be_sent(terracrew: Terracrew, server: ScriptedServer) -
             ["nets"],
         ),
         (["token", "revoke"], "tokens?limit=200", [{"name": "n1"}], ["n1"]),
+        (
+            ["service-account", "assign"],
+            "service-accounts?limit=200",
+            [{"group": "net", "name": "ci"}, {"group": "", "name": "n2"}, {"group": "a", "name": "n3"}],
+            ["net/ci", "n2"],
+        ),
+        (["runner", "reregister"], "runners?limit=200", [{"path": "north", "status": "ONLINE"}], ["north"]),
     ],
 )
 def test_names_are_completed_by_the_server(

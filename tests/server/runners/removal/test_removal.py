@@ -14,7 +14,7 @@ from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.runners.removal.loop import Removals
 from terracrew.testing.deliveries import DONE, delivery
 from terracrew.testing.job_rows import Instance, JobRows
-from tests.server.application import Application
+from tests.server.application import Application, on_one
 from tests.server.declarations import FILE, declare, declared_runner
 from tests.server.runners.connected import connect, having_a_job
 from tests.server.simulated_runner import SimulatedRunner
@@ -241,6 +241,28 @@ async def test_nobody_without_the_right_removes_a_runner_or_learns_that_it_exist
             await person.refused("DELETE", R, 403, params=query)
     await stranger.refused("GET", f"/api/v1/runners/{made['id']}/remaining", 404)
     await viewer.refused("GET", f"{R}/dependents", 403)
+    assert (await application.admin.get(R)).json() == made
+
+
+@on_one
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("DELETE", "/api/v1/runners/r?force=perhaps", 400),
+        ("DELETE", "/api/v1/runners/r?now=true", 400),
+        ("DELETE", "/api/v1/runners/R%00", 400),
+        ("DELETE", "/api/v1/runners/a%2F..%2Fr", 400),
+        ("DELETE", "/api/v1/runners/rnr_" + "0" * 32, 404),
+        ("GET", "/api/v1/runners/none/remaining", 404),
+        ("GET", "/api/v1/runners/none/dependents", 404),
+        ("POST", "/api/v1/runners/job_" + "0" * 32 + "/reregister", 400),
+    ],
+)
+async def test_a_request_that_makes_no_sense_removes_nothing(
+    application: Application, method: str, path: str, status: int
+) -> None:
+    made = await application.admin.made("/api/v1/runners", {"name": "r"})
+    await application.admin.refused(method, path, status)
     assert (await application.admin.get(R)).json() == made
 
 

@@ -10,7 +10,7 @@ from terracrew.errors import Conflict
 
 
 @click.command("assign")
-@click.argument("account")
+@click.argument("account", shell_complete=name_completion.service_accounts)
 @click.argument("runner", shell_complete=name_completion.runners)
 @output.json_option
 @pass_target
@@ -22,7 +22,7 @@ def assign(target: Target, account: str, runner: str, as_json: bool) -> None:
 
 
 @click.command("unassign")
-@click.argument("account")
+@click.argument("account", shell_complete=name_completion.service_accounts)
 @click.argument("runner", shell_complete=name_completion.runners)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option

@@ -71,6 +71,7 @@ def reregister(target: Target, path: str, yes: bool, as_json: bool) -> None:
     "--service-account",
     required=True,
     metavar="ACCOUNT",
+    shell_complete=name_completion.service_accounts,
     help="The account (name, path or id) with which its processes authenticate.",
 )
 @_options_of_a_new_runner
