@@ -61,6 +61,8 @@ SETTING_LAYERS = {
 UNASSIGN_CONSEQUENCE = (
     "Jobs that it has now continue. New jobs of these modules go to other runners that are assigned to them, or wait."
 )
+MAX_NEARER_NAMED = 2
+"""How many places with nearer runners are named beside an assignment."""
 MAX_JOBS_MEANING = "The most jobs that each of its processes runs at once. A process with fewer slots runs fewer."
 JOB_FILTERS = {
     "": "All",
@@ -203,9 +205,7 @@ class _Assigned(Protocol):
     @property
     def companions(self) -> int: ...
     @property
-    def nearer_places(self) -> int: ...
-    @property
-    def nearer_path(self) -> str: ...
+    def nearer(self) -> list[str]: ...
 
 
 def assignment_rank(place: _Assigned) -> str:
@@ -213,10 +213,10 @@ def assignment_rank(place: _Assigned) -> str:
     text = "the module itself" if place.kind == "module" else "all modules in and below it"
     if place.companions:
         text += f", with {place.companions:,} other runner{'' if place.companions == 1 else 's'}"
-    if place.nearer_places == 1:
-        return f"{text}; in {place.nearer_path}, runners assigned there come first"
-    if place.nearer_places:
-        return f"{text}; in {place.nearer_places:,} places below it, runners assigned there come first"
+    if len(place.nearer) > MAX_NEARER_NAMED:
+        return f"{text}; in several places below it, runners assigned there come first"
+    if place.nearer:
+        return f"{text}; in {' and '.join(place.nearer)}, runners assigned there come first"
     return f"{text}; first choice"
 
 

@@ -7,7 +7,6 @@ from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
-from terracrew.server.runners import eligibility
 
 _CURRENT: LiteralString = f"""
 SELECT ranked.runner_id, ranked.id, ranked.number, ranked.organization_id, ranked.path FROM (
@@ -19,21 +18,22 @@ WHERE ranked.place <= ranked.most ORDER BY ranked.id DESC"""
 _ACTIVE: LiteralString = (
     f" jobs.runner_id = :runner_id AND jobs.status IN {ACTIVE_STATUSES} ORDER BY jobs.id DESC LIMIT :count"
 )
+_PLACES: LiteralString = """places (id) AS (
+    SELECT place_id FROM assignments WHERE runner_id = :runner_id
+    UNION SELECT groups.id FROM places JOIN groups ON groups.parent_id = places.id)"""
+"""Defines `places`: the modules and groups that a runner is assigned to, and all groups below them."""
 _WAITING: LiteralString = f""" jobs.status = 'QUEUED'
     AND NOT EXISTS (SELECT 1 FROM jobs AS busy WHERE busy.module_id = jobs.module_id AND busy.status IN {ACTIVE_STATUSES})
     AND (modules.runner_id IS NULL OR modules.runner_id = :runner_id)
-    AND (EXISTS (SELECT 1 FROM runners WHERE runners.id = :runner_id AND runners.organization_id IS NULL)
-        OR EXISTS (SELECT 1 FROM assignments WHERE assignments.runner_id = :runner_id
-            AND assignments.organization_id = jobs.organization_id AND {eligibility.COVERS}))
+    AND (modules.id IN (SELECT id FROM places) OR modules.group_id IN (SELECT id FROM places)
+        OR EXISTS (SELECT 1 FROM runners WHERE runners.id = :runner_id AND runners.organization_id IS NULL))
     ORDER BY jobs.priority DESC, jobs.queued_at, jobs.id LIMIT :count"""
-_OF_ORGANIZATION: LiteralString = """SELECT jobs.id FROM jobs
+_OF_ORGANIZATION: LiteralString = """ SELECT jobs.id FROM jobs
     JOIN modules ON modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id
-    WHERE jobs.organization_id = :organization_id AND"""
-_OF_READER: LiteralString = (
-    visibility.SEEN_MODULES
-    + """ SELECT jobs.id FROM jobs JOIN seen_modules ON seen_modules.id = jobs.module_id
+    WHERE jobs.organization_id || '' = :organization_id AND"""
+"""The expression `organization_id || ''` keeps SQLite from reading all jobs of the organization instead of the few queued ones."""
+_OF_READER: LiteralString = """ SELECT jobs.id FROM jobs JOIN seen_modules ON seen_modules.id = jobs.module_id
     JOIN modules ON modules.id = jobs.module_id WHERE"""
-)
 
 
 async def current(tx: Tx, runner_ids: Sequence[str], count: int) -> list[Row]:
@@ -57,9 +57,9 @@ async def _ids(
     if seen.is_nothing:
         return []
     if seen.is_everything(organization_id):
-        rows = await tx.all(
-            _OF_ORGANIZATION + wanted, organization_id=organization_id, runner_id=runner_id, count=count
-        )
+        sql: LiteralString = "WITH RECURSIVE " + _PLACES + _OF_ORGANIZATION + wanted
+        rows = await tx.all(sql, organization_id=organization_id, runner_id=runner_id, count=count)
     else:
-        rows = await tx.all(_OF_READER + wanted, runner_id=runner_id, count=count, **visibility.params(seen))
+        sql = visibility.SEEN_MODULES + ", " + _PLACES + _OF_READER + wanted
+        rows = await tx.all(sql, runner_id=runner_id, count=count, **visibility.params(seen))
     return [row["id"] for row in rows]

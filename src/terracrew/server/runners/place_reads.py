@@ -9,30 +9,40 @@ from typing import LiteralString
 from terracrew.server.db.seam import Row, Tx
 
 _FIRST: LiteralString = """
-SELECT own.place_id, own.kind, own.path,
+SELECT own.place_id, own.kind, own.path, own.organization_id,
     (SELECT count(*) FROM assignments AS other
         WHERE other.place_id = own.place_id AND other.runner_id <> own.runner_id) AS companions
 FROM assignments AS own JOIN runners ON runners.id = own.runner_id
 WHERE own.runner_id = :id ORDER BY own.kind, own.path LIMIT :count"""
 _NEARER: LiteralString = """
-SELECT own.place_id, count(DISTINCT other.place_id) AS nearer_places, min(other.path) AS nearer_path
-FROM (SELECT place_id, path, organization_id, runner_id FROM assignments
-        WHERE runner_id = :id AND kind = 'group' ORDER BY path LIMIT :count) AS own
-JOIN assignments AS other ON other.organization_id = own.organization_id AND other.runner_id <> own.runner_id
-    AND substr(other.path, 1, length(own.path) + 1) = own.path || '/' OR own.path = '' AND other.path <> ''
-    AND other.organization_id = own.organization_id AND other.runner_id <> own.runner_id
-JOIN runners ON runners.id = other.runner_id
-GROUP BY own.place_id"""
-MAX_RANKED_GROUPS = 10
-"""For how many of its groups the places below them are compared: each comparison reads all assignments of the organization."""
+SELECT DISTINCT assignments.path FROM assignments JOIN runners ON runners.id = assignments.runner_id
+WHERE assignments.organization_id = :organization_id AND assignments.runner_id <> :id
+    AND (CAST(:path AS text) = '' AND assignments.path <> ''
+        OR substr(assignments.path, 1, length(CAST(:path AS text)) + 1) = CAST(:path AS text) || '/')
+LIMIT :count"""
+MAX_NEARER_PLACES = 3
+"""How many places with nearer runners are looked for; a reader is told the names of one less."""
+_MAX_RANKED_GROUPS = 5
+"""For how many of its groups nearer places are looked for: each search may read all assignments of the organization."""
 
 
 async def first(tx: Tx, runner_id: str, count: int) -> list[Row]:
-    """Return the first places of a runner, groups before modules, each with its rank there."""
-    nearer = {row["place_id"]: row for row in await tx.all(_NEARER, id=runner_id, count=MAX_RANKED_GROUPS)}
-    nobody: Row = {"nearer_places": 0, "nearer_path": ""}
+    """Return the first places of a runner, groups before modules, each with the paths of nearer places of other runners."""
     rows = await tx.all(_FIRST, id=runner_id, count=count)
-    return [{**nobody, **nearer.get(row["place_id"], {}), **row} for row in rows]
+    groups = [row for row in rows if row["kind"] == "group"][:_MAX_RANKED_GROUPS]
+    nearer = {row["place_id"]: await _nearer(tx, runner_id, row) for row in groups}
+    return [{**row, "nearer": nearer.get(row["place_id"], [])} for row in rows]
+
+
+async def _nearer(tx: Tx, runner_id: str, place: Row) -> list[str]:
+    rows = await tx.all(
+        _NEARER,
+        id=runner_id,
+        organization_id=place["organization_id"],
+        path=place["path"],
+        count=MAX_NEARER_PLACES,
+    )
+    return sorted(row["path"] for row in rows)
 
 
 async def count(tx: Tx, runner_id: str) -> int:

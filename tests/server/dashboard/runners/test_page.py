@@ -45,7 +45,11 @@ async def test_an_assignment_says_its_rank_among_the_runners(application: Applic
     assert "in a, runners assigned there come first" in await someone.see(await address(application, "far"))
     assert "with 1 other runner; first choice" in await someone.see(await address(application, "a/near"))
     await application.admin.made("/api/v1/runners", {"name": "nearest", "group": "a/b"})
-    assert "in 2 places below it, runners" in await someone.see(await address(application, "far"))
+    assert "in a and a/b, runners assigned there come first" in await someone.see(await address(application, "far"))
+    for name in ("c", "d"):
+        await application.admin.made("/api/v1/groups", {"path": name})
+        await application.admin.made("/api/v1/runners", {"name": "r", "group": name})
+    assert "in several places below it, runners" in await someone.see(await address(application, "far"))
 
 
 @pytest.mark.feature("U4")

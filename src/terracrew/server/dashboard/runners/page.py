@@ -37,10 +37,8 @@ class PlaceRow(msgspec.Struct, frozen=True):
     path: str
     companions: int
     """How many other runners are assigned to the same place."""
-    nearer_places: int
-    """How many places below it have other runners, which come first there."""
-    nearer_path: str
-    """One of those places."""
+    nearer: list[str]
+    """The paths of up to three places below it that have other runners, which come first there."""
 
 
 class AccountChoice(msgspec.Struct, frozen=True):

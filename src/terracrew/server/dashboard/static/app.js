@@ -112,7 +112,11 @@ function problem(xhr) {
   }
 }
 document.addEventListener("htmx:sendError", () => toast("The server does not answer. Nothing was changed by this; try again.", "bad"));
-document.addEventListener("htmx:afterRequest", ({ detail }) => detail.successful && detail.elt.closest("dialog[data-closes]")?.close());
+document.addEventListener("htmx:afterRequest", ({ detail }) => {
+  if (!detail.successful) return;
+  detail.elt.closest("dialog[data-closes]")?.close();
+  if (detail.elt.matches("details.do form")) detail.elt.reset(), (detail.elt.closest("details").open = false);
+});
 
 /* Light, dark, or as the system has it */
 const THEMES = ["auto", "light", "dark"];
