@@ -17,6 +17,7 @@ _OWN = {
     "GET /tokens",
     "POST /tokens",
     "GET /organizations",
+    "GET /dashboard/organizations",
     "GET /dashboard/account",
     "GET /dashboard/account/tokens/create",
     "POST /dashboard/account/tokens/create",
@@ -130,6 +131,7 @@ MAY: dict[str, set[str]] = {
 }
 REFUSED_BY = {
     "POST /dashboard/account/password": {303, 400, 401, 403},
+    "POST /dashboard/organizations/{organization}/choose": {303, 400, 401, 403, 404},
     "POST /modules": {400, 401, 403, 404},
     "PUT /uploads/{upload}/{index}": {401, 403, 409},
 }

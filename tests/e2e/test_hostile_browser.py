@@ -58,6 +58,10 @@ FORMS = [
     "/dashboard/users/x/sessions/end",
     "/dashboard/users/x/sessions/x/end",
     "/dashboard/users/x/tokens/x/revoke",
+    "/dashboard/organizations/create",
+    "/dashboard/organizations/x/rename",
+    "/dashboard/organizations/x/choose",
+    "/dashboard/organizations/x/delete",
 ]
 
 SPY = r"""

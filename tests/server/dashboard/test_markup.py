@@ -21,7 +21,8 @@ async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(
     paths += ["/dashboard/groups", group, f"{group}/create", f"{group}/settings", f"{group}/access"]
     paths += [f"{group}/access/grant", "/dashboard/audit", "/dashboard/account", "/dashboard/account/tokens/create"]
     paths += ["/dashboard/users", "/dashboard/users/invite", f"/dashboard/users/{application.admin.principal.id}"]
-    paths += ["/dashboard/service-accounts", "/dashboard/service-accounts/create"]
+    paths += ["/dashboard/service-accounts", "/dashboard/service-accounts/create", "/dashboard/organizations"]
+    paths += ["/dashboard/organizations/create", f"/dashboard/organizations/{application.server.organization_id}"]
     runner_id = await application.scalar("SELECT id FROM runners WHERE path = 'payments/prod'")
     runner = f"/dashboard/runners/{runner_id}"
     paths += [runner, f"{runner}/edit", "/dashboard/runners?group=payments"]

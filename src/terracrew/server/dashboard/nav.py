@@ -5,6 +5,7 @@ import msgspec
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.groups import reads
+from terracrew.server.identity.access import organizations
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -24,6 +25,8 @@ class Nav(msgspec.Struct, frozen=True):
     runners: int = 0
     has_access_pages: bool = False
     """Whether the reader may see who has access to the organization, and with it the audit log."""
+    has_organizations: bool = False
+    """Whether the reader may act in another organization, or create one."""
 
 
 async def counts(tx: Tx, who: Principal) -> Nav:
@@ -38,4 +41,12 @@ async def counts(tx: Tx, who: Principal) -> Nav:
         return Nav()
     place = authorize.organization(who.organization_id)
     has_access_pages = (await authorize.visible(tx, who, Verb.ACCESS_READ)).covers(place)
-    return msgspec.structs.replace(row_to(Nav, row), has_access_pages=has_access_pages)
+    return msgspec.structs.replace(
+        row_to(Nav, row), has_access_pages=has_access_pages, has_organizations=await _has_organizations(tx, who)
+    )
+
+
+async def _has_organizations(tx: Tx, who: Principal) -> bool:
+    if who.is_system_admin or who.kind != "user":
+        return who.is_system_admin
+    return len((await organizations.listing(tx, who, None, 2)).items) > 1

@@ -6,6 +6,7 @@ from litestar.types import ControllerRouterHandler
 
 from terracrew.server.dashboard import assets
 from terracrew.server.dashboard.access.audit import pages as audit
+from terracrew.server.dashboard.access.organizations import pages as organizations
 from terracrew.server.dashboard.access.roles import pages as access
 from terracrew.server.dashboard.access.service_accounts import pages as service_accounts
 from terracrew.server.dashboard.access.users import pages as users
@@ -38,6 +39,7 @@ routers: list[ControllerRouterHandler] = [
     users,
     service_accounts,
     audit,
+    organizations,
     states,
     assets.serve,
     Router("/", route_handlers=[home], exception_handlers=HANDLERS, include_in_schema=False),
