@@ -47,6 +47,7 @@ async def create_page(request: DashboardCall) -> Response[Any]:
 async def create(request: DashboardCall) -> Response[Any]:
     form, who = await forms.read(request, NewOrganizationForm), request.user
     name, owner = form.name.strip(), form.owner.strip() or None
+    await authorize.require(request.context.db, who, Verb.SERVER_ADMIN, authorize.SERVER)
     try:
         await request.context.db.write(lambda tx: organizations.create(tx, who, name, owner))
     except (Invalid, Conflict, NotFound) as error:
