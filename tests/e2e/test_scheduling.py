@@ -83,7 +83,9 @@ def test_the_nearest_tier_that_is_online_gets_the_job_and_no_other(tree: Schedul
     job = tree.run(module)
     assert near.wait_for("offer")["job_id"] == job
     assert is_silent(far)
-    near.socket.close()
+    far.send(messages.Claim(job, 1))
+    assert far.wait_for("missed")["job_id"] == job, "what it was not offered, it cannot claim either"
+    near.send(messages.Heartbeat("1", is_draining=True, attempts=[]))
     assert far.wait_for("offer")["job_id"] == job
 
 

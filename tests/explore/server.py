@@ -109,8 +109,7 @@ class Server:
                 is_connected=runner.link,
                 takes_jobs=not runner.is_removed,
                 free=1,
-                is_assigned=True,
-                is_chosen=True,
+                is_selected=True,
             )
             made_by = None if maker is None else f"rnr_{maker}"
             found = decide.claim(

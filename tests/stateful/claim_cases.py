@@ -127,8 +127,9 @@ def expected(case: Case) -> bool:
         is_connected=case.is_connected and case.epoch == case.asked_epoch and case.is_of_runner,
         takes_jobs=not (case.is_instance_draining or case.is_runner_draining or case.is_disabled),
         free=min(case.max_jobs, case.capacity) - case.held - _holds_itself(case),
-        is_assigned=case.is_shared or (case.is_of_organization and any(map(_covers, case.places))),
-        is_chosen=case.pinned_runner in ("none", "mine") and case.pinned_instance in ("none", "one"),
+        is_selected=_is_assigned(case)
+        and case.pinned_runner in ("none", "mine")
+        and case.pinned_instance in ("none", "one"),
     )
     is_bound = case.is_plan_current and (case.made_by == "mine" or case.maker == "there")
     made_by = case.made_by if is_bound and case.made_by != "nobody" else None
@@ -147,6 +148,10 @@ def expected(case: Case) -> bool:
 
 def _holds_itself(case: Case) -> int:
     return int(_job(case).is_active)
+
+
+def _is_assigned(case: Case) -> bool:
+    return case.is_shared or (case.is_of_organization and any(map(_covers, case.places)))
 
 
 def _covers(place: Place) -> bool:
@@ -234,6 +239,7 @@ async def build(tx: Tx, case: Case) -> None:
         epoch=case.epoch,
         version="0",
         capacity=case.capacity,
+        engines='{"tofu":"1"}',
         is_connected=case.is_connected,
         is_draining=case.is_instance_draining,
         connected_at=1.0,

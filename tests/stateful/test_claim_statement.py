@@ -1,8 +1,7 @@
 """The claim is decided by one SQL statement, for speed; it says what the pure function says, whatever the rows are."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from terracrew.server.db import Database, Tx, open_database
 from terracrew.server.jobs import store
 from terracrew.server.jobs.attempts import claims
-from terracrew.server.jobs.attempts.claims import Claimant, ClaimRequest
+from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
+from terracrew.server.jobs.attempts.claims import ClaimGroup
 from terracrew.server.jobs.model import Job, JobStatus
 from tests.machine.sqlite_template import copy_template
 from tests.stateful.claim_cases import CASES, Case, build, expected
@@ -22,23 +22,13 @@ class _Undo(Exception):
         self.won, self.job = won, job
 
 
-class _Inside:
-    """Hands out the work of a group, to be done inside a transaction that is undone."""
-
-    def grouped(self, work: Any) -> Any:
-        return work
-
-
-WORK: Callable[[Tx, Sequence[ClaimRequest]], Any] = claims.claims(_Inside(), KEYS)  # pyright: ignore[reportArgumentType, reportAssignmentType]
-
-
 async def claimed(db: Database, case: Case) -> tuple[bool, Job]:
     """What the statement does, and the job after it."""
 
     async def work(tx: Tx) -> None:
         await build(tx, case)
         offered = ClaimRequest(Claimant("job", case.asked, "mine", "one", case.asked_epoch), claims.make_credentials())
-        (won,) = await WORK(tx, [offered])
+        (won,) = await ClaimGroup(KEYS, "online").work(tx, [offered])
         raise _Undo(won is not None, await store.get(tx, "job"))
 
     with pytest.raises(_Undo) as undone:

@@ -64,7 +64,8 @@ class Server:
 
     @cached_property
     def watch(self) -> Watch:
-        return Watch(self.registry, timedelta(seconds=self.settings.apply_lease_seconds))
+        lease = timedelta(seconds=self.settings.apply_lease_seconds)
+        return Watch(self.registry, lease, precedence=self.settings.precedence)
 
     @cached_property
     def staging(self) -> Staging:
@@ -77,7 +78,9 @@ class Server:
             keys=self.keys,
             surveys=Surveys(self.db, self.objects, self.settings, self.tasks),
             readiness=Readiness(self.db, self.closing),
-            measured=Measured(self.db, self.registry, self.counts, Gauges(self.db, self.registry)),
+            measured=Measured(
+                self.db, self.registry, self.counts, Gauges(self.db, self.registry, self.settings.precedence)
+            ),
         )
         runs = RunsContext(
             db=self.db,

@@ -57,6 +57,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """How long an attempt that was lost in the middle of a change is waited for, before it is given up."""
     late_delivery_days: float = 7.0
     """How long a lost or fenced attempt may still deliver what it has."""
+    precedence: Literal["online", "configured"] = "online"
+    """When a nearer tier of runners keeps a job from farther ones: if one of them is online, or if there is one at all."""
     leftovers_days: float = 30.0
     """How long these are kept: instances that do not connect any more, expired API tokens and secrets, idempotency keys."""
     max_connections: int = 20_000

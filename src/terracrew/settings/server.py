@@ -70,6 +70,10 @@ class ServerFile(SettingsSection):
     organization: str = Field(
         default="default", min_length=1, description="The name of the organization that the first start creates."
     )
+    precedence: Literal["online", "configured"] = Field(
+        default="online",
+        description="When nearer runners keep a job from farther ones: if one is online, or if one is configured.",
+    )
     apply_lease_seconds: float = Field(
         default=1800,
         ge=60,

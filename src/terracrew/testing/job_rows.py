@@ -12,7 +12,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Columns, Database, Param, Tx
 from terracrew.server.jobs import attempt_store, decide, service, store
 from terracrew.server.jobs.attempts import begin as permission
-from terracrew.server.jobs.attempts import claims
+from terracrew.server.jobs.attempts import claim_store, claims
 from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.jobs.model import TERMINAL, Attempt, Job, JobStatus
 from terracrew.server.secrets.keyring import Keyring
@@ -132,8 +132,8 @@ class Instance:
         self.id = instance_id
 
     async def claim(self, job_id: str, attempt: int = 1, epoch: int = 1) -> claims.ClaimWon | None:
-        claimant = claims.Claimant(job_id, attempt, self.runner_id, self.id, epoch)
-        return await self.rows.claim(claims.ClaimRequest(claimant, claims.make_credentials()))
+        claimant = claim_store.Claimant(job_id, attempt, self.runner_id, self.id, epoch)
+        return await self.rows.claim(claim_store.ClaimRequest(claimant, claims.make_credentials()))
 
     async def has(self, job_id: str, attempt: int = 1) -> messages.Granted:
         won = await self.claim(job_id, attempt)
@@ -167,6 +167,12 @@ class Instance:
     async def disconnect(self) -> None:
         await self.rows.db.write(lambda tx: connections.disconnect(tx, self.runner_id, self.id, 1))
 
+    async def share(self) -> None:
+        """Make its runner a shared one, so that it is no nearer to any module than other shared runners."""
+        await self.rows.run("DELETE FROM assignments WHERE runner_id = :id", id=self.runner_id)
+        shared = "UPDATE runners SET organization_id = NULL, group_id = NULL WHERE id = :id"
+        await self.rows.run(shared, id=self.runner_id)
+
     def ref(self, job_id: str, attempt: int = 1) -> AttemptRef:
         return AttemptRef(job_id, attempt)
 
@@ -181,6 +187,7 @@ async def insert_instance(tx: Tx, runner_id: str, **values: Param) -> str:
         "epoch": 1,
         "version": "0",
         "capacity": 4,
+        "engines": '{"tofu":"1.12.6"}',
         "is_connected": is_connected,
         "is_draining": False,
         "connected_at": tx.now,

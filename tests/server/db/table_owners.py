@@ -120,7 +120,7 @@ FRAGMENTS = (
     ),
     _reader(
         "runners/eligibility.py",
-        "attempts modules plans runners",
+        "assignments attempts groups instances jobs modules plans runners",
         "claim, queue and reasons say the same about which runners may have a job",
     ),
 )

@@ -143,6 +143,7 @@ async def listening(runner: SimulatedRunner) -> AsyncGenerator[Hub]:
     record, secret = await declared_runner(runner.server.db, "crew")
     # Tests remove it, which is refused as long as it is declared.
     await runner.rows.run("UPDATE runners SET is_declared = false WHERE id = :id", id=record.id)
+    await runner.instance.share()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         started = asyncio.Event()
         serving = asyncio.create_task(serve.serve(runner.server, listener, started))

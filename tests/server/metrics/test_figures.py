@@ -92,6 +92,7 @@ async def test_losses_and_doubts_are_counted_when_they_are_committed(runner: Sim
 
 async def test_waiting_jobs_are_counted_by_reason_for_all_of_them_at_once(runner: SimulatedRunner) -> None:
     module, other = await runner.rows.module("busy"), await runner.rows.module("free")
+    await runner.rows.run("UPDATE modules SET engine = 'pulumi' WHERE id = :id", id=other)
     await runner.run(module)
     for _ in range(3):
         await runner.rows.job(module)

@@ -139,6 +139,43 @@ async def test_jobs_that_this_runner_cannot_take_are_not_ahead(queue: Queue) -> 
     assert (await queue.why(await queue.rows.job(module))).text.endswith("it is the next")
 
 
+@pytest.mark.feature("S4")
+async def test_a_full_pinned_instance_and_full_holders_of_an_engine_say_how_many_are_ahead(queue: Queue) -> None:
+    """A full pinned instance, or full holders of the engine, read as "being offered" while other instances had free slots."""
+    await queue.runner.has(await queue.rows.job(await queue.rows.module("busy")))
+    other = await queue.rows.runner()
+    await queue.set("UPDATE instances SET name = 'two', engines = '{}' WHERE id = :id", id=other.id)
+    assert (await queue.why()).text == "all of its runners with the engine tofu are full (1 slot), it is the next"
+    queue.clock.advance(1)
+    module = await queue.rows.module("pinned")
+    pinned = await queue.rows.job(module)
+    await queue.set("UPDATE modules SET runner_instance_name = 'one' WHERE id = :id", id=module)
+    text = "the instance one, to which it is pinned, is full (1 slot), 1 job ahead of it"
+    assert (await queue.why(pinned)).text == text
+    await queue.set("UPDATE modules SET tags = '[\"gpu\"]' WHERE id <> :id", id=module)
+    assert (await queue.why(pinned)).text.endswith("it is the next"), "this instance may not have the other job"
+
+
+@pytest.mark.feature("S5")
+async def test_a_missing_tag_is_named(queue: Queue) -> None:
+    await queue.set('UPDATE modules SET tags = \'["eu","gpu"]\'')
+    await queue.set("UPDATE runners SET tags = '[\"gpu\"]'")
+    reason = await queue.why()
+    assert reason.code == "wrong_tag"
+    assert f"has all of the tags eu, gpu: {queue.runner.runner_id} lacks eu;" in reason.text
+    await queue.set('UPDATE runners SET tags = \'["gpu","eu"]\'')
+    assert await queue.code() == "offered"
+
+
+async def test_a_full_group_is_named_with_its_numbers(queue: Queue) -> None:
+    await queue.runner.has(await queue.rows.job(await queue.rows.module("busy")))
+    await queue.set("UPDATE groups SET max_running_jobs = 1")
+    reason = await queue.why()
+    assert (reason.code, reason.text) == ("capped", "the organization may run 1 job at once, and 1 is running")
+    await queue.set("UPDATE groups SET max_running_jobs = 2")
+    assert await queue.code() == "all_full"
+
+
 async def test_another_job_of_the_module_goes_first(queue: Queue) -> None:
     second = await queue.rows.job(queue.module)
     assert (await queue.why(second)).link == f"/dashboard/jobs/{queue.job}"
@@ -155,9 +192,12 @@ async def test_the_pinned_instance_is_absent_or_lacks_the_engine(queue: Queue) -
     await queue.set("UPDATE modules SET runner_instance_name = 'one', engine = 'pulumi'")
     assert await queue.code() == "no_engine"
     await queue.set("UPDATE modules SET engine = 'cobol'")
-    assert (
-        await queue.why()
-    ).text == "no online runner has the engine cobol: install the package that provides it there"
+    assert (await queue.why()).text.startswith(
+        "the instance one, to which it is pinned, does not have the engine cobol"
+    )
+    await queue.set("UPDATE modules SET runner_instance_name = NULL")
+    absent = "no online runner has the engine cobol: install the package that provides it there"
+    assert (await queue.why()).text == absent
     await queue.set('UPDATE instances SET engines = \'{"cobol":"3"}\'')
     assert await queue.code() == "offered"
 

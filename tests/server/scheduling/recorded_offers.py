@@ -1,5 +1,6 @@
 """Connects instances that record which jobs they are offered."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from terracrew.protocol.messages import Offer
@@ -11,6 +12,8 @@ from terracrew.testing.job_rows import Instance, JobRows
 
 class Socket:
     """The end of a connection that keeps what it is sent."""
+
+    is_silent = False
 
     def __init__(self) -> None:
         self.offers: list[str] = []
@@ -26,17 +29,20 @@ class OfferRecorder:
         self.registry = Registry()
         self.scheduler = Scheduler(rows.db, self.registry)
 
-    def connect(self, instance: Instance, slots: int = 4) -> tuple[RunnerSession, Socket]:
+    def connect(
+        self, instance: Instance, slots: int = 4, name: str = "one", tags: Sequence[str] = ()
+    ) -> tuple[RunnerSession, Socket]:
         socket = Socket()
         session = RunnerSession(
-            socket,
+            socket,  # pyright: ignore[reportArgumentType]
             SYSTEM,
             runner_id=instance.runner_id,
             instance_id=instance.id,
-            name="one",
-            epoch=1,  # pyright: ignore[reportArgumentType]
+            name=name,
+            epoch=1,
             engines={"tofu": "1"},
             slots=slots,
+            tags=frozenset(tags),
         )
         self.registry.add(session)
         return session, socket

@@ -42,7 +42,7 @@ async def test_a_queue_of_several_pages_is_compared_as_a_whole(
     known = dict.fromkeys(jobs[1:], 1) | {jobs[2]: 7, "job_gone": 1}
     assert await reads.changed(database, known) == {jobs[0], jobs[2], "job_gone"}
     here, *elsewhere = [await rows.runner() for _ in range(5)]
-    assert await reads.online_elsewhere(database, {here.id}) == {each.runner_id for each in elsewhere}
+    assert await reads.online_elsewhere(database, {here.id}) == {each.runner_id: {"one"} for each in elsewhere}
 
 
 @on_postgres

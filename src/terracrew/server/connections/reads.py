@@ -26,6 +26,7 @@ class ServedRunner(msgspec.Struct, frozen=True):
     allow_multiple_instances: bool
     max_jobs: int
     configuration: Configuration
+    tags: frozenset[str]
 
 
 _IS_ELSEWHERE: LiteralString = (

@@ -41,6 +41,7 @@ class RunnerSession:
         engines: dict[str, str],
         slots: int,
         version: str = "",
+        tags: frozenset[str] = frozenset(),
         is_draining: bool = False,
         drain_sent: bool = False,
         configuration: Configuration = UNCONFIGURED,
@@ -55,6 +56,8 @@ class RunnerSession:
         self.engines = engines
         self.slots = slots
         self.version = version
+        self.tags = tags
+        """The tags of its runner."""
         self.is_draining = is_draining
         """Reported by the runner in its last hello or heartbeat, like its version."""
         self.is_disk_full = False

@@ -156,6 +156,7 @@ _NEEDS_A_PERSON = {
     "none_online",
     "no_credential",
     "no_engine",
+    "wrong_tag",
     "instance_absent",
     "plan_runner",
     "undecryptable",

@@ -58,9 +58,8 @@ class ClaimContext(msgspec.Struct, frozen=True):
     takes_jobs: bool
     """Whether it is enabled and not draining, according to its record and its last heartbeat."""
     free: int
-    is_assigned: bool
-    is_chosen: bool
-    """Whether the module is pinned to this runner and instance, or to none."""
+    is_selected: bool
+    """Whether selection offers jobs of the module to this instance: assignment, tier, pins, tags, engine, and caps of groups."""
 
 
 class LastContact(msgspec.Struct, frozen=True):

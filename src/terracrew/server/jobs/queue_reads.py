@@ -3,16 +3,17 @@
 from collections.abc import Collection, Sequence
 from typing import LiteralString
 
-from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.seam import Columns, Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, ENDED_STATUSES, IS_OPEN_JOB
 from terracrew.server.runners import eligibility
+from terracrew.server.runners.eligibility import GRACE_SECONDS, Precedence
 
 # Compared in the database: a time that has been outside is not quite the same.
 _BEFORE: LiteralString = """jobs.status = 'QUEUED' AND (jobs.priority > own.priority OR jobs.priority = own.priority
     AND (jobs.queued_at < own.queued_at OR jobs.queued_at = own.queued_at AND jobs.id < own.id))"""
 
 _MODULES_AND_MAKERS: LiteralString = (
-    """SELECT batch.id AS job_id, modules.id, modules.group_id, modules.path, modules.engine, modules.runner_id,
+    """SELECT batch.id AS job_id, modules.id, modules.group_id, modules.path, modules.engine, modules.tags, modules.runner_id,
     modules.runner_instance_name AS instance_name, makers.runner_id AS maker_id, makers.path AS maker_path,
     makers.organization_id AS maker_organization_id
 FROM batch JOIN jobs ON jobs.id = batch.id JOIN modules ON modules.id = jobs.module_id
@@ -47,9 +48,9 @@ async def trouble_counts(tx: Tx) -> Row | None:
 async def queued_by_route(tx: Tx) -> list[Row]:
     """Count the queued jobs by what their module lacks and by what decides which runners may take them."""
     return await tx.all(
-        f"""SELECT reason, group_id, engine, runner_id, runner_instance_name, own, is_first, min(id) AS job_id, count(*) AS jobs
+        f"""SELECT reason, group_id, engine, tags, runner_id, runner_instance_name, own, is_first, min(id) AS job_id, count(*) AS jobs
         FROM (
-            SELECT queued.id, modules.group_id, modules.engine, modules.runner_id, modules.runner_instance_name,
+            SELECT queued.id, modules.group_id, modules.engine, modules.tags, modules.runner_id, modules.runner_instance_name,
                 CASE WHEN EXISTS (SELECT 1 FROM states
                         WHERE states.module_id = modules.id AND states.status = 'quarantined') THEN 'quarantine'
                     WHEN EXISTS (SELECT 1 FROM jobs AS busy
@@ -64,7 +65,7 @@ async def queued_by_route(tx: Tx) -> list[Row]:
                     PARTITION BY module_id ORDER BY priority DESC, queued_at, id) AS place
                 FROM jobs WHERE status = 'QUEUED') AS queued
             JOIN modules ON modules.id = queued.module_id) AS found
-        GROUP BY reason, group_id, engine, runner_id, runner_instance_name, own, is_first ORDER BY jobs DESC"""
+        GROUP BY reason, group_id, engine, tags, runner_id, runner_instance_name, own, is_first ORDER BY jobs DESC"""
     )
 
 
@@ -102,22 +103,54 @@ async def first_of_modules(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
     )
 
 
-async def count_ahead(tx: Tx, job_id: str, runner_id: str, limit: int) -> int:
-    """Return how many queued jobs that this runner could take now come before a job, by priority and age; at most `limit`."""
-    row = await tx.one(
-        f"""SELECT count(*) AS ahead FROM (
-            SELECT jobs.id FROM jobs AS own JOIN jobs ON {_BEFORE}
-            JOIN modules ON modules.id = jobs.module_id
-            WHERE own.id = :id AND NOT EXISTS (
-                SELECT 1 FROM jobs AS busy
-                WHERE busy.module_id = jobs.module_id AND busy.status IN {ACTIVE_STATUSES})
-              AND (EXISTS (SELECT 1 FROM runners WHERE runners.id = :runner_id AND runners.organization_id IS NULL)
-                OR EXISTS (SELECT 1 FROM assignments
-                    WHERE assignments.runner_id = :runner_id AND assignments.organization_id = jobs.organization_id
-                      AND {eligibility.COVERS}))
-            LIMIT :most) AS counted""",
-        id=job_id,
-        runner_id=runner_id,
-        most=limit,
+async def capped_groups(tx: Tx, job_ids: Collection[str]) -> list[Row]:
+    """Return the groups above these jobs that limit how many jobs run at once, each job's nearest group first."""
+    return await tx.each(
+        f"""SELECT batch.id AS job_id, capped.organization_id, capped.path, capped.max_running_jobs
+        FROM batch JOIN jobs ON jobs.id = batch.id JOIN modules ON modules.id = jobs.module_id
+        JOIN groups AS capped ON {eligibility.IS_CAPPED_BY} ORDER BY capped.depth DESC""",
+        {"id": "text"},
+        [(job_id,) for job_id in sorted(job_ids)],
     )
-    return row["ahead"] if row else 0
+
+
+async def running_jobs(tx: Tx, groups: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """Return how many jobs run in and below each of these groups, which are given by organization and path."""
+    rows = await tx.each(
+        f"""SELECT jobs.organization_id, groups.path, count(*) AS jobs
+        FROM batch JOIN jobs ON jobs.organization_id = batch.id AND jobs.status IN {ACTIVE_STATUSES}
+        JOIN modules ON modules.id = jobs.module_id JOIN groups ON groups.id = modules.group_id
+        GROUP BY jobs.organization_id, groups.path""",
+        {"id": "text"},
+        [(organization_id,) for organization_id in sorted({group[0] for group in groups})],
+    )
+    found = dict.fromkeys(groups, 0)
+    for row in rows:
+        for group in groups:
+            if group[0] == row["organization_id"] and f"{row['path']}/".startswith(f"{group[1]}/".lstrip("/")):
+                found[group] += row["jobs"]
+    return found
+
+
+def _ahead(precedence: Precedence) -> LiteralString:
+    return f"""SELECT count(*) AS ahead FROM (
+    SELECT jobs.id FROM batch JOIN jobs AS own ON own.id = batch.id JOIN jobs ON {_BEFORE}
+    JOIN modules ON modules.id = jobs.module_id
+    JOIN instances ON instances.id = batch.instance_id JOIN runners ON runners.id = instances.runner_id
+    WHERE NOT EXISTS (
+        SELECT 1 FROM jobs AS busy WHERE busy.module_id = jobs.module_id AND busy.status IN {ACTIVE_STATUSES})
+      AND {eligibility.IS_PIN} AND {eligibility.has_engine("modules.engine")} AND {eligibility.has_tags("modules.tags")}
+      AND {eligibility.IS_ASSIGNED}
+      AND NOT EXISTS (SELECT 1 FROM {eligibility.MAKER} WHERE {eligibility.OF_JOB} AND maker.id <> runners.id)
+      AND {eligibility.is_of_nearest_tier(precedence)}
+    LIMIT (SELECT most FROM batch)) AS counted"""
+
+
+_AHEAD: dict[Precedence, LiteralString] = {"online": _ahead("online"), "configured": _ahead("configured")}
+
+
+async def count_ahead(tx: Tx, job_id: str, instance_id: str, precedence: Precedence, limit: int) -> int:
+    """Return how many queued jobs that this instance may claim come before a job, by priority and age; at most `limit`."""
+    columns: Columns = {"id": "text", "instance_id": "text", "grace_since": "double precision", "most": "bigint"}
+    rows = await tx.each(_AHEAD[precedence], columns, [(job_id, instance_id, tx.now - GRACE_SECONDS, limit)])
+    return rows[0]["ahead"]

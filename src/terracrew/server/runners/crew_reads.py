@@ -4,58 +4,65 @@ One statement answers for all places. Only connected instances are counted. Of a
 was connected last is read, because a fleet leaves thousands of old instances behind.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import LiteralString
 
 from terracrew.server.db.seam import Columns, Row, Tx
-from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.runners import eligibility
+from terracrew.server.runners.eligibility import GRACE_SECONDS
 from terracrew.server.runners.model import SILENCE_SECONDS
 
 MAX_LISTED = 100
 """How many runners of one place are read to say which ones are offline."""
 _COLUMNS: Columns = {
+    "number": "bigint",
     "place_id": "text",
     "name": "text",
     "engine": "text",
+    "tags": "text",
     "now": "double precision",
     "since": "double precision",
+    "grace_since": "double precision",
     "most": "bigint",
 }
 _MEMBERS: LiteralString = """WITH members AS (
-    SELECT batch.place_id, batch.name, batch.engine, batch.now, batch.since, batch.most, assignments.runner_id
-    FROM batch JOIN assignments ON assignments.place_id = batch.place_id
-    UNION ALL SELECT batch.place_id, batch.name, batch.engine, batch.now, batch.since, batch.most, runners.id
-    FROM batch JOIN runners ON runners.id = batch.place_id
-    UNION ALL SELECT batch.place_id, batch.name, batch.engine, batch.now, batch.since, batch.most, runners.id
-    FROM batch JOIN runners ON runners.organization_id IS NULL AND batch.place_id = '')
+    SELECT batch.*, assignments.runner_id FROM batch JOIN assignments ON assignments.place_id = batch.place_id
+    UNION ALL SELECT batch.*, runners.id FROM batch JOIN runners ON runners.id = batch.place_id
+    UNION ALL SELECT batch.*, runners.id FROM batch JOIN runners ON runners.organization_id IS NULL AND batch.place_id = '')
 """
 """Each place with its runners: a group or module with the runners assigned to it, a runner with itself, and the empty place with
 the shared runners."""
-_SLOTS: LiteralString = (
-    "CASE WHEN instances.capacity < runners.max_jobs THEN instances.capacity ELSE runners.max_jobs END"
-)
-_IS_NAMED: LiteralString = "(members.name = '' OR instances.name = members.name)"
+_STAGE: LiteralString = f"""CASE WHEN NOT (members.name = '' OR instances.name = members.name) THEN 0
+    WHEN NOT {eligibility.has_tags("members.tags")} THEN 1
+    WHEN NOT ({eligibility.has_engine("members.engine")}) THEN 2
+    WHEN NOT ({eligibility.HAS_FREE_SLOT}) THEN 3 ELSE 4 END"""
+"""How many conditions of a job an instance meets, in their order: the name, the tags, the engine, a free slot."""
+
+
+def _seats(is_online: LiteralString) -> LiteralString:
+    return f"""SELECT members.number, runners.id AS runner_id, instances.id AS instance_id, instances.is_connected AS is_online,
+        instances.heard_at > members.since AS is_in_contact, {eligibility.SLOTS} AS slots, {_STAGE} AS stage
+    FROM members JOIN runners ON runners.id = members.runner_id AND NOT runners.is_draining AND NOT runners.is_disabled
+    JOIN instances ON instances.runner_id = runners.id AND NOT instances.is_draining AND {is_online}"""
+
+
 _CREWS: LiteralString = (
     _MEMBERS
-    + """SELECT members.place_id, members.name, count(DISTINCT runners.id) AS runners, count(instances.id) AS online,
-    sum(CASE WHEN instances.id IS NOT NULL AND """
-    + _IS_NAMED
-    + """ THEN 1 ELSE 0 END) AS named,
-    members.engine, sum(CASE WHEN instances.engines LIKE '%"' || members.engine || '"%' AND """
-    + _IS_NAMED
-    + """ THEN 1 ELSE 0 END) AS able,
-    CAST(sum(CASE WHEN instances.id IS NULL THEN 0 ELSE """
-    + _SLOTS
-    + f""" END) AS bigint) AS slots,
-    sum(CASE WHEN instances.id IS NOT NULL AND (SELECT count(*) FROM jobs
-            WHERE jobs.instance_id = instances.id AND jobs.status IN {ACTIVE_STATUSES}) < """
-    + _SLOTS
-    + """ THEN 1 ELSE 0 END) AS free,
-    min(CASE WHEN instances.id IS NOT NULL THEN runners.id END) AS runner_id
-FROM members JOIN runners ON runners.id = members.runner_id
-LEFT JOIN instances ON instances.runner_id = runners.id AND instances.is_connected AND instances.heard_at > members.since
-    AND NOT instances.is_draining AND NOT runners.is_draining AND NOT runners.is_disabled
-GROUP BY members.place_id, members.name, members.engine"""
+    + f"""SELECT number, count(DISTINCT runner_id) AS runners, count(instance_id) AS expected,
+    sum(CASE WHEN stage > 0 THEN 1 ELSE 0 END) AS expected_named,
+    sum(CASE WHEN is_online THEN 1 ELSE 0 END) AS online,
+    sum(CASE WHEN is_online AND is_in_contact THEN 1 ELSE 0 END) AS in_contact,
+    sum(CASE WHEN is_online AND stage > 0 THEN 1 ELSE 0 END) AS named,
+    sum(CASE WHEN is_online AND stage > 1 THEN 1 ELSE 0 END) AS tagged,
+    sum(CASE WHEN is_online AND stage > 2 THEN 1 ELSE 0 END) AS able,
+    sum(CASE WHEN is_online AND stage > 3 THEN 1 ELSE 0 END) AS free,
+    CAST(sum(CASE WHEN is_online AND stage > 2 THEN slots ELSE 0 END) AS bigint) AS slots,
+    min(CASE WHEN is_online AND stage > 2 THEN instance_id END) AS instance_id
+FROM (
+    SELECT number, runner_id, NULL AS instance_id, false AS is_online, false AS is_in_contact, 0 AS slots, 0 AS stage FROM members
+    UNION ALL {_seats("instances.is_connected")}
+    UNION ALL {_seats("NOT instances.is_connected AND instances.disconnected_at > members.grace_since")}) AS seats
+GROUP BY number"""
 )
 _FIRST_MEMBERS: LiteralString = (
     _MEMBERS
@@ -63,10 +70,10 @@ _FIRST_MEMBERS: LiteralString = (
     ranked.organization_id IS NULL OR ranked.worker_token_sha256 IS NOT NULL OR EXISTS (
         SELECT 1 FROM service_account_secrets AS secrets WHERE secrets.service_account_id = ranked.service_account_id
             AND (secrets.expires_at IS NULL OR secrets.expires_at > ranked.now)) AS has_credential,
-    instances.is_disk_full, instances.heard_at, instances.is_connected AND instances.heard_at > ranked.since AS is_connected
+    ranked.tags, instances.is_disk_full, instances.heard_at, instances.is_connected AND instances.heard_at > ranked.since AS is_connected
 FROM (
     SELECT members.place_id, members.now, members.since, members.most, runners.id, runners.path, runners.organization_id,
-        runners.is_disabled, runners.is_draining AS is_drained, runners.worker_token_sha256, runners.service_account_id,
+        runners.is_disabled, runners.is_draining AS is_drained, runners.tags, runners.worker_token_sha256, runners.service_account_id,
         row_number() OVER (PARTITION BY members.place_id ORDER BY runners.path) AS rank
     FROM members JOIN runners ON runners.id = members.runner_id) AS ranked
 LEFT JOIN instances ON instances.id = coalesce(
@@ -88,17 +95,21 @@ async def assigned_places(tx: Tx, runner_ids: Collection[str]) -> list[Row]:
     )
 
 
-async def counts(tx: Tx, wanted: Collection[tuple[str, str, str]]) -> list[Row]:
-    """Count the runners of places. Each element of `wanted` is a place, the name of an instance (empty for any) and an engine."""
+async def counts(tx: Tx, wanted: Sequence[tuple[str, str, str, str]]) -> list[Row]:
+    """Count the runners of places. The `number` of a row is the index in `wanted`.
+
+    Each element of `wanted` is a place, the name of an instance (empty for any), an engine, and tags as JSON.
+    """
     return await tx.each(_CREWS, _COLUMNS, _batch(tx, wanted))
 
 
 async def first_members(tx: Tx, places: Collection[str]) -> list[Row]:
     """Return the first runners of each place by their paths, each with the instance of the latest contact."""
-    return await tx.each(_FIRST_MEMBERS, _COLUMNS, _batch(tx, [(place, "", "") for place in places]))
+    return await tx.each(_FIRST_MEMBERS, _COLUMNS, _batch(tx, [(place, "", "", "[]") for place in sorted(places)]))
 
 
-def _batch(tx: Tx, wanted: Collection[tuple[str, str, str]]) -> list[tuple[str, str, str, float, float, int]]:
-    return [
-        (place, name, engine, tx.now, tx.now - SILENCE_SECONDS, MAX_LISTED) for place, name, engine in sorted(wanted)
-    ]
+def _batch(
+    tx: Tx, wanted: Sequence[tuple[str, str, str, str]]
+) -> list[tuple[int, str, str, str, str, float, float, float, int]]:
+    times = tx.now, tx.now - SILENCE_SECONDS, tx.now - GRACE_SECONDS
+    return [(number, *each, *times, MAX_LISTED) for number, each in enumerate(wanted)]

@@ -1,10 +1,25 @@
-"""SQL fragments that say which runners may get a job, from the assignments of its module and the plan that it continues with."""
+"""SQL fragments that say which instances may get a job. The pure function `scheduling.select` says the same; a test compares the two.
 
-from typing import LiteralString
+The conditions name the tables `jobs`, `modules`, `runners` and `instances`, which the statement joins. The statement gives the
+time since which a disconnected instance still counts as online as `batch.grace_since`.
+"""
+
+from typing import Literal, LiteralString
+
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+
+Precedence = Literal["online", "configured"]
+"""When a tier of runners counts as available: if one of them is online, or if there is one at all."""
+GRACE_SECONDS = 10.0
+"""For precedence, an instance counts as online for this long after its connection was closed, because it may be reconnecting."""
 
 COVERS: LiteralString = """(assignments.place_id = modules.id OR assignments.kind = 'group' AND (assignments.path = ''
     OR substr(modules.path, 1, length(assignments.path) + 1) = assignments.path || '/'))"""
 """Whether an assignment covers a module."""
+IS_ASSIGNED: LiteralString = f"""(runners.organization_id IS NULL OR EXISTS (
+    SELECT 1 FROM assignments
+    WHERE assignments.runner_id = runners.id AND assignments.organization_id = modules.organization_id AND {COVERS}))"""
+"""Whether a module may use a runner, because of an assignment or because the runner is shared."""
 MAKER: LiteralString = """plans
     JOIN attempts AS made ON made.job_id = plans.job_id AND made.number = plans.attempt
     JOIN runners AS maker ON maker.id = made.runner_id AND NOT maker.is_disabled AND maker.removing_since IS NULL
@@ -12,3 +27,81 @@ MAKER: LiteralString = """plans
 """The runner that made the plan that a job continues with: no other may have the job while the plan can be used there."""
 OF_JOB: LiteralString = "plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt AND own.id = jobs.module_id"
 """Joins `MAKER` to the job."""
+
+SLOTS: LiteralString = (
+    "CASE WHEN instances.capacity < runners.max_jobs THEN instances.capacity ELSE runners.max_jobs END"
+)
+"""How many jobs an instance may have at once."""
+HAS_FREE_SLOT: LiteralString = f"""(
+    SELECT count(*) FROM jobs AS held WHERE held.instance_id = instances.id AND held.status IN {ACTIVE_STATUSES}) < {SLOTS}"""
+IS_PIN: LiteralString = """(modules.runner_id IS NULL OR modules.runner_id = runners.id)
+    AND (modules.runner_instance_name IS NULL OR modules.runner_instance_name = instances.name)"""
+"""Whether the module names this runner and this instance, or none."""
+
+
+def has_engine(engine: LiteralString) -> LiteralString:
+    """Return the condition that an instance has announced an engine. The column holds a JSON object without spaces."""
+    return f"replace(instances.engines, '\"' || {engine} || '\":', '') <> instances.engines"
+
+
+_TAG_CHARACTERS: LiteralString = "'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-'"
+
+
+def has_tags(tags: LiteralString) -> LiteralString:
+    """Return the condition that a runner has all of these tags, which are a JSON list without spaces, like those of the runner.
+
+    The two databases have no function for JSON in common. So a recursive relation splits the list: each step takes the
+    characters of one tag, and continues behind the three characters `","` that follow it.
+    """
+    return f"""({tags} = '[]' OR NOT EXISTS (
+    WITH RECURSIVE wanted (tag, rest) AS (
+        SELECT '', substr({tags}, 3)
+        UNION ALL SELECT substr(rest, 1, length(rest) - length(ltrim(rest, {_TAG_CHARACTERS}))),
+            substr(ltrim(rest, {_TAG_CHARACTERS}), 4)
+        FROM wanted WHERE rest <> '')
+    SELECT 1 FROM wanted WHERE tag <> '' AND replace(runners.tags, '"' || tag || '"', '') = runners.tags))"""
+
+
+_IS_WANTED_SEAT: LiteralString = """seat.runner_id = rival.id AND NOT seat.is_draining
+    AND (modules.runner_instance_name IS NULL OR seat.name = modules.runner_instance_name)"""
+_HAS_ONLINE: LiteralString = f"""NOT rival.is_disabled AND NOT rival.is_draining AND (
+    EXISTS (SELECT 1 FROM instances AS seat WHERE {_IS_WANTED_SEAT} AND seat.is_connected)
+    OR EXISTS (SELECT 1 FROM instances AS seat WHERE {_IS_WANTED_SEAT} AND NOT seat.is_connected
+        AND seat.disconnected_at > batch.grace_since))"""
+"""Whether a runner has an instance that is online, or was a moment ago, and has the name that the module may ask for."""
+_IS_AVAILABLE: dict[Precedence, LiteralString] = {
+    "online": _HAS_ONLINE,
+    "configured": f"(modules.runner_instance_name IS NULL OR {_HAS_ONLINE})",
+}
+
+
+_IS_MINE: LiteralString = "SELECT 1 FROM assignments AS mine WHERE mine.runner_id = runners.id AND mine.place_id ="
+
+
+def is_of_nearest_tier(precedence: Precedence) -> LiteralString:
+    """Return the condition that no runner of a nearer tier is available, or that the job is bound to one runner anyway.
+
+    `places` has the module, its group and the groups above, up to the first one that the runner itself is assigned to.
+    """
+    return f"""(modules.runner_id IS NOT NULL
+    OR EXISTS (SELECT 1 FROM {MAKER} WHERE {OF_JOB})
+    OR NOT EXISTS (
+        WITH RECURSIVE places (id, above_id) AS (
+            SELECT modules.id, modules.group_id WHERE NOT EXISTS ({_IS_MINE} modules.id)
+            UNION ALL SELECT groups.id, groups.parent_id FROM places JOIN groups ON groups.id = places.above_id
+            WHERE NOT EXISTS ({_IS_MINE} groups.id))
+        SELECT 1 FROM places JOIN assignments AS nearer ON nearer.place_id = places.id
+        JOIN runners AS rival ON rival.id = nearer.runner_id WHERE {_IS_AVAILABLE[precedence]}))"""
+
+
+IS_CAPPED_BY: LiteralString = """(capped.organization_id = modules.organization_id AND capped.max_running_jobs IS NOT NULL
+    AND (capped.path = '' OR substr(modules.path, 1, length(capped.path) + 1) = capped.path || '/'))"""
+"""Whether a group (`capped`) is above a module and limits how many jobs run at once in and below it."""
+IS_BELOW_CAPS: LiteralString = f"""NOT EXISTS (
+    SELECT 1 FROM groups AS capped WHERE {IS_CAPPED_BY} AND capped.max_running_jobs <= CASE WHEN capped.path = '' THEN (
+        SELECT count(*) FROM jobs AS running
+        WHERE running.organization_id = capped.organization_id AND running.status IN {ACTIVE_STATUSES}) ELSE (
+        SELECT count(*) FROM jobs AS running JOIN modules AS theirs ON theirs.id = running.module_id
+        WHERE running.organization_id = capped.organization_id AND running.status IN {ACTIVE_STATUSES}
+            AND substr(theirs.path, 1, length(capped.path) + 1) = capped.path || '/') END)"""
+"""Whether every group above a module may have one more running job. A job that waits for an approval does not run."""

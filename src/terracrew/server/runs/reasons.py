@@ -15,6 +15,7 @@ from terracrew.server.jobs.attempts import contact
 from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.jobs.model import Attempt, Job, JobStatus
 from terracrew.server.principals.model import Principal
+from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.runs import reads
 from terracrew.server.scheduling import explain
 from terracrew.server.scheduling.model import Reason
@@ -31,6 +32,7 @@ class Watch(msgspec.Struct, frozen=True):
     lease: timedelta
     reader: Principal | None = None
     """The principal that reads the reason, which names nothing that they may not see. None for the server itself."""
+    precedence: Precedence = "online"
 
     def for_reader(self, reader: Principal) -> "Watch":
         return msgspec.structs.replace(self, reader=reader)
@@ -56,7 +58,7 @@ async def _why_each(tx: Tx, jobs: Sequence[Job], watch: Watch, *, with_turn: boo
     found |= await _busy(tx, queued)
     found |= await _quarantine(tx, queued)  # this reason takes precedence over a busy module
     free = [job for job in queued if job.id not in found]
-    return found | await explain.why_each(tx, free, watch.registry, watch.reader, with_turn=with_turn)
+    return found | await explain.why_each(tx, free, watch.registry, watch.reader, watch.precedence, with_turn=with_turn)
 
 
 async def _busy(tx: Tx, queued: Sequence[Job]) -> dict[str, Reason]:

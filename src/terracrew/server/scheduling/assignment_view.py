@@ -28,6 +28,7 @@ class Route(msgspec.Struct, frozen=True, cache_hash=True):
     instance_name: str | None = None
     runner_id: str | None = None
     """The only runner that may take the job; None if any runner of the places may."""
+    tags: frozenset[str] = frozenset()
 
 
 class AssignedRunners:
@@ -94,8 +95,8 @@ class AssignmentView:
         return turned
 
     def route(self, job: Waiting) -> Route:
-        places = tuple(place for place in _covering(job) if place in self._members)
-        return Route(places, job.engine, job.runner_instance_name, job.runner_id)
+        places = tuple(place for place in covering(job) if place in self._members)
+        return Route(places, job.engine, job.runner_instance_name, job.runner_id, job.tags)
 
     def tiers(self, route: Route) -> Iterator[AssignedRunners]:
         """Yield the runners that may take a job, the nearest first."""
@@ -112,19 +113,23 @@ async def places_in_database(tx: Tx, runner_id: str) -> frozenset[str]:
 
 
 def is_covered(job: Waiting, places: Iterable[str]) -> bool:
-    covering = set(_covering(job))
-    return any(place in covering for place in places)
+    covered_by = set(covering(job))
+    return any(place in covered_by for place in places)
 
 
-def _covering(job: Waiting) -> Iterator[str]:
+def covering(job: Waiting) -> Iterator[str]:
     """Yield every place that covers a job's module, the nearest first."""
     yield job.module_id
-    path = job.group_path
-    while path:
-        yield f"{job.organization_id}/{path}"
-        path = path.rpartition("/")[0]
-    yield f"{job.organization_id}/"
+    yield from groups_above(job.organization_id, job.group_path)
     yield EVERYWHERE
+
+
+def groups_above(organization_id: str, path: str) -> Iterator[str]:
+    """Yield the group with this path and the groups above it as places, the nearest first."""
+    while path:
+        yield f"{organization_id}/{path}"
+        path = path.rpartition("/")[0]
+    yield f"{organization_id}/"
 
 
 def _place(row: Row) -> str:

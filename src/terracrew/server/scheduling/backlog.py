@@ -9,6 +9,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import queue_reads, store
 from terracrew.server.jobs.model import TERMINAL, JobStatus
+from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.scheduling import explain
 from terracrew.server.scheduling.model import Reason
 
@@ -30,7 +31,7 @@ class Backlog(msgspec.Struct, frozen=True):
     now: float
 
 
-async def backlog(tx: Tx, registry: Registry) -> Backlog:
+async def backlog(tx: Tx, registry: Registry, precedence: Precedence = "online") -> Backlog:
     jobs = {status.value: 0 for status in JobStatus if status not in TERMINAL}
     waiting = dict.fromkeys(REASONS, 0)
     oldest_queued_at = None
@@ -39,7 +40,7 @@ async def backlog(tx: Tx, registry: Registry) -> Backlog:
         if row["status"] == JobStatus.QUEUED:
             oldest_queued_at = row["oldest"]
     if jobs[JobStatus.QUEUED]:
-        await _count_queued(tx, registry, waiting)
+        await _count_queued(tx, registry, precedence, waiting)
     oldest_approval_at = await _count_approvals(tx, waiting)
     facts = await queue_reads.trouble_counts(tx)
     assert facts is not None
@@ -56,11 +57,11 @@ async def backlog(tx: Tx, registry: Registry) -> Backlog:
     )
 
 
-async def _count_queued(tx: Tx, registry: Registry, waiting: dict[str, int]) -> None:
+async def _count_queued(tx: Tx, registry: Registry, precedence: Precedence, waiting: dict[str, int]) -> None:
     """Count queued jobs by reason. SQL finds reasons in the modules; reasons in the runners are determined for one job of each route."""
     rows = await queue_reads.queued_by_route(tx)
     asked = [row["job_id"] for row in rows if not row["reason"]][:MAX_ROUTES]
-    found = await explain.why_each(tx, await store.get_many(tx, asked), registry)
+    found = await explain.why_each(tx, await store.get_many(tx, asked), registry, precedence=precedence)
     for row in rows:
         reason = row["reason"]
         if not reason and row["job_id"] in found:

@@ -6,14 +6,13 @@ The same few statements answer for all jobs of a page.
 from collections.abc import Collection
 from typing import NamedTuple
 
-import msgspec
-
 from terracrew.server.db.kept import KeptAnswers
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.groups import reads as group_reads
 from terracrew.server.jobs import queue_reads
 from terracrew.server.runners import crew_reads
+from terracrew.server.scheduling.select import Tier
 
 SHARED = ""
 """The place of the shared runners, which serve every organization."""
@@ -21,21 +20,16 @@ MIN_KEPT_RUNNERS = 200
 """Crews with fewer runners are read for each request."""
 
 
-class Crew(msgspec.Struct, frozen=True):
-    """The runners that are assigned to one place of the tree. `online` is the number of their instances that take jobs."""
+class Crew(Tier, frozen=True):
+    """The runners that are assigned to one place of the tree, and how many of their instances can run a job."""
 
     place_id: str
-    runners: int
-    online: int
-    named: int
-    """How many of the online instances have the wanted name."""
-    able: int
-    """How many of those have the wanted engine."""
+    in_contact: int
+    """How many of the online instances were in contact lately. After a start of the server, the others may be reconnecting."""
     slots: int
-    free: int
-    """How many of the online instances have a free slot."""
-    runner_id: str | None
-    """The id of a runner that is online; None if there is none."""
+    """How many jobs the instances that can run the job may have at once."""
+    instance_id: str | None
+    """The id of an instance that can run the job; None if there is none."""
 
 
 class Wanted(NamedTuple):
@@ -45,6 +39,8 @@ class Wanted(NamedTuple):
     instance_name: str
     """The name of the wanted instance; empty for any instance."""
     engine: str
+    tags: str = "[]"
+    """The tags that a runner must have, as JSON."""
 
 
 async def modules(tx: Tx, job_ids: Collection[str]) -> dict[str, Row]:
@@ -77,8 +73,13 @@ async def crews(tx: Tx, wanted: Collection[Wanted]) -> dict[Wanted, Crew]:
 
 
 async def _read_crews(tx: Tx, wanted: Collection[Wanted]) -> dict[Wanted, Crew]:
-    rows = await crew_reads.counts(tx, wanted)
-    return {Wanted(row["place_id"], row["name"], row["engine"]): row_to(Crew, row) for row in rows if row["runners"]}
+    asked: list[Wanted] = sorted(wanted)
+    rows = await crew_reads.counts(tx, asked)
+    return {
+        asked[row["number"]]: row_to(Crew, {**row, "place_id": asked[row["number"]].place_id})
+        for row in rows
+        if row["runners"]
+    }
 
 
 def _is_large(wanted: Wanted, crew: Crew) -> bool:

@@ -22,6 +22,13 @@ class Waiting(msgspec.Struct, frozen=True):
     runner_instance_name: str | None = None
     made_by: str | None = None
     """The instance that made the plan that the job continues with."""
+    tags: frozenset[str] = frozenset()
+    """Only a runner that has all of these tags may take the job."""
+
+
+def turn(job: Waiting) -> tuple[int, float, str]:
+    """Return the sort key of a job: a higher priority comes first, then the older job."""
+    return -job.priority, job.queued_at, job.id
 
 
 MAX_DISCARDED_ENTRIES = 1_000
@@ -58,21 +65,28 @@ class FairQueue:
                 heapq.heapify(level[name])
         self._discarded = 0
 
-    def pop(self) -> Waiting | None:
-        """Remove and return the next job. Its group goes to the end of the line."""
+    def peek(self) -> Waiting | None:
+        """Return the next job."""
         while self._levels:
             priority = max(self._levels)
             level = self._levels[priority]
             while level:
                 name, group = next(iter(level.items()))
                 while group:
-                    job = heapq.heappop(group)[2]
+                    job = group[0][2]
                     if self._members.get(job.id) is job:
-                        del self._members[job.id]
-                        level.move_to_end(name)
-                        if not group:
-                            del level[name]
                         return job
+                    heapq.heappop(group)
                 del level[name]
             del self._levels[priority]
         return None
+
+    def pop(self) -> Waiting | None:
+        """Remove and return the next job. Its group goes to the end of the line."""
+        job = self.peek()
+        if job is not None:
+            level = self._levels[job.priority]
+            heapq.heappop(level[job.group_path])
+            level.move_to_end(job.group_path)
+            del self._members[job.id]
+        return job

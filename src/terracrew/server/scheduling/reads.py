@@ -9,6 +9,8 @@ from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.runners import eligibility
+from terracrew.server.runners.eligibility import GRACE_SECONDS
+from terracrew.server.scheduling.assignment_view import groups_above
 from terracrew.server.scheduling.queue import Waiting
 
 PAGE_ROWS = 200
@@ -19,7 +21,7 @@ MAX_JOBS_PER_READ = 100
 _QUEUED: LiteralString = f"""
 SELECT jobs.id, jobs.attempt, jobs.organization_id, jobs.module_id, modules.path AS module_path, groups.path AS group_path,
     modules.engine, jobs.priority, jobs.queued_at, coalesce(made.runner_id, modules.runner_id) AS runner_id,
-    modules.runner_instance_name, made.instance_id AS made_by
+    modules.runner_instance_name, made.instance_id AS made_by, modules.tags
 FROM batch JOIN jobs ON jobs.id = batch.job_id JOIN modules ON modules.id = jobs.module_id
 JOIN groups ON groups.id = modules.group_id
 LEFT JOIN (SELECT jobs.id AS job_id, made.runner_id, made.instance_id FROM batch JOIN jobs ON jobs.id = batch.job_id
@@ -29,14 +31,23 @@ _QUEUE = "SELECT id, attempt, plan_attempt FROM jobs WHERE status = 'QUEUED' AND
 _PLANNED_BY: LiteralString = """
 SELECT jobs.id FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.plan_attempt
 WHERE jobs.status = 'QUEUED' AND jobs.plan_attempt IS NOT NULL AND attempts.runner_id = :id ORDER BY jobs.id"""
-_TAKES_JOBS: LiteralString = """
-SELECT 1 AS yes FROM runners JOIN instances ON instances.runner_id = runners.id
-WHERE runners.id = :id AND NOT runners.is_draining AND NOT runners.is_disabled
-    AND instances.is_connected AND NOT instances.is_draining LIMIT 1"""
-_ONLINE = """
-SELECT instances.id, instances.runner_id FROM instances JOIN runners ON runners.id = instances.runner_id
-WHERE instances.is_connected AND NOT instances.is_draining AND NOT runners.is_draining
-    AND NOT runners.is_disabled AND instances.id > :last ORDER BY instances.id LIMIT :count"""
+_TAKES_JOBS: LiteralString = "NOT instances.is_draining AND NOT runners.is_draining AND NOT runners.is_disabled"
+_IN_GRACE: LiteralString = "NOT instances.is_connected AND instances.disconnected_at > :since"
+_ONLINE_OF_RUNNER: LiteralString = f"""
+SELECT instances.name FROM instances JOIN runners ON runners.id = instances.runner_id
+WHERE runners.id = :id AND {_TAKES_JOBS} AND instances.is_connected
+UNION SELECT instances.name FROM instances JOIN runners ON runners.id = instances.runner_id
+WHERE runners.id = :id AND {_TAKES_JOBS} AND {_IN_GRACE}"""
+_ONLINE: LiteralString = f"""
+SELECT instances.id, instances.runner_id, instances.name FROM instances JOIN runners ON runners.id = instances.runner_id
+WHERE instances.is_connected AND {_TAKES_JOBS} AND instances.id > :last ORDER BY instances.id LIMIT :count"""
+_ONLINE_A_MOMENT_AGO: LiteralString = f"""
+SELECT instances.id, instances.runner_id, instances.name FROM instances JOIN runners ON runners.id = instances.runner_id
+WHERE {_IN_GRACE} AND {_TAKES_JOBS} AND instances.id > :last ORDER BY instances.id LIMIT :count"""
+_CAPS: LiteralString = "SELECT organization_id, path, max_running_jobs FROM groups WHERE max_running_jobs IS NOT NULL"
+_RUNNING: LiteralString = f"""
+SELECT jobs.id, jobs.organization_id, groups.path FROM jobs JOIN modules ON modules.id = jobs.module_id
+JOIN groups ON groups.id = modules.group_id WHERE jobs.status IN {ACTIVE_STATUSES}"""
 
 
 async def changed(db: Database, known: Mapping[str, int]) -> set[str]:
@@ -53,11 +64,14 @@ async def changed(db: Database, known: Mapping[str, int]) -> set[str]:
     return found | unseen.keys()
 
 
-async def online_elsewhere(db: Database, here: Container[str]) -> set[str]:
-    """Return the runners with a connected instance that takes jobs and is not one of these."""
-    found: set[str] = set()
-    async for page in _pages(db, _ONLINE):
-        found.update(row["runner_id"] for row in page if row["id"] not in here)
+async def online_elsewhere(db: Database, here: Container[str]) -> dict[str, set[str]]:
+    """Return the names of the instances that are online for precedence, by their runners, without those with these ids."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for sql in (_ONLINE, _ONLINE_A_MOMENT_AGO):
+        async for page in _pages(db, sql):
+            for row in page:
+                if row["id"] not in here:
+                    found[row["runner_id"]].add(row["name"])
     return found
 
 
@@ -76,9 +90,20 @@ async def busy(tx: Tx) -> tuple[set[str], dict[str, set[str]]]:
     return {row["module_id"] for row in (*active, *waiting)}, held
 
 
-async def takes_jobs(tx: Tx, runner_id: str) -> bool:
-    """Return whether the runner has an instance that takes jobs."""
-    return await tx.one(_TAKES_JOBS, id=runner_id) is not None
+async def online_of_runner(tx: Tx, runner_id: str) -> set[str]:
+    """Return the names of the runner's instances that are online for precedence."""
+    rows = await tx.all(_ONLINE_OF_RUNNER, id=runner_id, since=tx.now - GRACE_SECONDS)
+    return {row["name"] for row in rows}
+
+
+async def caps(tx: Tx) -> dict[str, int]:
+    """Return the groups that limit how many jobs run at once, as places, each with its limit."""
+    return {f"{row['organization_id']}/{row['path']}": row["max_running_jobs"] for row in await tx.all(_CAPS)}
+
+
+async def running(tx: Tx) -> dict[str, list[str]]:
+    """Return the jobs that run, each with the groups above it as places."""
+    return {row["id"]: list(groups_above(row["organization_id"], row["path"])) for row in await tx.all(_RUNNING)}
 
 
 async def planned_by(tx: Tx, runner_id: str) -> list[str]:
@@ -87,10 +112,15 @@ async def planned_by(tx: Tx, runner_id: str) -> list[str]:
 
 
 async def _pages(db: Database, sql: LiteralString) -> AsyncGenerator[list[Row]]:
-    """Yield all rows in pages. Other tasks run between two pages, so a long queue or a large fleet does not block the event loop."""
+    """Yield all rows in pages. Other tasks run between two pages, so a long queue or a large fleet does not block the event loop.
+
+    A statement may use `:since`, the time since which a disconnected instance counts as online.
+    """
     last = ""
     while True:
-        page = await db.read(lambda tx, last=last: tx.all(sql, last=last, count=PAGE_ROWS))
+        page = await db.read(
+            lambda tx, last=last: tx.all(sql, last=last, count=PAGE_ROWS, since=tx.now - GRACE_SECONDS)
+        )
         yield page
         if len(page) < PAGE_ROWS:
             return

@@ -9,14 +9,18 @@ import random
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import islice
 
 from terracrew.protocol import messages
 from terracrew.server.connections.registry import Registry, RunnerSession
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.scheduling import assignment_view, reads
+from terracrew.server.runners.eligibility import Precedence
+from terracrew.server.scheduling import assignment_view, reads, select
 from terracrew.server.scheduling.assignment_view import AssignedRunners, AssignmentView, Route
-from terracrew.server.scheduling.queue import FairQueue, Waiting
+from terracrew.server.scheduling.caps import Caps
+from terracrew.server.scheduling.lines import WaitingLines
+from terracrew.server.scheduling.online import OnlineRunners
+from terracrew.server.scheduling.queue import Waiting, turn
 
 WIDEN_SECONDS = 0.05
 """If nobody claims an offer for this long, it goes to twice as many instances. At first, only the freest one gets it."""
@@ -37,23 +41,22 @@ class OpenOffer:
 
 
 class Scheduler:
-    def __init__(self, db: Database, registry: Registry) -> None:
+    def __init__(self, db: Database, registry: Registry, precedence: Precedence = "online") -> None:
         self._db = db
         self._registry = registry
+        self._precedence: Precedence = precedence
         self._waiting: dict[str, Waiting] = {}
         self._of_module: dict[str, list[Waiting]] = defaultdict(list)
         """The queued jobs of each module, in the order in which they run."""
         self._busy: set[str] = set()
         """Modules with an active job, or with a state that a person has to decide about first."""
-        self._lines: dict[Route, FairQueue] = {}
-        self._lines_at: dict[str, set[Route]] = defaultdict(set)
-        """The lines that the runners of a place may be able to serve."""
+        self._lines = WaitingLines()
+        self._caps = Caps()
         self._assigned = AssignmentView()
         self._routes: dict[str, Route] = {}
         """The waiting jobs, by id."""
         self._offers: dict[str, OpenOffer] = {}
-        self._online_elsewhere: set[str] = set()
-        """Runners with an instance that takes jobs and is not connected here, or was a moment ago."""
+        self._online = OnlineRunners(registry)
         self._just_claimed: dict[str, tuple[str, RunnerSession]] = {}
         """Claims since the last sweep began to read, which may not have seen them."""
         self._refused: set[str] = set()
@@ -84,6 +87,9 @@ class Scheduler:
             queued += [job.id for key in changed for job in self._of_module.get(key, ())]
             for runner_id in sorted(key for topic, key in woken if topic == "assignments"):
                 queued += await self._runner_changed(runner_id)
+            if changed and await self._db.read(reads.caps) != self._caps.limits:
+                await self._load_caps()
+                await self._line_up_all(self._heads())
         for key in freed:
             self._free(*key.split(" "))
         # The state of a freed module may have changed; then a saved plan no longer binds its job to a runner.
@@ -105,12 +111,20 @@ class Scheduler:
         for job_id, (module_id, session) in self._just_claimed.items():
             self._busy.add(module_id)
             session.active_jobs.add(job_id)
-        self._online_elsewhere = await reads.online_elsewhere(self._db, self._registry.runners)
+        self._online.replace(await reads.online_elsewhere(self._db, self._registry.runners))
+        await self._load_caps()
         refused, self._refused = self._refused, set()
         known = {job.id: job.attempt for job in self._waiting.values()}
         to_read = refused | await reads.changed(self._db, known)
         await self._look_at(sorted(to_read - self._just_claimed.keys()))
-        await self._line_up_all([jobs[0] for module_id, jobs in self._of_module.items() if module_id not in self._busy])
+        await self._line_up_all(self._heads())
+
+    async def _load_caps(self) -> None:
+        """Read which groups limit how many jobs run at once, and which jobs run below them."""
+        self._caps.begin_load()
+        limits = await self._db.read(reads.caps)
+        running = await self._db.read(reads.running) if limits else {}
+        self._caps.load(limits, running, [offer.job for offer in self._offers.values()])
 
     # ---- jobs
 
@@ -133,23 +147,25 @@ class Scheduler:
             self._drop(job.id)
             self._waiting[job.id] = job
             self._routes[job.id] = self._assigned.route(job)
-            insort(self._of_module[job.module_id], job, key=_turn)
+            insort(self._of_module[job.module_id], job, key=turn)
             if self._is_next(job):
                 entered |= self._enter_line(job)
-        for route in entered:
-            self._serve_line(route)
+        self._serve_lines(entered)
 
     def _head(self, module_id: str) -> Waiting | None:
         jobs = self._of_module.get(module_id)
         return jobs[0] if jobs else None
+
+    def _heads(self) -> list[Waiting]:
+        """Return the jobs that could run now, as far as their modules are concerned."""
+        return [jobs[0] for module_id, jobs in self._of_module.items() if module_id not in self._busy]
 
     def _is_next(self, job: Waiting) -> bool:
         """Return whether it is the job that its module runs next, and may run now."""
         return job.module_id not in self._busy and self._head(job.module_id) is job
 
     def _line_up(self, job: Waiting) -> None:
-        for route in self._enter_line(job):
-            self._serve_line(route)
+        self._serve_lines(self._enter_line(job))
 
     async def _line_up_all(self, jobs: Sequence[Waiting]) -> None:
         """Put many jobs into their lines. Each line is served once, because serving it may mean to search a whole fleet for a free slot."""
@@ -159,21 +175,14 @@ class Scheduler:
                 entered |= self._enter_line(job)
             if count % MAX_JOBS_AT_ONCE == 0:
                 await asyncio.sleep(0)
-        for route in entered:
-            self._serve_line(route)
+        self._serve_lines(entered)
 
     def _enter_line(self, job: Waiting) -> set[Route]:
         """Put a job into its line, unless it is being offered or withheld. Returns the line that must be served then."""
         if job.id in self._offers or self._registry.withheld.is_withheld(job.id):
             return set()
         route = self._routes[job.id]
-        line = self._lines.get(route)
-        if line is None:
-            line = self._lines[route] = FairQueue()
-            for place in route.places:
-                self._lines_at[place].add(route)
-        if job.id not in line:
-            line.push(job)
+        self._lines.push(job, route)
         return {route}
 
     def _drop(self, job_id: str) -> None:
@@ -181,11 +190,11 @@ class Scheduler:
         if job is None:
             return
         jobs = self._of_module[job.module_id]
-        del jobs[bisect_left(jobs, _turn(job), key=_turn)]
+        del jobs[bisect_left(jobs, turn(job), key=turn)]
         if not jobs:
             del self._of_module[job.module_id]
-        if line := self._lines.get(self._routes.pop(job_id)):
-            line.discard(job_id)
+        self._lines.discard(job_id, self._routes.pop(job_id))
+        self._caps.forget(job_id)
         freed = self._withdraw(job_id)
         if job.module_id not in self._busy and (head := self._head(job.module_id)):
             self._line_up(head)
@@ -198,23 +207,19 @@ class Scheduler:
         runner only through a saved plan that the runner made.
         """
 
-        async def read(tx: Tx) -> tuple[frozenset[str], bool, list[str]]:
+        async def read(tx: Tx) -> tuple[frozenset[str], set[str], list[str]]:
             places = await assignment_view.places_in_database(tx, runner_id)
-            return places, await reads.takes_jobs(tx, runner_id), await reads.planned_by(tx, runner_id)
+            return places, await reads.online_of_runner(tx, runner_id), await reads.planned_by(tx, runner_id)
 
-        places, takes_jobs, planned = await self._db.read(read)
-        if not takes_jobs:
-            self._online_elsewhere.discard(runner_id)
-        elif not self._registry.of(runner_id):
-            self._online_elsewhere.add(runner_id)
+        places, names, planned = await self._db.read(read)
+        self._online.change(runner_id, names)
         before = self._assigned.places_of(runner_id)
         offered = [self._offers.get(job_id) for each in self._registry.of(runner_id) for job_id in each.offered]
         await self._move(self._assigned.assign(runner_id, places))
         for offer in offered:
             if offer is not None and self._offers.get(offer.job.id) is offer:
                 self._again(offer)
-        for route in {route for place in before | places for route in self._lines_at.get(place, ())}:
-            self._serve_line(route)
+        self._serve_lines(self._lines.at(before | places))
         return planned
 
     async def _move(self, turned: set[str]) -> None:
@@ -222,8 +227,8 @@ class Scheduler:
         moved: list[Waiting] = []
         for count, job in enumerate(list(self._waiting.values()) if turned else (), 1):
             if self._waiting.get(job.id) is job and assignment_view.is_covered(job, turned):
-                if line := self._lines.get(self._routes[job.id]):
-                    line.discard(job.id)
+                self._lines.discard(job.id, self._routes[job.id])
+                self._caps.forget(job.id)
                 self._routes[job.id] = self._assigned.route(job)
                 self._withdraw(job.id)
                 moved.append(job)
@@ -234,9 +239,10 @@ class Scheduler:
     async def _reroute(self) -> None:
         """Read everything again and put all jobs into their lines, at the start or after wake-ups were lost."""
         await self._assigned.load(self._db)
+        self._caps = Caps()
         for job_id in list(self._offers):
             self._withdraw(job_id)
-        for known in (self._routes, self._waiting, self._of_module, self._lines, self._lines_at):
+        for known in (self._routes, self._waiting, self._of_module, self._lines):
             known.clear()
         await self.sweep()
 
@@ -245,6 +251,8 @@ class Scheduler:
         self._just_claimed[job_id] = module_id, session
         self._busy.add(module_id)
         session.active_jobs.add(job_id)
+        if job := self._waiting.get(job_id):
+            self._caps.start(job)
         self._drop(job_id)
 
     def claiming(self, job_id: str) -> None:
@@ -268,6 +276,7 @@ class Scheduler:
             session.active_jobs.discard(job_id)
         if head := self._head(module_id):
             self._line_up(head)
+        self._fill(self._caps.end(job_id))
 
     # ---- runners
 
@@ -278,18 +287,15 @@ class Scheduler:
         """
         if session.takes_jobs and session.free <= 0:
             return
-        for place in self._assigned.places_of(session.runner_id):
-            for route in list(self._lines_at.get(place, ())):
-                if route.runner_id in (None, session.runner_id):
-                    self._serve_line(route)
+        routes = self._lines.at(self._assigned.places_of(session.runner_id))
+        self._serve_lines(route for route in routes if route.runner_id in (None, session.runner_id))
 
     def left(self, session: RunnerSession) -> None:
         """Offer the jobs that were offered to a disconnected instance to others.
 
-        Its tier counts as online until the next sweep, so that the jobs of a fleet that reconnects do not go to the next tier.
+        Its tier counts as online for a moment, so that the jobs of a fleet that reconnects do not go to the next tier.
         """
-        if session.takes_jobs:
-            self._online_elsewhere.add(session.runner_id)
+        self._online.left(session)
         for job_id in list(session.offered):
             if offer := self._offers.get(job_id):
                 self._again(offer)
@@ -302,32 +308,33 @@ class Scheduler:
 
     # ---- offers
 
-    def _serve_line(self, route: Route) -> None:
-        line = self._lines.get(route)
-        while line:
+    def _serve_lines(self, routes: Iterable[Route]) -> None:
+        """Offer the jobs of these lines while an instance can take them. The job that comes first in all of them is offered first."""
+        for route in self._lines.in_turn(routes):
             if next(self._candidates(route), None) is None:
-                return
-            job = line.pop()
-            if job is None:
-                return
+                continue
+            job = self._lines.pop(route)
             # A job of a busy module waits. When the module is free, the first of its jobs is put into its line.
-            if self._waiting.get(job.id) is job and job.module_id not in self._busy:
+            if job is None or self._waiting.get(job.id) is not job or job.module_id in self._busy:
+                continue
+            if place := self._caps.full_place(job):
+                self._caps.hold(place, job)
+            else:
                 self._offer(OpenOffer(job, route))
 
+    def _fill(self, places: Iterable[str]) -> None:
+        """Offer jobs that were held back, because these groups have fewer running jobs than before."""
+        for place in places:
+            while job := self._caps.next_held(place):
+                if self._waiting.get(job.id) is job and self._is_next(job):
+                    self._line_up(job)
+
     def _best_tier(self, route: Route) -> AssignedRunners | None:
-        """Return the nearest tier with an online runner that takes jobs, even if it is full; None if there is none."""
-        return next((tier for tier in self._assigned.tiers(route) if self._has_online(tier)), None)
-
-    def _has_online(self, tier: AssignedRunners) -> bool:
-        """Return whether a runner of the tier is online. The smaller set is searched: the tier, or all connected runners."""
-        here, elsewhere = self._registry.of_runner, self._online_elsewhere
-        if len(here) + len(elsewhere) < len(tier.runners):
-            return any(runner in tier.known and self._is_online(runner) for runner in chain(here, elsewhere))
-        return any(map(self._is_online, tier.runners))
-
-    def _is_online(self, runner_id: str) -> bool:
-        here = self._registry.of_runner.get(runner_id, {}).values()
-        return runner_id in self._online_elsewhere or any(session.takes_jobs for session in here)
+        """Return the nearest tier that is available, even if it is full; None if there is none."""
+        required = select.requirement(route, self._precedence)
+        name = route.instance_name if required == "online_with_name" else None
+        tiers = self._assigned.tiers(route)
+        return next((each for each in tiers if required == "assigned" or self._online.has_one_of(each, name)), None)
 
     def _candidates(self, route: Route) -> Iterator[RunnerSession]:
         """Yield the instances of the best tier that could take the job now, starting at a random one."""
@@ -339,16 +346,16 @@ class Scheduler:
         start = random.randrange(len(runners)) if runners else 0  # noqa: S311 - spreads load, guards nothing
         for index in range(len(runners)):
             for session in here.get(runners[(start + index) % len(runners)], {}).values():
-                is_wanted = route.instance_name in (None, session.name)
-                if is_wanted and session.free > 0 and route.engine in session.engines:
+                if select.lacks(route, session) is None:
                     yield session
 
     def _offer(self, offer: OpenOffer) -> None:
         """Offer a job to the freest of a few instances: checking all of them costs more than the better balance is worth."""
         self._offers[offer.job.id] = offer
+        self._caps.offer(offer.job)
         found = sorted(islice(self._candidates(offer.route), 8), key=lambda session: -session.free)
         maker = self._registry.runners.get(offer.job.made_by or "")
-        if maker is not None and maker.free > 0:
+        if maker is not None and maker.runner_id == offer.route.runner_id and select.lacks(offer.route, maker) is None:
             found = [maker]  # it made the plan that the job continues with
         self._send(offer, found[:1])
         offer.timer = asyncio.get_running_loop().call_later(WIDEN_SECONDS, self._widen, offer)
@@ -385,9 +392,5 @@ class Scheduler:
             offer.timer.cancel()
         for session in offer.sessions:
             session.offered.discard(job_id)
+        self._fill(self._caps.withdraw(job_id))
         return offer.sessions
-
-
-def _turn(job: Waiting) -> tuple[int, float, str]:
-    """Return the sort key of a job. The job of a module with the smallest key runs first."""
-    return -job.priority, job.queued_at, job.id

@@ -224,6 +224,8 @@ async def test_a_runner_of_the_organization_serves_its_whole_tree_and_a_shared_o
         await root.granted(await ours.job(await ours.module("a/b/deep", group_id)))
         await root.send(messages.Claim(foreign, 1))
         assert (await root.get("missed", "granted"))["type"] == "missed"
+    # It is nearer than a shared runner, and would be waited for.
+    await ours.run("UPDATE runners SET is_disabled = true WHERE organization_id IS NOT NULL")
     async with hub.runner() as shared:
         await shared.granted(foreign)
         await shared.granted(await ours.job(await ours.module("a/b/other", group_id)))

@@ -6,7 +6,7 @@ from typing import LiteralString
 import pytest
 
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs.attempts import claims
+from terracrew.server.jobs.attempts import claim_store, claims
 from terracrew.testing.job_rows import JobRows
 
 pytestmark = pytest.mark.feature("S3")
@@ -89,10 +89,10 @@ async def test_a_grant_carries_the_specification_and_credentials_of_its_own(rows
 async def test_a_claim_whose_answer_was_lost_is_taken_back_and_no_other(rows: JobRows) -> None:
     """The database went away between the commit and its answer: the job belonged to an attempt that nobody had heard of."""
     job, runner = await rows.job(await rows.module()), await rows.runner()
-    claimant = claims.Claimant(job, 1, runner.runner_id, runner.id, 1)
-    unheard = claims.ClaimRequest(claimant, claims.make_credentials())
+    claimant = claim_store.Claimant(job, 1, runner.runner_id, runner.id, 1)
+    unheard = claim_store.ClaimRequest(claimant, claims.make_credentials())
     assert await rows.claim(unheard) is not None
-    await claims.take_back(rows.db, claims.ClaimRequest(claimant, claims.make_credentials()))
+    await claims.take_back(rows.db, claim_store.ClaimRequest(claimant, claims.make_credentials()))
     assert (await rows.load(job)).status == "CLAIMED", "another claim of the same attempt is not this one"
     await claims.take_back(rows.db, unheard)
     await claims.take_back(rows.db, unheard)

@@ -41,6 +41,7 @@ async def take_place(
         engines=hello.engines,
         slots=min(hello.capacity, record.max_jobs),
         version=hello.version,
+        tags=record.tags,
         is_draining=hello.is_draining,
         drain_sent=record.is_draining,
         configuration=record.configuration,

@@ -9,15 +9,15 @@ from terracrew.server.db.availability import retry_when_back
 from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.jobs import decide
 from terracrew.server.jobs import service as jobs
-from terracrew.server.jobs.attempts import claims
+from terracrew.server.jobs.attempts import claim_store, claims
 
 log = get_logger("terracrew.hub")
 
 
 async def claim(hub: RunnerContext, session: RunnerSession, message: messages.Claim) -> None:
     ref = AttemptRef(message.job_id, message.attempt)
-    claimant = claims.Claimant(ref.job_id, ref.attempt, session.runner_id, session.instance_id, session.epoch)
-    request = claims.ClaimRequest(claimant, claims.make_credentials())
+    claimant = claim_store.Claimant(ref.job_id, ref.attempt, session.runner_id, session.instance_id, session.epoch)
+    request = claim_store.ClaimRequest(claimant, claims.make_credentials())
     won: claims.ClaimWon | None = None
     hub.scheduler.claiming(ref.job_id)
     try:

@@ -130,11 +130,11 @@ def _bring_up_to_date(hub: RunnerContext, session: RunnerSession, row: Row | Non
 
 
 def _apply(hub: RunnerContext, session: RunnerSession, owner: ServedRunner, slots: int) -> None:
-    before = session.slots, session.is_closed
-    session.slots, session.is_closed = slots, owner.is_draining or owner.is_disabled
+    before = session.slots, session.is_closed, session.tags
+    session.slots, session.is_closed, session.tags = slots, owner.is_draining or owner.is_disabled, owner.tags
     if session.drain_sent != owner.is_draining:
         session.drain_sent = owner.is_draining
         session.socket.post(messages.Drain(owner.is_draining))
     session.configure(owner.configuration)
-    if before != (session.slots, session.is_closed):
+    if before != (session.slots, session.is_closed, session.tags):
         hub.scheduler.serve(session)

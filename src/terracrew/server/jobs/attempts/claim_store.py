@@ -3,14 +3,35 @@
 from collections.abc import Sequence
 from typing import LiteralString
 
+import msgspec
+
+from terracrew.protocol.spec import Credentials
 from terracrew.server.db.seam import Columns, Param, Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.jobs import attempt_store
 from terracrew.server.runners import eligibility
+from terracrew.server.runners.eligibility import GRACE_SECONDS, Precedence
+
+
+class Claimant(msgspec.Struct, frozen=True):
+    job_id: str
+    attempt: int
+    runner_id: str
+    instance_id: str
+    epoch: int
+
+
+class ClaimRequest(msgspec.Struct, frozen=True):
+    """A claim with the credentials that its attempt gets if it wins."""
+
+    claimant: Claimant
+    credentials: Credentials
+
 
 # A deleted module is moved out of its jobs' organization, so that a job which was queued at that moment does not run.
 # `status || ''` keeps PostgreSQL from using the index on the status, which would read the whole queue for each claim.
-CLAIM: LiteralString = f"""
+def _claim(precedence: Precedence) -> LiteralString:
+    return f"""
 UPDATE jobs SET status = 'CLAIMED', runner_id = batch.runner_id, instance_id = batch.instance_id, claimed_at = batch.now
 FROM batch
 WHERE jobs.id = batch.job_id AND jobs.status || '' = 'QUEUED' AND jobs.attempt = batch.attempt
@@ -24,16 +45,22 @@ WHERE jobs.id = batch.job_id AND jobs.status || '' = 'QUEUED' AND jobs.attempt =
     JOIN modules ON modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id
     WHERE instances.id = batch.instance_id AND runners.id = batch.runner_id AND instances.epoch = batch.epoch
       AND instances.is_connected AND NOT instances.is_draining AND NOT runners.is_draining AND NOT runners.is_disabled
-      AND (SELECT count(*) FROM jobs AS held WHERE held.instance_id = instances.id AND held.status IN {ACTIVE_STATUSES})
-        < CASE WHEN runners.max_jobs < instances.capacity THEN runners.max_jobs ELSE instances.capacity END
-      AND (modules.runner_id IS NULL OR modules.runner_id = runners.id)
-      AND (modules.runner_instance_name IS NULL OR modules.runner_instance_name = instances.name)
-      AND (runners.organization_id IS NULL OR EXISTS (
-        SELECT 1 FROM assignments
-        WHERE assignments.runner_id = runners.id AND assignments.organization_id = jobs.organization_id
-          AND {eligibility.COVERS})))
+      AND {eligibility.HAS_FREE_SLOT}
+      AND {eligibility.IS_PIN}
+      AND {eligibility.has_engine("modules.engine")}
+      AND {eligibility.has_tags("modules.tags")}
+      AND {eligibility.IS_ASSIGNED}
+      AND {eligibility.is_of_nearest_tier(precedence)}
+      AND {eligibility.IS_BELOW_CAPS})
 RETURNING id"""
 
+
+_CLAIMS: dict[Precedence, LiteralString] = {"online": _claim("online"), "configured": _claim("configured")}
+_LOCK_CAPPED_GROUPS: LiteralString = f"""
+SELECT jobs.id AS job_id, capped.organization_id, capped.path, capped.max_running_jobs FROM batch
+JOIN jobs ON jobs.id = batch.job_id JOIN modules ON modules.id = jobs.module_id
+JOIN groups AS capped ON {eligibility.IS_CAPPED_BY}
+ORDER BY capped.id FOR NO KEY UPDATE OF capped"""
 _CLAIMED_OF_ATTEMPT = ("job_id", "number", "runner_id", "instance_id", "claimed_at", "inputs_sha256")
 """The columns of an attempt that its claim decides."""
 _ATTEMPT_TYPES = attempt_store.ATTEMPTS.types_of(
@@ -44,7 +71,7 @@ _INSERT_ATTEMPTS: LiteralString = (
     + " RETURNING job_id"
 )
 
-_GRANTS: LiteralString = """
+_GRANTS: LiteralString = f"""
 SELECT jobs.id, jobs.attempt, jobs.number, jobs.queued_at, jobs.type, jobs.is_destroy_plan,
     jobs.organization_id, jobs.module_id, jobs.source, jobs.source_digest,
     modules.path AS module_path, modules.engine, modules.sealed, modules.content_revision, modules.backend,
@@ -54,7 +81,8 @@ SELECT jobs.id, jobs.attempt, jobs.number, jobs.queued_at, jobs.type, jobs.is_de
     plans.attempt AS plan_attempt, plans.state_version AS plan_state_version,
     plans.inputs_sha256 AS plan_inputs_sha256, plans.path AS plan_path, plans.sha256 AS plan_sha256,
     plans.size AS plan_size, plans.made_at AS plan_made_at, plans.decide_by AS plan_decide_by,
-    plans.decision AS plan_decision, plans.applied_by AS plan_applied_by
+    plans.decision AS plan_decision, plans.applied_by AS plan_applied_by,
+    EXISTS (SELECT 1 FROM groups AS capped WHERE {eligibility.IS_CAPPED_BY}) AS is_capped
 FROM batch
 JOIN jobs ON jobs.id = batch.job_id
 JOIN modules ON modules.id = jobs.module_id
@@ -70,12 +98,22 @@ _CLAIM_TYPES: Columns = {
     "instance_id": "text",
     "epoch": "bigint",
     "now": "double precision",
+    "grace_since": "double precision",
 }
 
 
-async def claim(tx: Tx, rows: Sequence[tuple[Param, ...]]) -> set[str]:
-    """Claim jobs, and return those that were claimed; each row has the columns of `_CLAIM_TYPES`."""
-    return {row["id"] for row in await tx.each(CLAIM, _CLAIM_TYPES, rows)}
+async def claim(tx: Tx, precedence: Precedence, claimants: Sequence[Claimant]) -> set[str]:
+    """Claim jobs, and return those that were claimed. No two claimants compete for a job, a slot, or the last place in a group."""
+    rows = [(*msgspec.structs.astuple(claimant), tx.now, tx.now - GRACE_SECONDS) for claimant in claimants]
+    return {row["id"] for row in await tx.each(_CLAIMS[precedence], _CLAIM_TYPES, rows)}
+
+
+async def lock_capped_groups(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
+    """Lock the groups above these jobs that limit how many jobs run at once. Returns each job with each of them and its limit.
+
+    The lock lasts until the transaction ends. A later statement then counts every job that another server has started.
+    """
+    return await tx.each(_LOCK_CAPPED_GROUPS, {"job_id": "text"}, [(job_id,) for job_id in job_ids])
 
 
 async def grants(tx: Tx, job_ids: Sequence[str]) -> list[Row]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import msgspec
@@ -14,27 +14,15 @@ from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import decide, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.attempts import claim_store
+from terracrew.server.jobs.attempts.claim_store import ClaimRequest
+from terracrew.server.jobs.attempts.group_caps import PlacesInGroups
 from terracrew.server.jobs.model import Plan
 from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.modules import contents
+from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.content import state_contexts
-
-
-class Claimant(msgspec.Struct, frozen=True):
-    job_id: str
-    attempt: int
-    runner_id: str
-    instance_id: str
-    epoch: int
-
-
-class ClaimRequest(msgspec.Struct, frozen=True):
-    """A claim with the credentials that its attempt gets if it wins."""
-
-    claimant: Claimant
-    credentials: Credentials
 
 
 class ClaimWon(msgspec.Struct, frozen=True):
@@ -56,16 +44,53 @@ def make_credentials() -> Credentials:
     )
 
 
-def claims(db: Database, keys: Keyring) -> Claims:
-    """Return the function that claims a job. Concurrent claims share a transaction. None means that the claim failed."""
+class CapFound(Exception):
+    """A claim below a group with a cap was made without the lock of the group, so it is undone and repeated with the lock."""
 
-    async def work(tx: Tx, items: list[ClaimRequest]) -> list[ClaimWon | Exception | None]:
+
+class ClaimGroup:
+    """Claims jobs, several in one transaction.
+
+    The statement of the claim counts the running jobs of capped groups. Two servers that count at the same time do not see each
+    other's claims, so each of them locks these groups first. While no group has a cap, this costs nothing: the locks are
+    taken only from the moment when a cap was found.
+    """
+
+    def __init__(self, keys: Keyring, precedence: Precedence) -> None:
+        self._keys = keys
+        self._precedence: Precedence = precedence
+        self._has_caps = False
+
+    async def work(self, tx: Tx, items: list[ClaimRequest]) -> list[ClaimWon | Exception | None]:
+        places = await PlacesInGroups.lock(tx, items) if self._has_caps else PlacesInGroups({}, {})
         won: dict[int, ClaimWon] = {}
-        for turn in _turns(items):
-            won |= await _claim(tx, keys, turn)
+        rest = sorted(items, key=lambda item: item.claimant.job_id)
+        while rest:
+            turn, rest = places.turn(rest)
+            granted = await _claim(tx, self._keys, self._precedence, turn)
+            if not self._has_caps and any(row["is_capped"] for row in granted.values()):
+                self._has_caps = True
+                raise CapFound
+            places.take(granted)
+            won |= {
+                id(item): _won(row, item.credentials, self._keys)
+                for item in turn
+                if (row := granted.get(item.claimant.job_id)) is not None
+            }
         return [won.get(id(item)) for item in items]
 
-    return db.grouped(work)
+
+def claims(db: Database, keys: Keyring, precedence: Precedence = "online") -> Claims:
+    """Return the function that claims a job. Concurrent claims share a transaction. None means that the claim failed."""
+    grouped = db.grouped(ClaimGroup(keys, precedence).work)
+
+    async def claim(item: ClaimRequest) -> ClaimWon | None:
+        try:
+            return await grouped(item)
+        except CapFound:  # it was alone in its group, which is otherwise repeated one by one
+            return await grouped(item)
+
+    return claim
 
 
 async def take_back(db: Database, offered: ClaimRequest) -> None:
@@ -84,34 +109,9 @@ async def take_back(db: Database, offered: ClaimRequest) -> None:
     await db.write(work)
 
 
-def _turns(items: Sequence[ClaimRequest]) -> Iterator[list[ClaimRequest]]:
-    """Split a group so that no statement has two rows that compete for one job or for one instance's slots."""
-    rest = sorted(items, key=lambda item: item.claimant.job_id)
-    while rest:
-        taken: set[str] = set()
-        turn: list[ClaimRequest] = []
-        later: list[ClaimRequest] = []
-        for item in rest:
-            wanted = {item.claimant.job_id, item.claimant.instance_id}
-            (later if wanted & taken else turn).append(item)
-            taken |= wanted
-        yield turn
-        rest = later
-
-
-async def _claim(tx: Tx, keys: Keyring, turn: list[ClaimRequest]) -> dict[int, ClaimWon]:
-    rows = [
-        (
-            item.claimant.job_id,
-            item.claimant.attempt,
-            item.claimant.runner_id,
-            item.claimant.instance_id,
-            item.claimant.epoch,
-            tx.now,
-        )
-        for item in turn
-    ]
-    taken = await claim_store.claim(tx, rows)
+async def _claim(tx: Tx, keys: Keyring, precedence: Precedence, turn: Sequence[ClaimRequest]) -> dict[str, Row]:
+    """Claim the jobs of one turn. Returns the rows that the winners are given, by their jobs."""
+    taken = await claim_store.claim(tx, precedence, [item.claimant for item in turn])
     winners = [item for item in turn if item.claimant.job_id in taken]
     if not winners:
         return {}
@@ -138,7 +138,7 @@ async def _claim(tx: Tx, keys: Keyring, turn: list[ClaimRequest]) -> dict[int, C
     for item in winners:
         tx.wake("jobs", item.claimant.job_id)
     tx.on_commit(partial(counts.claimed, [tx.now - row["queued_at"] for row in granted.values()]))
-    return {id(item): _won(granted[item.claimant.job_id], item.credentials, keys) for item in winners}
+    return granted
 
 
 def _won(row: Row, own: Credentials, keys: Keyring) -> ClaimWon:

@@ -18,6 +18,7 @@ from terracrew.server.metrics.process import loop_failures
 from terracrew.server.retention import store as retention_store
 from terracrew.server.retention import usage_reads
 from terracrew.server.runners import view_reads as runner_reads
+from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.runners.model import RunnerStatus
 from terracrew.server.scheduling.backlog import Backlog, backlog
 
@@ -57,8 +58,9 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 class Gauges:
-    def __init__(self, db: Database, registry: Registry) -> None:
+    def __init__(self, db: Database, registry: Registry, precedence: Precedence) -> None:
         self._db, self._registry = db, registry
+        self._precedence: Precedence = precedence
         self._figures: Figures | None = None
         self._reading: asyncio.Task[None] | None = None
 
@@ -76,7 +78,8 @@ class Gauges:
             self._figures = await self._db.read_in_background(self._work)
 
     async def _work(self, tx: Tx) -> Figures:
-        return Figures(await backlog(tx, self._registry), await _fleet(tx), await _storage(tx), time.monotonic())
+        jobs = await backlog(tx, self._registry, self._precedence)
+        return Figures(jobs, await _fleet(tx), await _storage(tx), time.monotonic())
 
 
 def _note_failure(reading: "asyncio.Task[None]") -> None:

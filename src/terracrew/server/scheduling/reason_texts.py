@@ -1,0 +1,205 @@
+"""The texts of reasons: what keeps a queued job from its runners, in words that name no runner that the reader may not see."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+import msgspec
+
+from terracrew import plugins
+from terracrew.server.db.seam import Row
+from terracrew.server.jobs.model import Job
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Visible
+from terracrew.server.runners import crew_reads
+from terracrew.server.runners.model import SILENCE_SECONDS
+from terracrew.server.scheduling.crews import Crew
+from terracrew.server.scheduling.model import Reason
+from terracrew.server.scheduling.select import Code, JobNeeds
+
+MAX_NAMED_RUNNERS = 3
+"""The number of runners that a reason names; the others are counted."""
+MAX_COUNTED_JOBS = 100
+"""Jobs ahead are counted up to this number."""
+RUNNERS = "/dashboard/runners"
+HIDDEN_RUNNER = "a runner that you may not see"
+tags_of = msgspec.json.Decoder(list[str]).decode
+
+
+class Way(msgspec.Struct, frozen=True):
+    """A job with what it needs, and the places whose runners may take it, nearest first."""
+
+    job: Job
+    module: Row
+    needs: JobNeeds
+    tiers: list[Crew]
+    crew: Crew | None
+    """The place whose runners the job waits for; None if none is available."""
+    code: Code
+
+    @property
+    def offline(self) -> list[Crew]:
+        """The places whose runners are listed in the reason if none of them is online."""
+        return self.tiers if self.crew is None else [self.crew]
+
+
+class FullGroup(msgspec.Struct, frozen=True):
+    """A group that has as many running jobs as it may have."""
+
+    path: str
+    max_running_jobs: int
+    running: int
+
+
+class ReadableNames(msgspec.Struct, frozen=True):
+    """Runners as the reader may know them: a runner of a group that the reader may not see has no name."""
+
+    seen: Visible | None
+    """What the reader may see; None if all runners may be named."""
+
+    def has(self, organization_id: str | None, path: str) -> bool:
+        if self.seen is None or organization_id is None:  # shared runners are for everybody
+            return True
+        return self.seen.covers(authorize.group(organization_id, path.rpartition("/")[0]))
+
+    def of(self, organization_id: str | None, path: str) -> str:
+        return path if self.has(organization_id, path) else HIDDEN_RUNNER
+
+
+def unserved(way: Way, known: list[Row], names: ReadableNames, watched_for: float, now: float) -> Reason:
+    """Return the reason if no runner that is online could take the job, even with a free slot."""
+    match way.code:
+        case "no_assignment":
+            return _nobody(way.module, names)
+        case "instance_absent":
+            return _absent(way)
+        case "wrong_tag":
+            return _wrong_tag(way, known, names)
+        case "no_engine":
+            return _no_engine(way)
+        case _:
+            return _none_online(way, known, names, watched_for, now)
+
+
+def _nobody(module: Row, names: ReadableNames) -> Reason:
+    if module["maker_id"] is not None:
+        maker = names.of(module["maker_organization_id"], module["maker_path"])
+        what = f"the runner {maker}" if maker != HIDDEN_RUNNER else maker
+        text = f"{what}, which made its plan, is no longer assigned to this module: assign it again, or cancel this job"
+        return Reason("plan_runner", text, RUNNERS)
+    return Reason("no_assignment", "no runner is assigned to this module; assign one, or register a new one", RUNNERS)
+
+
+def _none_online(way: Way, known: list[Row], names: ReadableNames, watched_for: float, now: float) -> Reason:
+    crew = {row["id"]: row for row in known}
+    said = _said(way, list(crew.values()), names)
+    single = next(iter(crew.values())) if len(crew) == 1 else None
+    is_named = single is not None and names.has(single["organization_id"], single["path"])
+    link = f"{RUNNERS}?q={quote(single['path'], safe='')}" if single is not None and is_named else RUNNERS
+    start = now - watched_for
+    if watched_for < SILENCE_SECONDS and any(start - SILENCE_SECONDS < (r["heard_at"] or 0) < start for r in known):
+        return Reason("settling", f"the server has just started, and its runners are not back yet: {said}", link)
+    if way.code == "settling":
+        text = f"its nearest runners have just disconnected, and are waited for before others may have it: {said}"
+        return Reason("settling", text, link)
+    if way.module["maker_id"] is not None:
+        text = f"only the runner that made its plan can continue with it, and that runner takes no jobs now: {said}"
+        return Reason("plan_runner", text, link)
+    if not any(row["has_credential"] for row in known):
+        text = f"none of its runners has a usable credential, so none can connect: {said}"
+        return Reason("no_credential", f"{text}; give it a worker token or a service account", link)
+    return Reason("none_online", f"no runner available: {said}", link)
+
+
+def _said(way: Way, crew: list[Row], names: ReadableNames) -> str:
+    """Return the names of a few runners, each with the reason why it takes no jobs."""
+    named = sorted(f"{row['path']} ({_state(row)})" for row in crew if names.has(row["organization_id"], row["path"]))
+    hidden = sum(not names.has(row["organization_id"], row["path"]) for row in crew)
+    is_cut = any(tier.runners > crew_reads.MAX_LISTED for tier in way.offline)
+    total = sum(tier.runners for tier in way.offline) if is_cut else len(crew)
+    parts = named[:MAX_NAMED_RUNNERS]
+    if not parts:
+        return HIDDEN_RUNNER if total == 1 else f"{total} runners that you may not see"
+    if hidden and not is_cut:
+        parts.append(HIDDEN_RUNNER if hidden == 1 else f"{hidden} runners that you may not see")
+    more = total - min(MAX_NAMED_RUNNERS, len(named)) - (0 if is_cut else hidden)
+    return ", ".join(parts) + (f" and {more} more" if more else "")
+
+
+def _state(row: Row) -> str:
+    """Return the reason why a runner takes no jobs."""
+    if row["is_disabled"]:
+        return "disabled"
+    if row["is_connected"]:
+        return "its disk is full" if row["is_disk_full"] and not row["is_drained"] else "draining"
+    if not row["has_credential"]:
+        return "no usable credential"
+    if row["heard_at"] is None:
+        return "has never connected"
+    return f"offline since {datetime.fromtimestamp(row['heard_at'], UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _absent(way: Way) -> Reason:
+    where = "the runner that it may use" if way.needs.runner_id else "any runner that it may use"
+    text = f"it is pinned to the instance {way.needs.instance_name}, which is not connected to {where}"
+    return Reason("instance_absent", text, RUNNERS)
+
+
+def _wrong_tag(way: Way, known: list[Row], names: ReadableNames) -> Reason:
+    """Return the reason if no online runner has all tags of the module. It names a few of them with the tags that they lack."""
+    wanted = way.needs.tags
+    online = {row["id"]: row for row in known if row["is_connected"] and not (row["is_disabled"] or row["is_drained"])}
+    lacking = sorted(
+        f"{row['path']} lacks {_listed(lacks)}"
+        for row in online.values()
+        if names.has(row["organization_id"], row["path"]) and (lacks := wanted - set(tags_of(row["tags"])))
+    )
+    tags = f"the tag {_listed(wanted)}" if len(wanted) == 1 else f"all of the tags {_listed(wanted)}"
+    said = f": {'; '.join(lacking[:MAX_NAMED_RUNNERS])}" if lacking else ""
+    advice = "give a runner these tags, or assign one that has them to this module"
+    return Reason("wrong_tag", f"no online runner that it waits for has {tags}{said}; {advice}", RUNNERS)
+
+
+def _listed(tags: Iterable[str]) -> str:
+    return ", ".join(sorted(tags))
+
+
+def _no_engine(way: Way) -> Reason:
+    engine = way.needs.engine
+    is_ours = engine in plugins.BUILT_IN[plugins.ENGINES]
+    advice = f"`terracrew engine install {engine}` there" if is_ours else "install the package that provides it there"
+    if way.needs.instance_name:
+        text = f"the instance {way.needs.instance_name}, to which it is pinned, does not have the engine {engine}"
+    elif way.needs.tags:
+        text = f"no online runner with the tags {_listed(way.needs.tags)} has the engine {engine}"
+    else:
+        text = f"no online runner has the engine {engine}"
+    return Reason("no_engine", f"{text}: {advice}", RUNNERS)
+
+
+def capped(group: FullGroup) -> Reason:
+    name = f"the group {group.path}" if group.path else "the organization"
+    limit = f"{group.max_running_jobs} job{'' if group.max_running_jobs == 1 else 's'}"
+    text = f"{name} may run {limit} at once, and {group.running} {'is' if group.running == 1 else 'are'} running"
+    return Reason(
+        "capped", text, f"/dashboard/groups/{quote(group.path, safe='')}" if group.path else "/dashboard/groups"
+    )
+
+
+def full(way: Way, ahead: int | None) -> Reason:
+    """Return the reason if runners could take the job but all of their slots are taken."""
+    crew = way.crew
+    assert crew is not None
+    slots = f"{crew.slots} slot{'' if crew.slots == 1 else 's'}"
+    if way.needs.instance_name:
+        text = f"the instance {way.needs.instance_name}, to which it is pinned, is full ({slots})"
+    elif crew.able < crew.tagged:
+        text = f"all of its runners with the engine {way.needs.engine} are full ({slots})"
+    elif crew.tagged < crew.named:
+        text = f"all of its runners with the tags {_listed(way.needs.tags)} are full ({slots})"
+    else:
+        text = f"all of its runners are full ({slots})"
+    if ahead is not None:
+        place = "it is the next" if not ahead else f"{ahead} job{'s' if ahead > 1 else ''} ahead of it"
+        text += f", more than {MAX_COUNTED_JOBS} jobs ahead of it" if ahead > MAX_COUNTED_JOBS else f", {place}"
+    return Reason("all_full", text, RUNNERS)

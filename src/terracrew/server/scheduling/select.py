@@ -1,0 +1,211 @@
+"""Selects the instances that a queued job is offered to, or tells why there are none.
+
+`select` is the one rule of selection. It is pure: it maps a job and the instances of its runners to a tier, offers and a reason. The
+scheduler applies its parts to connected instances, `explain` applies them to numbers that the database has counted, and the
+statement of the claim says the same in SQL (`runners/eligibility.py`). Tests compare all of them on both databases.
+
+A tier is the set of runners that are assigned to the same place: the module, its group, each group above it, and everything (the
+shared runners). Only the nearest tier that is available gets the job. A tier that is full, or that lacks a tag or an engine, is
+available: the job waits, and does not go to a farther tier.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Literal, Protocol, TypeVar
+
+import msgspec
+
+from terracrew.server.runners.eligibility import Precedence
+
+Code = Literal[
+    "no_assignment",
+    "none_online",
+    "settling",
+    "instance_absent",
+    "wrong_tag",
+    "no_engine",
+    "capped",
+    "all_full",
+    "offered",
+]
+"""What selection says about a job. Each code is the code of a `Reason`."""
+
+
+class Needs(Protocol):
+    """What a job needs of an instance."""
+
+    @property
+    def engine(self) -> str: ...
+    @property
+    def tags(self) -> frozenset[str]: ...
+    @property
+    def instance_name(self) -> str | None:
+        """The name of the instance that the module is pinned to; None if there is none."""
+        ...
+
+    @property
+    def runner_id(self) -> str | None:
+        """The only runner that may take the job, because the module names it or because it made the plan; None if any may."""
+        ...
+
+
+class JobNeeds(msgspec.Struct, frozen=True):
+    """What a job needs of an instance, as its module and its plan say."""
+
+    engine: str
+    tags: frozenset[str] = frozenset()
+    instance_name: str | None = None
+    runner_id: str | None = None
+
+
+class Seat(Protocol):
+    """A connected instance that takes jobs."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def tags(self) -> frozenset[str]: ...
+    @property
+    def engines(self) -> Collection[str]: ...
+    @property
+    def free(self) -> int: ...
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """An instance of a runner that the module may use. A runner that has never connected is a candidate without an instance."""
+
+    runner_id: str
+    instance_id: str | None
+    name: str
+    distance: int
+    """Counts the places from the module (0) up to the nearest one that the runner is assigned to. Shared runners are the farthest."""
+    is_open: bool
+    """Whether the runner is enabled and not draining, and the instance is not draining either."""
+    is_connected: bool
+    is_expected: bool = False
+    """Whether it disconnected so short a time ago that it still counts as online for precedence."""
+    tags: frozenset[str] = frozenset()
+    engines: frozenset[str] = frozenset()
+    free: int = 0
+
+
+class Tier(msgspec.Struct, frozen=True):
+    """The numbers of one tier. Each number of instances counts those of the number before it that meet one more condition."""
+
+    runners: int
+    expected: int
+    """The instances that are online, or were a moment ago."""
+    expected_named: int
+    """Those of them that have the name that the module is pinned to; all of them if there is no such name."""
+    online: int
+    named: int
+    tagged: int
+    able: int
+    """How many of them have the engine, too: these can run the job."""
+    free: int
+    """How many of them have a free slot, too: these are offered the job."""
+
+
+class Selection(msgspec.Struct, frozen=True):
+    tier: int | None
+    """The distance of the tier that the job waits for; None if no tier is available."""
+    offers: tuple[str, ...]
+    """The ids of the instances that may claim the job."""
+    code: Code
+
+
+def lacks(needs: Needs, seat: Seat) -> Code | None:
+    """Return the first condition of a job that an online instance does not meet; None if the instance may have the job."""
+    if needs.instance_name not in (None, seat.name):
+        return "instance_absent"
+    if not needs.tags <= seat.tags:
+        return "wrong_tag"
+    if needs.engine not in seat.engines:
+        return "no_engine"
+    return None if seat.free > 0 else "all_full"
+
+
+Requirement = Literal["assigned", "online", "online_with_name"]
+"""What makes a tier available to a job: that it has a runner, that one is online, or that one with the wanted name is."""
+
+
+def requirement(needs: Needs, precedence: Precedence) -> Requirement:
+    """Return what makes a tier available to a job.
+
+    A job that is bound to one runner waits for it in any case. A job that is pinned to an instance by its name alone goes to the
+    nearest runner that has such an instance online, whatever the precedence is: the name does not say which runner is meant.
+    """
+    if needs.runner_id is not None:
+        return "assigned"
+    if needs.instance_name is not None:
+        return "online_with_name"
+    return "assigned" if precedence == "configured" else "online"
+
+
+AnyTier = TypeVar("AnyTier", bound=Tier)
+
+
+def nearest(needs: Needs, tiers: Iterable[AnyTier], precedence: Precedence) -> AnyTier | None:
+    """Return the tier that a job waits for; None if none is available. The tiers are those with runners, the nearest first."""
+    required = requirement(needs, precedence)
+    for tier in tiers:
+        numbers = {"assigned": tier.runners, "online": tier.expected, "online_with_name": tier.expected_named}
+        if numbers[required]:
+            return tier
+    return None
+
+
+def judge(tiers: Sequence[Tier], tier: Tier | None, *, is_capped: bool) -> Code:
+    """Return what a job waits for, from the numbers of its tiers and of the nearest one that is available."""
+    if not tiers:
+        return "no_assignment"
+    if tier is None:
+        return "instance_absent" if any(each.online for each in tiers) else "none_online"
+    if not tier.online:
+        return "settling" if tier.expected and any(each.online for each in tiers) else "none_online"
+    if not tier.named:
+        return "settling" if tier.expected_named and any(each.named for each in tiers) else "instance_absent"
+    if not tier.tagged:
+        return "wrong_tag"
+    if not tier.able:
+        return "no_engine"
+    if is_capped:
+        return "capped"
+    return "offered" if tier.free else "all_full"
+
+
+def select(needs: Needs, candidates: Iterable[Candidate], precedence: Precedence, *, is_capped: bool) -> Selection:
+    """Select the instances that a job is offered to.
+
+    `is_capped` tells whether a group above the module has as many running jobs as it may have.
+    """
+    members: dict[int, list[Candidate]] = {}
+    for each in candidates:
+        if needs.runner_id in (None, each.runner_id):
+            members.setdefault(each.distance, []).append(each)
+    tiers = {distance: summarize(needs, members[distance]) for distance in sorted(members)}
+    tier = nearest(needs, tiers.values(), precedence)
+    code = judge(list(tiers.values()), tier, is_capped=is_capped)
+    distance = next((distance for distance, each in tiers.items() if each is tier), None)
+    if distance is None or code != "offered":
+        return Selection(distance, (), code)
+    online = [each for each in members[distance] if each.is_open and each.is_connected]
+    return Selection(distance, tuple(each.instance_id or "" for each in online if lacks(needs, each) is None), code)
+
+
+def summarize(needs: Needs, candidates: Sequence[Candidate]) -> Tier:
+    """Count the instances of one tier."""
+    expected = [each for each in candidates if each.is_open and (each.is_connected or each.is_expected)]
+    online = [each for each in expected if each.is_connected]
+    named = [each for each in online if needs.instance_name in (None, each.name)]
+    tagged = [each for each in named if needs.tags <= each.tags]
+    able = [each for each in tagged if needs.engine in each.engines]
+    return Tier(
+        runners=len({each.runner_id for each in candidates}),
+        expected=len(expected),
+        expected_named=sum(needs.instance_name in (None, each.name) for each in expected),
+        online=len(online),
+        named=len(named),
+        tagged=len(tagged),
+        able=len(able),
+        free=sum(each.free > 0 for each in able),
+    )

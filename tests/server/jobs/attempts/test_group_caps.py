@@ -1,0 +1,72 @@
+"""A group never has more running jobs than it may have, however many claims come at once."""
+
+import asyncio
+
+import pytest
+
+from terracrew.server.jobs.attempts import claims
+from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
+from terracrew.testing.job_rows import KEYS, Instance, JobRows
+from tests.server.hub.hub_clients import on_postgres
+from tests.server.scheduling.recorded_offers import OfferRecorder
+
+pytestmark = pytest.mark.feature("S5", "S6")
+
+
+async def _queue(rows: JobRows, count: int, cap: int, organization_cap: int | None = None) -> list[str]:
+    """Queue jobs of modules in `network/core`, whose upper group has a cap."""
+    network = await rows.group("network")
+    core = await rows.group("network/core", network)
+    await rows.run("UPDATE groups SET max_running_jobs = :cap WHERE id = :id", cap=cap, id=network)
+    if organization_cap is not None:
+        await rows.run("UPDATE groups SET max_running_jobs = :cap WHERE id = :id", cap=organization_cap, id=rows.root)
+    return [await rows.job(await rows.module(f"network/core/m{n}", core)) for n in range(count)]
+
+
+def _request(job_id: str, instance: Instance) -> ClaimRequest:
+    return ClaimRequest(Claimant(job_id, 1, instance.runner_id, instance.id, 1), claims.make_credentials())
+
+
+async def test_claims_that_come_at_once_do_not_exceed_the_cap_together(rows: JobRows) -> None:
+    jobs = await _queue(rows, 6, cap=4, organization_cap=3)
+    runners = [await rows.runner() for _ in range(6)]
+    won = await asyncio.gather(*(runner.claim(job) for runner, job in zip(runners, jobs, strict=True)))
+    assert sum(each is not None for each in won) == 3
+    ended = next(job for job, each in zip(jobs, won, strict=True) if each is not None)
+    await rows.run("UPDATE jobs SET status = 'AWAITING_APPROVAL' WHERE id = :id", id=ended)
+    waiting = [(runner, job) for runner, job, each in zip(runners, jobs, won, strict=True) if each is None]
+    again = await asyncio.gather(*(runner.claim(job) for runner, job in waiting))
+    assert sum(each is not None for each in again) == 1, "a job that waits for an approval does not run"
+
+
+@on_postgres
+async def test_claims_of_two_servers_do_not_exceed_the_cap_together(rows: JobRows) -> None:
+    """Each of two transactions counted the running jobs without the claims of the other one."""
+    jobs = await _queue(rows, 12, cap=5)
+    runner = await rows.runner(slots=100)
+    servers = [claims.claims(rows.db, KEYS) for _ in range(3)]
+    attempts = [servers[n % 3](_request(job, runner)) for n, job in enumerate(jobs)]
+    won = await asyncio.gather(*attempts)
+    assert sum(each is not None for each in won) == 5
+
+
+async def test_a_job_below_a_full_group_is_not_offered_and_takes_no_slot_from_others(rows: JobRows) -> None:
+    first, second, third = await _queue(rows, 3, cap=1)
+    other = await rows.job(await rows.module("elsewhere"))
+    recorder = OfferRecorder(rows)
+    runner = await rows.runner()
+    session, socket = recorder.connect(runner)
+    await recorder.scheduler.sweep()
+    assert set(socket.offers) == {first, other}
+    module = (await rows.load(first)).module_id
+    await runner.has(first)
+    recorder.scheduler.claimed(first, module, session)
+    await recorder.scheduler.sweep()
+    assert second not in socket.offers
+    await rows.run("UPDATE jobs SET status = 'FAILED', finished_at = 1, instance_id = NULL WHERE id = :id", id=first)
+    await recorder.scheduler.step({("freed", f"{first} {module} {runner.id}")})
+    assert second in socket.offers
+    assert third not in socket.offers
+    await rows.run("UPDATE groups SET max_running_jobs = NULL")
+    await recorder.scheduler.step({("tree", rows.root)})
+    assert third in socket.offers

@@ -1,0 +1,154 @@
+"""A nearer tier that goes, comes or drains between offer and claim costs time, and never leaves a job without an owner."""
+
+import pytest
+
+from terracrew.server.db.seam import Database
+from terracrew.server.jobs.attempts import claims
+from terracrew.server.runners.eligibility import GRACE_SECONDS
+from terracrew.server.scheduling.scheduler import Scheduler
+from terracrew.testing.clock import ManualClock
+from terracrew.testing.job_rows import KEYS, Instance, JobRows
+from tests.server.scheduling.recorded_offers import OfferRecorder
+
+pytestmark = pytest.mark.feature("S2")
+
+
+class TwoTiers:
+    """A queued job of a module in `network`, with one runner for that group and one for the whole organization."""
+
+    def __init__(self, recorder: OfferRecorder, near: Instance, far: Instance, module: str, job: str) -> None:
+        self.recorder, self.near, self.far, self.module, self.job = recorder, near, far, module, job
+
+    @property
+    def rows(self) -> JobRows:
+        return self.recorder.rows
+
+    @property
+    def scheduler(self) -> Scheduler:
+        return self.recorder.scheduler
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """The clock of the database."""
+    return ManualClock(1_700_000_000)
+
+
+@pytest.fixture
+async def tiers(database: Database, clock: ManualClock) -> TwoTiers:
+    rows = await JobRows.make(database)
+    group = await rows.group("network")
+    near, far = await rows.runner(assigned=False), await rows.runner()
+    await rows.insert("assignments", runner_id=near.runner_id, place_id=group, kind="group", path="network")
+    module = await rows.module("network/vpc", group)
+    return TwoTiers(OfferRecorder(rows), near, far, module, await rows.job(module))
+
+
+async def test_a_farther_runner_cannot_claim_what_a_nearer_one_may_have(tiers: TwoTiers) -> None:
+    """A farther runner that was assigned could claim any job, although it was not offered to it."""
+    assert await tiers.far.claim(tiers.job) is None
+    await tiers.rows.run("UPDATE runners SET is_disabled = true WHERE id = :id", id=tiers.near.runner_id)
+    assert await tiers.far.claim(tiers.job) is not None
+
+
+async def test_a_nearer_runner_that_drains_is_waited_for_no_longer(tiers: TwoTiers) -> None:
+    await tiers.rows.run("UPDATE instances SET is_draining = true WHERE id = :id", id=tiers.near.id)
+    assert await tiers.near.claim(tiers.job) is None
+    assert await tiers.far.claim(tiers.job) is not None
+
+
+async def test_a_nearer_tier_that_goes_after_the_offer_is_waited_for_and_then_the_farther_one_gets_the_job(
+    tiers: TwoTiers, clock: ManualClock
+) -> None:
+    (near, its), (_, theirs) = tiers.recorder.connect(tiers.near), tiers.recorder.connect(tiers.far)
+    await tiers.scheduler.sweep()
+    assert (its.offers, theirs.offers) == ([tiers.job], [])
+    tiers.recorder.registry.remove(near)
+    tiers.scheduler.left(near)
+    await tiers.near.disconnect()
+    clock.advance(GRACE_SECONDS - 1)
+    await tiers.scheduler.sweep()
+    assert theirs.offers == []
+    assert await tiers.far.claim(tiers.job) is None, "the claim waits for as long as the scheduler"
+    clock.advance(2)
+    await tiers.scheduler.sweep()
+    assert theirs.offers == [tiers.job]
+    assert await tiers.far.claim(tiers.job) is not None
+
+
+async def test_a_nearer_tier_that_comes_after_the_offer_gets_the_job_after_the_next_sweep(
+    tiers: TwoTiers, clock: ManualClock
+) -> None:
+    """The invariant: a refused claim costs time, and then the job is offered to an instance whose claim succeeds."""
+    await tiers.near.disconnect()
+    clock.advance(GRACE_SECONDS + 1)
+    far, theirs = tiers.recorder.connect(tiers.far)
+    await tiers.scheduler.sweep()
+    assert theirs.offers == [tiers.job]
+    await tiers.rows.run(
+        "UPDATE instances SET is_connected = true WHERE id = :id", id=tiers.near.id
+    )  # on another server
+    tiers.scheduler.claiming(tiers.job)
+    assert await tiers.far.claim(tiers.job) is None
+    tiers.scheduler.missed(tiers.job, far)
+    _, its = tiers.recorder.connect(tiers.near)  # and then on this one
+    await tiers.scheduler.step({("queue", "")})
+    assert (its.offers, theirs.offers) == ([tiers.job], [tiers.job])
+    assert await tiers.near.claim(tiers.job) is not None
+
+
+async def test_configured_precedence_waits_for_a_nearer_runner_that_is_offline(
+    tiers: TwoTiers, clock: ManualClock
+) -> None:
+    strict = Scheduler(tiers.rows.db, tiers.recorder.registry, "configured")
+    _, theirs = tiers.recorder.connect(tiers.far)
+    await tiers.near.disconnect()
+    clock.advance(GRACE_SECONDS + 1)
+    await strict.sweep()
+    assert theirs.offers == []
+    tiers.rows.claim = claims.claims(tiers.rows.db, KEYS, "configured")
+    assert await tiers.far.claim(tiers.job) is None
+    await tiers.rows.run("DELETE FROM assignments WHERE runner_id = :id", id=tiers.near.runner_id)
+    assert await tiers.far.claim(tiers.job) is not None
+
+
+@pytest.mark.feature("S4")
+async def test_the_name_of_an_instance_alone_selects_the_nearest_runner_that_has_one(tiers: TwoTiers) -> None:
+    await tiers.rows.run("UPDATE modules SET runner_instance_name = 'two'")
+    await tiers.rows.run("UPDATE instances SET name = 'two' WHERE id = :id", id=tiers.far.id)
+    (_, its), (_, theirs) = tiers.recorder.connect(tiers.near), tiers.recorder.connect(tiers.far, name="two")
+    await tiers.scheduler.sweep()
+    assert (its.offers, theirs.offers) == ([], [tiers.job]), "the nearer runner has no such instance"
+    assert await tiers.near.claim(tiers.job) is None
+    await tiers.rows.run("UPDATE instances SET name = 'two' WHERE id = :id", id=tiers.near.id)
+    assert await tiers.far.claim(tiers.job) is None, "now the nearer runner has one, too"
+    assert await tiers.near.claim(tiers.job) is not None
+
+
+@pytest.mark.feature("S5")
+async def test_only_a_runner_with_all_tags_of_the_module_is_offered_a_job_and_can_claim_it(tiers: TwoTiers) -> None:
+    await tiers.rows.run('UPDATE modules SET tags = \'["eu","gpu"]\'')
+    await tiers.rows.run("UPDATE runners SET tags = '[\"gpu\"]'")
+    near, its = tiers.recorder.connect(tiers.near, tags=["gpu"])
+    await tiers.scheduler.sweep()
+    assert its.offers == []
+    assert await tiers.near.claim(tiers.job) is None
+    await tiers.rows.run('UPDATE runners SET tags = \'["gpu","eu","x"]\'')
+    near.tags = frozenset({"gpu", "eu", "x"})
+    tiers.scheduler.serve(near)
+    assert its.offers == [tiers.job]
+    assert await tiers.near.claim(tiers.job) is not None
+
+
+@pytest.mark.feature("S3", "J10")
+async def test_a_free_slot_goes_to_the_highest_priority_of_all_lines(tiers: TwoTiers) -> None:
+    """Each line was served to its end before the next one, so a job with other tags waited whatever its priority was."""
+    rows = tiers.rows
+    _, socket = tiers.recorder.connect(tiers.far, slots=1, tags=["gpu"])
+    await rows.run("DELETE FROM assignments WHERE runner_id = :id", id=tiers.near.runner_id)
+    modules = [await rows.module() for _ in range(6)]
+    jobs = [await rows.job(module) for module in modules]
+    await rows.run("UPDATE modules SET tags = '[\"gpu\"]' WHERE id = :id", id=modules[4])
+    await rows.run("UPDATE jobs SET priority = 5 WHERE id = :id", id=jobs[4])
+    await tiers.scheduler.sweep()
+    assert socket.offers == [jobs[4]]

@@ -1,0 +1,142 @@
+"""The pure function of selection, the claim statement, the reasons and the scheduler agree, whatever the rows are."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from terracrew.server.connections.registry import Registry
+from terracrew.server.db import Database, open_database
+from terracrew.server.db.seam import Tx
+from terracrew.server.jobs import store
+from terracrew.server.jobs.attempts import claim_store
+from terracrew.server.jobs.attempts.claim_store import Claimant
+from terracrew.server.scheduling import explain
+from terracrew.server.scheduling.scheduler import Scheduler
+from tests.machine.sqlite_template import copy_template
+from tests.server.scheduling.selection_worlds import GROUPS, WORLDS, World, build, connected
+
+pytestmark = pytest.mark.feature("S1", "S2", "S4", "S5", "S6")
+OPTIONS = settings(
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def opened(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[asyncio.AbstractEventLoop, Database]]:
+    loop = asyncio.new_event_loop()
+    if request.param == "sqlite":
+        path = copy_template(tmp_path_factory.mktemp("selection") / "terracrew.db")
+        db = loop.run_until_complete(open_database(str(path)))
+        yield loop, db
+        loop.run_until_complete(db.close())
+    else:
+        with request.getfixturevalue("postgres_server").database() as url:
+            db = loop.run_until_complete(open_database(url))
+            yield loop, db
+            loop.run_until_complete(db.close())
+    loop.close()
+
+
+CODES = {"offered", "all_full", "capped", "no_engine", "wrong_tag", "instance_absent", "none_online", "settling"}
+
+
+class Undo(Exception):
+    """Ends the transaction, so that the next world finds an empty database."""
+
+
+class Observed:
+    """What the database says about the job of a world."""
+
+    def __init__(self) -> None:
+        self.claimable: set[str] = set()
+        self.code = ""
+
+
+async def observe(db: Database, world: World) -> Observed:
+    """Let every instance claim the job, each as if it were the only one, and ask for the reason."""
+    seen = Observed()
+
+    async def work(tx: Tx) -> None:
+        await build(tx, world)
+        seen.code = (await explain.why(tx, await store.get(tx, "job"), Registry(), precedence=world.precedence)).code
+        for row in await tx.all("SELECT id, runner_id FROM instances ORDER BY id"):
+            if await claim_store.claim(tx, world.precedence, [Claimant("job", 1, row["runner_id"], row["id"], 1)]):
+                seen.claimable.add(row["id"])
+                await tx.run("UPDATE jobs SET status = 'QUEUED', instance_id = NULL, runner_id = NULL WHERE id = 'job'")
+        raise Undo
+
+    with pytest.raises(Undo):
+        await db.write(work)
+    return seen
+
+
+def test_what_selection_offers_can_be_claimed_and_nothing_else_and_the_reason_says_the_same(
+    opened: tuple[asyncio.AbstractEventLoop, Database],
+) -> None:
+    loop, db = opened
+    codes: Counter[str] = Counter()
+
+    @settings(OPTIONS, max_examples=300)
+    @given(WORLDS)
+    def same(world: World) -> None:
+        expected = world.select()
+        seen = loop.run_until_complete(observe(db, world))
+        assert seen.claimable == set(expected.offers)
+        assert seen.code == expected.code
+        codes[expected.code] += 1
+
+    same()
+    assert codes.keys() >= CODES, f"it is no test if a case never comes: {codes}"
+    assert 60 <= codes["offered"] <= 240, codes
+
+
+async def offered(db: Database, world: World) -> set[str]:
+    """Return the instances that a scheduler offers the job to when nobody answers."""
+    registry = connected(world)
+    scheduler = Scheduler(db, registry, world.precedence)
+    await db.write(lambda tx: build(tx, world))
+    try:
+        await scheduler.sweep()
+        first = {each.instance_id for each in registry.runners.values() if "job" in each.offered}
+        assert len(first) <= 1, "at first, one instance is asked"
+        for _ in range(4):
+            for offer in list(scheduler._offers.values()):  # pyright: ignore[reportPrivateUsage]
+                scheduler._widen(offer)  # pyright: ignore[reportPrivateUsage]
+        return {each.instance_id for each in registry.runners.values() if "job" in each.offered}
+    finally:
+        for job_id in list(scheduler._offers):  # pyright: ignore[reportPrivateUsage]
+            scheduler._withdraw(job_id)  # pyright: ignore[reportPrivateUsage]
+        await db.write(_delete_all)
+
+
+async def _delete_all(tx: Tx) -> None:
+    for table in ("jobs", "instances", "assignments", "runners", "modules"):
+        await tx.run(f"DELETE FROM {table}")  # pyright: ignore[reportArgumentType]
+    for path in sorted(GROUPS, reverse=True):
+        await tx.run("DELETE FROM groups WHERE path = :path", path=path)
+    await tx.run("DELETE FROM organizations")
+
+
+def test_the_scheduler_offers_a_job_to_the_instances_of_selection_and_to_no_other(
+    opened: tuple[asyncio.AbstractEventLoop, Database],
+) -> None:
+    loop, db = opened
+    outcomes: Counter[bool] = Counter()
+
+    @settings(OPTIONS, max_examples=100)
+    @given(WORLDS)
+    def same(world: World) -> None:
+        expected = set(world.select().offers)
+        assert loop.run_until_complete(offered(db, world)) == expected
+        outcomes[bool(expected)] += 1
+
+    same()
+    assert min(outcomes.values()) >= 12, outcomes
