@@ -53,6 +53,15 @@ def test_a_lost_connection_takes_its_offers_and_claims_with_it() -> None:
     assert claims.free(now=0) == 1
 
 
+def test_an_offer_that_was_kept_during_a_drain_is_not_claimed_after_its_grant() -> None:
+    claims = Claims(2)
+    claims.is_open = False
+    claims.offered(JOBS[0], now=0)
+    assert claims.granted(JOBS[0], now=0)
+    claims.is_open = True
+    assert claims.next(now=0) is None
+
+
 @given(
     st.integers(1, 3),
     st.lists(

@@ -52,11 +52,13 @@ class Claims:
         """Return whether the grant can be taken: its claim holds a slot, or one is free."""
         if self._pending.pop(ref, None) is None and not self.free(now):
             return False
-        self._running.add(ref)
+        self.adopted(ref)
         return True
 
     def adopted(self, ref: AttemptRef) -> None:
+        """Let an attempt take a slot. An offer of it that was kept meanwhile is not claimed any more."""
         self._running.add(ref)
+        self._offers.pop(ref, None)
 
     def missed(self, ref: AttemptRef) -> None:
         self._pending.pop(ref, None)
