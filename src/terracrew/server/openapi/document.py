@@ -57,6 +57,9 @@ _UNSEEN: dict[str, dict[str, Any]] = {
     "/api/v1/uploads/{upload}/{index}": {
         "put": {"requestBody": {"required": True, "content": {"application/octet-stream": _BYTES}}}
     },
+    "/api/v1/audit/export": {
+        "get": {"responses": {"200": {"content": {"application/x-ndjson": _TEXT, "text/csv": _TEXT}}}}
+    },
     "/api/v1/jobs/{job}/log": {
         "get": {"responses": {"200": {"content": {"text/plain": _TEXT, "application/x-ndjson": _TEXT}}}}
     },
