@@ -90,8 +90,12 @@ def test_everything_that_is_wrong_with_a_servers_settings_is_said_at_once(
         kind = "else"
         [shared_runners.four]
         tags = ["a b"]
+        [shared_runners.five]
+        kind = "remote"
         """
     )
+    monkeypatch.setenv("TERRACREW_SERVER_DATABASE_URL", "postgresql://u:hush-hush@db/t")
+    monkeypatch.setenv("TERRACREW_SERVER_TRUSTED_PROXIES", "10.0.0.0/8 proxy")
     monkeypatch.setenv("TERRACREW_SERVER_APPLY_LEASE_SECONDS", "soon")
     monkeypatch.setenv("TERRACREW_SERVR_PORT", "1")
     problems = _problems(file, port="80a")
@@ -109,16 +113,20 @@ def test_everything_that_is_wrong_with_a_servers_settings_is_said_at_once(
         f"  shared_runners.Bad_name.slots ({file}:14): Input should be greater than or equal to 1",
         f"  shared_runners.three.kind ({file}:15): should be `built-in` or `remote`",
         f"  shared_runners.four.kind ({file}:17): is required: `built-in` or `remote`",
+        f"  shared_runners.five ({file}:19): give worker_token_sha256 or worker_token_file",
+        "  master_key_file: is required with PostgreSQL",
+        "  trusted_proxies (environment TERRACREW_SERVER_TRUSTED_PROXIES): 'proxy' is neither an address nor a network",
     ):
         assert [problem for problem in problems if problem.startswith(expected)], (expected, problems)
-    assert len(problems) == 13
+    assert len(problems) == 16
+    assert "hush" not in "".join(problems)
 
 
 @pytest.mark.feature("T5")
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ('database_url = "postgresql://u:hush-hush@db/t"', "master_key_file is required with PostgreSQL"),
+        ('database_url = "postgresql://u:hush-hush@db/t"', "master_key_file: is required with PostgreSQL"),
         (
             '[shared_runners.a]\nkind = "remote"',
             "shared_runners.a ({file}:1): give worker_token_sha256 or worker_token_file",
@@ -126,7 +134,7 @@ def test_everything_that_is_wrong_with_a_servers_settings_is_said_at_once(
         (
             f'shared_runners.a = {{ kind = "remote", worker_token_sha256 = "{HASH}" }}\n'
             f'shared_runners.b = {{ kind = "remote", worker_token_sha256 = "{HASH}" }}',
-            "shared_runners ({file}:1): a and b have the same worker token",
+            "shared_runners.b ({file}:2): it has the same worker token as a",
         ),
         ("shared_runners = []", "shared_runners ({file}:1): Input should be a valid dictionary"),
     ],

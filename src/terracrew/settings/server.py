@@ -1,9 +1,10 @@
 """The settings of a server: their names, defaults and rules. `server_layers` reads and merges them."""
 
+from ipaddress import ip_network
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr
 
 from terracrew.settings.shared_runners import SharedRunners
 from terracrew.settings.values import Directories, SettingsSection, Words
@@ -12,13 +13,21 @@ PREFIX = "TERRACREW_SERVER_"
 SCHEMA_ID = "urn:terracrew:settings:server"
 FILE_ONLY = ("shared_runners",)
 """Settings that only a file can have: neither a variable nor an option sets them."""
-POSTGRES_SCHEMES = ("postgres://", "postgresql://")
 
 
 def _is_http(text: str) -> str:
     if text and not (text.startswith(("http://", "https://")) and urlsplit(text).hostname):
         raise ValueError(f"{text!r} is not an address like https://terracrew.example.com")
     return text
+
+
+def _are_networks(texts: list[str]) -> list[str]:
+    for text in texts:
+        try:
+            ip_network(text)
+        except ValueError as error:
+            raise ValueError(f"{text!r} is neither an address nor a network such as 10.0.0.0/8: {error}") from None
+    return texts
 
 
 Days = Annotated[float, Field(ge=1)]
@@ -53,7 +62,7 @@ class ServerFile(SettingsSection):
         default="",
         description="The address at which browsers and runners reach this server; by default its host and port.",
     )
-    trusted_proxies: Words = Field(
+    trusted_proxies: Annotated[Words, AfterValidator(_are_networks)] = Field(
         default=[],
         description="The addresses or networks of reverse proxies whose X-Forwarded-For is trusted.",
     )
@@ -118,19 +127,6 @@ class ServerFile(SettingsSection):
         "start of the server creates, changes and retires them. Without this key, a server declares none, and `built-in` runs "
         "where it is asked for (`terracrew up`, `--with-runner`).",
     )
-
-    @model_validator(mode="after")
-    def _has_key(self) -> "ServerFile":
-        if self.is_postgres and self.master_key_file is None:
-            raise ValueError(
-                "master_key_file is required with PostgreSQL, which may serve many servers, so none of them makes the key: put "
-                "what `openssl rand -base64 32` prints into a file that only the server can read, and name it"
-            )
-        return self
-
-    @property
-    def is_postgres(self) -> bool:
-        return self.database_url is not None and self.database_url.get_secret_value().startswith(POSTGRES_SCHEMES)
 
 
 def schema() -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from terracrew.settings import files, merging
+from terracrew.settings import files, merging, server_combinations
 from terracrew.settings.merging import Layer, Merged
 from terracrew.settings.server import PREFIX, ServerFile
 
@@ -17,4 +17,4 @@ def merged(file: Path | None = None, options: Mapping[str, Any] | None = None) -
         merging.environment_layer(ServerFile, PREFIX, ignores_empty=True),
         files.layer(file) if file else Layer("file", {}),
     ]
-    return merging.merge(ServerFile, layers, PREFIX)
+    return merging.merge(ServerFile, layers, PREFIX, server_combinations.check)

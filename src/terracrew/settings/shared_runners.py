@@ -5,11 +5,12 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints
 
+from terracrew.protocol import limits
 from terracrew.settings.values import Directories, Directory, SettingsSection
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_NAME = re.compile(limits.PATH_NAME)
 Tag = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._:-]{0,62}$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 _TOKEN = re.compile(r"tcw_[A-Za-z0-9_-]{43}")
@@ -38,7 +39,7 @@ class BuiltInRunner(_SharedRunner):
     slots: int | None = Field(
         default=None,
         ge=1,
-        le=1000,
+        le=limits.MAX_CAPACITY,
         description="How many jobs run at once in each server; by default the number of processors, at least 4.",
     )
     additional_binary_paths: Directories = Field(default=[], description="Searched for engines before PATH.")
@@ -69,29 +70,11 @@ class RemoteRunner(_SharedRunner):
         default=False, description="Whether several processes may connect, each with a name of its own."
     )
 
-    @model_validator(mode="after")
-    def _has_one_token(self) -> "RemoteRunner":
-        if (self.worker_token_sha256 is None) == (self.worker_token_file is None):
-            raise ValueError(
-                "give worker_token_sha256 or worker_token_file; `terracrew server worker-token NAME` makes a token"
-            )
-        return self
-
     def token_sha256(self) -> str:
         """Return the hash of the token, which is all that the server keeps of it."""
         if self.worker_token_file is None:
             return self.worker_token_sha256 or ""
         return hashlib.sha256(Path(self.worker_token_file).read_text().strip().encode()).hexdigest()
-
-
-def _have_own_tokens(runners: "dict[str, BuiltInRunner | RemoteRunner]") -> "dict[str, BuiltInRunner | RemoteRunner]":
-    names: dict[str, str] = {}
-    for name, runner in runners.items():
-        if isinstance(runner, RemoteRunner):
-            other = names.setdefault(runner.token_sha256(), name)
-            if other != name:
-                raise ValueError(f"{other} and {name} have the same worker token; each needs its own")
-    return runners
 
 
 def name(text: str) -> str:
@@ -107,5 +90,4 @@ SharedRunner = Annotated[BuiltInRunner | RemoteRunner, Field(discriminator="kind
 SharedRunners = Annotated[
     dict[Annotated[str, AfterValidator(name)], SharedRunner],
     Field(max_length=1000),
-    AfterValidator(_have_own_tokens),
 ]

@@ -1,0 +1,53 @@
+"""Checks of a server's settings that depend on each other, on the merged values before each single value is checked."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+from terracrew.settings.merging import Combination
+from terracrew.settings.trees import Tree
+
+_POSTGRES_SCHEMES = ("postgres://", "postgresql://")
+_TOKENS = ("worker_token_sha256", "worker_token_file")
+
+
+def check(values: Tree) -> Iterator[Combination]:
+    yield from _master_key(values)
+    yield from _tokens(values)
+
+
+def _master_key(values: Tree) -> Iterator[Combination]:
+    database = values.get("database_url")
+    if isinstance(database, str) and database.startswith(_POSTGRES_SCHEMES) and not values.get("master_key_file"):
+        yield Combination(
+            ("master_key_file",),
+            "is required with PostgreSQL, which may serve many servers, so none of them makes the key: put what "
+            "`openssl rand -base64 32` prints into a file that only the server can read, and name it",
+        )
+
+
+def _tokens(values: Tree) -> Iterator[Combination]:
+    """Each remote shared runner has one token, and no other runner has it."""
+    found = values.get("shared_runners")
+    owners: dict[str, str] = {}
+    for name, value in (cast("Tree", found) if isinstance(found, dict) else {}).items():
+        runner = cast("Tree", value) if isinstance(value, dict) else {}
+        if runner.get("kind") != "remote":
+            continue
+        if sum(each in runner for each in _TOKENS) != 1:
+            words = f"give {' or '.join(_TOKENS)}; `terracrew server worker-token {name}` makes a token"
+            yield Combination(("shared_runners", name), words)
+        elif (other := owners.setdefault(_digest(runner), name)) != name:
+            words = f"it has the same worker token as {other}; each needs its own"
+            yield Combination(("shared_runners", name), words)
+
+
+def _digest(found: Tree) -> str:
+    """Return the hash of a runner's token. A file that cannot be read is reported as such elsewhere."""
+    if "worker_token_sha256" in found:
+        return str(found["worker_token_sha256"])
+    try:
+        return hashlib.sha256(Path(str(found["worker_token_file"])).expanduser().read_bytes().strip()).hexdigest()
+    except OSError:
+        return str(found["worker_token_file"])
