@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from terracrew.protocol import limits
 from terracrew.runner.connection import announced_engines
 from terracrew.toolchains.cache import directory
 
@@ -56,3 +57,11 @@ async def test_an_engine_that_no_adapter_runs_is_not_announced(tmp_path: Path) -
     folder = program(tmp_path / "bin" / "terraform", WORKS)
     program(tmp_path / "bin" / "tofu", WORKS)
     assert await announced_engines.find([folder]) == {"tofu": "9.8.7"}
+
+
+@pytest.mark.feature("C3.hello")
+async def test_an_engine_whose_version_the_hub_refuses_is_not_announced(tmp_path: Path) -> None:
+    """The hub refused the whole runner, and none of its other engines served any job."""
+    for version in ("9" * (limits.MAX_LABEL_CHARACTERS + 1), "9.8\\u0007"):
+        script = f'#!/bin/sh\nprintf %s \'{{"terraform_version": "{version}"}}\'\n'
+        assert await announced_engines.find([program(tmp_path / "bin" / "tofu", script)]) == {}

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from terracrew import plugins
 from terracrew.errors import EngineMissing
 from terracrew.executor.engines import registry
+from terracrew.protocol import limits
 from terracrew.toolchains import discovery
 
 log = logging.getLogger(__name__)
@@ -28,7 +29,13 @@ def _find(extra_paths: Sequence[str]) -> dict[str, str]:
             continue
         try:
             engine = registry.get(name).find(extra_paths)
-            if discovery.answers(engine):
+            if not limits.is_label(engine.version):
+                log.warning(
+                    "the engine %r is not used: the version that %s prints is not a short text", name, engine.path
+                )
+            elif len(found) == limits.MAX_ENGINES:
+                log.warning("the engine %r is not used: a runner has at most %d engines", name, limits.MAX_ENGINES)
+            elif discovery.answers(engine):
                 found[name] = engine.version
             else:
                 log.warning(
