@@ -38,7 +38,7 @@ def special(name: str, kind: bytes) -> tarfile.TarInfo:
     return info
 
 
-@pytest.mark.feature("J5")
+@pytest.mark.feature("J5.once")
 def test_a_folder_packs_to_the_same_bytes_and_comes_back_the_same(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     (folder / "modules" / "a").mkdir(parents=True)
@@ -61,7 +61,7 @@ def test_a_folder_packs_to_the_same_bytes_and_comes_back_the_same(tmp_path: Path
     assert (target / "empty").is_dir()
 
 
-@pytest.mark.feature("J5")
+@pytest.mark.feature("J5.archive")
 def test_what_is_ignored_stays_out(tmp_path: Path) -> None:
     (tmp_path / ".terraform" / "x").mkdir(parents=True)
     (tmp_path / ".git").mkdir()
@@ -74,7 +74,7 @@ def test_what_is_ignored_stays_out(tmp_path: Path) -> None:
         assert packed.getnames() == [archive.IGNORE_FILE, ".terraform.lock.hcl", "build", "deep", "main.tf"]
 
 
-@pytest.mark.feature("J5")
+@pytest.mark.feature("J5.archive")
 @pytest.mark.parametrize(
     ("patterns", "kept"),
     [
@@ -108,7 +108,7 @@ def test_a_pattern_that_means_nothing_is_refused_with_the_name_of_the_file(tmp_p
         archive.pack(tmp_path)
 
 
-@pytest.mark.feature("J5")
+@pytest.mark.feature("J5.once")
 def test_the_packed_form_of_a_folder_is_the_same_in_every_version(tmp_path: Path) -> None:
     """A source is known by its hash: with another form, each would count as changed after an update."""
     (tmp_path / "modules").mkdir()
@@ -121,7 +121,7 @@ def test_the_packed_form_of_a_folder_is_the_same_in_every_version(tmp_path: Path
     assert hashlib.sha256(unpacked).hexdigest() == "ddb968bdc28bb20bf7d7375231d47658ea72c52c6bcdd6083a93aad032810bb3"
 
 
-@pytest.mark.feature("J5", "X4")
+@pytest.mark.feature("J5.archive", "X4.isolation")
 @pytest.mark.parametrize(
     "evil",
     [
@@ -167,7 +167,7 @@ def test_links_inside_are_kept_even_before_what_they_point_to(tmp_path: Path) ->
     assert (tmp_path / "top").read_text() == "x"
 
 
-@pytest.mark.feature("J5", "X4")
+@pytest.mark.feature("J5.archive", "X4.bounded")
 def test_bombs_are_refused_before_they_unfold(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TooLarge, match="bomb"):
         archive.inspect(tar(("zeros", bytes(64 << 20))))
@@ -179,7 +179,7 @@ def test_bombs_are_refused_before_they_unfold(monkeypatch: pytest.MonkeyPatch) -
         archive.inspect(tar(*((str(at), b"") for at in range(11))))
 
 
-@pytest.mark.feature("J5", "X4")
+@pytest.mark.feature("J5.archive", "X4.bounded")
 def test_an_endless_header_does_not_end_in_memory() -> None:
     info = tarfile.TarInfo("x")
     info.pax_headers = {"comment": "y" * (8 << 20)}

@@ -7,7 +7,7 @@ from terracrew.backoff import MAX_DELAY_SECONDS, MAX_DELAY_WHEN_UNAVAILABLE_SECO
 from terracrew.errors import RateLimited, Unavailable, Unreachable
 
 
-@pytest.mark.feature("O1", "O6")
+@pytest.mark.feature("O1.reconnect", "O6.stampede")
 def test_a_fleet_that_lost_its_server_comes_back_spread_over_the_whole_time() -> None:
     """Five thousand that have tried in vain for a while: no second gets many more than its share."""
     arrivals: list[float] = []
@@ -21,7 +21,7 @@ def test_a_fleet_that_lost_its_server_comes_back_spread_over_the_whole_time() ->
     assert busiest < 3 * len(arrivals) / MAX_DELAY_SECONDS
 
 
-@pytest.mark.feature("O6")
+@pytest.mark.feature("O6.stampede")
 def test_a_server_whose_database_is_away_is_asked_again_soon_and_one_that_says_how_long_not_before() -> None:
     backoff = Backoff(1.0, 60.0)
     for _ in range(10):

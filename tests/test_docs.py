@@ -59,7 +59,7 @@ def test_the_diagram_of_statuses_is_current() -> None:
     assert page == (ROOT / "docs" / "job-statuses.md").read_text(), "scripts/statuses.py > docs/job-statuses.md"
 
 
-@pytest.mark.feature("T4")
+@pytest.mark.feature("T4.reference")
 @pytest.mark.parametrize("process", ["server", "runner"])
 def test_the_page_of_settings_is_current(process: str) -> None:
     script = [sys.executable, str(ROOT / "scripts" / f"{process}_settings.py")]

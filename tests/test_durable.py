@@ -8,7 +8,7 @@ import pytest
 from terracrew import durable
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.isolation")
 def test_a_link_at_the_name_of_a_draft_is_replaced_and_not_followed(tmp_path: Path) -> None:
     """A job put a link where the runner writes its drafts, and the runner overwrote the file that the link led to."""
     other = tmp_path / "other"

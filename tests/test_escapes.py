@@ -10,7 +10,6 @@ from hypothesis import strategies as some
 
 from terracrew.escapes import MAX_HELD_CHARACTERS, TerminalBytesFilter, TerminalFilter, plain
 
-pytestmark = pytest.mark.feature("L4")
 _ONLY_COLOURS = re.compile(r"(?:\x1b\[[0-9;:]*m|[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f])*\Z")
 _HOSTILE = some.text(
     some.sampled_from("\x1b[]P_^X\\\x07\x18\x1a\x9b\x9c\x9d\x90?;:0123mHJh#(B >\r\n\t\x00é"), max_size=60

@@ -29,7 +29,7 @@ def _said(levels: dict[str, str], category: str) -> list[str]:
     return [line.split()[1] for line in stream.getvalue().splitlines()]
 
 
-@pytest.mark.feature("T1", "L1")
+@pytest.mark.feature("L1.levels", "T1.levels")
 @pytest.mark.parametrize(
     ("levels", "category", "lowest"),
     [
@@ -67,7 +67,7 @@ def test_no_level_prints_the_credential_of_a_websocket(levels: dict[str, str]) -
     assert "tcw_secret" not in stream.getvalue()
 
 
-@pytest.mark.feature("T1")
+@pytest.mark.feature("T1.levels")
 def test_none_is_silence() -> None:
     assert _said({"terracrew": "None"}, "terracrew.runner") == []
 

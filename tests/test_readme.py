@@ -17,7 +17,7 @@ from terracrew.toolchains import cache
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-pytestmark = [pytest.mark.engine, pytest.mark.feature("E1"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.engine, pytest.mark.feature("E1.commands"), pytest.mark.timeout(180)]
 
 
 def commands() -> list[str]:

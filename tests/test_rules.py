@@ -29,7 +29,6 @@ def functions(instrument: str) -> list[tuple[Rules, Callable[..., Any]]]:
     return [(rule, check) for rule, several in found if not isinstance(several, str) for check in several]
 
 
-@pytest.mark.feature("O3")
 @pytest.mark.parametrize("instrument", INSTRUMENTS)
 @pytest.mark.parametrize("rule", Rules, ids=lambda rule: rule.value.name)
 def test_every_rule_is_checked_or_it_says_why_not(instrument: str, rule: Rules) -> None:

@@ -23,7 +23,7 @@ def dig(top: Path, name: str, depth: int = DEPTH) -> None:
     os.close(current)
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.bounded")
 @pytest.mark.parametrize("name", ["d", "d" * 200])
 def test_a_tree_of_more_than_a_thousand_levels_is_removed(tmp_path: Path, name: str) -> None:
     """A job made 1,100 directories inside one another: RecursionError, and the runner tried to remove them for ever."""
@@ -50,7 +50,7 @@ def test_what_a_link_leads_to_and_read_only_directories(tmp_path: Path) -> None:
     assert (other / "file").read_text() == "kept"
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.isolation")
 def test_a_directory_that_is_moved_meanwhile_ends_the_walk(tmp_path: Path) -> None:
     (tmp_path / "root" / "a" / "b").mkdir(parents=True)
     (tmp_path / "elsewhere").mkdir()
@@ -61,7 +61,7 @@ def test_a_directory_that_is_moved_meanwhile_ends_the_walk(tmp_path: Path) -> No
         list(walk)
 
 
-@pytest.mark.feature("X4", "O4")
+@pytest.mark.feature("X4.isolation")
 def test_cgroups_that_a_job_made_inside_its_own_are_read_and_removed_at_any_depth() -> None:
     """A job made 1,100 cgroups inside its own: RecursionError, and no runner could start on that host until a reboot."""
     parent = str(cgroup.parent())

@@ -71,7 +71,6 @@ def test_this_process_is_alive_and_its_number_at_another_time_is_not() -> None:
     assert list(search.session_of(msgspec.structs.replace(mine, start_time=mine.start_time - 1))) == []
 
 
-@pytest.mark.feature("O4")
 def test_a_host_that_was_restarted_is_named_as_the_cause() -> None:
     """After a reboot the attempt "ended while no runner watched it", and nobody thought of the host."""
     mine = process_record.of(os.getpid())

@@ -8,7 +8,7 @@ import pytest
 from tests.chaos import day
 
 
-@pytest.mark.feature("O3", "O6")
+@pytest.mark.feature("O3.lease")
 @pytest.mark.timeout(120)
 def test_leases_run_out_and_nothing_breaks_in_simulated_time(tmp_path: Path) -> None:
     with day.impatient():

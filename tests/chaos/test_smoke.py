@@ -26,7 +26,7 @@ _QUICK = (
 )
 
 
-@pytest.mark.feature("O1", "O3", "O6")
+@pytest.mark.feature("O1.continues", "O3.doubt", "O6.restart")
 @pytest.mark.engine
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("database", [pytest.param("postgres", marks=pytest.mark.postgres)])

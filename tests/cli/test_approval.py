@@ -9,7 +9,7 @@ from tests.cli.conftest import Terracrew
 from tests.cli.job_views import known, view
 from tests.client.scripted_server import ScriptedServer
 
-pytestmark = pytest.mark.feature("E1")
+pytestmark = pytest.mark.feature("E1.commands")
 PLAN = {"add": 1, "change": 0, "destroy": 2, "resources": [{"action": "delete", "address": "aws_vpc.main"}]}
 HEARD = {"job_id": "job_1", "number": 7, "attempt": 2, "since": "2024-01-02T03:04:05Z", "lost_at": None}
 
@@ -28,7 +28,7 @@ def asking(**changes: Any) -> dict[str, Any]:
     )
 
 
-@pytest.mark.feature("J8")
+@pytest.mark.feature("J8.same")
 def test_approving_shows_the_plan_asks_and_names_the_plan_that_was_shown(
     terracrew: Terracrew, server: ScriptedServer
 ) -> None:
@@ -49,7 +49,7 @@ def test_approving_shows_the_plan_asks_and_names_the_plan_that_was_shown(
     assert json.loads(terracrew("job", "approve", "7", "--yes", "--json"))["status"] == "QUEUED"
 
 
-@pytest.mark.feature("J8")
+@pytest.mark.feature("J8.same")
 def test_a_plan_that_is_no_longer_the_one_that_was_looked_at_is_not_approved(
     terracrew: Terracrew, server: ScriptedServer
 ) -> None:
@@ -67,7 +67,7 @@ def test_a_plan_that_is_no_longer_the_one_that_was_looked_at_is_not_approved(
     assert (terracrew.code, "is not waiting for approval: it is PROCESSING" in terracrew.err) == (5, True)
 
 
-@pytest.mark.feature("J8", "O3")
+@pytest.mark.feature("J8.needed", "O3.doubt")
 def test_in_doubt_what_is_known_of_the_lost_attempt_comes_before_the_plan(
     terracrew: Terracrew, server: ScriptedServer
 ) -> None:
@@ -92,7 +92,7 @@ def test_in_doubt_what_is_known_of_the_lost_attempt_comes_before_the_plan(
     assert server.asked[-1].json() == {"plan": 3, "doubts": [{"job_id": "job_0", "attempt": doubt["attempt"]}]}
 
 
-@pytest.mark.feature("J8")
+@pytest.mark.feature("J8.same")
 def test_a_stale_plan_is_not_approved_but_made_again(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on("GET /api/v1/jobs/7", asking() | {"is_plan_stale": True})
     server.on("POST /api/v1/jobs/job_1/replan", view("QUEUED"))
@@ -102,7 +102,7 @@ def test_a_stale_plan_is_not_approved_but_made_again(terracrew: Terracrew, serve
     assert server.asked[-1].json() == {"plan": 3}
 
 
-@pytest.mark.feature("J8")
+@pytest.mark.feature("J8.decline")
 def test_declining_says_why(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on("GET /api/v1/jobs/7", asking())
     server.on("POST /api/v1/jobs/job_1/decline", view("DECLINED", message="declined by ada: too early"))
@@ -111,7 +111,7 @@ def test_declining_says_why(terracrew: Terracrew, server: ScriptedServer) -> Non
     assert server.asked[-1].json() == {"plan": 3, "reason": "too early"}
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.lease")
 def test_giving_up_an_attempt_shows_what_is_known_and_the_risk_and_asks(
     terracrew: Terracrew, server: ScriptedServer
 ) -> None:
@@ -131,7 +131,7 @@ def test_giving_up_an_attempt_shows_what_is_known_and_the_risk_and_asks(
     assert server.asked[-1] == "POST /api/v1/jobs/job_1/attempts/2/gone"
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.lease")
 def test_who_is_heard_is_not_given_up(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on("GET /api/v1/jobs/7", view("PROCESSING", attempt=2))
     server.on("GET /api/v1/jobs/job_1/attempts/2", known(2))
@@ -140,7 +140,7 @@ def test_who_is_heard_is_not_given_up(terracrew: Terracrew, server: ScriptedServ
     assert "hint: `terracrew job cancel 7`" in terracrew.err
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.lease")
 def test_an_attempt_that_is_over_is_refused_before_anything_is_asked(
     terracrew: Terracrew, server: ScriptedServer
 ) -> None:
@@ -153,7 +153,7 @@ def test_an_attempt_that_is_over_is_refused_before_anything_is_asked(
     assert "for certain?" not in terracrew.err
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.lease")
 def test_a_module_is_unlocked_only_from_somebody_who_is_lost(terracrew: Terracrew, server: ScriptedServer) -> None:
     processing = "GET /api/v1/jobs?module=a%2Fm&status=PROCESSING&limit=1"
     server.on(processing, {"items": [], "next": None})
@@ -171,7 +171,7 @@ def test_a_module_is_unlocked_only_from_somebody_who_is_lost(terracrew: Terracre
     assert (terracrew.code, server.asked[-1]) == (0, "POST /api/v1/jobs/job_1/attempts/2/gone")
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.fenced")
 def test_states_in_quarantine_are_listed_adopted_and_discarded(terracrew: Terracrew, server: ScriptedServer) -> None:
     state = {
         "id": "sta_1",
@@ -199,7 +199,7 @@ def test_states_in_quarantine_are_listed_adopted_and_discarded(terracrew: Terrac
     assert json.loads(terracrew("state", "discard", "sta_1", "--yes", "--json"))["status"] == "discarded"
 
 
-@pytest.mark.feature("J8")
+@pytest.mark.feature("J8.timeout")
 def test_a_module_asks_for_approval_and_says_for_how_long(terracrew: Terracrew, server: ScriptedServer) -> None:
     module: dict[str, Any] = {"path": "a", "inputs": {}, "environment": {}}
     server.on("POST /api/v1/modules", module, 201)
@@ -216,7 +216,7 @@ def test_a_module_asks_for_approval_and_says_for_how_long(terracrew: Terracrew, 
     assert server.asked[-1].json() == {"type": "APPLY", "needs_approval": True}
 
 
-@pytest.mark.feature("J8")
+@pytest.mark.feature("J8.needed")
 def test_how_much_may_be_destroyed_and_who_approves_is_set_on_groups_and_modules(
     terracrew: Terracrew, server: ScriptedServer
 ) -> None:

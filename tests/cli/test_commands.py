@@ -12,7 +12,7 @@ from terracrew.cli.printing import output
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import ScriptedServer
 
-pytestmark = pytest.mark.feature("E1")
+pytestmark = pytest.mark.feature("E1.commands")
 THEN = "2024-01-02T03:04:05Z"
 MODULE: dict[str, Any] = {
     "id": "mod_1",
@@ -81,7 +81,7 @@ def test_a_module_is_made_from_a_folder(terracrew: Terracrew, server: ScriptedSe
     assert "POST /api/v1/groups?parents=true" in server.asked
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.cloud")
 def test_a_modules_audiences_are_given_replaced_and_removed(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on("POST /api/v1/modules", MODULE, 201)
     clouds = ["--oidc-audience", "sts.amazonaws.com", "--oidc-audience", "api://azure"]
@@ -182,7 +182,6 @@ def test_a_state_is_printed_byte_by_byte(terracrew: Terracrew, server: ScriptedS
 HOSTILE = b'{"a": "\x1b]0;owned\x07\x1b[2J\xc2\x9b2Jb"}\n'
 
 
-@pytest.mark.feature("X4")
 @pytest.mark.parametrize("command", [("module", "state", "platform/vpc"), ("state", "show", "sta_1")])
 def test_a_state_moves_no_cursor_on_a_terminal_and_is_unchanged_in_a_pipe(
     terracrew: Terracrew, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
@@ -194,7 +193,6 @@ def test_a_state_moves_no_cursor_on_a_terminal_and_is_unchanged_in_a_pipe(
         assert terracrew(*command) == printed
 
 
-@pytest.mark.feature("X4")
 def test_the_problem_of_a_state_is_shown_without_control_characters(
     terracrew: Terracrew, server: ScriptedServer
 ) -> None:
@@ -235,7 +233,7 @@ def test_sensitive_outputs_are_named_and_not_shown(terracrew: Terracrew, server:
     assert "it has: url, ids, password" in terracrew.err
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.fenced")
 def test_a_module_says_that_it_is_in_doubt_or_has_a_state_in_quarantine_and_why(
     terracrew: Terracrew, server: ScriptedServer
 ) -> None:

@@ -10,7 +10,7 @@ from tests.cli.conftest import Terracrew
 from tests.cli.job_views import JOB, view
 from tests.client.scripted_server import ScriptedServer
 
-pytestmark = [pytest.mark.feature("E1"), pytest.mark.feature("J1")]
+pytestmark = [pytest.mark.feature("E1.commands"), pytest.mark.feature("J1.modules")]
 NAMES = [f"aws_instance.web[{number}]" for number in range(20)]
 
 

@@ -11,7 +11,7 @@ from tests.cli.conftest import Terracrew
 from tests.cli.job_views import JOB, known, view
 from tests.client.scripted_server import Asked, ScriptedServer
 
-pytestmark = pytest.mark.feature("E1")
+pytestmark = pytest.mark.feature("E1.commands")
 
 
 def event(name: str, data: Any, number: str = "") -> bytes:
@@ -54,7 +54,7 @@ def test_a_request_whose_answer_was_lost_is_repeated_under_the_same_key(
     assert server.asked[-1].headers["Idempotency-Key"] == "nightly"
 
 
-@pytest.mark.feature("L4")
+@pytest.mark.feature("L4.live")
 @pytest.mark.parametrize(("status", "code"), [("SUCCEEDED", 0), ("FAILED", 10), ("CANCELED", 11), ("DECLINED", 12)])
 def test_following_prints_the_log_exactly_and_exits_as_the_job_did(
     terracrew: Terracrew, server: ScriptedServer, status: str, code: int
@@ -78,7 +78,7 @@ def test_following_prints_the_log_exactly_and_exits_as_the_job_did(
     assert rest[2:] == following.get(status, [])
 
 
-@pytest.mark.feature("L4")
+@pytest.mark.feature("L4.live")
 def test_a_log_that_breaks_off_goes_on_where_it_was(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on("GET /api/v1/jobs/job_1", view("SUCCEEDED"))
     server.then(
@@ -88,7 +88,7 @@ def test_a_log_that_breaks_off_goes_on_where_it_was(terracrew: Terracrew, server
     assert [asked.headers["Last-Event-ID"] for asked in server.asked[:3]] == [None, "1.2", "1.2"]
 
 
-@pytest.mark.feature("L4")
+@pytest.mark.feature("L4.live")
 @pytest.mark.parametrize(("status", "code"), [("SUCCEEDED", 0), ("FAILED", 10)])
 def test_a_log_is_followed_as_one_json_object_a_line(
     terracrew: Terracrew, server: ScriptedServer, status: str, code: int
@@ -180,7 +180,7 @@ def test_a_job_is_waited_for_by_its_number_too(terracrew: Terracrew, server: Scr
     assert terracrew.code == 0
 
 
-@pytest.mark.feature("S6")
+@pytest.mark.feature("S6.words")
 def test_while_waiting_a_reason_is_told_once_and_with_what_to_type(
     terracrew: Terracrew, server: ScriptedServer
 ) -> None:
@@ -199,7 +199,7 @@ def test_while_waiting_a_reason_is_told_once_and_with_what_to_type(
     assert told[3:] == ["job 7 SUCCEEDED", "next: terracrew module outputs a/m"]
 
 
-@pytest.mark.feature("S6")
+@pytest.mark.feature("S6.words")
 def test_a_reason_that_time_alone_has_changed_is_told_while_nothing_happens(
     terracrew: Terracrew, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,7 +212,6 @@ def test_a_reason_that_time_alone_has_changed_is_told_while_nothing_happens(
     assert "neither its runner nor its executor is heard (for " in terracrew.err
 
 
-@pytest.mark.feature("J8")
 @pytest.mark.parametrize("command", [("wait", "job_1"), ("logs", "-f", "job_1")])
 def test_waiting_goes_on_through_an_approval_unless_told_to_stop_there(
     terracrew: Terracrew, server: ScriptedServer, command: tuple[str, ...]
@@ -237,7 +236,7 @@ def test_following_an_attempt_that_is_over_ends_though_the_job_goes_on(
     assert terracrew.code == 0
 
 
-@pytest.mark.feature("O5", "S6")
+@pytest.mark.feature("S6.words")
 def test_a_job_is_shown_with_its_steps_its_attempts_the_lock_and_why_it_waits(
     terracrew: Terracrew, server: ScriptedServer
 ) -> None:
@@ -280,7 +279,7 @@ def test_jobs_are_listed_and_cancelled(terracrew: Terracrew, server: ScriptedSer
     assert server.asked[-1].json() == {"mode": "kill"}
 
 
-@pytest.mark.feature("J9")
+@pytest.mark.feature("J9.modes")
 def test_many_jobs_are_canceled_by_one_command_that_first_says_how_many(
     terracrew: Terracrew, server: ScriptedServer
 ) -> None:

@@ -14,9 +14,8 @@ from terracrew.cli.main import COMMANDS
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import Asked, ScriptedServer
 
-pytestmark = pytest.mark.feature("E1")
 
-
+@pytest.mark.feature("E1.commands")
 @pytest.mark.parametrize("command", [(), *[(name,) for name in COMMANDS]])
 def test_every_command_explains_itself(terracrew: Terracrew, command: tuple[str, ...]) -> None:
     out = terracrew(*command, "--help")
@@ -34,12 +33,14 @@ def test_help_loads_nothing_that_is_slow_to_load() -> None:
     assert done.stderr.split() == []
 
 
+@pytest.mark.feature("E1.codes")
 def test_a_misspelled_command_gets_a_suggestion(terracrew: Terracrew) -> None:
     terracrew("modul", "list")
     assert terracrew.code == 2
     assert "Did you mean 'module'?" in terracrew.err
 
 
+@pytest.mark.feature("E1.codes")
 @pytest.mark.parametrize(
     ("status", "code", "exit_code"),
     [
@@ -59,11 +60,13 @@ def test_an_error_of_the_server_is_a_message_and_an_exit_code(
     assert terracrew.err == "error: the group `a` is not empty\nhint: empty it first\n"
 
 
+@pytest.mark.feature("E1.codes")
 def test_debug_shows_where_an_error_comes_from(terracrew: Terracrew, server: ScriptedServer) -> None:
     with pytest.raises(errors.NotFound):
         terracrew("--debug", "group", "delete", "a")
 
 
+@pytest.mark.feature("E1.codes")
 def test_no_server_and_no_token_says_that_there_is_no_server(terracrew: Terracrew) -> None:
     terracrew("--url", "http://127.0.0.1:9", "job", "list")
     assert terracrew.code == 6
@@ -72,6 +75,7 @@ def test_no_server_and_no_token_says_that_there_is_no_server(terracrew: Terracre
     )
 
 
+@pytest.mark.feature("E1.codes")
 def test_a_server_without_a_token_says_how_to_log_in(
     terracrew: Terracrew, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,11 +86,13 @@ def test_a_server_without_a_token_says_how_to_log_in(
     assert f"`terracrew --url {server.url} login`" in terracrew.err
 
 
+@pytest.mark.feature("E1.completion")
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts_call_the_program(terracrew: Terracrew, shell: str) -> None:
     assert "_TERRACREW_COMPLETE" in terracrew("completion", shell)
 
 
+@pytest.mark.feature("E1.completion")
 def test_completion_knows_commands_that_are_not_loaded(tmp_path: Path) -> None:
     program = Path(sys.executable).with_name("terracrew")
     words = {"COMP_WORDS": "terracrew job ca", "COMP_CWORD": "2", "_TERRACREW_COMPLETE": "bash_complete"}
@@ -94,6 +100,7 @@ def test_completion_knows_commands_that_are_not_loaded(tmp_path: Path) -> None:
     assert done.stdout.split() == ["plain,cancel"]
 
 
+@pytest.mark.feature("E1.codes")
 def test_ctrl_c_ends_quietly_with_130(server: ScriptedServer, home: Path) -> None:
     waiting = threading.Event()
 

@@ -8,7 +8,7 @@ from tests.cli.conftest import Terracrew
 from tests.cli.job_views import JOB, view
 from tests.client.scripted_server import ScriptedServer
 
-pytestmark = pytest.mark.feature("E1")
+pytestmark = pytest.mark.feature("E1.commands")
 VPC = "/api/v1/modules/vpc"
 THEN = "2024-01-02T03:04:05Z"
 MODULE: dict[str, Any] = {
@@ -29,7 +29,7 @@ PLACEMENT: dict[str, Any] = {
 }
 
 
-@pytest.mark.feature("S4")
+@pytest.mark.feature("S4.instance")
 @pytest.mark.parametrize(
     ("options", "sent"),
     [
@@ -74,7 +74,7 @@ def test_options_that_cannot_be_meant_are_refused_before_anything_is_asked(
     assert server.asked == []
 
 
-@pytest.mark.feature("S4")
+@pytest.mark.feature("S4.instance")
 def test_a_module_is_created_with_pins_tags_and_a_priority(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on("POST /api/v1/modules", MODULE, 201)
     options = ["--instance", "one", "--tag", "gpu", "--priority", "5"]
@@ -116,7 +116,7 @@ def test_a_group_and_the_organization_get_a_limit_of_running_jobs(
     assert (terracrew.code, "0 is not in the range" in terracrew.err) == (2, True)
 
 
-@pytest.mark.feature("J10")
+@pytest.mark.feature("J10.priority")
 def test_the_priority_of_a_job_that_waits_is_changed(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on("PATCH /api/v1/jobs/7", JOB | {"priority": 9})
     assert terracrew("job", "update", "7", "--priority", "9") == "job 7 has the priority 9\n"

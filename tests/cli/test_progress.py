@@ -13,7 +13,7 @@ from terracrew.protocol.uploads import PART_BYTES
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import Asked, ScriptedServer
 
-pytestmark = pytest.mark.feature("E1")
+pytestmark = pytest.mark.feature("E1.progress")
 
 
 class Terminal(io.StringIO):

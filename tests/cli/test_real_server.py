@@ -12,7 +12,7 @@ from terracrew.demo.machine import Machine
 from terracrew.demo.samples import FOLDER
 from tests.e2e.system import free_port
 
-pytestmark = [pytest.mark.engine, pytest.mark.feature("E1")]
+pytestmark = [pytest.mark.engine, pytest.mark.feature("E1.commands")]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ class Called:
         return done.stdout
 
 
-@pytest.mark.feature("J2", "J12", "J15", "L4")
+@pytest.mark.feature("J2.transitions", "J12.stored", "J15.versions", "L4.finished")
 def test_a_folder_becomes_a_module_is_applied_and_can_be_read(called: Called) -> None:
     called("module", "create", "platform/network", "-p", "--from", str(FOLDER / "network"), "--var", 'zones=["x", "y"]')
     log = called("job", "run", "platform/network", "--apply", "--follow")
@@ -66,7 +66,7 @@ def test_a_job_that_fails_says_so_in_the_exit_code(called: Called) -> None:
     called("job", "run", "payments/broken", "--wait", code=10)
 
 
-@pytest.mark.feature("J9")
+@pytest.mark.feature("J9.modes")
 def test_a_job_is_cancelled_while_it_is_followed(called: Called) -> None:
     called("module", "create", "platform/slow", "-p", "--from", str(FOLDER / "chatty"), "--var", "tables=2000")
     job = called("job", "run", "platform/slow", "--apply").strip()

@@ -70,7 +70,7 @@ def answers(server: ScriptedServer, request: str, *bodies: Any) -> None:
     server.routes[request] = lambda asked: asked.answer(200, left.pop(0) if len(left) > 1 else left[0])
 
 
-@pytest.mark.feature("R7.drain", "E1.progress")
+@pytest.mark.feature("E1.progress", "R7.drain")
 def test_a_drain_is_waited_for_and_shows_what_is_left(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on(f"POST {R}/drain", RUNNER)
     answers(server, "GET /api/v1/runners/rnr_1/remaining", BUSY, BUSY, BUSY | {"job_count": 1}, NOTHING)
@@ -147,7 +147,7 @@ def test_a_removal_need_not_be_waited_for(terracrew: Terracrew, server: Scripted
     assert "`terracrew runner undrain a/r` stops the removal" in terracrew.err
 
 
-@pytest.mark.feature("R5.replace", "R5.paste")
+@pytest.mark.feature("R5.paste", "R5.replace")
 def test_a_runner_is_registered_again_after_a_question(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on(f"GET {R}", RUNNER)
     server.on(f"POST {R}/reregister", REGISTERED)
@@ -171,7 +171,7 @@ def test_a_runner_is_registered_again_after_a_question(terracrew: Terracrew, ser
         (["update", "a/r", "--max-jobs", "3", "--not-all-modules"], None, "updated runner a/r"),
     ],
 )
-@pytest.mark.feature("R7.update", "S1")
+@pytest.mark.feature("R7.update")
 def test_a_runner_is_changed(
     terracrew: Terracrew, server: ScriptedServer, arguments: list[str], body: Any, words: str
 ) -> None:
@@ -205,7 +205,7 @@ def test_a_service_account_is_assigned_and_unassigned_by_names(terracrew: Terrac
     assert (terracrew.code, "a/r does not authenticate with other" in terracrew.err) == (5, True)
 
 
-@pytest.mark.feature("R1.fields", "R1.created")
+@pytest.mark.feature("R1.created", "R1.fields")
 def test_the_limit_of_jobs_is_shown_for_each_instance(terracrew: Terracrew, server: ScriptedServer) -> None:
     """`max_jobs` was enforced for each instance and shown as the total of the runner."""
     removing = RUNNER | {"path": "b", "status": "DRAINING", "is_disabled": True, "removing_since": THEN}

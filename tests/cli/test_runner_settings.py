@@ -24,7 +24,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-@pytest.mark.feature("T2", "E1")
+@pytest.mark.feature("E1.commands", "E1.json", "T2.shown")
 def test_each_setting_is_printed_with_its_layer_and_what_it_overrides(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -49,7 +49,7 @@ def test_each_setting_is_printed_with_its_layer_and_what_it_overrides(
     assert "runner.credentials.helper" not in found
 
 
-@pytest.mark.feature("T2", "E1")
+@pytest.mark.feature("E1.commands", "E1.json", "T2.shown")
 def test_the_table_is_for_people(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli(["runner", "settings", "--config", str(file)]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -78,7 +78,7 @@ def test_a_narrow_terminal_cuts_nothing_off(
     assert not any(secret in printed for secret in SECRETS)
 
 
-@pytest.mark.feature("T5")
+@pytest.mark.feature("T5.unknown", "T5.values")
 def test_wrong_settings_are_refused_with_the_option_that_gave_them(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

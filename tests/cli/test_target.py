@@ -12,8 +12,6 @@ from terracrew.errors import Invalid
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import ScriptedServer
 
-pytestmark = pytest.mark.feature("E1")
-
 
 def store(url: str, token: str, name: str = "default") -> None:
     profiles.save(profiles.load().with_profile(profiles.Profile(name, url, token)))
@@ -81,6 +79,7 @@ def test_the_token_of_a_server_that_is_gone_is_not_given_to_whoever_listens_ther
         assert Target("http://127.0.0.1:7999").resolve().token == ""
 
 
+@pytest.mark.feature("E1.commands")
 def test_login_checks_the_token_and_stores_it(
     terracrew: Terracrew, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +96,7 @@ def test_login_checks_the_token_and_stores_it(
     assert (Target().resolve().url, Target().resolve().token) == (server.url, "tcu_right")
 
 
+@pytest.mark.feature("E1.commands")
 def test_config_shows_where_things_come_from_but_never_the_token(
     terracrew: Terracrew, monkeypatch: pytest.MonkeyPatch
 ) -> None:

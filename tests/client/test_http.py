@@ -194,7 +194,6 @@ def test_a_stream_that_may_not_be_read_is_an_error_at_once(server: ScriptedServe
         next(Api(server.url).events("/jobs/x/log/stream"))
 
 
-@pytest.mark.feature("O6")
 def test_a_server_that_says_when_to_come_again_is_taken_at_its_word(server: ScriptedServer) -> None:
     body = {"status": 503, "code": "unavailable", "detail": "the database does not answer"}
     server.then(
@@ -213,7 +212,6 @@ def test_a_server_that_says_when_to_come_again_is_taken_at_its_word(server: Scri
     assert time.monotonic() - began < 10, "nobody sits there for ten minutes"
 
 
-@pytest.mark.feature("O6")
 def test_whoever_has_patience_outlasts_more_than_a_few_answers(server: ScriptedServer) -> None:
     def starting(asked: Asked) -> None:
         asked.problem(503, "unavailable", "starting")

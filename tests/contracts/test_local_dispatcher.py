@@ -12,7 +12,11 @@ from terracrew.runner.dispatch.local import Local
 from terracrew.runner.processes import search
 from terracrew.testing.dispatcher_contract import DispatcherContract
 
-pytestmark = [pytest.mark.engine, pytest.mark.feature("J9", "O4"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.feature("D1.local", "D6.watched", "J9.escalation", "J9.reported", "O4.adopted"),
+    pytest.mark.timeout(300),
+]
 
 
 class TestLocal(DispatcherContract):

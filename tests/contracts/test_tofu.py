@@ -7,7 +7,7 @@ import pytest
 
 from terracrew.testing.engine_contract import EngineContract
 
-pytestmark = [pytest.mark.engine, pytest.mark.feature("J9")]
+pytestmark = [pytest.mark.engine, pytest.mark.feature("J4.tofu", "J9.escalation", "J9.reported")]
 
 FIRST = 'resource "terraform_data" "first" {}\n'
 

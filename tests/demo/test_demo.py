@@ -18,7 +18,7 @@ import pytest
 from terracrew.demo.machine import Machine
 from terracrew.errors import Unavailable
 
-pytestmark = [pytest.mark.engine, pytest.mark.feature("E1"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.engine, pytest.mark.feature("E1.commands"), pytest.mark.timeout(180)]
 SECOND_RUN = 15.0
 
 
@@ -37,7 +37,7 @@ def serving(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
     process.communicate(timeout=60)
 
 
-@pytest.mark.feature("J2", "J3", "J8", "L4")
+@pytest.mark.feature("J2.transitions", "J3.order", "J3.steps", "J8.same", "L4.live")
 def test_each_sample_ends_as_it_should_and_a_second_run_is_quick(tmp_path: Path) -> None:
     first = subprocess.run(command(tmp_path / "demo", "--exit"), capture_output=True, text=True, timeout=120)
     assert first.returncode == 0, first.stdout + first.stderr

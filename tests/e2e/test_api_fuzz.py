@@ -24,7 +24,7 @@ from terracrew.server.http.problem import MEDIA_TYPE
 from tests.e2e import modules
 from tests.e2e.system import System, running
 
-pytestmark = pytest.mark.feature("X3")
+pytestmark = pytest.mark.feature("X4.bounded")
 
 ENDLESS = ("/api/v1/events", "/api/v1/jobs/{job}/log/stream")
 """Streams that end only when the client goes."""

@@ -48,7 +48,7 @@ def module(witness: Path) -> str:
     return HERE.replace("WITNESS", str(witness))
 
 
-@pytest.mark.feature("J8", "S3")
+@pytest.mark.feature("J8.slot", "S3.approval")
 def test_a_plan_waits_without_slot_lock_or_files_and_is_applied_when_it_is_approved(
     system: System, module: str, witness: Path
 ) -> None:
@@ -85,7 +85,7 @@ def test_a_plan_waits_without_slot_lock_or_files_and_is_applied_when_it_is_appro
         approve(system, job)
 
 
-@pytest.mark.feature("J8", "S3")
+@pytest.mark.feature("J8.same", "S3.approval")
 def test_another_instance_at_the_same_place_goes_on_with_the_plan(system: System, module: str, witness: Path) -> None:
     system.start_server(runner=False)
     credentials = system.register_runner(allow_multiple_instances=True)
@@ -104,7 +104,7 @@ def test_another_instance_at_the_same_place_goes_on_with_the_plan(system: System
     assert "Going on with the plan of attempt 1" in system.log(job)
 
 
-@pytest.mark.feature("J8")
+@pytest.mark.feature("J8.same")
 def test_an_instance_at_another_place_plans_again_and_that_plan_waits_for_a_person(
     system: System, module: str, witness: Path
 ) -> None:
@@ -129,7 +129,7 @@ def test_an_instance_at_another_place_plans_again_and_that_plan_waits_for_a_pers
     assert words(witness) == ["applied"]
 
 
-@pytest.mark.feature("J8")
+@pytest.mark.feature("J8.same")
 def test_a_state_that_changed_while_the_plan_waited_makes_a_new_plan(
     system: System, module: str, witness: Path
 ) -> None:
@@ -153,7 +153,7 @@ def test_a_state_that_changed_while_the_plan_waited_makes_a_new_plan(
     assert outcomes(ended) == ["waiting", "waiting", "succeeded"]
 
 
-@pytest.mark.feature("J8")
+@pytest.mark.feature("J8.decline")
 def test_a_declined_plan_is_never_applied(system: System, module: str, witness: Path) -> None:
     system.start_server(runner=True)
     system.module("app", module, needs_approval=True)
@@ -166,7 +166,7 @@ def test_a_declined_plan_is_never_applied(system: System, module: str, witness: 
     assert words(witness) == []
 
 
-@pytest.mark.feature("O3", "O4", "J15")
+@pytest.mark.feature("J15.kept", "O3.requeued", "O4.adopted")
 def test_an_engine_that_outlives_runner_and_executor_finishes_and_its_state_is_delivered_by_the_next_runner(
     system: System, tmp_path: Path, witness: Path
 ) -> None:

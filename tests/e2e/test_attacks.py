@@ -20,7 +20,7 @@ def words(file: Path) -> list[str]:
     return file.read_text().split() if file.exists() else []
 
 
-@pytest.mark.feature("O4", "O1")
+@pytest.mark.feature("O1.continues", "O4.adopted")
 @pytest.mark.parametrize("comes_back", [False, True])
 def test_a_killed_runner_does_not_take_its_plan_with_it(system: System, gate: Gate, comes_back: bool) -> None:
     system.start_server(runner=False)
@@ -41,7 +41,7 @@ def test_a_killed_runner_does_not_take_its_plan_with_it(system: System, gate: Ga
     assert "Plan:" in system.log(job)
 
 
-@pytest.mark.feature("O3", "O4")
+@pytest.mark.feature("O3.requeued", "O4.salvaged")
 def test_a_killed_executor_costs_its_plan_one_attempt(system: System, gate: Gate) -> None:
     system.start_server(runner=True)
     system.module("app", modules.gated_plan(gate.address))
@@ -55,7 +55,7 @@ def test_a_killed_executor_costs_its_plan_one_attempt(system: System, gate: Gate
     assert "Plan:" in system.log(job)
 
 
-@pytest.mark.feature("O3", "O4", "J15")
+@pytest.mark.feature("J15.kept", "O3.fenced", "O4.salvaged")
 def test_a_killed_executor_in_an_apply_loses_no_state_and_applies_nothing_twice(system: System, tmp_path: Path) -> None:
     witness, gate = tmp_path / "witness", tmp_path / "gate"
     system.start_server(runner=True)
@@ -74,7 +74,7 @@ def test_a_killed_executor_in_an_apply_loses_no_state_and_applies_nothing_twice(
     assert {r["name"] for r in system.state("app")["resources"]} == {"first", "slow"}
 
 
-@pytest.mark.feature("O6", "O4", "L3")
+@pytest.mark.feature("L3.complete", "O4.salvaged", "O6.restart")
 def test_everything_in_one_process_killed_in_an_apply_and_started_seconds_later(system: System, tmp_path: Path) -> None:
     witness, gate = tmp_path / "witness", tmp_path / "gate"
     up = system.start_server(runner=True)
@@ -92,7 +92,7 @@ def test_everything_in_one_process_killed_in_an_apply_and_started_seconds_later(
     assert "Apply complete!" in system.log(job)
 
 
-@pytest.mark.feature("L3", "O1", "O6")
+@pytest.mark.feature("L3.complete", "O1.continues", "O6.restart")
 def test_a_server_that_is_away_for_the_rest_of_a_chatty_apply_loses_no_line(system: System, tmp_path: Path) -> None:
     witness = tmp_path / "witness"
     server = system.start_server(runner=False)
@@ -110,7 +110,7 @@ def test_a_server_that_is_away_for_the_rest_of_a_chatty_apply_loses_no_line(syst
     assert words(witness) == [str(n) for n in range(1, CHATTY_LINES + 1)]
 
 
-@pytest.mark.feature("J15", "O6")
+@pytest.mark.feature("J15.kept", "O6.restart")
 def test_a_state_written_while_the_server_is_down_is_there_exactly_once_and_before_success(
     system: System, tmp_path: Path
 ) -> None:
@@ -140,7 +140,7 @@ def test_a_state_written_while_the_server_is_down_is_there_exactly_once_and_befo
     assert [s["version"] for s in sorted(states, key=lambda s: s["version"])] == list(range(1, len(states) + 1))
 
 
-@pytest.mark.feature("O3", "X4")
+@pytest.mark.feature("O3.fenced")
 def test_an_executor_that_is_cut_off_does_not_apply_before_it_has_a_permit(
     system: System, gate: Gate, tmp_path: Path
 ) -> None:
@@ -169,7 +169,7 @@ SHORT_SILENCE = constants(server__jobs__decide__SILENT_FOR=8, server__connection
 """Instead of a minute, and heartbeats of ten seconds."""
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.fenced")
 def test_an_executor_that_was_superseded_while_it_was_cut_off_never_applies(
     system: System, gate: Gate, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ from tests.e2e.system import System, eventually, lines_of, running
 from tests.machine.needs import need
 from tests.machine.postgres_server import PostgresServer, missing
 
-pytestmark = [pytest.mark.engine, pytest.mark.feature("O6")]
+pytestmark = pytest.mark.engine
 LINES = 60
 """In thirds: before the backup, after it, and after the restore."""
 

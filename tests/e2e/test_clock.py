@@ -9,11 +9,12 @@ from tests.e2e.approvals import approve, waiting
 from tests.e2e.constants import environment
 from tests.e2e.system import System, eventually
 
-pytestmark = [pytest.mark.engine, pytest.mark.feature("O6", "J8"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 MAIN = 'resource "terraform_data" "a" { input = 1 }'
 HOUR = 3600
 
 
+@pytest.mark.feature("J8.timeout")
 def test_a_jump_of_the_servers_clock_ends_no_approval(system: System, tmp_path: Path) -> None:
     """A step forward of an hour ended every plan that had less than an hour left to be approved."""
     clock = Clock(tmp_path / "clock")

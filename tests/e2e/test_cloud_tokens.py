@@ -37,7 +37,7 @@ def as_a_cloud_reads_it(system: System, token: str) -> dict[str, Any]:
     return jwt.decode(token, keys, about["id_token_signing_alg_values_supported"]).claims
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.cloud")
 @pytest.mark.parametrize("kind", ["PLAN", "APPLY"])
 def test_plan_and_apply_hold_different_tokens_which_open_nothing_here(
     system: System, gate: Gate, tmp_path: Path, kind: str

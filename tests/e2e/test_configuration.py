@@ -14,7 +14,7 @@ from tests.e2e.pair import servers
 from tests.e2e.system import Process, System, eventually
 
 __all__ = ["servers"]
-pytestmark = [pytest.mark.engine, pytest.mark.feature("C2"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 OWN = {
     "TERRACREW_JOB_LOG_STREAM__PERIOD_SECONDS": "3600",
     "TERRACREW_JOB_LOG_STREAM__BATCH_SIZE_LIMIT": "10000",
@@ -34,7 +34,7 @@ def instance(system: System) -> dict[str, Any]:
 
 
 @pytest.mark.postgres
-@pytest.mark.feature("L2", "T1")
+@pytest.mark.feature("C2.configuration", "L2.batches")
 def test_what_is_set_on_one_server_reaches_runner_and_executor_on_the_other_at_once(
     servers: tuple[System, System], gate: Gate
 ) -> None:
@@ -83,6 +83,7 @@ def test_what_is_set_on_one_server_reaches_runner_and_executor_on_the_other_at_o
     assert said(again, "a heartbeat every") == told, "it was told in the welcome and not once more"
 
 
+@pytest.mark.feature("C2.configuration")
 def test_the_built_in_runner_obeys_the_log_levels_that_it_is_given(system: System) -> None:
     """It reported the new levels, and its entries stayed as they were."""
     server = system.start_server(runner=True)
@@ -94,6 +95,7 @@ def test_the_built_in_runner_obeys_the_log_levels_that_it_is_given(system: Syste
     eventually(lambda: said(server, "log levels as they are set here"), what="its own levels again")
 
 
+@pytest.mark.feature("C2.configuration")
 def test_an_executor_that_is_told_to_wait_longer_ships_at_once_while_somebody_watches(
     system: System, gate: Gate
 ) -> None:
@@ -149,7 +151,7 @@ def test_what_cannot_be_set_is_said_in_words(system: System, arguments: list[str
     assert words in terracrew(system, "runner", "configure", "crew", *arguments, code=2)
 
 
-@pytest.mark.feature("R7", "S5")
+@pytest.mark.feature("R7.drain", "S5.draining")
 def test_a_runner_is_drained_and_takes_jobs_again_by_the_command_line(system: System) -> None:
     system.start_server(runner=False)
     runner = system.start_runner(system.register_runner())

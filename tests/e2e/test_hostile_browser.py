@@ -13,7 +13,7 @@ from terracrew.server.secrets.credentials import ANYWHERE
 from tests.e2e.people import everything
 from tests.e2e.system import System, running
 
-pytestmark = pytest.mark.feature("X3")
+pytestmark = pytest.mark.feature("X3.people")
 
 PASSWORD = "correct horse battery"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -219,7 +219,7 @@ def test_markup_in_descriptions_outputs_and_logs_stays_text(system: System, brow
 
 
 @pytest.mark.engine
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.engine")
 def test_an_engine_is_given_its_own_token_and_nothing_else_of_ours(system: System, spied: str) -> None:
     log = system.log(spied)
     assert set(re.findall(r"found-(=\S+)", log)) == {"=tcj_"}
@@ -234,7 +234,7 @@ def test_an_engine_is_given_its_own_token_and_nothing_else_of_ours(system: Syste
 
 
 @pytest.mark.engine
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.engine")
 def test_no_secret_is_in_a_process_list_or_a_log(system: System, spied: str) -> None:
     assert spied
     for process in Path("/proc").glob("[0-9]*"):

@@ -18,7 +18,7 @@ from terracrew.server.transport.http import MAX_HEAD_BYTES
 from tests.e2e.constants import constants, environment
 from tests.e2e.system import System, eventually, running
 
-pytestmark = pytest.mark.feature("X3")
+pytestmark = pytest.mark.feature("X4.bounded")
 MAX_HANDSHAKES = 300
 HEAD_SECONDS, IDLE_SECONDS, BODY_SECONDS, MAX_PER_ADDRESS = 2.0, 2.0, 1.0, 400
 IMPATIENT = constants(

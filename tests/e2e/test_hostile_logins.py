@@ -10,7 +10,7 @@ import urllib3
 
 from tests.e2e.system import System, running
 
-pytestmark = pytest.mark.feature("X3")
+pytestmark = pytest.mark.feature("X3.people")
 PASSWORD = "a long enough one"
 
 

@@ -18,7 +18,7 @@ from tests.e2e import modules
 from tests.e2e.people import everything
 from tests.e2e.system import System, eventually, running
 
-pytestmark = pytest.mark.feature("X3")
+pytestmark = pytest.mark.feature("X4.bounded")
 JSON = {"Content-Type": "application/json"}
 
 
@@ -279,7 +279,7 @@ def test_one_reader_holds_so_many_streams_and_no_more(system: System) -> None:
     eventually(is_let_in, what="room for a stream after the others were closed")
 
 
-@pytest.mark.feature("A6")
+@pytest.mark.feature("A6.revocation")
 def test_a_stream_tells_nothing_more_once_its_token_is_revoked(system: System) -> None:
     made = system.api.post("/tokens", {"name": "revoked soon"})
     with stream(system, made["token"]) as answer:

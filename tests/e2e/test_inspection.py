@@ -12,7 +12,7 @@ import pytest
 from tests.e2e import modules
 from tests.e2e.system import System, eventually
 
-pytestmark = pytest.mark.feature("X5")
+pytestmark = pytest.mark.feature("X4.isolation")
 
 _LOOK = """
 import sys

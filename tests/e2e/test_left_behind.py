@@ -18,7 +18,7 @@ STALE = {
 }
 
 
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.kept")
 @pytest.mark.timeout(120)
 def test_a_stale_state_in_an_uploaded_source_never_replaces_the_real_one(system: System, tmp_path: Path) -> None:
     """Each apply made the resource again, because the stale state without it had become the current one."""
@@ -44,7 +44,7 @@ def test_a_stale_state_in_an_uploaded_source_never_replaces_the_real_one(system:
     assert len(system.state("app")["resources"]) == 1
 
 
-@pytest.mark.feature("J13")
+@pytest.mark.feature("J12.stored")
 @pytest.mark.timeout(120)
 def test_outputs_of_five_megabytes_are_kept_and_the_apply_succeeds(system: System) -> None:
     """It was FAILED, and `module outputs` went on printing the old ones."""

@@ -70,7 +70,7 @@ class Shop:
         return self.system.wait(waiting["id"])
 
 
-@pytest.mark.feature("O3", "O4")
+@pytest.mark.feature("O3.doubt", "O4.salvaged")
 @pytest.mark.timeout(120)
 def test_what_a_killed_engine_made_is_not_made_again_unasked(system: System, tmp_path: Path) -> None:
     """`bought bought`, SUCCEEDED, and nobody was asked."""
@@ -93,7 +93,7 @@ def test_what_a_killed_engine_made_is_not_made_again_unasked(system: System, tmp
     assert not system.api.get("/modules/app")["doubts"]
 
 
-@pytest.mark.feature("O3", "O4")
+@pytest.mark.feature("O3.doubt", "O4.salvaged")
 @pytest.mark.timeout(120)
 def test_a_host_that_reboots_in_the_middle_of_an_apply_does_not_apply_again_unasked(
     system: System, tmp_path: Path
@@ -111,7 +111,7 @@ def test_a_host_that_reboots_in_the_middle_of_an_apply_does_not_apply_again_unas
     assert (shop.times, [each["attempt"] for each in waiting["doubts"]]) == (1, [1])
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.doubt")
 @pytest.mark.timeout(120)
 def test_an_engine_that_is_killed_under_its_executor_leaves_the_module_in_doubt(system: System, tmp_path: Path) -> None:
     """`is_in_doubt: false` and `may_miss_state: false`; the next apply made it all again unasked."""
@@ -127,7 +127,7 @@ def test_an_engine_that_is_killed_under_its_executor_leaves_the_module_in_doubt(
     assert waiting["doubts"][0]["may_miss_state"]
 
 
-@pytest.mark.feature("O3", "J9")
+@pytest.mark.feature("O3.doubt")
 @pytest.mark.timeout(120)
 def test_a_shutdown_of_the_host_is_a_loss_and_nobodys_cancel(system: System) -> None:
     """The job ended CANCELED with no `cancel_mode`, and nobody in the audit."""
@@ -143,7 +143,7 @@ def test_a_shutdown_of_the_host_is_a_loss_and_nobodys_cancel(system: System) -> 
     assert "SIGTERM" in ended["attempts"][0]["reason"]
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.doubt")
 @pytest.mark.timeout(120)
 def test_where_twice_does_no_harm_a_module_is_tried_again_unasked(system: System, tmp_path: Path) -> None:
     system.start_server(runner=True)

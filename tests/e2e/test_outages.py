@@ -105,7 +105,7 @@ def assert_complete(system: Fleet, jobs: list[str], lines: int) -> None:
         assert len(system.state(f"chatty-{index}")["resources"]) == 3
 
 
-@pytest.mark.feature("O6", "O1")
+@pytest.mark.feature("O1.continues", "O6.database")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["fast", "immediate"])
 def test_a_database_that_is_away_under_running_jobs_costs_nothing_but_the_time(
     one: Fleet, postgres: OwnServer, how: signal.Signals
@@ -160,7 +160,7 @@ def test_a_database_that_is_away_under_running_jobs_costs_nothing_but_the_time(
     assert runner.log.read_text().count("connected to") == 1, "the runner's connection was kept"
 
 
-@pytest.mark.feature("O6", "O1")
+@pytest.mark.feature("O1.continues", "O6.stampede")
 def test_one_of_two_servers_is_killed_and_the_fleet_moves_over(two: Fleet) -> None:
     lines = 120
     for name in ("a", "b", "c", "d"):

@@ -61,7 +61,7 @@ def waiting(system: System, job: str) -> Generator["subprocess.Popen[str]"]:
             process.kill()
 
 
-@pytest.mark.feature("J8", "U5")
+@pytest.mark.feature("J8.decline", "U5.page")
 def test_a_plan_is_looked_at_and_approved_and_another_is_declined_by_clicking(system: System, page: Page) -> None:
     runner = system.start_runner(system.register_runner("approvers"), "approving")
     system.module("team/web", modules.quick(), needs_approval=True)
@@ -103,7 +103,7 @@ def test_a_plan_is_looked_at_and_approved_and_another_is_declined_by_clicking(sy
     runner.stop()
 
 
-@pytest.mark.feature("O3", "O5", "S6", "U4")
+@pytest.mark.feature("O3.lease", "S6.words", "U4.live")
 def test_a_lost_apply_is_seen_live_given_up_and_done_again_after_somebody_has_looked(
     system: System, page: Page
 ) -> None:

@@ -17,7 +17,7 @@ MODULE = {
 }
 
 
-@pytest.mark.feature("J3", "R3")
+@pytest.mark.feature("R3.built-in")
 def test_a_job_of_another_packages_engine_waits_for_a_runner_that_has_it_and_is_run_by_it(system: System) -> None:
     """The server accepted only the names of engines that it knew, and only its own kinds of sources."""
     system.start_server(runner=False)

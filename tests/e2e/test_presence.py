@@ -16,7 +16,7 @@ from tests.e2e.gate import Gate
 from tests.e2e.pair import servers
 from tests.e2e.system import Process, System, eventually
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.feature("O2")]
+pytestmark = pytest.mark.timeout(240)
 SILENCE_SECONDS, HEARTBEAT_SECONDS, WRITE_SECONDS = 10.0, 2.0, 1.0
 """Instead of a minute, ten seconds and five, for a server that is started with `IMPATIENT`."""
 IMPATIENT = constants(
@@ -74,6 +74,7 @@ def watching(system: System) -> Generator[list[tuple[float, str]]]:
         is_over.set()
 
 
+@pytest.mark.feature("O2.status")
 def test_a_stopped_runner_is_offline_a_minute_after_its_last_heartbeat_and_an_open_page_is_told(system: System) -> None:
     with environment(system, IMPATIENT):
         system.start_server(runner=False)
@@ -98,7 +99,7 @@ def test_a_stopped_runner_is_offline_a_minute_after_its_last_heartbeat_and_an_op
         wait_for(system, "ONLINE")
 
 
-@pytest.mark.feature("R4")
+@pytest.mark.feature("R4.one")
 def test_a_second_process_is_refused_in_words_and_the_first_is_undisturbed(system: System) -> None:
     system.start_server(runner=False)
     credentials = system.register_runner()
@@ -112,7 +113,7 @@ def test_a_second_process_is_refused_in_words_and_the_first_is_undisturbed(syste
     assert "was closed" not in first.log.read_text()
 
 
-@pytest.mark.feature("R4")
+@pytest.mark.feature("R4.takeover")
 def test_a_second_process_gets_the_place_of_a_stopped_one(system: System) -> None:
     system.start_server(runner=False)
     credentials = system.register_runner()
@@ -132,7 +133,7 @@ def test_a_second_process_gets_the_place_of_a_stopped_one(system: System) -> Non
 
 
 @pytest.mark.engine
-@pytest.mark.feature("R7", "O4")
+@pytest.mark.feature("O2.draining", "O4.adopted")
 def test_a_runner_that_is_told_to_end_drains_and_told_again_leaves_its_executors_alone(
     system: System, gate: Gate
 ) -> None:
@@ -154,7 +155,7 @@ def test_a_runner_that_is_told_to_end_drains_and_told_again_leaves_its_executors
     assert (done["status"], done["attempt"]) == ("SUCCEEDED", 1)
 
 
-@pytest.mark.feature("O6")
+@pytest.mark.feature("O2.status", "O6.blameless")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_runner_is_not_offline_because_the_server_was_away(system: System, number: int) -> None:
     server = system.start_server(runner=False)
@@ -169,7 +170,7 @@ def test_a_runner_is_not_offline_because_the_server_was_away(system: System, num
 
 
 @pytest.mark.postgres
-@pytest.mark.feature("R3", "R4")
+@pytest.mark.feature("R3.built-in")
 def test_each_of_two_servers_has_a_built_in_runner_of_its_own(servers: tuple[System, System]) -> None:
     """They took the one place from each other, and each start of a server ended the credential of the others."""
 

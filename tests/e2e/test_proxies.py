@@ -28,7 +28,7 @@ resource "terraform_data" "large" {
 """
 
 
-@pytest.mark.feature("O1", "J15", "L4", "J5")
+@pytest.mark.feature("J5.archive", "J15.kept", "L4.finished", "O1.continues")
 @pytest.mark.parametrize("proxy", [minimal_nginx, recommended_nginx, recommended_caddy])
 @pytest.mark.timeout(150)
 def test_a_large_module_is_planned_approved_and_applied_once_through_a_proxy(
@@ -83,7 +83,6 @@ def test_a_large_module_is_planned_approved_and_applied_once_through_a_proxy(
         assert list((system.data / "objects" / "parts").rglob("[0-9]*")) == [], "no part is left"
 
 
-@pytest.mark.feature("X4")
 @pytest.mark.parametrize("proxy", [recommended_nginx, recommended_caddy])
 def test_a_recommended_proxy_keeps_the_metrics_to_itself_and_asks_for_https(tmp_path: Path, proxy: Proxy) -> None:
     """`/metrics/` with a slash at its end was forwarded, and the server answered it like `/metrics`."""

@@ -73,7 +73,7 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
             each.shutdown(socket.SHUT_RDWR)
 
 
-@pytest.mark.feature("O1", "J15")
+@pytest.mark.feature("J15.kept", "O1.continues")
 @pytest.mark.timeout(150)
 def test_an_apply_whose_state_a_proxy_refuses_is_made_once_and_succeeds_when_the_proxy_heals(
     system: System, tmp_path: Path

@@ -28,7 +28,7 @@ def at_the_gate(system: System, gate: Gate) -> tuple[Process, str]:
 
 
 @pytest.mark.postgres
-@pytest.mark.feature("R7.force", "O3")
+@pytest.mark.feature("R7.force")
 def test_a_runner_that_is_removed_by_force_claims_nothing_more_and_what_it_runs_is_delivered(
     servers: tuple[System, System], gate: Gate
 ) -> None:
@@ -53,7 +53,7 @@ def test_a_runner_that_is_removed_by_force_claims_nothing_more_and_what_it_runs_
     assert [each["path"] for each in one.api.list("/runners")] == []
 
 
-@pytest.mark.feature("R7.force", "O3", "O4")
+@pytest.mark.feature("O3.requeued", "O4.salvaged", "R7.force")
 def test_the_job_of_a_removed_runner_whose_executor_dies_goes_to_the_next_runner(system: System, gate: Gate) -> None:
     system.start_server(runner=False)
     runner, job = at_the_gate(system, gate)

@@ -76,7 +76,7 @@ def is_silent(client: Client, seconds: float = 0.4) -> bool:
     return False
 
 
-@pytest.mark.feature("S2", "S1")
+@pytest.mark.feature("S1.assigned", "S2.online", "S2.order")
 def test_the_nearest_tier_that_is_online_gets_the_job_and_no_other(tree: SchedulingTree) -> None:
     module = tree.module("net/vpc")
     far, near = tree.runner("far"), tree.runner("near", "net")
@@ -89,7 +89,7 @@ def test_the_nearest_tier_that_is_online_gets_the_job_and_no_other(tree: Schedul
     assert far.wait_for("offer")["job_id"] == job
 
 
-@pytest.mark.feature("S2", "S6")
+@pytest.mark.feature("S2.waits", "S5.full", "S6.ahead")
 def test_a_full_tier_waits_and_does_not_spill_over(tree: SchedulingTree) -> None:
     first, second = tree.module("net/one"), tree.module("net/two")
     far, near = tree.runner("far"), tree.runner("near", "net", capacity=1)
@@ -103,7 +103,7 @@ def test_a_full_tier_waits_and_does_not_spill_over(tree: SchedulingTree) -> None
     assert offers <= {waiting, running_job}
 
 
-@pytest.mark.feature("S3")
+@pytest.mark.feature("S3.first")
 def test_a_runner_that_does_not_answer_costs_the_job_no_more_than_a_moment(tree: SchedulingTree) -> None:
     module = tree.module("app")
     crew = [tree.runner(f"crew-{n}") for n in range(4)]
@@ -113,7 +113,7 @@ def test_a_runner_that_does_not_answer_costs_the_job_no_more_than_a_moment(tree:
         assert client.wait_for("offer")["job_id"] == job
 
 
-@pytest.mark.feature("S3")
+@pytest.mark.feature("S3.offers")
 def test_groups_take_turns_and_priority_goes_first(tree: SchedulingTree) -> None:
     names = ["a/one", "a/two", "a/three", "b/one"]
     paths = [tree.module(name) for name in names]
@@ -136,7 +136,7 @@ def test_groups_take_turns_and_priority_goes_first(tree: SchedulingTree) -> None
     assert [name for name in order if name.startswith("a/") and name != "a/urgent"] == names[:3]
 
 
-@pytest.mark.feature("S5", "R7")
+@pytest.mark.feature("R7.drain", "S5.draining")
 def test_a_draining_runner_gets_nothing_new_until_it_is_undrained(tree: SchedulingTree) -> None:
     module = tree.module("app")
     runner = tree.runner("crew")
@@ -149,7 +149,7 @@ def test_a_draining_runner_gets_nothing_new_until_it_is_undrained(tree: Scheduli
     assert runner.wait_for("offer")["job_id"] == job
 
 
-@pytest.mark.feature("S5")
+@pytest.mark.feature("S5.engine")
 def test_a_runner_without_the_engine_gets_no_offer_and_the_job_says_so(tree: SchedulingTree) -> None:
     module = tree.module("app")
     runner = tree.runner("crew", engines={"pulumi": "3"})
@@ -158,7 +158,7 @@ def test_a_runner_without_the_engine_gets_no_offer_and_the_job_says_so(tree: Sch
     assert tree.reason(job) == "no_engine"
 
 
-@pytest.mark.feature("S4")
+@pytest.mark.feature("S4.instance")
 def test_a_pinned_module_waits_for_its_instance(tree: SchedulingTree) -> None:
     module = tree.module("app")
     runner = tree.runner("crew", instance="left")

@@ -14,7 +14,7 @@ from tests.e2e.constants import ended
 from tests.e2e.gate import Gate
 from tests.e2e.system import System, eventually
 
-pytestmark = [pytest.mark.engine, pytest.mark.feature("R3"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.engine, pytest.mark.feature("R3.declared"), pytest.mark.timeout(240)]
 NEAR = '[shared_runners.near]\nkind = "built-in"\nslots = 2\ntags = ["local"]\n'
 FAR = '[shared_runners.far]\nkind = "remote"\nworker_token_sha256 = "{sha256}"\n'
 
@@ -44,7 +44,7 @@ def _apply(system: System, module: str, runner: str) -> None:
     assert (done["status"], done["runner_path"]) == ("SUCCEEDED", runner), done
 
 
-@pytest.mark.feature("R8", "T2")
+@pytest.mark.feature("R8.shared", "T2.layers")
 def test_declared_runners_run_jobs_change_retire_and_come_back(system: System, tmp_path: Path, gate: Gate) -> None:
     file = tmp_path / "server.toml"
     system.env["TERRACREW_SERVER_CONFIG"] = str(file)

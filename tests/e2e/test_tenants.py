@@ -38,7 +38,7 @@ from tests.e2e.tenant_rights import (
     UNKNOWN,
 )
 
-pytestmark = pytest.mark.feature("X2", "X3", "X4", "A5")
+pytestmark = pytest.mark.feature("A5.one", "X3.roles", "X4.tenants")
 
 
 class Operation(NamedTuple):

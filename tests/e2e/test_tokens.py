@@ -18,7 +18,7 @@ from tests.e2e.simulated_runner import batch, claim, executor_hello, hub, runner
 from tests.e2e.system import System, eventually
 
 __all__ = ["servers"]
-pytestmark = [pytest.mark.engine, pytest.mark.feature("A6"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 SECONDS = 3
 SHORT = constants(
     server__identity__oidc__tokens__LIFETIME_SECONDS=SECONDS,
@@ -41,6 +41,7 @@ def epoch(system: System) -> int:
         return database.execute("SELECT epoch FROM instances").fetchone()[0]
 
 
+@pytest.mark.feature("A6.renewal")
 def test_a_runner_renews_its_token_again_and_again_on_the_same_connection(system: System) -> None:
     with environment(system, SHORT):
         system.start_server(runner=False)
@@ -55,6 +56,7 @@ def test_a_runner_renews_its_token_again_and_again_on_the_same_connection(system
     assert system.wait(system.run("app"))["status"] == "SUCCEEDED"
 
 
+@pytest.mark.feature("A6.renewal")
 def test_a_connection_whose_token_is_not_renewed_ends_with_it(system: System) -> None:
     """Without this, the renewals above would prove nothing."""
     with environment(system, SHORT):
@@ -81,7 +83,7 @@ def replace_token(api: Any, account: str, secret: str) -> None:
 
 
 @pytest.mark.postgres
-@pytest.mark.feature("O3")
+@pytest.mark.feature("A6.revocation")
 @pytest.mark.parametrize("end", [revoke_secret, delete_account, replace_token])
 def test_a_credential_that_ends_on_one_server_ends_its_connections_on_the_other_and_what_runs_is_delivered(
     servers: tuple[System, System], gate: Gate, end: Callable[..., None]
@@ -130,7 +132,7 @@ def long_ago(system: System, seconds: float) -> None:
                 database.execute(f"UPDATE {table} SET {column} = {column} - {seconds}")
 
 
-@pytest.mark.feature("O6")
+@pytest.mark.feature("O6.restart")
 @pytest.mark.parametrize("with_runner", [False, True])
 def test_an_attempt_delivers_after_half_an_hour_without_a_server_and_without_its_runner(
     system: System, tmp_path: Path, with_runner: bool
@@ -162,7 +164,6 @@ def test_an_attempt_delivers_after_half_an_hour_without_a_server_and_without_its
         assert system.wait(system.run("next"))["status"] == "SUCCEEDED"
 
 
-@pytest.mark.feature("J15")
 def test_what_an_attempt_fetches_and_sends_by_http_does_not_depend_on_any_signed_token(system: System) -> None:
     with environment(system, SHORT):
         server = system.start_server(runner=False)

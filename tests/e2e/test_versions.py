@@ -14,7 +14,7 @@ from tests.e2e.gate import Gate
 from tests.e2e.simulated_runner import Client, hub, runner_hello, runner_token
 from tests.e2e.system import Process, System, eventually
 
-pytestmark = [pytest.mark.engine, pytest.mark.feature("C5"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
 
 def serve(system: System, oldest: int, newest: int) -> Process:
@@ -22,6 +22,7 @@ def serve(system: System, oldest: int, newest: int) -> Process:
         return system.start_server(runner=False)
 
 
+@pytest.mark.feature("C5.negotiated")
 @pytest.mark.parametrize(
     ("server", "runner"),
     [
@@ -41,6 +42,7 @@ def test_a_server_and_a_runner_one_version_apart_serve_each_other(
     assert "Apply complete" in system.log(job["id"])
 
 
+@pytest.mark.feature("C5.refused")
 @pytest.mark.parametrize(
     ("server", "runner", "words"),
     [
@@ -63,6 +65,7 @@ def test_an_incompatible_runner_is_told_both_versions_and_what_to_do_and_ends(
     assert len(refused) == 1
 
 
+@pytest.mark.feature("C5.negotiated")
 def test_a_hello_may_say_more_than_this_server_knows_and_nothing_else_may(system: System) -> None:
     system.start_server(runner=False)
     credentials = system.register_runner()
@@ -83,6 +86,7 @@ def test_a_hello_may_say_more_than_this_server_knows_and_nothing_else_may(system
         assert "unknown field `load`" in str(refused["message"])
 
 
+@pytest.mark.feature("C5.refused")
 def test_a_hello_of_a_version_that_has_nothing_else_in_common_is_told_the_versions(system: System) -> None:
     """It was told that a field was missing, which nobody can act on."""
     system.start_server(runner=False)
@@ -95,7 +99,7 @@ def test_a_hello_of_a_version_that_has_nothing_else_in_common_is_told_the_versio
         assert f"runner 9.0.0 speaks protocol 8 to 9, this server {version.NEWEST_VERSION}" in refused["message"]
 
 
-@pytest.mark.feature("O4")
+@pytest.mark.feature("O4.salvaged")
 @pytest.mark.parametrize(
     ("is_finished", "outcomes"),
     [(True, ["succeeded"]), (False, ["gone", "succeeded"])],

@@ -8,7 +8,20 @@ from tests.e2e.system import System
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
 
-@pytest.mark.feature("J1", "J3", "J11", "J12", "J15", "L1.separate", "L4", "R3", "S3.whole")
+@pytest.mark.feature(
+    "J1.modules",
+    "J3.order",
+    "J3.steps",
+    "J4.tofu",
+    "J11.numbers",
+    "J11.resources",
+    "J12.stored",
+    "J15.versions",
+    "L1.separate",
+    "L4.live",
+    "R3.built-in",
+    "S3.whole",
+)
 def test_a_module_is_planned_applied_and_destroyed(system: System) -> None:
     server = system.start_server(runner=True)
     system.module("platform/hello", modules.quick())
@@ -30,7 +43,7 @@ def test_a_module_is_planned_applied_and_destroyed(system: System) -> None:
     assert system.state("platform/hello")["resources"] == []
 
 
-@pytest.mark.feature("J3")
+@pytest.mark.feature("J3.order")
 def test_a_plan_that_fails_is_shown_as_what_it_is(system: System) -> None:
     system.start_server(runner=True)
     system.module("broken", 'resource "terraform_data" "x" { input = var.nobody_declared_this }')

@@ -22,7 +22,7 @@ def walk_whole(bounds: Bounds, start: World = START) -> Found:
     return Walk(Server(), bounds, start).run()
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.doubt")
 @pytest.mark.parametrize(
     "bounds",
     [
@@ -39,7 +39,7 @@ def test_no_order_of_events_breaks_a_rule(bounds: Bounds) -> None:
     assert not found.broken, str(found)
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.doubt")
 @pytest.mark.parametrize("start", [ALONE, RETRIED], ids=["interrupted: ask", "interrupted: retry"])
 def test_no_order_of_events_breaks_a_rule_for_one_job(start: World) -> None:
     """Three attempts of one job, with one fault."""
@@ -47,7 +47,7 @@ def test_no_order_of_events_breaks_a_rule_for_one_job(start: World) -> None:
     assert not found.broken, str(found)
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.doubt")
 @pytest.mark.parametrize("sentence", SENTENCES, ids=lambda sentence: sentence.text)
 def test_without_this_sentence_a_rule_breaks(sentence: Sentence) -> None:
     """The explorer can fail: each sentence is there because of a trace, and with it the same bounds hold none."""

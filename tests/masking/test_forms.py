@@ -30,7 +30,7 @@ FORMS: list[Callable[[str], str]] = [
 ]
 
 
-@pytest.mark.feature("L5")
+@pytest.mark.feature("L5.executor")
 @pytest.mark.parametrize("form", FORMS)
 def test_an_escaped_secret_is_masked(form: Callable[[str], str]) -> None:
     """The value printed by `jsonencode` or in a URL passed, as only the plain text was searched for."""
@@ -38,7 +38,7 @@ def test_an_escaped_secret_is_masked(form: Callable[[str], str]) -> None:
     assert masked.replace('"', "").replace("'", "") == "before *** after"
 
 
-@pytest.mark.feature("L5")
+@pytest.mark.feature("L5.executor")
 @given(st.text("abcXYZ019-_=+/é", min_size=8, max_size=40), st.binary(max_size=7), st.binary(max_size=7))
 def test_the_base64_of_anything_that_contains_a_secret_shows_none_of_it(
     secret: str, before: bytes, after: bytes
@@ -55,7 +55,7 @@ def test_the_base64_of_anything_that_contains_a_secret_shows_none_of_it(
         assert len(end) <= len(after) * 8 / 6 + 5
 
 
-@pytest.mark.feature("L5")
+@pytest.mark.feature("L5.executor")
 @pytest.mark.parametrize("columns", [64, 76])
 def test_wrapped_base64_of_a_long_secret_is_masked(columns: int) -> None:
     secret = "".join(f"{number:04d}" for number in range(100))
@@ -65,7 +65,7 @@ def test_wrapped_base64_of_a_long_secret_is_masked(columns: int) -> None:
     assert set(masked.split()) == {b"***"}
 
 
-@pytest.mark.feature("L5")
+@pytest.mark.feature("L5.executor")
 def test_the_texts_of_facts_are_masked_and_their_statuses_are_not() -> None:
     """A module whose secret was the word FAILED could not report its result: the status was masked with the message."""
     redactor = Redactor(["FAILED", "hunter2-hunter2"])
@@ -80,7 +80,7 @@ def test_the_texts_of_facts_are_masked_and_their_statuses_are_not() -> None:
     assert facts.masked(step, redactor) is step
 
 
-@pytest.mark.feature("J12", "L5")
+@pytest.mark.feature("J12.sensitive", "L5.executor")
 def test_an_output_that_holds_a_secret_is_sensitive_and_whole() -> None:
     redactor = Redactor(["hunter2-hunter2"])
     read = OutputsRead({"address": Output("https://u:hunter2-hunter2@host"), "name": Output("web")}, "0")
@@ -90,7 +90,7 @@ def test_an_output_that_holds_a_secret_is_sensitive_and_whole() -> None:
     assert facts.hide_outputs(read, Redactor([])) is read
 
 
-@pytest.mark.feature("L5")
+@pytest.mark.feature("L5.executor")
 def test_a_very_long_secret_is_masked_as_it_is() -> None:
     secret = "".join(f"{number:06d}" for number in range(MAX_ENCODED_BYTES))
     masked = Redactor(["before-it", secret]).mask(f"<{secret}> before-it".encode())

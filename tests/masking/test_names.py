@@ -7,7 +7,7 @@ import pytest
 from terracrew.masking import names
 
 
-@pytest.mark.feature("L5")
+@pytest.mark.feature("L5.executor")
 @pytest.mark.parametrize(
     "name",
     [
@@ -34,7 +34,7 @@ def test_a_name_that_looks_secret_is_recognized(name: str) -> None:
     assert names.is_secret(name)
 
 
-@pytest.mark.feature("L5")
+@pytest.mark.feature("L5.executor")
 @pytest.mark.parametrize(
     "name",
     [
@@ -62,7 +62,7 @@ def test_an_ordinary_name_is_not_taken_for_a_secret(name: str) -> None:
     assert not names.is_secret(name)
 
 
-@pytest.mark.feature("L5")
+@pytest.mark.feature("L5.executor")
 def test_secrets_are_found_at_any_depth_and_short_values_are_not_masked() -> None:
     inputs = {
         "region": "eu-central-1",
@@ -88,7 +88,7 @@ def test_secrets_are_found_at_any_depth_and_short_values_are_not_masked() -> Non
     }
 
 
-@pytest.mark.feature("L5")
+@pytest.mark.feature("L5.executor")
 def test_the_secrets_inside_a_json_document_are_masked_as_well() -> None:
     """Only the file as a whole was known, so its private key, printed by itself, was not masked."""
     document = json.dumps({"project_id": "my-project", "private_key": "-----BEGIN-----\nabcdefgh\n-----END-----\n"})
@@ -97,7 +97,7 @@ def test_the_secrets_inside_a_json_document_are_masked_as_well() -> None:
     assert "my-project" not in found
 
 
-@pytest.mark.feature("L5")
+@pytest.mark.feature("L5.executor")
 def test_values_nested_without_end_and_in_great_number_are_bounded() -> None:
     deep: dict[str, object] = {}
     inner = deep

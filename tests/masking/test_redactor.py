@@ -31,7 +31,7 @@ def chunked(data: bytes, cuts: list[int]) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(edges)]
 
 
-@pytest.mark.feature("L5")
+@pytest.mark.feature("L5.executor")
 @given(SECRETS, TEXT)
 def test_no_secret_is_left_in_a_masked_text(secrets: list[str], text: str) -> None:
     masked = Redactor(secrets).mask(text.encode())
@@ -41,7 +41,7 @@ def test_no_secret_is_left_in_a_masked_text(secrets: list[str], text: str) -> No
                 assert line.strip().encode() not in masked
 
 
-@pytest.mark.feature("L5")
+@pytest.mark.feature("L5.executor")
 @given(SECRETS, TEXT, st.lists(st.integers(0, 500), max_size=8))
 def test_however_output_is_read_the_same_is_masked(secrets: list[str], text: str, cuts: list[int]) -> None:
     redactor = Redactor(secrets)
@@ -57,7 +57,7 @@ def _shortened(text: bytes) -> bytes:
     return text
 
 
-@pytest.mark.feature("L3")
+@pytest.mark.feature("L3.complete")
 @given(st.binary(max_size=400), st.lists(st.integers(0, 500), max_size=8))
 def test_however_bytes_are_read_the_text_is_valid_and_the_same(data: bytes, cuts: list[int]) -> None:
     pieces = cut(Redactor([]), chunked(data, cuts))
@@ -66,7 +66,7 @@ def test_however_bytes_are_read_the_text_is_valid_and_the_same(data: bytes, cuts
     assert b"".join(pieces) == data.decode(errors="replace").encode()
 
 
-@pytest.mark.feature("L3")
+@pytest.mark.feature("L3.complete")
 @settings(max_examples=30, deadline=None)
 @given(
     st.integers(1, 4),
@@ -83,7 +83,7 @@ def test_an_event_holds_up_to_64_kib_and_a_longer_line_goes_on_in_the_next(lead:
     assert b"".join(pieces) == data.decode(errors="replace").encode()
 
 
-@pytest.mark.feature("L5")
+@pytest.mark.feature("L5.executor")
 def test_a_secret_across_the_border_of_a_long_line_is_masked() -> None:
     secret = "the-secret-that-is-long"
     for lead in range(MAX_TEXT_BYTES - 30, MAX_TEXT_BYTES + 5):
@@ -91,7 +91,7 @@ def test_a_secret_across_the_border_of_a_long_line_is_masked() -> None:
         assert text == b"." * lead + MASK + b"!" * 100
 
 
-@pytest.mark.feature("L5")
+@pytest.mark.feature("L5.executor")
 def test_a_secret_of_several_lines_is_masked_line_by_line() -> None:
     key = "-----BEGIN KEY-----\nabcdefgh\n  ijklmnop\nqr\n-----END KEY-----\n"
     masked = Redactor([key]).mask(b"key:\n" + key.encode())
@@ -106,7 +106,7 @@ def test_lines_of_one_read_are_one_event_and_the_open_one_waits() -> None:
     assert not cutter.has_open_line
 
 
-@pytest.mark.feature("L5")
+@pytest.mark.feature("L5.executor")
 def test_a_million_lines_are_masked_in_well_under_a_second() -> None:
     line = b"\x1b[0m\x1b[1mterraform_data.a (local-exec):\x1b[0m \x1b[0m%07d\n"
     chunks = [b"".join(line % (start + at) for at in range(4000)) for start in range(0, 1_000_000, 4000)]

@@ -21,7 +21,7 @@ from terracrew.server.secrets import keyring
 from tests.powercut.synced import PowerCut
 from tests.runner.conftest import granted
 
-pytestmark = pytest.mark.feature("O4")
+pytestmark = pytest.mark.feature("O4.salvaged")
 
 STATE = events.pack_state(
     StateFact("0" * 64, 6, serial=1, lineage="one", is_inline=False, origin="engine"), b"", Step.APPLY, 1.0

@@ -12,7 +12,7 @@ import pytest
 from tests.powercut.recorder import Moment
 from tests.powercut.run import DiskKind, live
 
-pytestmark = [pytest.mark.feature("O4", "O6"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.feature("O4.salvaged", "O6.restart"), pytest.mark.timeout(300)]
 
 
 def _signed(moments: Sequence[Moment[Any]]) -> Moment[Any]:

@@ -20,7 +20,7 @@ from tests.machine import small_disk
 from tests.runner.conftest import INT, TERM, TIMEOUT_SECONDS, Runners, refs
 
 
-@pytest.mark.feature("O2", "R7")
+@pytest.mark.feature("O2.draining", "R7.drain")
 async def test_a_drained_runner_claims_nothing_until_it_is_told_otherwise(runners: Runners) -> None:
     runners.hub.welcome = msgspec.structs.replace(runners.hub.welcome, is_draining=True)
     _, peer = await runners.connected()
@@ -37,7 +37,7 @@ async def test_a_drained_runner_claims_nothing_until_it_is_told_otherwise(runner
     assert len(peer.received(Claim)) == 1
 
 
-@pytest.mark.feature("O2", "O1")
+@pytest.mark.feature("O2.draining")
 async def test_a_runner_whose_disk_is_full_says_so_and_takes_no_more_jobs_until_it_has_room(
     runners: Runners,
 ) -> None:
@@ -59,7 +59,7 @@ async def test_a_runner_whose_disk_is_full_says_so_and_takes_no_more_jobs_until_
         await peer.receive(Claim)
 
 
-@pytest.mark.feature("O2")
+@pytest.mark.feature("O2.draining")
 @pytest.mark.parametrize("number", [TERM, INT])
 async def test_the_first_signal_drains_and_the_runner_ends_with_its_last_job(
     runners: Runners, number: signal.Signals
@@ -97,7 +97,7 @@ async def test_an_idle_runner_ends_at_the_first_signal(runners: Runners) -> None
     assert await runner.ended() == 0
 
 
-@pytest.mark.feature("R7")
+@pytest.mark.feature("R7.remove")
 @pytest.mark.parametrize("is_welcome", [True, False])
 async def test_a_removed_runner_says_so_and_ends(runners: Runners, is_welcome: bool) -> None:
     refusal = Refused("removed", "this runner has been removed", is_final=True)
@@ -110,7 +110,7 @@ async def test_a_removed_runner_says_so_and_ends(runners: Runners, is_welcome: b
     assert "this runner has been removed" in runner.output
 
 
-@pytest.mark.feature("R7", "O4")
+@pytest.mark.feature("O4.salvaged", "R7.remove")
 async def test_a_removed_runner_stays_until_what_its_dead_executors_left_is_delivered(runners: Runners) -> None:
     runner, peer = await runners.connected()
     executor = await runners.grant(peer)

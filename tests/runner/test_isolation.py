@@ -9,7 +9,7 @@ from terracrew.executor.isolation import landlock
 from terracrew.protocol.start import IsolationSettings
 from terracrew.runner import isolation
 
-pytestmark = pytest.mark.feature("X5")
+pytestmark = pytest.mark.feature("X4.isolation")
 
 
 @pytest.fixture

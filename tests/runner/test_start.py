@@ -27,7 +27,7 @@ def _environment(runners: Runners) -> dict[str, str]:
     }
 
 
-@pytest.mark.feature("A2", "T2")
+@pytest.mark.feature("A2.exchange", "T2.layers")
 async def test_the_command_becomes_a_runner_whose_process_shows_no_secret(runners: Runners) -> None:
     options = ["--instance", "two", "--working-directory", str(runners.directory), "--set", "runner.capacity=9"]
     process = await asyncio.create_subprocess_exec(
@@ -51,7 +51,7 @@ async def test_the_command_becomes_a_runner_whose_process_shows_no_secret(runner
             await process.wait()
 
 
-@pytest.mark.feature("T5")
+@pytest.mark.feature("T5.start")
 def test_wrong_settings_end_the_command_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("TERRACREW_")]:
         monkeypatch.delenv(name)
@@ -61,7 +61,7 @@ def test_wrong_settings_end_the_command_before_anything_starts(monkeypatch: pyte
     assert CliRunner().invoke(start, ["--set", "nonsense"]).exit_code == 2
 
 
-@pytest.mark.feature("T5")
+@pytest.mark.feature("T5.start")
 def test_settings_can_be_checked_without_starting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "runner.json"
     file.write_text(

@@ -13,8 +13,6 @@ from tests.machine.postgres_server import OwnServer, missing
 from tests.machine.small_disk import fill, mounted
 from tests.server.application import Application, on_one, open_application
 
-pytestmark = pytest.mark.feature("O6")
-
 
 @pytest.fixture(autouse=True)
 def fresh_answers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ from terracrew.errors import Unavailable
 from terracrew.server.supervise import Tasks
 
 
-@pytest.mark.feature("O6")
 @pytest.mark.parametrize(
     ("error", "level"), [(Unavailable("the database does not answer"), "WARNING"), (ValueError("odd"), "ERROR")]
 )

@@ -13,7 +13,7 @@ from terracrew.settings.runner import schema
 from tests.settings.runner_files import FULL, ORGANIZATION, RUNNER, problems_of, write
 
 
-@pytest.mark.feature("T1", "J14")
+@pytest.mark.feature("J14.defaults", "T1.required")
 def test_a_file_with_the_four_required_settings_is_enough(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/crew")
     assert layers.load(file) == RunnerConfig(
@@ -31,7 +31,7 @@ def test_a_file_with_the_four_required_settings_is_enough(file: Path, monkeypatc
     )
 
 
-@pytest.mark.feature("T2")
+@pytest.mark.feature("T2.layers")
 def test_each_layer_overrides_the_one_below_setting_by_setting(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(file, job_log_stream={"batch_size_limit": 10, "period_seconds": 1}, runner={**FULL["runner"], "capacity": 2})
     monkeypatch.setenv("TERRACREW_JOB_LOG_STREAM__PERIOD_SECONDS", "2.5")
@@ -43,7 +43,7 @@ def test_each_layer_overrides_the_one_below_setting_by_setting(file: Path, monke
     assert config.client_secret == "from the environment"
 
 
-@pytest.mark.feature("T1")
+@pytest.mark.feature("T1.address")
 def test_the_address_has_one_setting_and_three_variables(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TERRACREW_URL", "TERRACREW_API_URL", "TERRACREW_SERVER__URL"):
         monkeypatch.setenv(name, f"https://{name.lower().replace('_', '-')}.example")
@@ -51,7 +51,7 @@ def test_the_address_has_one_setting_and_three_variables(file: Path, monkeypatch
     assert layers.load(file, {"server.url": "http://127.0.0.1:1"}).server_url == "http://127.0.0.1:1"
 
 
-@pytest.mark.feature("T1")
+@pytest.mark.feature("T1.levels", "T1.names")
 def test_toml_lists_paths_and_levels_are_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/crew")
     monkeypatch.setenv("TERRACREW_SOURCE__LOCAL_ROOTS", '["/a", "~/b"]')
@@ -77,7 +77,7 @@ def test_toml_lists_paths_and_levels_are_understood(tmp_path: Path, monkeypatch:
     assert config.log_level == {"Default": "Warning", "terracrew.runner": "Trace"}
 
 
-@pytest.mark.feature("T5")
+@pytest.mark.feature("T5.at-once")
 def test_everything_that_is_wrong_is_said_at_once_each_with_its_place(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,7 +110,7 @@ def test_everything_that_is_wrong_is_said_at_once_each_with_its_place(
     assert len(problems) == 11
 
 
-@pytest.mark.feature("T5")
+@pytest.mark.feature("T5.missing")
 def test_without_any_settings_each_required_one_is_named() -> None:
     assert problems_of() == [
         "  server.url: is required (in the file, or as TERRACREW_SERVER__URL)",
@@ -122,7 +122,7 @@ def test_without_any_settings_each_required_one_is_named() -> None:
     ]
 
 
-@pytest.mark.feature("T5")
+@pytest.mark.feature("T5.values")
 def test_no_refusal_repeats_a_secret(file: Path) -> None:
     write(file, runner={**FULL["runner"], "credentials": {"client_secret": "hush-hush", "worker_id": "w"}})
     with pytest.raises(Invalid) as refused:
@@ -135,7 +135,7 @@ def test_no_refusal_repeats_a_secret(file: Path) -> None:
     assert "hush-hush" not in str(refused.value)
 
 
-@pytest.mark.feature("X5")
+@pytest.mark.feature("X5.http")
 def test_plain_http_is_refused_off_loopback_unless_it_is_allowed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERRACREW_URL", "http://terracrew.example")
     assert problems_of(file)[0].startswith("  server.url (environment TERRACREW_URL): plain http to another machine")
@@ -145,7 +145,7 @@ def test_plain_http_is_refused_off_loopback_unless_it_is_allowed(file: Path, mon
     assert layers.load(file).server_url == "http://terracrew.example"
 
 
-@pytest.mark.feature("T5")
+@pytest.mark.feature("T5.at-once")
 @pytest.mark.parametrize(
     ("name", "content", "complaint"),
     [
@@ -170,7 +170,7 @@ def test_a_file_that_is_none_is_refused_with_everything_else_that_is_wrong(
     assert other.startswith("  runner.capacity (environment TERRACREW_RUNNER__CAPACITY): ")
 
 
-@pytest.mark.feature("T2", "T5")
+@pytest.mark.feature("T2.layers", "T5.values")
 def test_a_section_may_be_one_variable_if_it_is_json(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERRACREW_RUNNER", '{"capacity": 7, "instance": "two"}')
     monkeypatch.setenv("TERRACREW_RUNNER__INSTANCE", "three")
@@ -181,7 +181,7 @@ def test_a_section_may_be_one_variable_if_it_is_json(file: Path, monkeypatch: py
     assert problem == "  runner (environment TERRACREW_RUNNER): several settings in one variable are a JSON object"
 
 
-@pytest.mark.feature("T1", "T2")
+@pytest.mark.feature("T1.levels", "T1.names", "T2.layers")
 def test_a_category_of_the_log_is_the_same_in_every_layer(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--set logging.log_level.terracrew.runner=Debug` was refused, because the category has a dot."""
     write(file, logging={"log_level": {"default": "Error", "Terracrew.Runner": "Error", "terracrew.hub": "Error"}})
@@ -190,7 +190,7 @@ def test_a_category_of_the_log_is_the_same_in_every_layer(file: Path, monkeypatc
     assert config.log_level == {"Default": "Error", "terracrew.runner": "Warning", "terracrew.hub": "Debug"}
 
 
-@pytest.mark.feature("T5")
+@pytest.mark.feature("T5.unknown")
 @pytest.mark.parametrize("name", ["TERRACREW_JOB_DISPATCHER_TYP", "TERRACREW_RUNNER_INSTANCE", "TERRACREW_SERVER_URL"])
 def test_a_misspelt_variable_is_refused_and_those_of_other_programs_are_not(
     file: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -204,7 +204,7 @@ def test_a_misspelt_variable_is_refused_and_those_of_other_programs_are_not(
     assert problem.startswith(f"  {name} (environment): there is no such variable; did you mean TERRACREW_")
 
 
-@pytest.mark.feature("T4")
+@pytest.mark.feature("T4.editors")
 def test_the_schema_describes_every_setting_and_allows_the_key_that_names_it(file: Path) -> None:
     made = schema()
     assert set(made["properties"]) == {
@@ -226,7 +226,7 @@ def test_the_schema_describes_every_setting_and_allows_the_key_that_names_it(fil
     assert layers.load(file).runner_id == RUNNER
 
 
-@pytest.mark.feature("T4")
+@pytest.mark.feature("T4.schema")
 def test_the_published_schema_is_current_and_the_command_line_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli(["runner", "schema"]) == 0
     published = Path(__file__).parents[2] / "docs" / "runner.schema.json"

@@ -21,7 +21,7 @@ def test_isolation_and_the_paths_that_modules_need_are_settings(file: Path, monk
     assert any("executor.isolation" in problem and "'landlock' or 'none'" in problem for problem in problems_of(file))
 
 
-@pytest.mark.feature("D1", "D2")
+@pytest.mark.feature("D1.chosen", "D2.variables")
 @pytest.mark.parametrize("separator", ["__", "_"])
 def test_a_dispatcher_of_an_installed_package_is_chosen_and_gets_its_own_settings(
     file: Path, monkeypatch: pytest.MonkeyPatch, separator: str
@@ -36,7 +36,7 @@ def test_a_dispatcher_of_an_installed_package_is_chosen_and_gets_its_own_setting
     assert (loaded.server_url, loaded.url_for_executors) == ("https://terracrew.example", "https://inside.example")
 
 
-@pytest.mark.feature("D7", "T5")
+@pytest.mark.feature("D7.parameters", "T5.unknown")
 def test_a_dispatcher_that_is_not_installed_and_data_that_it_does_not_know_are_refused(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,20 +55,20 @@ def test_a_dispatcher_that_is_not_installed_and_data_that_it_does_not_know_are_r
     )
 
 
-@pytest.mark.feature("A2", "T1")
+@pytest.mark.feature("A2.exchange", "T1.credentials")
 def test_a_worker_id_and_token_stand_for_a_client_id_and_secret(file: Path) -> None:
     write(file, runner={**FULL["runner"], "credentials": {"worker_id": "rnr_9", "worker_token": "wt"}})
     config = layers.load(file)
     assert (config.client_id, config.client_secret) == (f"{ORGANIZATION}:rnr_9", "wt")
 
 
-@pytest.mark.feature("R3", "T1")
+@pytest.mark.feature("T1.credentials")
 def test_the_credentials_of_a_shared_runner_have_no_organization(file: Path) -> None:
     write(file, runner={**FULL["runner"], "organization_id": "shared"})
     assert layers.load(file).client_id == "sac_3"
 
 
-@pytest.mark.feature("T1", "D2")
+@pytest.mark.feature("D2.variables", "T1.paths")
 def test_a_runner_and_its_service_account_can_be_named_by_path(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(file, runner={"instance": "one", "organization_id": ORGANIZATION, "credentials": {"client_secret": "s"}})
     monkeypatch.setenv("TERRACREW_RUNNER_PATH", "spectre/spaceship/impatient")
@@ -87,7 +87,7 @@ def test_a_runner_and_its_service_account_can_be_named_by_path(file: Path, monke
     )
 
 
-@pytest.mark.feature("T5")
+@pytest.mark.feature("T5.values")
 @pytest.mark.parametrize(
     ("credentials", "words"),
     [
@@ -113,7 +113,7 @@ def test_credentials_that_are_not_one_pair_are_refused(file: Path, credentials: 
     assert words in problem
 
 
-@pytest.mark.feature("T5")
+@pytest.mark.feature("T5.values")
 def test_variables_that_need_a_later_version_are_refused_and_not_ignored(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,7 +128,7 @@ def test_variables_that_need_a_later_version_are_refused_and_not_ignored(
     )
 
 
-@pytest.mark.feature("T1", "T5")
+@pytest.mark.feature("T1.required", "T5.values")
 def test_an_instance_has_a_name_that_the_hub_accepts(file: Path) -> None:
     """Names of 101 to 128 characters passed the settings, and the hub refused them."""
     longest = "n" * limits.MAX_INSTANCE_NAME_CHARACTERS
@@ -140,7 +140,7 @@ def test_an_instance_has_a_name_that_the_hub_accepts(file: Path) -> None:
     assert problem.startswith("  runner.capacity (option --set runner.capacity): ")
 
 
-@pytest.mark.feature("T1")
+@pytest.mark.feature("T1.names")
 def test_settings_of_hooks_are_checked(file: Path, tmp_path: Path) -> None:
     write(file, hooks_preapproval={"enabled": True, "preapproved_hooks_directory": str(tmp_path)})
     layers.load(file)

@@ -38,13 +38,13 @@ def _problems(file: Path, **options: object) -> list[str]:
     return refused.value.details["problems"]
 
 
-@pytest.mark.feature("T2")
+@pytest.mark.feature("T2.layers")
 def test_without_any_layer_a_server_has_the_defaults_of_its_struct() -> None:
     found = server_settings(server_layers.merged().settings, None)
     assert found == ServerSettings(data_directory=Path("~/.terracrew/server").expanduser())
 
 
-@pytest.mark.feature("T2")
+@pytest.mark.feature("T2.layers")
 def test_each_layer_of_a_server_overrides_the_one_below(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text('port = 1\nhost = "10.0.0.1"\norganization = "acme"\ntrusted_proxies = ["10.1.0.0/16"]\n')
     monkeypatch.setenv("TERRACREW_SERVER_PORT", "2")
@@ -66,7 +66,7 @@ def test_each_layer_of_a_server_overrides_the_one_below(file: Path, monkeypatch:
     assert file in settings.private_paths, "no module of a built-in runner may read the file"
 
 
-@pytest.mark.feature("T5")
+@pytest.mark.feature("T5.at-once")
 def test_everything_that_is_wrong_with_a_servers_settings_is_said_at_once(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,7 +122,7 @@ def test_everything_that_is_wrong_with_a_servers_settings_is_said_at_once(
     assert "hush" not in "".join(problems)
 
 
-@pytest.mark.feature("T5")
+@pytest.mark.feature("T5.values")
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -146,7 +146,7 @@ def test_settings_that_do_not_fit_together_are_refused(file: Path, content: str,
     assert "hush" not in problem
 
 
-@pytest.mark.feature("R3")
+@pytest.mark.feature("R3.refused")
 @pytest.mark.parametrize("options", [{}, {"shared_runners": {"a": {"kind": "built-in"}}}])
 def test_only_the_file_declares_shared_runners(options: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     if options:
@@ -157,7 +157,7 @@ def test_only_the_file_declares_shared_runners(options: dict[str, object], monke
             server_layers.merged()
 
 
-@pytest.mark.feature("R3")
+@pytest.mark.feature("R3.declared")
 def test_a_worker_token_comes_as_a_hash_or_from_a_file_that_is_private(file: Path, tmp_path: Path) -> None:
     token = tmp_path / "gpu.token"
     token.write_text("tcw_" + "x" * 43 + "\n")
@@ -170,14 +170,14 @@ def test_a_worker_token_comes_as_a_hash_or_from_a_file_that_is_private(file: Pat
     assert token in settings.private_paths
 
 
-@pytest.mark.feature("T4")
+@pytest.mark.feature("T4.schema")
 def test_the_published_schema_of_a_server_is_current(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli(["server", "schema"]) == 0
     published = (ROOT / "docs" / "server.schema.json").read_text()
     assert capsys.readouterr().out == published, "terracrew server schema > docs/server.schema.json"
 
 
-@pytest.mark.feature("T4")
+@pytest.mark.feature("T4.editors")
 def test_the_example_is_valid_by_the_schema_and_by_the_server() -> None:
     example = ROOT / "examples" / "server.toml"
     content = tomllib.loads(example.read_text())
@@ -189,7 +189,7 @@ def test_the_example_is_valid_by_the_schema_and_by_the_server() -> None:
     assert [each.kind for each in declared or ()] == ["built-in", "remote"]
 
 
-@pytest.mark.feature("T2")
+@pytest.mark.feature("T2.shown")
 def test_the_command_prints_the_settings_with_their_layers_and_no_secret(
     file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

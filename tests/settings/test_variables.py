@@ -10,7 +10,7 @@ from terracrew.settings import variables
 SOURCES = Path(__file__).parents[2] / "src" / "terracrew"
 
 
-@pytest.mark.feature("T5")
+@pytest.mark.feature("T5.unknown")
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -25,7 +25,7 @@ def test_an_unknown_variable_is_answered_with_the_nearest_name(name: str, words:
     assert variables.unknown({name: "x", "PATH": "/bin"}) == [(name, words)]
 
 
-@pytest.mark.feature("T5")
+@pytest.mark.feature("T5.unknown")
 def test_the_names_of_all_processes_are_known_to_each() -> None:
     known = [
         "TERRACREW_URL",

@@ -54,7 +54,7 @@ def opened(
     loop.close()
 
 
-@pytest.mark.feature("C3", "S2")
+@pytest.mark.feature("S2.claim")
 def test_the_claim_statement_wins_exactly_when_the_decision_says_so(
     opened: tuple[asyncio.AbstractEventLoop, Database],
 ) -> None:

@@ -138,7 +138,7 @@ SOON = (
 """Found within seconds. The others take a minute, and more luck: they belong to the longer run."""
 
 
-@pytest.mark.feature("O3", "O4")
+@pytest.mark.feature("O3.doubt")
 @pytest.mark.parametrize("sentence", SABOTAGES if EXAMPLES else SOON)
 def test_without_this_sentence_a_rule_breaks(
     sentence: str, on_sqlite: type[Machine], monkeypatch: pytest.MonkeyPatch

@@ -42,14 +42,14 @@ def explore(machine: type[Machine], examples: int) -> None:
     assert not EXPECTED - machine.seen.keys()
 
 
-@pytest.mark.feature("O1", "O3", "O4", "O5", "O6", "J8", "J15")
+@pytest.mark.feature("J8.same", "J15.kept", "O1.continues", "O3.doubt", "O5.capped", "O6.database")
 @pytest.mark.timeout(0 if EXAMPLES else 300)
 def test_nothing_that_happens_in_any_order_breaks_a_rule_on_sqlite(on_sqlite: type[Machine]) -> None:
     explore(on_sqlite, 30)
 
 
 @pytest.mark.postgres
-@pytest.mark.feature("O1", "O3", "O4", "O5", "O6", "J8", "J15")
+@pytest.mark.feature("J8.same", "J15.kept", "O1.continues", "O3.doubt", "O5.capped", "O6.database")
 @pytest.mark.timeout(0 if EXAMPLES else 300)
 def test_nothing_that_happens_in_any_order_breaks_a_rule_on_postgresql(
     postgres_server: PostgresServer, impatient: None

@@ -12,7 +12,7 @@ from terracrew.toolchains import cache, discovery, specs
 
 from .release_site import program, put
 
-pytestmark = [pytest.mark.feature("J4"), pytest.mark.usefixtures("empty_cache")]
+pytestmark = [pytest.mark.feature("J4.found"), pytest.mark.usefixtures("empty_cache")]
 
 
 def test_a_configured_directory_wins_over_path_and_path_over_the_cache(tmp_path: Path, bare_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_version_is_asked_again_only_when_the_file_has_changed(tmp_path: Path,
     assert (tmp_path / "asked").read_text() == "xx"
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.isolation")
 def test_asking_a_version_shows_the_program_none_of_our_secrets(
     tmp_path: Path, bare_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ from terracrew.toolchains.progress import InstallProgress
 
 from .release_site import ARCHIVE, VERSION, ReleaseSite, program, put, send, zipped
 
-pytestmark = pytest.mark.feature("J4")
+pytestmark = pytest.mark.feature("E1.commands")
 
 # A small program whose greeting can be its version, so that the whole installation can be walked in seconds.
 HELLO = specs.Spec(

@@ -14,7 +14,7 @@ from terracrew.toolchains.progress import InstallProgress
 
 from .release_site import ARCHIVE, SUMS, VERSION, ReleaseSite, program, send, zipped
 
-pytestmark = [pytest.mark.feature("J4"), pytest.mark.usefixtures("empty_cache", "bare_path")]
+pytestmark = pytest.mark.usefixtures("empty_cache", "bare_path")
 
 
 def fetch(workplace: Path) -> list[Path]:

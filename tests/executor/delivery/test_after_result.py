@@ -31,7 +31,7 @@ def _ends_with_result(outbox: Path) -> bool:
     return last.kind == Kind.FACT and isinstance(events.fact_of(last), Result)
 
 
-@pytest.mark.feature("L3", "O4")
+@pytest.mark.feature("O4.salvaged")
 async def test_a_salvage_adds_nothing_behind_a_result(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
     """It said that the machine had crashed, behind the result, and waited for ever for that line to be acknowledged."""
     executors.directory.mkdir()
@@ -45,7 +45,6 @@ async def test_a_salvage_adds_nothing_behind_a_result(hub: FakeExecutorHub, exec
     assert hub.mark == 2
 
 
-@pytest.mark.feature("L3", "O1")
 async def test_a_signal_after_the_result_adds_nothing_behind_it(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -62,7 +61,7 @@ async def test_a_signal_after_the_result_adds_nothing_behind_it(
     assert _ends_with_result(outbox)
 
 
-@pytest.mark.feature("J15", "L3")
+@pytest.mark.feature("J15.kept")
 async def test_a_state_that_is_being_written_stands_before_what_follows_it(tmp_path: Path) -> None:
     """An engine that was killed right after it had handed its state over: the state came behind the result, and was refused."""
     box = Outbox(tmp_path / "outbox")

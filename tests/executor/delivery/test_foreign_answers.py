@@ -40,7 +40,7 @@ async def write_state(delivery: AttemptDelivery) -> None:
     await states.write(LARGE)
 
 
-@pytest.mark.feature("O1", "J15")
+@pytest.mark.feature("J15.kept")
 async def test_a_large_state_goes_in_parts_that_a_proxy_accepts_by_default(
     hub: FakeExecutorHub, delivery: AttemptDelivery
 ) -> None:
@@ -52,7 +52,7 @@ async def test_a_large_state_goes_in_parts_that_a_proxy_accepts_by_default(
     assert len(parts) == 4
 
 
-@pytest.mark.feature("O1", "J15")
+@pytest.mark.feature("J15.kept", "O1.continues")
 @pytest.mark.parametrize("status", [200, 302, 401, 403, 404, 405, 409, 413, 426, 500, 502])
 async def test_an_upload_that_something_else_answers_is_tried_until_it_arrives(
     hub: FakeExecutorHub, delivery: AttemptDelivery, caplog: pytest.LogCaptureFixture, status: int
@@ -96,7 +96,7 @@ async def test_a_refusal_with_our_own_code_is_final(hub: FakeExecutorHub, delive
     assert delivery.control.refused == "refused with conflict"
 
 
-@pytest.mark.feature("O1")
+@pytest.mark.feature("O1.reconnect")
 @pytest.mark.parametrize("status", [200, 401, 403, 404, 426, 502])
 async def test_a_handshake_that_something_else_answers_is_tried_again(
     hub: FakeExecutorHub, tmp_path: Path, status: int

@@ -35,7 +35,7 @@ resource "terraform_data" "chatty" {
 """
 
 
-@pytest.mark.feature("L3", "O1")
+@pytest.mark.feature("L3.complete", "O1.continues")
 async def test_a_chatty_apply_whose_connection_drops_five_times_loses_and_repeats_nothing(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -49,7 +49,7 @@ async def test_a_chatty_apply_whose_connection_drops_five_times_loses_and_repeat
     assert hub.log().count(b"(local-exec):") >= 20000
 
 
-@pytest.mark.feature("O1", "J15")
+@pytest.mark.feature("J15.kept", "O1.continues")
 async def test_a_server_that_is_away_when_the_state_is_written_gets_it_once_when_it_is_back(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -72,7 +72,6 @@ async def test_a_server_that_is_away_when_the_state_is_written_gets_it_once_when
     assert isinstance(hub.facts[-1], Result), "the result comes after the state, and last"
 
 
-@pytest.mark.feature("O1")
 async def test_an_executor_that_is_cut_off_does_not_apply_before_begin_is_answered(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -89,7 +88,7 @@ async def test_an_executor_that_is_cut_off_does_not_apply_before_begin_is_answer
     assert len(hub.begins) >= 2, "it asked again; how often is a matter of how slow the outage was"
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.fenced")
 async def test_an_executor_that_was_superseded_while_it_was_cut_off_never_applies(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -105,7 +104,7 @@ async def test_an_executor_that_was_superseded_while_it_was_cut_off_never_applie
     assert hub.facts_of(StepStatus)[-2:] == [StepStatus("apply", "SKIPPED"), StepStatus("output", "SKIPPED")]
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.fenced")
 async def test_an_attempt_superseded_in_mid_apply_finishes_the_run_delivers_and_starts_nothing_more(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -122,7 +121,7 @@ async def test_an_attempt_superseded_in_mid_apply_finishes_the_run_delivers_and_
     assert hub.result.status == "CANCELED"
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.fenced")
 async def test_a_plan_that_is_superseded_stops(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
     gate = Gate(executors.folder)
     held = gated_plan(gate)
@@ -152,7 +151,7 @@ async def test_an_attempt_that_the_server_refuses_for_good_ends_and_keeps_its_di
     assert int((executor.directory / "refused").read_text()) > 0
 
 
-@pytest.mark.feature("O4", "J15")
+@pytest.mark.feature("J15.kept", "O4.salvaged")
 async def test_salvage_of_an_executor_killed_in_an_apply_delivers_everything_the_engine_left(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -185,7 +184,7 @@ async def test_salvage_of_an_executor_killed_in_an_apply_delivers_everything_the
     assert hub.mark == mark, "a second salvage has nothing to add"
 
 
-@pytest.mark.feature("O4")
+@pytest.mark.feature("O4.salvaged")
 async def test_salvage_of_an_executor_that_never_reached_the_server_delivers_its_whole_outbox(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -206,7 +205,7 @@ async def test_salvage_of_an_executor_that_never_reached_the_server_delivers_its
     assert not hub.has_result
 
 
-@pytest.mark.feature("O4")
+@pytest.mark.feature("O4.salvaged")
 async def test_salvage_goes_on_above_the_servers_mark_where_a_crashed_machine_kept_less(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -230,7 +229,7 @@ async def test_salvage_goes_on_above_the_servers_mark_where_a_crashed_machine_ke
     assert hub.records[-1].step_name is Step.PLAN, "the last step that the disk knows of"
 
 
-@pytest.mark.feature("O4", "J15")
+@pytest.mark.feature("J15.kept", "O4.salvaged")
 async def test_salvage_delivers_a_state_whose_event_was_lost_in_a_power_cut(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -292,7 +291,7 @@ async def full(hub: FakeExecutorHub, executors: ExecutorProcesses, gate: Gate) -
     return executor
 
 
-@pytest.mark.feature("L3", "O1")
+@pytest.mark.feature("L3.spool")
 async def test_a_full_disk_pauses_the_engine_says_so_and_loses_nothing(
     hub: FakeExecutorHub, stage_on_small_disk: ExecutorProcesses
 ) -> None:
@@ -310,7 +309,7 @@ async def test_a_full_disk_pauses_the_engine_says_so_and_loses_nothing(
     assert b"space on the runner's disk again" in hub.log(Stream.SYSTEM)
 
 
-@pytest.mark.feature("L3", "J9")
+@pytest.mark.feature("J9.modes")
 async def test_a_job_whose_engine_is_paused_by_a_full_disk_can_be_canceled(
     hub: FakeExecutorHub, stage_on_small_disk: ExecutorProcesses
 ) -> None:
@@ -323,7 +322,7 @@ async def test_a_job_whose_engine_is_paused_by_a_full_disk_can_be_canceled(
     assert (stage.folder / "ballast").exists(), "nobody had to make room for it"
 
 
-@pytest.mark.feature("J15", "L3")
+@pytest.mark.feature("J15.kept")
 @pytest.mark.parametrize("size", [1_000_000, 5_000_000], ids=["in an event", "beside it"])
 async def test_a_state_on_a_full_disk_has_room_or_waits_for_it_and_is_not_refused(small_disk: Path, size: int) -> None:
     """An error would make the engine write it beside itself, on the same full disk, and then nowhere."""

@@ -28,7 +28,7 @@ def texts(outbox: Outbox) -> list[bytes]:
     return [record.payload for _, record in outbox.records()]
 
 
-@pytest.mark.feature("L3")
+@pytest.mark.feature("L3.spool")
 def test_batches_are_slices_of_the_file_in_order_and_bounded(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path / "outbox")
     sizes = [10, MAX_BATCH_BYTES - 100, 50, 2 * MAX_BATCH_BYTES, 1, 2, 3]
@@ -46,7 +46,7 @@ def test_batches_are_slices_of_the_file_in_order_and_bounded(tmp_path: Path) -> 
     assert seen == sizes
 
 
-@pytest.mark.feature("O4")
+@pytest.mark.feature("O4.salvaged")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=8), st.integers(0, 600))
 def test_a_torn_tail_is_cut_off_and_numbering_goes_on(tmp_path: Path, payloads: list[bytes], torn_at: int) -> None:
@@ -111,7 +111,7 @@ def test_facts_and_states_are_urgent_and_log_lines_are_not(tmp_path: Path) -> No
     assert Outbox(tmp_path / "outbox").urgent == 2
 
 
-@pytest.mark.feature("O4", "L3")
+@pytest.mark.feature("L3.spool", "O4.salvaged")
 @pytest.mark.parametrize("is_written", [True, False])
 def test_a_crash_between_offset_and_event_neither_loses_nor_repeats_a_line(tmp_path: Path, is_written: bool) -> None:
     outbox = Outbox(tmp_path / "outbox")
@@ -129,7 +129,7 @@ def test_a_crash_between_offset_and_event_neither_loses_nor_repeats_a_line(tmp_p
     assert Offsets(tmp_path / "offset", Outbox(tmp_path / "outbox")).position == (14 if is_written else 8)
 
 
-@pytest.mark.feature("O4")
+@pytest.mark.feature("O4.salvaged")
 @pytest.mark.parametrize("kept", [0, 1, 3], ids=["no event", "an earlier event", "older events"])
 def test_output_is_not_read_again_where_the_machine_kept_older_offsets_than_events(tmp_path: Path, kept: int) -> None:
     """Symptom: after a power cut lines were repeated, because the offsets were older or newer than the outbox."""
@@ -145,7 +145,7 @@ def test_output_is_not_read_again_where_the_machine_kept_older_offsets_than_even
     assert not Offsets(tmp_path / "offset", Outbox(tmp_path / "outbox")).is_known
 
 
-@pytest.mark.feature("O4")
+@pytest.mark.feature("O4.salvaged")
 def test_output_is_not_read_again_where_the_machine_kept_newer_offsets_than_events(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path / "outbox")
     recorder = Recorder(outbox, Redactor([]), Offsets(tmp_path / "offset", outbox))
@@ -159,7 +159,7 @@ def test_output_is_not_read_again_where_the_machine_kept_newer_offsets_than_even
     assert Offsets(tmp_path / "offset", Outbox(tmp_path / "outbox")).is_known, "all of the output is still to be read"
 
 
-@pytest.mark.feature("O4")
+@pytest.mark.feature("O4.salvaged")
 def test_an_outbox_that_lost_events_says_so_also_when_it_is_opened_again(tmp_path: Path) -> None:
     """Symptom: a second salvage took the numbers that the first had used up for events, and read the output once more."""
     outbox = Outbox(tmp_path / "outbox")
@@ -170,7 +170,7 @@ def test_an_outbox_that_lost_events_says_so_also_when_it_is_opened_again(tmp_pat
     assert Outbox(tmp_path / "outbox").has_lost_events
 
 
-@pytest.mark.feature("O4")
+@pytest.mark.feature("O4.salvaged")
 @pytest.mark.parametrize("record", [line(b"x" * 40), events.pack_fact(Result("SUCCEEDED"), Step.PLAN, 1.0)])
 def test_zeros_in_the_middle_of_what_was_not_synced_are_cut_off(tmp_path: Path, record: bytes) -> None:
     """Symptom: a fact with zeros in it is refused by the server each time it is sent, and everything behind it waits."""
@@ -189,7 +189,7 @@ def test_zeros_in_the_middle_of_what_was_not_synced_are_cut_off(tmp_path: Path, 
 STATE = events.pack_state(StateFact("0" * 64, 6, 1, "one", is_inline=False, origin="engine"), b"", Step.APPLY, 1.0)
 
 
-@pytest.mark.feature("O4")
+@pytest.mark.feature("O4.salvaged")
 @pytest.mark.parametrize("is_renamed", [True, False])
 def test_a_state_put_aside_whose_event_was_lost_is_kept_and_can_be_announced(tmp_path: Path, is_renamed: bool) -> None:
     """Symptom: a synced state whose event had not been written was deleted when the attempt was salvaged."""
@@ -214,7 +214,6 @@ def test_a_state_put_aside_whose_event_was_lost_is_kept_and_can_be_announced(tmp
     assert LargeStates(tmp_path / "states", 8).unannounced, "a crash before its event was recorded changes nothing"
 
 
-@pytest.mark.feature("O4")
 def test_a_state_that_was_cut_off_is_neither_sent_nor_deleted(tmp_path: Path) -> None:
     large_states = LargeStates(tmp_path / "states", 0)
     large_states.write(b"sealed")
@@ -225,7 +224,7 @@ def test_a_state_that_was_cut_off_is_neither_sent_nor_deleted(tmp_path: Path) ->
     assert (tmp_path / "states" / "new").exists()
 
 
-@pytest.mark.feature("L3")
+@pytest.mark.feature("L3.spool")
 async def test_a_full_disk_stops_the_reading_drops_nothing_and_leaves_room_for_a_result(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

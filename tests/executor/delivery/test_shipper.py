@@ -54,7 +54,7 @@ async def shipping(hub: FakeExecutorHub, tmp_path: Path) -> AsyncIterator[Shippi
     await shipping.close()
 
 
-@pytest.mark.feature("L2")
+@pytest.mark.feature("L2.batches", "L2.eager")
 async def test_the_first_event_leaves_at_once_and_the_next_ones_wait_for_a_full_batch(
     hub: FakeExecutorHub, shipping: Shipping
 ) -> None:
@@ -69,7 +69,7 @@ async def test_the_first_event_leaves_at_once_and_the_next_ones_wait_for_a_full_
     assert hub.batches == 2
 
 
-@pytest.mark.feature("L2")
+@pytest.mark.feature("L2.batches", "L2.eager")
 async def test_the_first_event_of_each_batch_leaves_at_once(hub: FakeExecutorHub, shipping: Shipping) -> None:
     """Only the first event of an attempt left at once. A line after a pause waited for the whole period."""
     for batch in range(1, 4):
@@ -81,7 +81,7 @@ async def test_the_first_event_of_each_batch_leaves_at_once(hub: FakeExecutorHub
     assert hub.batches == 6
 
 
-@pytest.mark.feature("L2")
+@pytest.mark.feature("L2.batches")
 async def test_no_event_leaves_at_once_where_that_is_not_wanted(hub: FakeExecutorHub, tmp_path: Path) -> None:
     settings = LogStreamSettings(10, LONG_PERIOD_SECONDS, eagerly_emit_first_event=False)
     shipping = Shipping(hub, tmp_path, settings)
@@ -95,7 +95,7 @@ async def test_no_event_leaves_at_once_where_that_is_not_wanted(hub: FakeExecuto
     await shipping.close()
 
 
-@pytest.mark.feature("L2")
+@pytest.mark.feature("L2.batches")
 async def test_an_event_waits_no_longer_than_the_period(hub: FakeExecutorHub, tmp_path: Path) -> None:
     shipping = Shipping(hub, tmp_path, LogStreamSettings(period_seconds=0.05, eagerly_emit_first_event=False))
     shipping.say("alone\n")
@@ -103,7 +103,7 @@ async def test_an_event_waits_no_longer_than_the_period(hub: FakeExecutorHub, tm
     await shipping.close()
 
 
-@pytest.mark.feature("L2")
+@pytest.mark.feature("L2.batches")
 async def test_a_fact_takes_along_what_waits(hub: FakeExecutorHub, shipping: Shipping) -> None:
     shipping.say("first\n")
     await hub.until(lambda: hub.mark == 1)
@@ -112,7 +112,7 @@ async def test_a_fact_takes_along_what_waits(hub: FakeExecutorHub, shipping: Shi
     await hub.until(lambda: hub.mark == 3)
 
 
-@pytest.mark.feature("L2")
+@pytest.mark.feature("L2.watched")
 async def test_while_somebody_watches_everything_leaves_at_once(hub: FakeExecutorHub, shipping: Shipping) -> None:
     shipping.say("first\n")
     await hub.until(lambda: hub.mark == 1)
@@ -124,7 +124,7 @@ async def test_while_somebody_watches_everything_leaves_at_once(hub: FakeExecuto
         await hub.until(lambda wanted=number: hub.mark == wanted)
 
 
-@pytest.mark.feature("L3")
+@pytest.mark.feature("L3.spool")
 async def test_no_more_than_a_window_of_batches_is_on_its_way(hub: FakeExecutorHub, shipping: Shipping) -> None:
     hub.is_acknowledging = False
     for at in range(10 * WINDOW_BATCHES * 2):
@@ -138,7 +138,7 @@ async def test_no_more_than_a_window_of_batches_is_on_its_way(hub: FakeExecutorH
     assert hub.log() == b"".join(b"%d\n" % at for at in range(10 * WINDOW_BATCHES * 2))
 
 
-@pytest.mark.feature("C4", "L3")
+@pytest.mark.feature("C4.idempotent", "L3.idempotent")
 async def test_what_was_stored_but_not_acknowledged_is_not_stored_twice(
     hub: FakeExecutorHub, shipping: Shipping
 ) -> None:
@@ -206,7 +206,7 @@ async def until_due(permit: ApplyPermit) -> None:
         await asyncio.wait_for(due.wait(), 10)
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.fenced")
 async def test_leave_that_comes_too_late_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
     monkeypatch.setattr(begin, "_now", lambda: clock[0])
@@ -224,7 +224,7 @@ async def test_leave_that_comes_too_late_is_asked_for_again(monkeypatch: pytest.
     await asyncio.wait_for(obtained, 10)
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.fenced")
 async def test_an_answer_to_a_question_of_an_older_connection_counts_for_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -240,7 +240,7 @@ async def test_an_answer_to_a_question_of_an_older_connection_counts_for_nothing
         await asyncio.wait_for(obtained, 10)
 
 
-@pytest.mark.feature("J9")
+@pytest.mark.feature("J9.modes")
 async def test_a_cancel_ends_the_wait_for_the_permit(monkeypatch: pytest.MonkeyPatch) -> None:
     permit, control = asking(monkeypatch, 5.0)
     obtained = asyncio.create_task(permit.obtain(7))
@@ -254,7 +254,7 @@ async def test_a_cancel_ends_the_wait_for_the_permit(monkeypatch: pytest.MonkeyP
 # ---- following the output
 
 
-@pytest.mark.feature("L3")
+@pytest.mark.feature("L3.complete")
 async def test_output_is_followed_as_it_is_written_and_an_open_line_is_not_kept_back(
     hub: FakeExecutorHub, tmp_path: Path
 ) -> None:

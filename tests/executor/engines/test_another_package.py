@@ -65,7 +65,7 @@ async def test_a_source_that_cannot_be_had_fails_the_job_with_a_reason(
     assert words in hub.result.message
 
 
-@pytest.mark.feature("J15", "O4")
+@pytest.mark.feature("J15.kept", "O4.salvaged")
 async def test_the_salvage_of_a_state_that_its_engine_fails_to_read_ends_and_delivers_it(
     hub: FakeExecutorHub, executors: ExecutorProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:

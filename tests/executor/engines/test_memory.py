@@ -52,7 +52,6 @@ def inside_memory_cgroup(limit: int) -> Generator[Path]:
 
 
 @pytest.mark.engine
-@pytest.mark.feature("J9")
 async def test_an_engine_that_the_kernel_killed_for_memory_is_said_to_have_run_out_of_it(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -66,7 +65,6 @@ async def test_an_engine_that_the_kernel_killed_for_memory_is_said_to_have_run_o
 
 
 @pytest.mark.engine
-@pytest.mark.feature("J9")
 async def test_an_engine_that_gets_no_memory_is_said_to_have_run_out_of_it(
     hub: FakeExecutorHub, executors: ExecutorProcesses, tofu: str
 ) -> None:

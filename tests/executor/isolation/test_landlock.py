@@ -18,7 +18,7 @@ from terracrew.testing.executor_processes import ExecutorProcesses, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from terracrew.toolchains import cache as engines
 
-pytestmark = [pytest.mark.engine, pytest.mark.feature("X5")]
+pytestmark = [pytest.mark.engine, pytest.mark.feature("X4.isolation")]
 needs_landlock = pytest.mark.skipif(not landlock.abi(), reason="this kernel has no Landlock")
 needs_scopes = pytest.mark.skipif(landlock.abi() < 6, reason="this kernel's Landlock does not scope signals")
 

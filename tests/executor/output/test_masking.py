@@ -24,7 +24,7 @@ output "name" { value = "web" }
 """
 
 
-@pytest.mark.feature("L5", "J12")
+@pytest.mark.feature("J12.sensitive", "L5.executor")
 async def test_secrets_of_runner_module_and_inputs_reach_neither_log_nor_plan_nor_shown_outputs(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:

@@ -92,7 +92,7 @@ def forged(*members: tuple[str, bytes, str]) -> bytes:
     return zstandard.compress(packed.getvalue())
 
 
-@pytest.mark.feature("X2")
+@pytest.mark.feature("X4.isolation")
 @pytest.mark.parametrize(
     "members",
     [

@@ -17,9 +17,10 @@ from terracrew.testing.fake_executor_hub import KEY, FakeExecutorHub
 from tests.executor.engine_runs import statuses
 from tests.executor.saved_plan.waiting_plans import SECOND, another_instance, planned, resume_of, resumed, spec_of
 
-pytestmark = [pytest.mark.engine, pytest.mark.feature("J8")]
+pytestmark = pytest.mark.engine
 
 
+@pytest.mark.feature("J8.same")
 async def test_an_approved_plan_is_applied_by_another_process_with_another_port_and_another_secret(
     hub: FakeExecutorHub, executors: ExecutorProcesses, second: ExecutorProcesses, source: bytes
 ) -> None:
@@ -58,6 +59,7 @@ def _opened(sealed: bytes) -> bytes:
     return AESGCM(SECOND.state_key).decrypt(sealed[:12], sealed[12:], b"job_1:2")
 
 
+@pytest.mark.feature("J8.same")
 async def test_a_plan_from_a_state_is_applied_to_that_state(
     hub: FakeExecutorHub, executors: ExecutorProcesses, second: ExecutorProcesses, source: bytes, tmp_path: Path
 ) -> None:
@@ -79,6 +81,7 @@ async def test_a_plan_from_a_state_is_applied_to_that_state(
     assert second.hub.facts_of(OutputsRead)[0].outputs["child"].value == "me in child"
 
 
+@pytest.mark.feature("J8.same")
 @pytest.mark.parametrize(
     "harm", ["another root", "another job's", "out of the root", "hash", "key", "engine", "missing", "in use"]
 )
@@ -149,6 +152,7 @@ def repacked(sealed: bytes, folder: Path, **changes: str) -> bytes:
     return file.getvalue()
 
 
+@pytest.mark.feature("J8.same")
 async def test_providers_that_this_machine_does_not_have_are_fetched_before_the_apply(
     hub: FakeExecutorHub, executors: ExecutorProcesses, second: ExecutorProcesses, source: bytes, tmp_path: Path
 ) -> None:
@@ -164,6 +168,7 @@ async def test_providers_that_this_machine_does_not_have_are_fetched_before_the_
     assert second.hub.plan_attempts == [1]
 
 
+@pytest.mark.feature("J8.same")
 async def test_a_state_that_moved_after_the_approval_makes_a_new_plan_that_is_kept_again(
     hub: FakeExecutorHub, executors: ExecutorProcesses, second: ExecutorProcesses, source: bytes
 ) -> None:
@@ -190,6 +195,7 @@ async def test_a_state_that_moved_after_the_approval_makes_a_new_plan_that_is_ke
         assert third.hub.plan_attempts == [2]
 
 
+@pytest.mark.feature("J8.same")
 async def test_a_state_that_had_moved_before_the_grant_is_not_even_asked_about(
     hub: FakeExecutorHub, executors: ExecutorProcesses, second: ExecutorProcesses, source: bytes
 ) -> None:
@@ -201,6 +207,7 @@ async def test_a_state_that_had_moved_before_the_grant_is_not_even_asked_about(
     assert second.hub.begins[0][0] == 3
 
 
+@pytest.mark.feature("J8.same")
 async def test_a_destroy_waits_and_goes_on_like_an_apply(
     hub: FakeExecutorHub, executors: ExecutorProcesses, second: ExecutorProcesses, source: bytes
 ) -> None:

@@ -19,9 +19,10 @@ from tests.executor.engine_runs import statuses
 from tests.executor.saved_plan.waiting_plans import files, planned, spec_of
 from tests.machine.small_disk import fill
 
-pytestmark = [pytest.mark.engine, pytest.mark.feature("J8")]
+pytestmark = pytest.mark.engine
 
 
+@pytest.mark.feature("J8.same")
 async def test_a_plan_that_a_person_must_see_is_kept_encrypted_and_the_attempt_ends(
     hub: FakeExecutorHub, executors: ExecutorProcesses, source: bytes
 ) -> None:
@@ -41,6 +42,7 @@ async def test_a_plan_that_a_person_must_see_is_kept_encrypted_and_the_attempt_e
     assert not os.path.lexists(executor.directory / "workspace")
 
 
+@pytest.mark.feature("J8.same")
 async def test_nothing_of_the_attempt_that_made_it_is_baked_into_what_is_kept(
     hub: FakeExecutorHub, executors: ExecutorProcesses, source: bytes, tmp_path: Path
 ) -> None:
@@ -59,6 +61,7 @@ async def test_nothing_of_the_attempt_that_made_it_is_baked_into_what_is_kept(
     assert (place / "infra" / "~terracrew.auto.tfvars.json").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.feature("J8.same")
 async def test_a_server_that_is_away_gets_the_plan_when_it_is_back(
     hub: FakeExecutorHub, executors: ExecutorProcesses, source: bytes
 ) -> None:
@@ -70,7 +73,7 @@ async def test_a_server_that_is_away_gets_the_plan_when_it_is_back(
     assert (executor.directory / "done").exists()
 
 
-@pytest.mark.feature("O1")
+@pytest.mark.feature("J8.same")
 async def test_a_plan_for_which_there_is_no_room_is_kept_when_there_is(
     hub: FakeExecutorHub, stage_on_small_disk: ExecutorProcesses, source: bytes
 ) -> None:
@@ -92,7 +95,7 @@ async def test_a_plan_for_which_there_is_no_room_is_kept_when_there_is(
     assert hub.plan
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.fenced")
 @pytest.mark.parametrize(
     ("told", "message"),
     [
@@ -113,6 +116,7 @@ async def test_a_cancel_or_a_successor_while_the_plan_is_kept_ends_the_job_as_ca
     assert statuses(hub)[-2:] == ["apply SKIPPED", "output SKIPPED"]
 
 
+@pytest.mark.feature("J8.same")
 async def test_a_plan_that_the_server_will_not_take_fails_the_job_with_its_words(
     hub: FakeExecutorHub, executors: ExecutorProcesses, source: bytes
 ) -> None:

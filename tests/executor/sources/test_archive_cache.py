@@ -22,7 +22,6 @@ def age(file: Path, seconds: float) -> None:
     os.utime(file, (then, then))
 
 
-@pytest.mark.feature("O3")
 def test_the_least_recently_used_archives_go_when_the_cache_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.engine
 MODULE = 'output "x" { value = 1 }'
 
 
-@pytest.mark.feature("J5")
+@pytest.mark.feature("J5.local")
 async def test_a_local_source_is_copied_and_runs_only_from_under_an_allowed_root(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -32,7 +32,7 @@ async def test_a_local_source_is_copied_and_runs_only_from_under_an_allowed_root
     assert str(executors.workspaces / "job_1.1").encode() in hub.log(step="plan")
 
 
-@pytest.mark.feature("J5", "X1")
+@pytest.mark.feature("J5.local")
 @pytest.mark.parametrize("path", ["/etc", "{root}/../outside", "{root}/link"])
 async def test_a_local_source_outside_the_roots_is_refused(
     hub: FakeExecutorHub, executors: ExecutorProcesses, path: str
@@ -48,7 +48,7 @@ async def test_a_local_source_outside_the_roots_is_refused(
     assert statuses(hub)[:2] == ["fetch RUNNING", "fetch FAILED"]
 
 
-@pytest.mark.feature("J5")
+@pytest.mark.feature("J5.once")
 async def test_a_source_that_changed_between_attempts_fails_the_job(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -58,7 +58,7 @@ async def test_a_source_that_changed_between_attempts_fails_the_job(
     assert "the source changed since attempt 1" in hub.result.message
 
 
-@pytest.mark.feature("J5")
+@pytest.mark.feature("J5.once")
 async def test_a_large_archive_is_fetched_once_and_kept_by_its_hash(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:

@@ -68,7 +68,7 @@ async def backend(tmp_path: Path) -> AsyncIterator[Backend]:
     await asyncio.gather(serving, return_exceptions=True)
 
 
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.backend")
 async def test_an_engine_reads_locks_writes_and_unlocks(backend: Backend) -> None:
     ask = backend.client.ask
     lock = json.dumps({"ID": "one", "Who": "me"}).encode()
@@ -81,7 +81,7 @@ async def test_an_engine_reads_locks_writes_and_unlocks(backend: Backend) -> Non
     assert backend.written == [state(1)], "it is in the outbox, encrypted, when the engine is told"
 
 
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.backend")
 async def test_a_second_lock_is_refused_with_the_first_ones_words(backend: Backend) -> None:
     ask = backend.client.ask
     first, second = (json.dumps({"ID": name, "Who": name}).encode() for name in ("one", "two"))
@@ -95,7 +95,7 @@ async def test_a_second_lock_is_refused_with_the_first_ones_words(backend: Backe
     assert backend.written == []
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.engine")
 @pytest.mark.parametrize("secret", ["", "wrong", SECRET[:-1], SECRET + "0"])
 async def test_who_does_not_know_the_secret_gets_nothing(backend: Backend, secret: str) -> None:
     backend.states.current = state(1)
@@ -106,7 +106,7 @@ async def test_who_does_not_know_the_secret_gets_nothing(backend: Backend, secre
     assert backend.states.current == state(1)
 
 
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.backend")
 async def test_nothing_is_written_by_a_step_that_has_no_permit(backend: Backend) -> None:
     backend.states.is_writable = False
     assert (await backend.client.ask("POST", state(1)))[0] == 409

@@ -23,7 +23,7 @@ STALE = json.dumps({"version": 4, "serial": 1, "lineage": "somebody-elses", "out
 
 
 @pytest.mark.engine
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.kept")
 async def test_a_stale_state_in_the_source_is_removed_said_and_never_delivered(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -39,7 +39,7 @@ async def test_a_stale_state_in_the_source_is_removed_said_and_never_delivered(
 
 
 @pytest.mark.engine
-@pytest.mark.feature("J15", "O4")
+@pytest.mark.feature("J15.kept", "O4.salvaged")
 async def test_salvage_looks_only_at_the_file_that_the_dead_attempts_own_change_left(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -60,7 +60,7 @@ async def test_salvage_looks_only_at_the_file_that_the_dead_attempts_own_change_
 
 
 @pytest.mark.engine
-@pytest.mark.feature("J15", "O4")
+@pytest.mark.feature("J15.kept", "O4.salvaged")
 async def test_salvage_of_an_attempt_that_never_came_to_its_change_collects_no_state(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -87,7 +87,7 @@ def too_large(file: Path) -> None:
 
 
 @pytest.mark.engine
-@pytest.mark.feature("J15", "O4", "X4")
+@pytest.mark.feature("J15.kept", "O4.salvaged")
 @pytest.mark.parametrize("change", [damaged, too_large])
 async def test_salvage_delivers_a_state_that_cannot_be_read_unchanged_and_reads_none_that_is_too_large(
     hub: FakeExecutorHub, executors: ExecutorProcesses, change: Callable[[Path], None]

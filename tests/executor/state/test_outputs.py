@@ -11,7 +11,7 @@ from terracrew.testing.executor_processes import ExecutorProcesses, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub, unseal
 from tests.executor.engine_runs import wrapped
 
-pytestmark = [pytest.mark.engine, pytest.mark.feature("J13")]
+pytestmark = [pytest.mark.engine, pytest.mark.feature("J12.stored")]
 LARGE = """
 locals { kilobyte = join("", [for i in range(64) : "0123456789abcdef"]) }
 output "large" {

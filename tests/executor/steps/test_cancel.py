@@ -18,7 +18,7 @@ from tests.executor.engine_runs import applying, ended
 
 
 @pytest.mark.engine
-@pytest.mark.feature("J9")
+@pytest.mark.feature("J9.modes")
 async def test_cancel_after_the_step_lets_the_step_finish(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
     executor, gate = await applying(hub, executors)
     await hub.tell(CancelAttempt("job_1", 1, "after_step"))
@@ -52,7 +52,7 @@ def _is_alive(pid: int) -> bool:
 
 
 @pytest.mark.engine
-@pytest.mark.feature("J9", "O3")
+@pytest.mark.feature("J9.reported", "O3.doubt")
 @pytest.mark.parametrize("mode", ["interrupt", "kill"])
 async def test_a_canceled_apply_is_reported_when_every_process_is_gone(
     hub: FakeExecutorHub, executors: ExecutorProcesses, mode: CancelMode
@@ -75,7 +75,7 @@ async def test_a_canceled_apply_is_reported_when_every_process_is_gone(
 
 
 @pytest.mark.engine
-@pytest.mark.feature("J9")
+@pytest.mark.feature("J9.escalation")
 async def test_a_kill_with_the_modules_own_backend_is_reported_with_a_lock_that_may_still_be_held(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -86,7 +86,7 @@ async def test_a_kill_with_the_modules_own_backend_is_reported_with_a_lock_that_
 
 
 @pytest.mark.engine
-@pytest.mark.feature("J9")
+@pytest.mark.feature("J9.reported")
 async def test_a_process_in_another_session_does_not_outlive_the_step_that_started_it(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -121,7 +121,7 @@ async def ready(folder: Path) -> None:
     await asyncio.wait_for(asyncio.to_thread((folder / "ready").read_bytes), 20)
 
 
-@pytest.mark.feature("J9")
+@pytest.mark.feature("J9.escalation")
 async def test_the_ladder_interrupts_twice_and_then_kills_the_whole_group(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "ready")
     script = "trap 'echo interrupted' INT; (trap '' INT; exec sleep 100) & : > ready; while true; do wait; done"
@@ -134,7 +134,7 @@ async def test_the_ladder_interrupts_twice_and_then_kills_the_whole_group(tmp_pa
     await asyncio.wait_for(_no_group(process.pid), 20)
 
 
-@pytest.mark.feature("J9")
+@pytest.mark.feature("J9.escalation")
 async def test_an_engine_that_heeds_the_first_interrupt_is_not_sent_another(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "ready")
     process, output = stubborn(tmp_path, "trap 'echo interrupted; exit 7' INT; : > ready; sleep 100 & wait")
@@ -146,7 +146,7 @@ async def test_an_engine_that_heeds_the_first_interrupt_is_not_sent_another(tmp_
     assert output.read_text() == "interrupted\n"
 
 
-@pytest.mark.feature("J9")
+@pytest.mark.feature("J9.escalation")
 async def test_a_kill_overtakes_the_ladder(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "ready")
     process, _ = stubborn(tmp_path, "trap '' INT; : > ready; sleep 100")

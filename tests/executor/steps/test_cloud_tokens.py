@@ -20,7 +20,7 @@ def gated(gate: Gate, before: str = "true", after: str = "true") -> str:
     return f'resource "terraform_data" "a" {{\n  {gate.provisioner(before, after)}\n}}\n'
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.cloud")
 async def test_tokens_of_a_phase_are_there_while_it_runs_and_only_then(
     hub: FakeExecutorHub, executors: ExecutorProcesses, tmp_path: Path
 ) -> None:
@@ -48,7 +48,7 @@ async def test_tokens_of_a_phase_are_there_while_it_runs_and_only_then(
     assert not folder.exists()
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.cloud")
 async def test_a_token_is_renewed_while_its_step_runs(
     hub: FakeExecutorHub, executors: ExecutorProcesses, tmp_path: Path
 ) -> None:
@@ -67,7 +67,7 @@ async def test_a_token_is_renewed_while_its_step_runs(
     assert "*** it was" in hub.log().decode()
 
 
-@pytest.mark.feature("X4", "J15")
+@pytest.mark.feature("X4.cloud")
 async def test_a_permit_is_asked_for_again_after_the_tokens_and_a_plan_made_again_sees_none_of_the_apply(
     hub: FakeExecutorHub, executors: ExecutorProcesses, tmp_path: Path
 ) -> None:
@@ -85,7 +85,7 @@ async def test_a_permit_is_asked_for_again_after_the_tokens_and_a_plan_made_agai
     assert answers == []
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.cloud")
 @pytest.mark.parametrize("is_earlier_version", [False, True], ids=["this version", "an earlier version"])
 async def test_what_a_dead_executor_had_not_read_is_masked_by_its_salvage(
     hub: FakeExecutorHub, executors: ExecutorProcesses, tmp_path: Path, is_earlier_version: bool
@@ -103,7 +103,7 @@ async def test_what_a_dead_executor_had_not_read_is_masked_by_its_salvage(
     assert "*** it was" in hub.log().decode()
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.cloud")
 async def test_a_module_without_audiences_asks_for_nothing(
     hub: FakeExecutorHub, executors: ExecutorProcesses, tmp_path: Path
 ) -> None:

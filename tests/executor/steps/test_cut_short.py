@@ -12,7 +12,7 @@ from terracrew.testing.executor_processes import Executor, ExecutorProcesses, Ga
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests.executor.engine_runs import applying, ended, gated_plan, wrapped
 
-pytestmark = [pytest.mark.engine, pytest.mark.feature("J9", "O3")]
+pytestmark = [pytest.mark.engine, pytest.mark.feature("O3.doubt")]
 
 
 def engine_of(executor: Executor, program: str = "apply") -> int:
@@ -96,7 +96,6 @@ async def test_a_state_that_the_engine_left_unreadable_is_delivered_unchanged_an
     assert b"errored.tfstate cannot be read" in hub.log(Stream.SYSTEM)
 
 
-@pytest.mark.feature("X4")
 async def test_a_file_that_is_too_large_for_a_state_is_not_read_and_is_no_orderly_end(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:

@@ -81,7 +81,7 @@ resource "terraform_data" "checked" {
 """
 
 
-@pytest.mark.feature("J3", "J11")
+@pytest.mark.feature("J3.order", "J3.steps", "J11.numbers", "J11.resources")
 async def test_a_plan_reports_its_steps_its_summary_and_what_a_terminal_would_show(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -102,7 +102,7 @@ async def test_a_plan_reports_its_steps_its_summary_and_what_a_terminal_would_sh
     assert (executor.directory / "done").exists()
 
 
-@pytest.mark.feature("J3", "J12", "J15")
+@pytest.mark.feature("J3.order", "J3.steps", "J12.stored", "J15.kept")
 async def test_an_apply_delivers_its_outputs_and_its_states(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
     source = module(executors.folder / "source", main=GREETING)
     executor = await executors.run(executors.spec(JobType.APPLY, source, inputs={"name": "you"}))
@@ -120,7 +120,7 @@ async def test_an_apply_delivers_its_outputs_and_its_states(hub: FakeExecutorHub
     assert number > hub.begins[0][1], "no state is written before the permit was given"
 
 
-@pytest.mark.feature("J1")
+@pytest.mark.feature("J1.modules")
 async def test_a_destroy_plan_shows_what_would_be_destroyed_and_changes_nothing(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -135,7 +135,7 @@ async def test_a_destroy_plan_shows_what_would_be_destroyed_and_changes_nothing(
     assert (hub.begins, hub.states) == ([], [])
 
 
-@pytest.mark.feature("J5")
+@pytest.mark.feature("J5.archive")
 async def test_a_source_without_a_configuration_never_reaches_the_engine(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -151,7 +151,7 @@ async def test_a_source_without_a_configuration_never_reaches_the_engine(
     assert not any(fact.step == "init" and fact.status == "RUNNING" for fact in hub.facts_of(StepStatus))
 
 
-@pytest.mark.feature("J3")
+@pytest.mark.feature("J3.order", "J3.steps")
 async def test_a_destroy_removes_what_the_state_has(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
     source = module(executors.folder / "source", main=GREETING)
     executor = await executors.run(executors.spec(JobType.APPLY, source, inputs={"name": "you"}))
@@ -174,7 +174,7 @@ async def test_a_destroy_removes_what_the_state_has(hub: FakeExecutorHub, execut
         await second.stop()
 
 
-@pytest.mark.feature("J3")
+@pytest.mark.feature("J3.order")
 async def test_a_failing_plan_says_why_and_skips_the_rest(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
     executor = await executors.run(executors.spec(JobType.APPLY, module(executors.folder / "source", main=CHECK)))
     assert await executor.exit_code() == 0, executor.said
@@ -184,7 +184,7 @@ async def test_a_failing_plan_says_why_and_skips_the_rest(hub: FakeExecutorHub, 
     assert hub.begins == []
 
 
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.own")
 async def test_a_backend_of_the_modules_own_is_an_error_before_init(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -195,7 +195,7 @@ async def test_a_backend_of_the_modules_own_is_an_error_before_init(
     assert hub.log() == b""
 
 
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.own")
 async def test_a_module_may_keep_its_own_backend(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
     place = executors.folder / "own.tfstate"
     backend = f'terraform {{\n  backend "local" {{ path = "{place}" }}\n}}\n'
@@ -207,7 +207,7 @@ async def test_a_module_may_keep_its_own_backend(hub: FakeExecutorHub, executors
     assert json.loads(place.read_text())["outputs"]["greeting"]["value"] == "hello you"
 
 
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.kept")
 async def test_a_state_too_large_for_a_frame_goes_by_http_before_its_event(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -220,7 +220,7 @@ async def test_a_state_too_large_for_a_frame_goes_by_http_before_its_event(
     assert number in hub.puts
 
 
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.kept")
 async def test_a_large_state_to_start_from_is_fetched(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
     hub.state, hub.state_version = STATE, 9
     seed = StateSeed(9, size=len(STATE))
@@ -232,7 +232,7 @@ async def test_a_large_state_to_start_from_is_fetched(hub: FakeExecutorHub, exec
     assert (summary.destroy, summary.resources[0].address) == (1, "terraform_data.old")
 
 
-@pytest.mark.feature("J11")
+@pytest.mark.feature("J11.numbers", "J11.resources")
 async def test_a_resource_to_replace_is_counted_once_and_the_untouched_as_unchanged(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -269,7 +269,7 @@ async def test_a_state_that_moved_makes_the_job_plan_again_from_the_current_one(
     assert [version for version, _ in hub.begins] == [4, 5]
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.fenced")
 async def test_a_permit_that_is_refused_ends_the_job_with_the_servers_words(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -281,7 +281,7 @@ async def test_a_permit_that_is_refused_ends_the_job_with_the_servers_words(
     assert (hub.states, len(hub.begins)) == ([], 1)
 
 
-@pytest.mark.feature("L5", "X4")
+@pytest.mark.feature("L5.executor", "X4.engine")
 async def test_no_secret_of_terracrews_own_reaches_the_log_and_the_hub_credential_not_even_the_engine(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -313,7 +313,7 @@ async def test_no_secret_of_terracrews_own_reaches_the_log_and_the_hub_credentia
     assert log.count(b"\n") == printed.count(b"\n") + 1
 
 
-@pytest.mark.feature("J13")
+@pytest.mark.feature("J13.token", "J13.variables")
 async def test_a_job_has_its_built_in_environment(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
     source = module(executors.folder / "source", main=SHOW_ENVIRONMENT)
     executor = await executors.run(
@@ -327,7 +327,7 @@ async def test_a_job_has_its_built_in_environment(hub: FakeExecutorHub, executor
     assert f"TF_TOKEN_127_0_0_1:{hub.url.rpartition(':')[2]}={API}\n" in printed
 
 
-@pytest.mark.feature("J6")
+@pytest.mark.feature("J6.inputs")
 async def test_what_is_set_on_a_module_wins_over_its_own_files(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:
@@ -341,7 +341,7 @@ async def test_what_is_set_on_a_module_wins_over_its_own_files(
     assert stat.S_IMODE(inputs.stat().st_mode) == 0o600
 
 
-@pytest.mark.feature("J4")
+@pytest.mark.feature("J4.missing")
 async def test_a_missing_engine_is_said_before_anything_runs(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:

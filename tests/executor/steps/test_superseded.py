@@ -12,7 +12,7 @@ from terracrew.testing.executor_processes import ExecutorProcesses, Gate, joined
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests.executor.engine_runs import at_the_gate, gated, killed_alone, statuses
 
-pytestmark = [pytest.mark.engine, pytest.mark.feature("O3")]
+pytestmark = [pytest.mark.engine, pytest.mark.feature("O3.fenced")]
 
 
 def fenced(mark: int) -> ExecutorWelcome:

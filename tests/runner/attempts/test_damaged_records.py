@@ -14,7 +14,7 @@ from terracrew.runner.dispatch.local import Handle, Local
 from terracrew.runner.processes import members, search
 from tests.runner.conftest import Runners, refs, until_gone
 
-pytestmark = pytest.mark.feature("O4")
+pytestmark = pytest.mark.feature("O4.salvaged")
 
 
 @pytest.mark.parametrize("left", [b"", b'{"process":{"pid":1', b"\0" * 64])

@@ -13,7 +13,7 @@ from terracrew.protocol.messages import Claim, Gone, Heartbeat, Offer
 from tests.runner.conftest import TIMEOUT_SECONDS, Runners, refs
 
 
-@pytest.mark.feature("O4")
+@pytest.mark.feature("O4.salvaged")
 @pytest.mark.parametrize("is_delivered", [True, False])
 async def test_a_killed_executor_is_salvaged_and_reported_gone_with_what_was_delivered(
     runners: Runners, is_delivered: bool
@@ -44,7 +44,7 @@ async def test_a_killed_executor_is_salvaged_and_reported_gone_with_what_was_del
     assert kept.exists() == (not is_delivered)
 
 
-@pytest.mark.feature("O4")
+@pytest.mark.feature("O4.salvaged")
 async def test_a_number_that_the_salvage_did_not_leave_is_not_made_up(runners: Runners) -> None:
     _, peer = await runners.connected()
     await (await runners.grant(peer)).kill()
@@ -53,7 +53,7 @@ async def test_a_number_that_the_salvage_did_not_leave_is_not_made_up(runners: R
     assert (gone.last, gone.is_delivered) == (None, False)
 
 
-@pytest.mark.feature("O4")
+@pytest.mark.feature("O4.salvaged")
 async def test_a_salvage_that_cannot_be_started_is_tried_again_without_a_traceback(runners: Runners) -> None:
     """Symptom: while the helper process did not answer, `NotStarted` escaped as a traceback ("could not be followed")."""
     runner, peer = await runners.connected()
@@ -71,7 +71,7 @@ async def test_a_salvage_that_cannot_be_started_is_tried_again_without_a_traceba
     assert "Traceback" not in runner.output
 
 
-@pytest.mark.feature("O4")
+@pytest.mark.feature("O4.salvaged")
 async def test_a_salvage_that_fails_is_tried_again(runners: Runners) -> None:
     _, peer = await runners.connected()
     await (await runners.grant(peer)).kill()
@@ -80,7 +80,7 @@ async def test_a_salvage_that_fails_is_tried_again(runners: Runners) -> None:
     assert (await peer.receive(Gone)).attempt == 1
 
 
-@pytest.mark.feature("O4")
+@pytest.mark.feature("O4.salvaged")
 async def test_an_executor_that_died_while_no_runner_was_there_is_salvaged_by_the_next(
     runners: Runners,
 ) -> None:
@@ -101,7 +101,7 @@ async def test_an_executor_that_died_while_no_runner_was_there_is_salvaged_by_th
     await runners.settle(peer)
 
 
-@pytest.mark.feature("O4")
+@pytest.mark.feature("O4.adopted")
 async def test_an_engine_that_outlives_its_executor_is_let_finish_before_the_salvage(
     runners: Runners, tmp_path: Path
 ) -> None:
@@ -124,7 +124,7 @@ async def test_an_engine_that_outlives_its_executor_is_let_finish_before_the_sal
     assert (await peer.receive(Gone)).saw_process
 
 
-@pytest.mark.feature("O3", "O4")
+@pytest.mark.feature("O3.requeued", "O4.adopted")
 @pytest.mark.parametrize("is_fenced", [False, True])
 async def test_an_engine_that_outlives_runner_and_executor_is_waited_for_by_the_next_runner(
     runners: Runners, tmp_path: Path, is_fenced: bool
@@ -154,7 +154,7 @@ async def test_an_engine_that_outlives_runner_and_executor_is_waited_for_by_the_
     await runners.settle(peer)
 
 
-@pytest.mark.feature("O3", "O4")
+@pytest.mark.feature("O3.lost", "O4.salvaged")
 async def test_gone_is_said_again_by_the_next_runner_until_the_server_has_heard_it(runners: Runners) -> None:
     runner, peer = await runners.connected()
     await (await runners.grant(peer)).kill()

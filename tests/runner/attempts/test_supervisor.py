@@ -13,7 +13,7 @@ from terracrew.protocol.messages import CancelAttempt, Claim, Gone, HandBack, He
 from tests.runner.conftest import TIMEOUT_SECONDS, Runners, granted, refs, until_gone
 
 
-@pytest.mark.feature("C3", "J14")
+@pytest.mark.feature("C3.journal", "J14.ids")
 async def test_a_grant_is_journaled_before_its_executor_runs_and_its_directory_goes_when_it_is_done(
     runners: Runners,
 ) -> None:
@@ -57,7 +57,7 @@ async def test_an_executor_inherits_nothing_of_the_runner_or_of_its_siblings(run
     await second.tell("finish")
 
 
-@pytest.mark.feature("O4")
+@pytest.mark.feature("O4.adopted")
 async def test_an_executor_outlives_a_killed_runner_and_is_adopted_by_the_next(runners: Runners) -> None:
     runner, peer = await runners.connected()
     executor = await runners.grant(peer)
@@ -91,7 +91,7 @@ async def test_a_cancel_through_the_runner_interrupts_an_orphaned_engine(runners
     assert (await runners.executors.next()).facts["is_salvage"]
 
 
-@pytest.mark.feature("J9")
+@pytest.mark.feature("J9.modes")
 async def test_a_cancel_through_the_runner_interrupts_the_executor(runners: Runners) -> None:
     _, peer = await runners.connected()
     executor = await runners.grant(peer)
@@ -104,7 +104,7 @@ async def test_a_cancel_through_the_runner_interrupts_the_executor(runners: Runn
     await executor.tell("finish")
 
 
-@pytest.mark.feature("O4")
+@pytest.mark.feature("O4.adopted")
 async def test_a_grant_without_a_process_is_handed_back_and_its_directory_goes(runners: Runners) -> None:
     runners.attempts.mkdir()
     directories.create(runners.attempts, granted(), runners.hub.url)
@@ -120,7 +120,7 @@ async def test_a_grant_without_a_process_is_handed_back_and_its_directory_goes(r
     assert runners.executors.is_empty
 
 
-@pytest.mark.feature("O4")
+@pytest.mark.feature("O4.adopted")
 async def test_a_process_that_only_has_the_number_of_the_executor_is_not_adopted(runners: Runners) -> None:
     directory = runners.directory_of_attempt()
     mine = process_record.of(os.getpid())
@@ -145,7 +145,7 @@ async def test_a_hand_back_that_was_not_acknowledged_is_said_again_on_the_next_c
     assert (await peer.receive(HandBack)).job_id == "job_1"
 
 
-@pytest.mark.feature("J14")
+@pytest.mark.feature("J14.scratch")
 @pytest.mark.parametrize("code", [0, 3])
 async def test_a_workspace_goes_with_its_attempt_or_is_kept_with_it(runners: Runners, code: int) -> None:
     _, peer = await runners.connected()
@@ -176,7 +176,7 @@ async def test_a_workspace_goes_with_its_attempt_or_is_kept_with_it(runners: Run
     assert kept.exists() == (code == 3)
 
 
-@pytest.mark.feature("J14", "O4")
+@pytest.mark.feature("J14.scratch")
 async def test_a_runner_that_starts_removes_the_workspaces_of_attempts_that_are_no_more(
     runners: Runners,
 ) -> None:
@@ -197,7 +197,7 @@ async def test_a_runner_that_starts_removes_the_workspaces_of_attempts_that_are_
     assert not mine.exists()
 
 
-@pytest.mark.feature("X5")
+@pytest.mark.feature("X4.isolation")
 async def test_a_link_that_leads_elsewhere_is_not_followed_when_an_attempt_is_cleaned_up(
     runners: Runners, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ from terracrew import ids
 from terracrew.protocol.messages import AttemptRef
 from terracrew.runner.attempts.temp_directories import MAX_PATH_BYTES, TempDirectories
 
-pytestmark = pytest.mark.feature("J14")
+pytestmark = pytest.mark.feature("J14.scratch")
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from terracrew.protocol import limits
 from terracrew.runner.connection import announced_engines
 from terracrew.toolchains.cache import directory
 
-pytestmark = pytest.mark.feature("J4")
+pytestmark = pytest.mark.feature("J4.found")
 WORKS = '#!/bin/sh\necho \'{"terraform_version": "9.8.7"}\'\n'
 
 

@@ -31,7 +31,7 @@ from terracrew.testing import fake_runner_hub
 from tests.runner.conftest import TIMEOUT_SECONDS, Runners, granted, refs, until_gone
 
 
-@pytest.mark.feature("A1", "C1", "C3")
+@pytest.mark.feature("A1.exchange", "A1.prefix", "C1.outbound", "C3.hello")
 async def test_a_runner_gets_a_token_and_says_who_it_is(runners: Runners) -> None:
     _, peer = await runners.connected(capacity=7)
     assert runners.hub.forms == [
@@ -48,7 +48,7 @@ async def test_a_runner_gets_a_token_and_says_who_it_is(runners: Runners) -> Non
     assert await peer.receive(Heartbeat) == Heartbeat(__version__, False, [])
 
 
-@pytest.mark.feature("C3", "J4")
+@pytest.mark.feature("C3.hello", "J4.found")
 async def test_a_runner_announces_the_engines_that_its_jobs_would_use(runners: Runners, tmp_path: Path) -> None:
     binary = tmp_path / "engines" / "tofu"
     binary.parent.mkdir()
@@ -58,7 +58,7 @@ async def test_a_runner_announces_the_engines_that_its_jobs_would_use(runners: R
     assert (await runners.hub.peer()).hello.engines["tofu"] == "9.8.7"
 
 
-@pytest.mark.feature("R4")
+@pytest.mark.feature("R4.takeover")
 async def test_a_returning_process_has_the_key_of_its_working_directory(runners: Runners) -> None:
     runner = await runners.start()
     first = await runners.hub.peer()
@@ -79,7 +79,7 @@ async def test_a_second_runner_on_one_working_directory_is_refused_and_the_first
     assert not peer.closed.is_set()
 
 
-@pytest.mark.feature("R4", "C5")
+@pytest.mark.feature("C5.refused", "R4.one")
 @pytest.mark.parametrize("kind", [errors.Conflict, errors.Incompatible])
 async def test_what_no_retry_can_mend_ends_the_runner_with_its_error(
     runners: Runners, kind: type[errors.TerracrewError]
@@ -90,7 +90,7 @@ async def test_what_no_retry_can_mend_ends_the_runner_with_its_error(
     assert "instance one is connected" in runner.output
 
 
-@pytest.mark.feature("R4")
+@pytest.mark.feature("R4.takeover")
 async def test_a_conflict_after_a_welcome_is_an_old_connection_of_ours_and_tried_again(
     runners: Runners,
 ) -> None:
@@ -103,7 +103,7 @@ async def test_a_conflict_after_a_welcome_is_an_old_connection_of_ours_and_tried
     await runners.hub.peer()
 
 
-@pytest.mark.feature("O1")
+@pytest.mark.feature("O1.reconnect")
 async def test_a_token_that_is_refused_is_replaced(runners: Runners) -> None:
     _, peer = await runners.connected()
     await peer.send(Refused("unauthenticated", "the secret was revoked", is_final=True))
@@ -111,7 +111,7 @@ async def test_a_token_that_is_refused_is_replaced(runners: Runners) -> None:
     assert (await runners.hub.peer()).token == "token-2"
 
 
-@pytest.mark.feature("A6")
+@pytest.mark.feature("A6.renewal")
 async def test_a_token_is_renewed_before_it_expires_on_the_open_connection(runners: Runners) -> None:
     runners.hub.expires_in = 0.5
     _, peer = await runners.connected()
@@ -119,7 +119,7 @@ async def test_a_token_is_renewed_before_it_expires_on_the_open_connection(runne
     assert not peer.closed.is_set()
 
 
-@pytest.mark.feature("O1")
+@pytest.mark.feature("O1.reconnect")
 async def test_a_runner_goes_on_asking_until_its_credentials_are_accepted(runners: Runners) -> None:
     runners.hub.token_status = 401
     runner = await runners.start()
@@ -131,7 +131,7 @@ async def test_a_runner_goes_on_asking_until_its_credentials_are_accepted(runner
     await runners.hub.peer()
 
 
-@pytest.mark.feature("O1")
+@pytest.mark.feature("O1.continues", "O1.reconnect")
 async def test_a_runner_reconnects_by_itself_and_jobs_go_on_meanwhile(runners: Runners, tmp_path: Path) -> None:
     async with fake_runner_hub.serving() as passing:
         await runners.start(server_url=passing.url)
@@ -161,7 +161,7 @@ async def test_executors_are_given_their_own_address_of_the_server(runners: Runn
     await executor.tell("finish")
 
 
-@pytest.mark.feature("C2", "S3")
+@pytest.mark.feature("C2.offers", "S3.offers")
 async def test_offers_are_claimed_while_slots_are_free_and_the_next_when_one_is_again(runners: Runners) -> None:
     _, peer = await runners.connected(capacity=1)
     executor = await runners.grant(peer, "job_1")
@@ -191,7 +191,7 @@ async def test_a_grant_whose_id_is_a_path_is_not_taken(runners: Runners) -> None
     assert [entry.name for entry in runners.attempts.iterdir()] == ["job_1.1"]
 
 
-@pytest.mark.feature("C2", "L1")
+@pytest.mark.feature("C2.configuration")
 async def test_the_server_sets_heartbeat_and_log_level_of_a_running_runner(runners: Runners) -> None:
     runners.hub.welcome = msgspec.structs.replace(runners.hub.welcome, heartbeat_seconds=3600)
     runner, peer = await runners.connected()
@@ -223,7 +223,7 @@ async def test_a_server_that_says_what_the_runner_does_not_understand_is_left_an
     assert "does not understand" in runner.output
 
 
-@pytest.mark.feature("C5")
+@pytest.mark.feature("C5.negotiated")
 async def test_a_message_of_a_type_that_only_newer_runners_know_is_passed_over(runners: Runners) -> None:
     """It ended the connection, which was opened again, and ended by the next one: the runner was half served for ever."""
     runner, peer = await runners.connected()
@@ -236,7 +236,7 @@ async def test_a_message_of_a_type_that_only_newer_runners_know_is_passed_over(r
     assert not peer.closed.is_set()
 
 
-@pytest.mark.feature("C1")
+@pytest.mark.feature("C1.outbound")
 async def test_a_runner_listens_nowhere(runners: Runners) -> None:
     runner = await runners.start()
     await (await runners.hub.peer()).receive(Heartbeat)
@@ -278,7 +278,7 @@ async def _hang_up(hub: fake_runner_hub.FakeRunnerHub) -> None:
     await peer.hang_up()
 
 
-@pytest.mark.feature("O1")
+@pytest.mark.feature("O1.reconnect")
 @pytest.mark.parametrize("status", [200, 302, 401, 403, 404, 409, 426, 502])
 @pytest.mark.parametrize("at", ["token", "handshake"])
 async def test_a_proxy_that_answers_instead_of_the_server_does_not_stop_a_runner(

@@ -12,7 +12,7 @@ from terracrew.runner.connection import worker_token
 from terracrew.runner.connection.access_token import Tokens, _Answer  # pyright: ignore[reportPrivateUsage]
 from terracrew.runner.connection.worker_token import FILE, ROTATION_SECONDS, WorkerToken
 
-pytestmark = pytest.mark.feature("A2", "R5")
+pytestmark = pytest.mark.feature("A2.rotation")
 
 FIRST = "tcw_first"
 
@@ -127,7 +127,6 @@ async def test_where_the_server_does_not_replace_it_the_token_stays_and_is_offer
     assert shown == [FIRST] * 4
 
 
-@pytest.mark.feature("O3")
 @pytest.mark.parametrize("days", [1, 3, 30])
 async def test_a_server_that_was_restored_from_a_backup_gets_the_token_that_it_knows(
     tmp_path: Path, now: list[float], days: int
@@ -150,7 +149,6 @@ async def test_a_server_that_was_restored_from_a_backup_gets_the_token_that_it_k
         await tokens.renew()
 
 
-@pytest.mark.feature("O3")
 async def test_a_machine_that_was_restored_from_an_older_image_is_told_to_register_again(
     tmp_path: Path, now: list[float]
 ) -> None:

@@ -12,7 +12,6 @@ from terracrew.runner.dispatch.zygote_client import ZygoteClient
 from tests.runner.conftest import ROOT, SOURCES, TIMEOUT_SECONDS, granted
 
 
-@pytest.mark.feature("O3")
 async def test_a_start_whose_directory_was_removed_ends_without_a_traceback(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

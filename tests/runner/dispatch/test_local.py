@@ -15,7 +15,7 @@ from tests.runner.conftest import ROOT, SOURCES, TIMEOUT_SECONDS, granted
 from tests.runner.scripted_executors import ScriptedExecutors
 
 
-@pytest.mark.feature("J9")
+@pytest.mark.feature("J9.escalation")
 async def test_a_kill_ends_an_executor_that_does_not_heed_the_interrupt_and_its_engine(
     executors: ScriptedExecutors, tmp_path: Path
 ) -> None:

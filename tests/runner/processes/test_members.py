@@ -36,7 +36,7 @@ def _is_alive(pid: int) -> bool:
     return found is not None and found.is_alive
 
 
-@pytest.mark.feature("O4")
+@pytest.mark.feature("O4.adopted")
 async def test_an_attempt_is_not_reported_gone_while_a_process_in_another_session_lives(
     runners: Runners, fifo: Path, mechanism: str
 ) -> None:
@@ -60,7 +60,7 @@ async def test_an_attempt_is_not_reported_gone_while_a_process_in_another_sessio
     await runners.settle(peer)
 
 
-@pytest.mark.feature("O4")
+@pytest.mark.feature("O4.adopted")
 @pytest.mark.parametrize("is_executor_killed_first", [False, True])
 async def test_a_restarted_runner_finds_a_process_in_another_session(
     runners: Runners, fifo: Path, mechanism: str, is_executor_killed_first: bool
@@ -84,7 +84,7 @@ async def test_a_restarted_runner_finds_a_process_in_another_session(
     assert (await peer.receive(Gone)).is_delivered
 
 
-@pytest.mark.feature("O4")
+@pytest.mark.feature("O4.adopted")
 async def test_a_runner_with_another_setting_still_finds_what_its_predecessor_started(
     runners: Runners, fifo: Path
 ) -> None:
@@ -104,7 +104,7 @@ async def test_a_runner_with_another_setting_still_finds_what_its_predecessor_st
     assert not _is_alive(escaped)
 
 
-@pytest.mark.feature("J9")
+@pytest.mark.feature("J9.reported")
 async def test_a_cancel_through_the_runner_interrupts_a_process_in_another_session(
     runners: Runners, fifo: Path, mechanism: str
 ) -> None:
@@ -149,7 +149,7 @@ class Dispatcher:
         return handle, (await executor.tell(f"escape-deaf {fifo}"))["escaped"]
 
 
-@pytest.mark.feature("J9")
+@pytest.mark.feature("J9.escalation")
 async def test_a_kill_ends_a_process_in_another_session_and_none_of_another_runner(
     executors: ScriptedExecutors, tmp_path: Path, fifo: Path, mechanism: str
 ) -> None:

@@ -53,7 +53,7 @@ async def test_me_tells_who_and_with_which_roles(server: IdentityServer) -> None
     assert [(role["path"], role["role"]) for role in body["roles"]] == [("a", "operator")]
 
 
-@pytest.mark.feature("A1")
+@pytest.mark.feature("A1.exchange")
 async def test_a_service_account_has_several_secrets_and_each_can_be_revoked(server: IdentityServer) -> None:
     await server.group("a")
     client = await as_user(server, "olga", Role.OWNER, "a")
@@ -103,7 +103,7 @@ async def test_deleting_a_service_account_takes_it_off_its_runners_and_out_of_it
     assert left == []
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles")
 async def test_an_owner_gives_roles_in_their_own_part_of_the_tree_only(server: IdentityServer) -> None:
     await server.group("a")
     await server.group("b")
@@ -125,7 +125,7 @@ async def test_an_owner_gives_roles_in_their_own_part_of_the_tree_only(server: I
     assert (await owner.delete(f"/api/v1/roles/{raised['id']}")).status_code == 204
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles")
 async def test_a_service_account_has_roles_in_its_own_part_of_the_tree_only(server: IdentityServer) -> None:
     await server.group("a")
     account, _, _ = await server.account("ci", "a")
@@ -137,7 +137,7 @@ async def test_a_service_account_has_roles_in_its_own_part_of_the_tree_only(serv
     assert answer.status_code == 201
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles", "X4.tenants")
 async def test_names_of_people_cannot_be_tried_out_by_who_may_not_administer_them(server: IdentityServer) -> None:
     """A person who exists was answered 403, and one who does not, 404."""
     await server.user("vera")
@@ -151,7 +151,7 @@ async def test_names_of_people_cannot_be_tried_out_by_who_may_not_administer_the
     assert (await stranger.get("/api/v1/users/mallory/tokens")).status_code == 200
 
 
-@pytest.mark.feature("A5", "X3")
+@pytest.mark.feature("X3.roles", "X4.tenants")
 async def test_nothing_of_another_organization_is_seen_or_touched(server: IdentityServer) -> None:
     account, secret, _ = await server.account()
     vera = await server.user("vera", Role.VIEWER)

@@ -14,7 +14,7 @@ async def test_it_says_that_it_is_alive_and_ready(application: Application) -> N
     assert (await stranger.get("/readyz")).json() == {"status": "ok"}
 
 
-@pytest.mark.feature("T4")
+@pytest.mark.feature("T4.schema")
 @pytest.mark.parametrize("name", ["server", "runner"])
 async def test_editors_read_the_schemas_of_settings_without_a_login(application: Application, name: str) -> None:
     answer = await application.stranger("192.0.2.1").get(f"/schemas/{name}.json", headers={"Authorization": "Bearer x"})

@@ -31,7 +31,7 @@ async def _paths(person: Person, address: str, **params: Any) -> list[str]:
     return sorted(each["path"] for each in await person.listed(address, limit=2, **params))
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles")
 async def test_every_list_holds_exactly_what_its_reader_may_see(application: Application) -> None:
     await _fill(application)
     reader = await application.person("rita", "owner", "a")
@@ -59,7 +59,7 @@ def _count(page: str, of: str) -> str:
     return found[1]
 
 
-@pytest.mark.feature("X3", "V1")
+@pytest.mark.feature("X3.roles")
 async def test_counts_beside_the_menu_are_of_what_the_reader_may_see(application: Application) -> None:
     """A user without any role saw "Modules 10 · 1 to approve" beside the menu."""
     await _fill(application)
@@ -73,7 +73,6 @@ async def test_counts_beside_the_menu_are_of_what_the_reader_may_see(application
         assert ("ab/three" in page or ">three<" in page) is (person is application.admin)
 
 
-@pytest.mark.feature("V1")
 async def test_the_modules_page_shows_a_part_of_many_and_leads_to_the_rest(application: Application) -> None:
     """The page read and showed every module of the organization, whoever asked: 20,000 of them took seconds."""
     await _fill(application)
@@ -90,7 +89,6 @@ async def test_the_modules_page_shows_a_part_of_many_and_leads_to_the_rest(appli
     assert ">m0" not in (await application.admin.get("/dashboard/modules", params={"q": "m_5%"})).text
 
 
-@pytest.mark.feature("O2")
 async def test_the_server_answers_while_a_large_list_is_read(application: Application) -> None:
     """`/healthz` was not answered for as long as somebody's list was read: minutes."""
     reading = [asyncio.create_task(application.server.db.read_in_background(lambda tx: tx.one(SLOW))) for _ in range(2)]
@@ -100,7 +98,6 @@ async def test_the_server_answers_while_a_large_list_is_read(application: Applic
     assert [row and row["numbers"] for row in await asyncio.gather(*reading)] == [1_000_000] * 2
 
 
-@pytest.mark.feature("O2")
 async def test_reads_in_the_background_have_a_bounded_number_of_threads_and_end_when_nobody_waits(
     tmp_path: Path,
 ) -> None:

@@ -17,7 +17,7 @@ async def entries(server: IdentityServer) -> list[Entry]:
     return (await server.db.read(lambda tx: reads.page(tx, wanted, "", 1000))).entries
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.audit")
 async def test_a_change_and_its_record_are_there_together_or_not_at_all(server: IdentityServer) -> None:
     who = await server.user("vera")
 
@@ -51,7 +51,7 @@ async def test_a_secret_that_slips_into_the_details_is_struck_out(server: Identi
     assert row["details"].count("(secret)") == len(secrets) + 1
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.audit")
 async def test_every_change_of_access_leaves_a_line_and_no_secret(server: IdentityServer) -> None:
     client = server.client(await server.token(await server.user("olga", Role.OWNER)))
     token = (await client.post("/api/v1/tokens", json={"name": "t"})).json()
@@ -105,7 +105,7 @@ async def test_the_log_is_read_newest_first_page_by_page_and_by_target(server: I
     assert [entry["action"] for entry in odd] == ["n9", "n7", "n5", "n3", "n1"]
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.audit")
 async def test_only_owners_of_the_organization_read_it_and_each_organization_its_own(server: IdentityServer) -> None:
     for role, status in ((Role.OWNER, 200), (Role.APPROVER, 403), (Role.VIEWER, 403)):
         client = server.client(await server.token(await server.user(role.value, role)))

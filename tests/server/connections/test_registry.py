@@ -18,8 +18,6 @@ from terracrew.testing.job_rows import Instance, JobRows, begin
 from tests.server.connections.registered_sessions import LONG, REF, Watched, executor, runner
 from tests.server.hub.hub_clients import Hub
 
-pytestmark = pytest.mark.feature("O3")
-
 
 def test_a_grant_that_no_heartbeat_ever_names_is_not_heard() -> None:
     """A runner that claimed a job and never started it kept it for ever, as long as it sent heartbeats."""
@@ -53,7 +51,7 @@ def test_whom_nobody_saw_go_is_silent_and_not_gone() -> None:
     assert watched.registry.silence(REF, "ins_1", 4.0) == (4.0, False), "another server has heard it"
 
 
-@pytest.mark.feature("O6")
+@pytest.mark.feature("O6.blameless")
 def test_after_a_gap_in_which_nobody_looked_all_have_a_full_period() -> None:
     watched = Watched()
     watched.registry.grant(watched.session, REF)

@@ -6,7 +6,7 @@ from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
 
 
-@pytest.mark.feature("U5", "S6")
+@pytest.mark.feature("U5.page")
 async def test_the_module_page_shows_an_orphaned_lock_and_where_to_free_it(
     application: Application, jobs: dict[str, str]
 ) -> None:
@@ -46,7 +46,7 @@ async def test_the_destroy_page_explains_a_state_that_cannot_be_decrypted(
     assert "cannot be decrypted" in found["problem"]
 
 
-@pytest.mark.feature("S4", "S5")
+@pytest.mark.feature("S4.instance")
 async def test_the_pages_of_a_module_and_of_its_job_show_where_it_runs(application: Application) -> None:
     admin = application.admin
     await admin.made("/api/v1/groups", {"path": "net", "max_running_jobs": 4})
@@ -71,7 +71,7 @@ async def test_the_pages_of_a_module_and_of_its_job_show_where_it_runs(applicati
     assert shown["limits"] == [{"group": "net", "max_running_jobs": 4}]
 
 
-@pytest.mark.feature("S4", "S5", "U6")
+@pytest.mark.feature("S4.instance", "U6.tree")
 async def test_an_owner_changes_where_a_module_runs_and_others_do_not(application: Application) -> None:
     admin = application.admin
     await admin.made("/api/v1/runners", {"name": "edge"})
@@ -103,7 +103,7 @@ async def test_an_owner_changes_where_a_module_runs_and_others_do_not(applicatio
     await operator.see(f"{here}/placement", 403)
 
 
-@pytest.mark.feature("J10")
+@pytest.mark.feature("J10.priority")
 async def test_the_priority_of_a_waiting_job_is_changed_on_its_page(application: Application) -> None:
     source = {"kind": "local", "path": "/srv/sources"}
     await application.admin.made("/api/v1/modules", {"path": "vpc", "source": source})

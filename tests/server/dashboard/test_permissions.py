@@ -40,7 +40,7 @@ async def test_a_form_without_its_token_changes_nothing(application: Application
     assert await application.scalar("SELECT cancel_mode FROM jobs WHERE id = :id", id=jobs["applying"]) is None
 
 
-@pytest.mark.feature("U5")
+@pytest.mark.feature("U5.page")
 @pytest.mark.parametrize("role", ["viewer", "operator"])
 async def test_who_may_not_decide_is_shown_no_buttons_and_refused(
     application: Application, jobs: dict[str, str], role: str, long_listening: None
@@ -66,7 +66,7 @@ async def test_who_may_not_decide_is_shown_no_buttons_and_refused(
         assert (await someone.submit(path, **form)).status_code == 403, path
 
 
-@pytest.mark.feature("U5")
+@pytest.mark.feature("U5.page")
 async def test_without_the_token_of_the_page_nothing_is_decided(application: Application, jobs: dict[str, str]) -> None:
     someone, state = (
         await logged_in(application),

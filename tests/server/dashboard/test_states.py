@@ -6,7 +6,7 @@ from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
 
 
-@pytest.mark.feature("U5", "O3")
+@pytest.mark.feature("O3.fenced", "U5.page")
 async def test_states_in_quarantine_are_shown_with_what_is_current_and_decided_about(
     application: Application, jobs: dict[str, str]
 ) -> None:

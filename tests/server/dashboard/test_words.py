@@ -42,7 +42,7 @@ def test_an_age_is_said_shortly(seconds: float, said: str) -> None:
     assert words.ago(now - timedelta(seconds=seconds), now) == said
 
 
-@pytest.mark.feature("U1")
+@pytest.mark.feature("U1.list")
 def test_every_status_differs_from_every_other_by_shape_or_colour_and_by_its_word() -> None:
     for badges in ([words.runner_badge(each) for each in RunnerStatus], [words.job_badge(each) for each in JobStatus]):
         assert len({badge.word for badge in badges}) == len(badges)

@@ -13,7 +13,6 @@ from terracrew.server.db.postgres.clock import FRESH_SECONDS, Clock
 from terracrew.server.db.sqlite.database import open_sqlite
 from terracrew.testing.job_rows import JobRows
 
-pytestmark = pytest.mark.feature("O6")
 HOUR = 3600.0
 
 

@@ -60,7 +60,7 @@ async def until_away(db: Database) -> None:
 
 
 @pytest.mark.postgres
-@pytest.mark.feature("O6")
+@pytest.mark.feature("O6.database")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
 async def test_a_postgresql_that_was_stopped_is_told_at_once_and_used_at_once_when_it_is_back(
     postgres: Database, own_server: OwnServer, how: signal.Signals
@@ -89,7 +89,7 @@ async def test_a_postgresql_that_was_stopped_is_told_at_once_and_used_at_once_wh
 
 
 @pytest.mark.postgres
-@pytest.mark.feature("O6")
+@pytest.mark.feature("O6.database")
 async def test_a_postgresql_that_hangs_keeps_nobody_for_long(postgres: Database, own_server: OwnServer) -> None:
     """No connection is refused or closed: packets just go nowhere."""
     await asyncio.gather(*(postgres.read(count) for _ in range(5)))
@@ -117,7 +117,7 @@ async def test_one_lost_connection_is_no_outage(postgres: Database, own_server: 
 
 
 @pytest.mark.postgres
-@pytest.mark.feature("O6")
+@pytest.mark.feature("O6.database")
 async def test_a_commit_whose_answer_was_lost_is_done_once_and_the_caller_knows_that_it_does_not_know(
     own_server: OwnServer,
 ) -> None:
@@ -197,7 +197,7 @@ async def test_more_work_than_connections_for_too_long_is_unavailable_and_no_out
     assert await postgres.read(count) == 0
 
 
-@pytest.mark.feature("O6")
+@pytest.mark.feature("O6.database")
 async def test_a_loop_waits_for_the_database_and_starts_when_that_is_back() -> None:
     availability, runs, again = Availability(), 0, asyncio.Event()
 
@@ -223,7 +223,7 @@ async def test_a_loop_waits_for_the_database_and_starts_when_that_is_back() -> N
 # ---- SQLite
 
 
-@pytest.mark.feature("O6")
+@pytest.mark.feature("O6.database")
 async def test_a_sqlite_file_that_another_process_has_locked_stops_nobody_and_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,7 +256,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.feature("O6")
+@pytest.mark.feature("O6.database")
 async def test_a_full_disk_under_sqlite_is_unavailable_and_leaves_nothing_half_done(small_disk: Path) -> None:
     db = await open_database(str(small_disk / "a.db"))
     await db.write(lambda tx: tx.run("CREATE TABLE things (id text PRIMARY KEY)"))

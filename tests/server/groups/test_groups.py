@@ -22,7 +22,7 @@ async def test_a_group_is_created_shown_listed_and_deleted(application: Applicat
     assert "no group `a`" in await application.admin.refused("GET", "/api/v1/groups/a", 404)
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.audit")
 async def test_each_change_of_the_tree_is_in_the_audit(application: Application) -> None:
     made = await application.admin.made("/api/v1/groups", {"path": "a"})
     await application.admin.delete("/api/v1/groups/a")
@@ -133,7 +133,7 @@ async def test_only_an_empty_group_is_deleted(application: Application) -> None:
     assert "cannot be deleted" in await application.admin.refused("DELETE", f"/api/v1/groups/{root}", 409)
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles")
 async def test_a_viewer_sees_and_changes_nothing(application: Application) -> None:
     await application.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
     viewer = await application.person("vera", "viewer", "a")
@@ -143,7 +143,7 @@ async def test_a_viewer_sees_and_changes_nothing(application: Application) -> No
     assert await application.scalar("SELECT count(*) FROM groups") == 3
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles")
 async def test_a_list_shows_what_one_may_see_and_the_way_there(application: Application) -> None:
     for path in ("a/b/c", "a/d", "e"):
         await application.admin.made("/api/v1/groups", {"path": path}, parents=True)
@@ -156,7 +156,7 @@ async def test_a_list_shows_what_one_may_see_and_the_way_there(application: Appl
     await person.refused("POST", "/api/v1/groups", 404, json={"path": "a/x"})
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles", "X4.tenants")
 async def test_another_organization_has_no_such_group(application: Application) -> None:
     made = await application.admin.made("/api/v1/groups", {"path": "a"})
     other = await application.person("mallory", "owner", "", "other")
@@ -176,7 +176,6 @@ async def test_a_role_does_not_outlive_its_group(application: Application) -> No
     await person.refused("GET", "/api/v1/groups/a", 404)
 
 
-@pytest.mark.feature("S6")
 async def test_a_group_and_the_organization_can_limit_how_many_jobs_run_at_once(application: Application) -> None:
     made = await application.admin.made("/api/v1/groups", {"path": "a", "max_running_jobs": 3})
     assert made["max_running_jobs"] == 3

@@ -10,8 +10,6 @@ from terracrew.server.connections.configuration import Configuration
 from terracrew.server.hub.notify import HubNotifier
 from tests.server.hub.hub_clients import Hub, executor_hello, ref_of, refusal
 
-pytestmark = pytest.mark.feature("C2")
-
 
 async def configure(hub: Hub, change: object) -> None:
     answer = await hub.crew.app.admin.patch("/api/v1/runners/crew", json={"configuration": change})
@@ -22,6 +20,7 @@ async def woken(hub: Hub) -> None:
     await HubNotifier(hub.server.hub.runners).step({("runners", hub.runner_id), ("configuration", hub.runner_id)})
 
 
+@pytest.mark.feature("C2.configuration")
 async def test_a_connected_runner_is_told_what_concerns_it_and_once(hub: Hub) -> None:
     async with hub.runner() as runner:
         await configure(hub, {"heartbeat_seconds": 2, "log_level": {"Default": "Debug"}})
@@ -36,6 +35,7 @@ async def test_a_connected_runner_is_told_what_concerns_it_and_once(hub: Hub) ->
         assert await runner.get() == {"type": "configure", "heartbeat_seconds": 10.0, "log_level": {}}
 
 
+@pytest.mark.feature("C2.configuration")
 async def test_a_runner_that_comes_later_finds_its_configuration_in_the_welcome(hub: Hub) -> None:
     await configure(hub, {"heartbeat_seconds": 1, "log_level": {"terracrew.runner": "Trace"}})
     async with hub.connected(await hub.token()) as runner:
@@ -54,7 +54,7 @@ async def test_a_wake_up_that_was_lost_costs_only_time(hub: Hub) -> None:
             assert (await executor.get())["log_settings"]["batch_size_limit"] == 7
 
 
-@pytest.mark.feature("L2")
+@pytest.mark.feature("C2.configuration", "L2.watched")
 async def test_the_log_settings_reach_executors_and_a_watcher_still_wins(hub: Hub) -> None:
     """When somebody began or ceased to watch, the configured log settings were lost."""
     log_settings = {"is_watched": False, "batch_size_limit": 500, "period_seconds": 30.0}
@@ -94,7 +94,7 @@ async def test_an_executor_of_a_removed_runner_is_welcome_and_keeps_its_own_cade
             assert (welcome["is_superseded"], welcome["log_settings"]["batch_size_limit"]) == (False, None)
 
 
-@pytest.mark.feature("R7")
+@pytest.mark.feature("R7.remove")
 async def test_who_comes_back_for_a_removed_runner_is_told_that_it_was_removed(hub: Hub) -> None:
     token = await hub.token()
     async with hub.connected(token) as late:
@@ -105,7 +105,7 @@ async def test_who_comes_back_for_a_removed_runner_is_told_that_it_was_removed(h
         assert await refusal(late) == ("removed", True)
 
 
-@pytest.mark.feature("A6")
+@pytest.mark.feature("A6.revocation")
 async def test_a_credential_that_is_revoked_between_the_connection_and_its_hello_is_not_served(hub: Hub) -> None:
     """It was nobody's connection yet when it was revoked, and everybody's when it was not looked at any more."""
     async with hub.connected(await hub.token()) as runner:
@@ -119,7 +119,7 @@ async def test_a_credential_that_is_revoked_between_the_connection_and_its_hello
     assert not hub.server.registry.runners
 
 
-@pytest.mark.feature("A6")
+@pytest.mark.feature("A6.revocation")
 async def test_the_end_of_one_secret_does_not_disturb_the_connections_of_another(hub: Hub) -> None:
     """All connections of the account ended and came again."""
     admin, tokens = hub.crew.app.admin, hub.server.identity.tokens
@@ -142,5 +142,6 @@ async def test_the_end_of_one_secret_does_not_disturb_the_connections_of_another
         assert (await staying.get())["type"] == "settled"
 
 
+@pytest.mark.feature("C2.configuration")
 def test_the_configuration_of_a_record_of_before_is_the_runners_own() -> None:
     assert msgspec.json.decode(b"{}", type=Configuration) == Configuration()

@@ -28,7 +28,7 @@ def batch(first: int, *texts: str) -> bytes:
 # ---- a database that is away
 
 
-@pytest.mark.feature("O6")
+@pytest.mark.feature("O6.database")
 async def test_an_executor_that_comes_while_the_database_is_away_may_come_again(hub: Hub) -> None:
     """It was told that it was refused for good, and every job that ran through an outage of the database died."""
     async with hub.runner() as runner:
@@ -38,7 +38,7 @@ async def test_an_executor_that_comes_while_the_database_is_away_may_come_again(
         assert await refusal(client) == ("unavailable", False)
 
 
-@pytest.mark.feature("O6", "J15")
+@pytest.mark.feature("J15.lock", "O6.database")
 async def test_an_executor_that_asks_for_leave_while_the_database_is_away_may_ask_again(hub: Hub) -> None:
     async with hub.runner() as runner:
         granted = await runner.granted(await hub.job("APPLY"))
@@ -48,7 +48,7 @@ async def test_an_executor_that_asks_for_leave_while_the_database_is_away_may_as
             assert await refusal(executor) == ("unavailable", False)
 
 
-@pytest.mark.feature("O6", "C4")
+@pytest.mark.feature("C4.acknowledged", "O6.database")
 async def test_what_could_not_be_stored_is_asked_for_again_and_nobody_gives_up(hub: Hub) -> None:
     async with hub.runner() as runner:
         granted = await runner.granted(await hub.job())
@@ -62,7 +62,7 @@ async def test_what_could_not_be_stored_is_asked_for_again_and_nobody_gives_up(h
 # ---- what is told, though the wake-up was lost
 
 
-@pytest.mark.feature("O3", "J9")
+@pytest.mark.feature("J9.modes", "O3.fenced")
 async def test_an_executor_learns_of_its_cancellation_and_its_successor_though_the_wake_up_was_lost(hub: Hub) -> None:
     messenger = HubNotifier(hub.server.hub.runners)
     async with hub.runner() as runner:
@@ -79,7 +79,7 @@ async def test_an_executor_learns_of_its_cancellation_and_its_successor_though_t
             assert (await executor.get())["type"] == "begin_refused", "and nothing was told twice"
 
 
-@pytest.mark.feature("S5", "R7")
+@pytest.mark.feature("R7.drain", "S5.draining")
 async def test_a_heartbeat_does_not_open_a_runner_that_its_record_has_closed(hub: Hub) -> None:
     """The next heartbeat of a drained runner made the scheduler offer it every job that its next tier should have had."""
     messenger = HubNotifier(hub.server.hub.runners)
@@ -93,7 +93,7 @@ async def test_a_heartbeat_does_not_open_a_runner_that_its_record_has_closed(hub
         assert not hub.session().takes_jobs
 
 
-@pytest.mark.feature("S5", "R7")
+@pytest.mark.feature("R7.drain", "S5.draining")
 async def test_a_runner_that_was_drained_when_it_came_is_told_when_it_is_not_any_more(hub: Hub) -> None:
     """It heard of the drain in its welcome and of nothing after it, and never claimed again."""
     await hub.server.db.write(lambda tx: tx.run("UPDATE runners SET is_draining = true"))
@@ -108,7 +108,7 @@ async def test_a_runner_that_was_drained_when_it_came_is_told_when_it_is_not_any
 # ---- credentials
 
 
-@pytest.mark.feature("A6")
+@pytest.mark.feature("A6.renewal")
 async def test_a_connection_ends_with_its_token_unless_that_is_renewed(hub: Hub) -> None:
     async with hub.runner() as runner:
         session = hub.session()
@@ -122,7 +122,7 @@ async def test_a_connection_ends_with_its_token_unless_that_is_renewed(hub: Hub)
         assert await refusal(runner) == ("unauthenticated", True)
 
 
-@pytest.mark.feature("A6", "X2")
+@pytest.mark.feature("A6.revocation", "X2.enforced")
 @pytest.mark.parametrize("key", ["its own", ""])
 async def test_a_revoked_runner_is_not_heard_any_more_whether_it_reads_or_not(hub: Hub, key: str) -> None:
     job = await hub.job()
@@ -158,7 +158,7 @@ async def test_whoever_never_says_hello_is_sent_away(hub: Hub, monkeypatch: pyte
 
 
 @on_postgres
-@pytest.mark.feature("X2", "L3")
+@pytest.mark.feature("L3.complete", "X4.bounded")
 async def test_an_executor_that_is_faster_than_the_database_has_to_wait(hub: Hub) -> None:
     """Its frames were kept in memory without end."""
     text, count = "x" * 500_000, 200
@@ -197,7 +197,7 @@ async def test_a_runner_that_claims_without_end_gets_an_answer_to_each(hub: Hub)
 
 
 @on_postgres
-@pytest.mark.feature("S3", "O3")
+@pytest.mark.feature("O3.requeued", "S3.first")
 async def test_a_grant_whose_runner_has_gone_is_handed_back_at_once(hub: Hub) -> None:
     job = await hub.job()
     async with hub.runner() as runner, hub.stalled():
@@ -212,7 +212,6 @@ async def test_a_grant_whose_runner_has_gone_is_handed_back_at_once(hub: Hub) ->
     assert (first.outcome, first.reason) == ("handed_back", "its runner had gone before the grant was sent")
 
 
-@pytest.mark.feature("O4")
 async def test_a_report_on_a_job_that_was_deleted_is_settled_and_the_connection_stays(hub: Hub) -> None:
     """The runner was refused, came again, said it again, and never served another job."""
     module = await hub.crew.rows.module()
@@ -227,7 +226,7 @@ async def test_a_report_on_a_job_that_was_deleted_is_settled_and_the_connection_
         await runner.granted(await hub.job())
 
 
-@pytest.mark.feature("S3")
+@pytest.mark.feature("S3.first")
 async def test_a_claim_that_fails_unexpectedly_is_answered_and_the_job_is_offered_again(hub: Hub) -> None:
     """An error that was none of ours left the claim undecided for ever: the job was not offered to anybody else."""
     job = await hub.job()
@@ -250,7 +249,7 @@ async def test_a_claim_that_fails_unexpectedly_is_answered_and_the_job_is_offere
         await runner.granted(job)
 
 
-@pytest.mark.feature("O2", "U1")
+@pytest.mark.feature("O2.draining", "U1.instances")
 async def test_a_full_disk_is_shown_as_the_reason_why_a_runner_takes_no_jobs(hub: Hub) -> None:
     """The list, the page and the API called such a runner "draining" and nothing else."""
 
@@ -270,7 +269,7 @@ async def test_a_full_disk_is_shown_as_the_reason_why_a_runner_takes_no_jobs(hub
                 await asyncio.sleep(0.01)
 
 
-@pytest.mark.feature("C3", "V1")
+@pytest.mark.feature("C3.heartbeat", "V1.reported")
 async def test_the_version_in_a_heartbeat_is_stored(hub: Hub) -> None:
     """Only the version of the hello was stored: a runner that reported another one was shown with the old one."""
 
@@ -289,7 +288,7 @@ async def test_the_version_in_a_heartbeat_is_stored(hub: Hub) -> None:
 
 
 @on_one
-@pytest.mark.feature("C3")
+@pytest.mark.feature("C3.heartbeat")
 @pytest.mark.parametrize("version", ["9" * 101, "9.8\x1b[2J"])
 async def test_a_heartbeat_with_a_version_that_cannot_be_shown_is_refused(hub: Hub, version: str) -> None:
     async with hub.runner() as runner:
@@ -297,7 +296,7 @@ async def test_a_heartbeat_with_a_version_that_cannot_be_shown_is_refused(hub: H
         assert await refusal(runner) == ("invalid", True)
 
 
-@pytest.mark.feature("X5", "U1")
+@pytest.mark.feature("U1.instances", "X4.isolation")
 @pytest.mark.parametrize("isolation", ["", "landlock", "none", "unavailable", "a kind that only a newer runner knows"])
 async def test_a_runner_without_isolation_is_shown_as_such(hub: Hub, isolation: str) -> None:
     """A hello with a kind of isolation that the server did not know was refused, although hellos may have new values."""
@@ -309,7 +308,7 @@ async def test_a_runner_without_isolation_is_shown_as_such(hub: Hub, isolation: 
 
 
 @on_postgres
-@pytest.mark.feature("C4", "O4")
+@pytest.mark.feature("C4.idempotent")
 async def test_a_report_that_is_repeated_while_the_database_is_slow_is_decided_once(hub: Hub) -> None:
     """Every repetition of a report waited for the database on its own, until nothing else of the runner was read."""
     async with hub.runner() as runner:

@@ -29,7 +29,7 @@ from tests.e2e.simulated_runner import batch
 from tests.server.hub.hostile_clients import PING, AttackedHub, connected, no_errors, rest, say, staged
 from tests.server.hub.hub_clients import Client, Hub, executor_hello, ref_of
 
-pytestmark = pytest.mark.feature("X2", "X4", "S1", "C4")
+pytestmark = pytest.mark.feature("C4.idempotent", "S1.assigned", "X2.enforced", "X4.executor")
 Attack = Callable[[AttackedHub], list[Any]]
 LEAVE_IT = "none of your business"
 
@@ -181,7 +181,6 @@ async def test_a_superseded_executor_is_told_so_and_can_only_leave_notes(hub: Hu
         assert await attacked.is_undisturbed() == ""
 
 
-@pytest.mark.feature("O1")
 async def test_a_runner_that_names_anothers_attempt_does_not_silence_that_one(hub: Hub) -> None:
     """Once its naming took the place of the owner's in the batch, and other servers never heard of the attempt."""
     async with staged(hub) as attacked:

@@ -20,7 +20,6 @@ from terracrew.testing.job_rows import JobRows
 from tests.server.connections.registered_sessions import LONG, REF, Watched, executor, runner
 from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Hub, listening, refusal
 
-pytestmark = pytest.mark.feature("O2", "C3")
 BEAT = messages.Heartbeat("0.1.0", is_draining=False, attempts=[])
 
 
@@ -41,6 +40,7 @@ async def eventually(is_so: Callable[[], Any]) -> None:
 # ---- a minute of silence
 
 
+@pytest.mark.feature("C3.rows", "O2.status")
 async def test_silence_makes_a_runner_offline_and_whoever_looks_is_told(
     hub: Hub, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,7 +64,7 @@ async def test_silence_makes_a_runner_offline_and_whoever_looks_is_told(
         assert await status(hub) == "ONLINE"
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.lost")
 async def test_a_runner_that_counts_as_offline_was_not_seen_to_go(
     hub: Hub, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +84,7 @@ async def test_a_runner_that_counts_as_offline_was_not_seen_to_go(
         assert registry.silence(REF, session.instance_id, LONG) == (LONG, False)
 
 
+@pytest.mark.feature("C3.rows", "O2.status")
 async def test_a_runner_that_is_heard_here_is_not_offline_though_the_database_is_late(
     hub: Hub, clock: ShiftedClock
 ) -> None:
@@ -94,7 +95,7 @@ async def test_a_runner_that_is_heard_here_is_not_offline_though_the_database_is
         assert await is_connected(hub)
 
 
-@pytest.mark.feature("O6")
+@pytest.mark.feature("O6.blameless")
 async def test_after_a_gap_nobody_is_offline_before_a_full_period(
     hub: Hub, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,7 +136,7 @@ async def _not(found: Any) -> bool:
     return not await found
 
 
-@pytest.mark.feature("O6")
+@pytest.mark.feature("C3.rows", "O2.status", "O6.blameless")
 async def test_a_server_that_stops_does_not_make_its_runners_offline(hub: Hub) -> None:
     """The fleet was OFFLINE until the last of it had come back, and its jobs went to shared runners meanwhile."""
     async with hub.runner():
@@ -144,12 +145,14 @@ async def test_a_server_that_stops_does_not_make_its_runners_offline(hub: Hub) -
         assert await is_connected(hub)
 
 
+@pytest.mark.feature("C3.rows", "O2.status")
 async def test_a_runner_that_goes_is_offline_at_once(hub: Hub) -> None:
     async with hub.runner():
         assert await is_connected(hub)
     await eventually(lambda: _not(is_connected(hub)))
 
 
+@pytest.mark.feature("O2.draining")
 async def test_a_runner_drains_by_its_own_word_and_by_that_of_its_record(hub: Hub) -> None:
     async with hub.runner() as client:
         await client.send(messages.Heartbeat("0.1.0", is_draining=True, attempts=[]))
@@ -168,6 +171,7 @@ async def _is(hub: Hub, wanted: str) -> bool:
 # ---- what is written of heartbeats
 
 
+@pytest.mark.feature("C3.rows", "O2.status")
 async def test_a_heartbeat_is_written_with_its_own_time_and_not_with_that_of_the_batch(
     rows: JobRows, clock: ShiftedClock
 ) -> None:
@@ -188,7 +192,7 @@ async def _age(tx: Tx, instance_id: str) -> float:
     return tx.now - row["heard_at"]
 
 
-@pytest.mark.feature("O6")
+@pytest.mark.feature("O6.blameless")
 async def test_heartbeats_that_could_not_be_written_are_a_gap_and_are_written_later(hub: Hub) -> None:
     registry = hub.server.registry
     registry._watching_since = 0.0  # pyright: ignore[reportPrivateUsage]
@@ -203,7 +207,7 @@ async def test_heartbeats_that_could_not_be_written_are_a_gap_and_are_written_la
 # ---- attempts whose connections closed, or did not
 
 
-@pytest.mark.feature("O6", "O3")
+@pytest.mark.feature("O3.lost", "O6.blameless")
 def test_who_was_seen_to_go_before_a_gap_has_a_full_period_after_it() -> None:
     """Executors that lost their connection when the database went away were lost ten seconds after its return."""
     watched = Watched()
@@ -215,7 +219,7 @@ def test_who_was_seen_to_go_before_a_gap_has_a_full_period_after_it() -> None:
     assert watched.silence() == (10.0, False)
 
 
-@pytest.mark.feature("O6", "O3")
+@pytest.mark.feature("O3.lost", "O6.blameless")
 def test_what_closed_during_a_gap_was_not_seen_to_go() -> None:
     watched = Watched()
     connected = executor(REF)
@@ -227,7 +231,7 @@ def test_what_closed_during_a_gap_was_not_seen_to_go() -> None:
     assert watched.silence() == (11.0, False)
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.lost")
 def test_an_executor_that_answers_no_ping_is_silent_and_not_gone() -> None:
     watched = Watched()
     connected = executor(REF)
@@ -241,7 +245,7 @@ def test_an_executor_that_answers_no_ping_is_silent_and_not_gone() -> None:
     assert list(watched.registry.fell_silent) == [REF]
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.lost")
 async def test_a_minute_of_silence_of_an_executor_counts_from_what_it_last_said(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:

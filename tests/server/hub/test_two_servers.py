@@ -23,7 +23,7 @@ from tests.server.application import KEY, Application, open_application
 from tests.server.hub.hub_clients import Hub, listening, ref_of
 from tests.server.simulated_runner import SimulatedRunner
 
-pytestmark = [pytest.mark.postgres, pytest.mark.feature("O3")]
+pytestmark = pytest.mark.postgres
 STARTED = frames.pack(1, 1, events.pack_fact(events.StepStatus(Step.PLAN, "RUNNING"), Step.PLAN, 1.0))
 
 
@@ -45,7 +45,7 @@ async def hubs(postgres_url: str, tmp_path: Path, clock: ShiftedClock) -> AsyncI
         yield one, other
 
 
-@pytest.mark.feature("J9")
+@pytest.mark.feature("J9.modes")
 async def test_a_cancellation_on_one_server_reaches_an_executor_on_the_other(hubs: tuple[Hub, Hub]) -> None:
     one, other = hubs
     async with one.runner() as runner:
@@ -55,7 +55,7 @@ async def test_a_cancellation_on_one_server_reaches_an_executor_on_the_other(hub
             assert (await executor.get())["mode"] == "kill"
 
 
-@pytest.mark.feature("R4")
+@pytest.mark.feature("R4.takeover")
 async def test_an_instance_that_comes_back_to_another_server_has_left_the_first(hubs: tuple[Hub, Hub]) -> None:
     """Its old connection was offered every second job, and could claim none."""
     one, other = hubs
@@ -65,7 +65,7 @@ async def test_an_instance_that_comes_back_to_another_server_has_left_the_first(
         await new.granted(await other.job())
 
 
-@pytest.mark.feature("O6")
+@pytest.mark.feature("O6.blameless")
 async def test_an_executor_that_comes_back_to_another_server_is_known_there_at_once(hubs: tuple[Hub, Hub]) -> None:
     one, other = hubs
     async with one.runner() as runner:
@@ -78,7 +78,7 @@ async def test_an_executor_that_comes_back_to_another_server_is_known_there_at_o
             assert attempt.heard_at is not None
 
 
-@pytest.mark.feature("J9")
+@pytest.mark.feature("J9.modes")
 async def test_a_runner_is_told_to_end_what_no_server_can_reach_and_nothing_else(hubs: tuple[Hub, Hub]) -> None:
     """It was told to kill an executor that had just been asked to stop in good order, by the other server."""
     one, other = hubs
@@ -93,7 +93,7 @@ async def test_a_runner_is_told_to_end_what_no_server_can_reach_and_nothing_else
         assert await runner.get() == {"type": "cancel", "job_id": job_id, "attempt": 1, "mode": "interrupt"}
 
 
-@pytest.mark.feature("J9")
+@pytest.mark.feature("J9.modes")
 async def test_a_server_that_was_killed_with_an_executor_on_it_keeps_no_runner_from_being_told(
     hubs: tuple[Hub, Hub], clock: ShiftedClock
 ) -> None:
@@ -106,7 +106,7 @@ async def test_a_server_that_was_killed_with_an_executor_on_it_keeps_no_runner_f
         assert (await runner.get())["mode"] == "kill"
 
 
-@pytest.mark.feature("O6")
+@pytest.mark.feature("O6.blameless")
 async def test_what_went_here_and_is_connected_there_is_not_gone(hubs: tuple[Hub, Hub]) -> None:
     """Its old server saw it go, did not look where it was, and took the job away from it after a slow round of heartbeats."""
     one, other = hubs
@@ -127,7 +127,7 @@ async def test_what_went_here_and_is_connected_there_is_not_gone(hubs: tuple[Hub
         assert registry.closed == []
 
 
-@pytest.mark.feature("R4", "O2")
+@pytest.mark.feature("R4.one")
 async def test_a_stranger_at_one_server_is_refused_by_the_word_of_whoever_is_connected_to_the_other(
     hubs: tuple[Hub, Hub], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,7 +142,6 @@ async def test_a_stranger_at_one_server_is_refused_by_the_word_of_whoever_is_con
             assert (await first.get("refused"))["code"] == "superseded"
 
 
-@pytest.mark.feature("J10")
 async def test_one_idempotency_key_used_on_two_servers_at_once_makes_one_job(hubs: tuple[Hub, Hub]) -> None:
     """The slower of the two requests was answered 409 instead of with the job that the faster one had made."""
     one, _ = hubs

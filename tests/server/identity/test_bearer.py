@@ -72,7 +72,7 @@ async def test_nothing_but_hashes_is_stored(server: IdentityServer) -> None:
     assert secret.text not in str(dict(row))
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.engine")
 async def test_an_attempts_credentials_name_their_attempt_and_tell_executor_from_engine(server: IdentityServer) -> None:
     job, hub, key = await server.attempt()
     for token, kind in ((hub, "executor"), (key, "engine")):
@@ -85,7 +85,7 @@ async def test_an_attempts_credentials_name_their_attempt_and_tell_executor_from
     assert not await is_valid(server, hub.replace("tch_", "tcj_"))
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.engine")
 @pytest.mark.parametrize("has_ended", [True, False])
 async def test_the_engines_token_ends_with_its_attempt_and_the_hub_credential_may_still_deliver(
     server: IdentityServer, has_ended: bool
@@ -99,7 +99,7 @@ async def test_the_engines_token_ends_with_its_attempt_and_the_hub_credential_ma
     assert await is_valid(server, hub)
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.engine")
 async def test_the_engines_token_cannot_write_or_look_around_over_the_api(server: IdentityServer) -> None:
     _, _, key = await server.attempt()
     async with server.client(key) as client:

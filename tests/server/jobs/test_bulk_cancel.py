@@ -9,7 +9,7 @@ import pytest
 from tests.server.application import Person, on_one
 from tests.server.simulated_runner import SimulatedRunner
 
-pytestmark = pytest.mark.feature("J9")
+pytestmark = pytest.mark.feature("J9.modes")
 
 
 async def canceled(who: Person, **wanted: Any) -> dict[str, Any]:

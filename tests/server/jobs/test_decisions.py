@@ -30,7 +30,7 @@ async def _gone(database: Database, ref: AttemptRef, reason: str = "killed") -> 
     await JobRows(database).gone(ref, decide.Report(reason))
 
 
-@pytest.mark.feature("O5")
+@pytest.mark.feature("O5.capped")
 async def test_executors_that_die_before_their_first_word_are_counted_too(database: Database) -> None:
     """A job whose executor never came to say anything was started again and again, for ever."""
     world, runner, ref = await _claimed(database)
@@ -43,7 +43,7 @@ async def test_executors_that_die_before_their_first_word_are_counted_too(databa
     assert "exit code 70" in ended.message
 
 
-@pytest.mark.feature("O3", "J3")
+@pytest.mark.feature("J3.steps", "O3.requeued")
 async def test_what_a_lost_attempt_planned_is_not_the_jobs_any_more(database: Database) -> None:
     world, _, ref = await _claimed(database)
     plan, engine = fact(PlanSummary(add=9)), fact(EngineUsed("tofu", "1.12.6"))
@@ -54,7 +54,7 @@ async def test_what_a_lost_attempt_planned_is_not_the_jobs_any_more(database: Da
     assert (again.status, again.plan, again.engine_version) == ("QUEUED", None, "")
 
 
-@pytest.mark.feature("J3")
+@pytest.mark.feature("J3.steps")
 async def test_no_step_of_an_attempt_that_has_ended_is_running(database: Database) -> None:
     """The page of a canceled job showed a step that ran for days."""
     _, _, ref = await _claimed(database)
@@ -65,7 +65,6 @@ async def test_no_step_of_an_attempt_that_has_ended_is_running(database: Databas
     assert step.finished_at is not None
 
 
-@pytest.mark.feature("J8")
 async def test_the_outputs_are_those_of_the_attempt_that_succeeded(database: Database) -> None:
     """Those of an attempt that read them and was lost before its result were kept, and its successor's were not."""
     _, runner, ref = await _claimed(database)
@@ -80,7 +79,7 @@ async def test_the_outputs_are_those_of_the_attempt_that_succeeded(database: Dat
     assert row["sha256"] == "second"
 
 
-@pytest.mark.feature("J15", "X4")
+@pytest.mark.feature("J15.lock")
 async def test_a_state_of_an_attempt_without_leave_is_never_adopted(database: Database) -> None:
     """The executor of a plan could make its own state the current one."""
     world, _, ref = await _claimed(database, "APPLY")
@@ -91,14 +90,12 @@ async def test_a_state_of_an_attempt_without_leave_is_never_adopted(database: Da
     assert (await database.read(lambda tx: received_states.standing(tx, module))).has_quarantine
 
 
-@pytest.mark.feature("X4")
 async def test_there_is_no_permit_for_a_plan(database: Database) -> None:
     _, _, ref = await _claimed(database, "PLAN")
     with pytest.raises(Forbidden):
         await begin(database, ref, 0)
 
 
-@pytest.mark.feature("J5")
 async def test_a_second_cancellation_can_only_be_harsher(database: Database) -> None:
     world, _, ref = await _claimed(database)
     job = await world.load(ref.job_id)
@@ -108,7 +105,7 @@ async def test_a_second_cancellation_can_only_be_harsher(database: Database) -> 
     assert decide.cancel(softly, "interrupt", job.created_at, "somebody").cancel_mode == "interrupt"
 
 
-@pytest.mark.feature("J2", "C4")
+@pytest.mark.feature("C3.journal")
 @pytest.mark.parametrize("by_runner", [True, False])
 async def test_a_reason_that_no_database_could_store_does_not_keep_a_job_from_its_end(
     database: Database, by_runner: bool
@@ -127,7 +124,7 @@ async def test_a_reason_that_no_database_could_store_does_not_keep_a_job_from_it
         assert len(ended.message) <= 8_000
 
 
-@pytest.mark.feature("C4")
+@pytest.mark.feature("C4.idempotent")
 async def test_a_delivery_for_a_job_that_is_no_more_disturbs_nobody_else(database: Database) -> None:
     import asyncio
 

@@ -10,7 +10,7 @@ from terracrew.server.jobs import store
 from terracrew.server.jobs.model import ACTIVE, TERMINAL, TRANSITIONS, Job, JobStatus
 from terracrew.testing.job_rows import JobRows
 
-pytestmark = pytest.mark.feature("J2")
+pytestmark = pytest.mark.feature("J2.terminal", "J2.transitions")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PAIRS = [pytest.param(a, b, id=f"{a.value}-{b.value}") for a, b in product(JobStatus, repeat=2)]
 

@@ -26,7 +26,7 @@ KILLED = fact(StepStatus(Step.APPLY, "FAILED", -9, is_cut_short=True))
 FAILED = fact(Result("FAILED", "apply failed: ended by signal 9"))
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.doubt")
 async def test_an_engine_that_was_killed_with_its_executor_leaves_the_module_in_doubt(change: Change) -> None:
     """The attempt was reported gone, attempt 2 applied by itself, and six resources were made twice."""
     await change.gone(last=change.next - 1)
@@ -36,7 +36,7 @@ async def test_an_engine_that_was_killed_with_its_executor_leaves_the_module_in_
     assert await change.code(await change.start(2)) == "approval"
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.doubt")
 @pytest.mark.parametrize(("missing", "is_delivered"), [(6, True), (0, False), (None, True)])
 async def test_a_report_that_leaves_events_unaccounted_for_leaves_the_module_in_doubt(
     change: Change, missing: int | None, is_delivered: bool
@@ -48,7 +48,7 @@ async def test_a_report_that_leaves_events_unaccounted_for_leaves_the_module_in_
     assert (await change.attempt()).is_in_doubt, "the server trusts only its own mark"
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.requeued")
 async def test_an_engine_that_ended_by_itself_with_everything_delivered_is_requeued_unasked(change: Change) -> None:
     await change.write(1)
     await change.tell(ENDED)
@@ -57,14 +57,14 @@ async def test_an_engine_that_ended_by_itself_with_everything_delivered_is_reque
     assert await change.code(await change.start(2)) == "begun"
 
 
-@pytest.mark.feature("O3", "J15")
+@pytest.mark.feature("J15.kept", "O3.doubt")
 async def test_an_errored_state_proves_that_the_engine_ended_by_itself(change: Change) -> None:
     await change.write(1, "errored")
     await change.gone(last=change.next - 1)
     assert not (await change.attempt()).is_in_doubt
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.doubt")
 async def test_an_engine_that_was_killed_while_its_executor_lived_leaves_the_module_in_doubt(change: Change) -> None:
     """`is_in_doubt: false`, `may_miss_state: false`, the lock free: the next apply made 31 resources again unasked."""
     await change.tell(KILLED, FAILED)
@@ -76,7 +76,7 @@ async def test_an_engine_that_was_killed_while_its_executor_lived_leaves_the_mod
     assert await change.code(await change.start(1, other)) == "approval"
 
 
-@pytest.mark.feature("O3", "J9")
+@pytest.mark.feature("O3.doubt")
 async def test_a_cancel_that_kills_the_engine_leaves_the_module_in_doubt(change: Change) -> None:
     await service.cancel(change.rows.db, change.admin, change.job_id, "kill")
     killed = fact(StepStatus(Step.APPLY, "CANCELED", -9, is_cut_short=True))
@@ -85,21 +85,21 @@ async def test_a_cancel_that_kills_the_engine_leaves_the_module_in_doubt(change:
     assert (await change.attempt()).is_in_doubt
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.doubt")
 async def test_a_result_without_any_end_of_the_change_leaves_the_module_in_doubt(change: Change) -> None:
     """The executor's own code failed: nobody knows what its engine did."""
     await change.tell(fact(Result("FAILED", "the executor failed: KeyError")))
     assert (await change.attempt()).is_in_doubt
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.doubt")
 async def test_a_change_that_was_never_started_leaves_no_doubt(change: Change) -> None:
     await service.cancel(change.rows.db, change.admin, change.job_id, "after_step")
     await change.tell(fact(StepStatus(Step.APPLY, "SKIPPED")), fact(Result("CANCELED", "canceled before apply")))
     assert not (await change.attempt()).is_in_doubt
 
 
-@pytest.mark.feature("O3", "J9")
+@pytest.mark.feature("O3.doubt")
 @pytest.mark.parametrize("is_ended", [True, False])
 async def test_an_attempt_that_ends_canceled_though_nobody_asked_is_lost(change: Change, is_ended: bool) -> None:
     """A reboot ended the job CANCELED, with no `cancel_mode` and nobody in the audit."""
@@ -111,7 +111,7 @@ async def test_an_attempt_that_ends_canceled_though_nobody_asked_is_lost(change:
     assert "SIGTERM" in attempt.reason
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.doubt")
 @pytest.mark.parametrize("missing", [0, 2])
 async def test_where_making_it_twice_does_no_harm_only_an_undelivered_state_is_asked_about(
     database: Database, missing: int
@@ -122,7 +122,7 @@ async def test_where_making_it_twice_does_no_harm_only_an_undelivered_state_is_a
     assert await change.code(await change.start(2)) == ("approval" if missing else "begun")
 
 
-@pytest.mark.feature("J15", "O3")
+@pytest.mark.feature("J15.kept", "O3.fenced")
 async def test_a_state_with_a_changed_lineage_is_quarantined_even_from_the_current_attempt(change: Change) -> None:
     """A stale errored.tfstate of the source, with somebody else's lineage, replaced the real state."""
     await change.write(1)
@@ -131,7 +131,7 @@ async def test_a_state_with_a_changed_lineage_is_quarantined_even_from_the_curre
     assert [(row["serial"], row["status"]) for row in rows] == [(1, "current"), (2, "quarantined")]
 
 
-@pytest.mark.feature("O3", "C5")
+@pytest.mark.feature("C5.negotiated", "O3.doubt")
 @pytest.mark.parametrize(
     ("status", "code", "is_in_doubt"), [("FAILED", -9, True), ("CANCELED", None, True), ("FAILED", 1, False)]
 )
@@ -160,7 +160,7 @@ async def _approve(change: Change, ref: AttemptRef, *seen: AttemptRef) -> Job:
     return await approvals.approve(change.rows.db, change.registry, change.admin, ref.job_id, ref.attempt, list(seen))
 
 
-@pytest.mark.feature("J8", "O3")
+@pytest.mark.feature("J8.needed", "O3.doubt")
 async def test_an_approval_names_the_doubts_that_its_reader_saw(change: Change) -> None:
     """A page that was opened before a fence approved after it."""
     await change.gone(last=change.next - 1)
@@ -170,7 +170,7 @@ async def test_an_approval_names_the_doubts_that_its_reader_saw(change: Change) 
     assert (await _approve(change, second, change.ref)).status == "QUEUED"
 
 
-@pytest.mark.feature("J8", "O3")
+@pytest.mark.feature("J8.needed", "O3.doubt")
 async def test_the_audit_of_an_approval_names_the_doubts_that_there_were(change: Change) -> None:
     """Whatever list the caller sent was written into the audit, with attempts in it that do not exist."""
     await change.gone(last=change.next - 1)
@@ -181,7 +181,7 @@ async def test_the_audit_of_an_approval_names_the_doubts_that_there_were(change:
     assert json.loads(row["details"])["doubts"] == [{"job_id": change.job_id, "attempt": 1}]
 
 
-@pytest.mark.feature("J8", "O3")
+@pytest.mark.feature("J8.same", "O3.doubt")
 async def test_a_plan_whose_state_has_moved_cannot_be_approved_and_is_made_again(change: Change) -> None:
     """`job approve 1` showed "2 to add", planned again and applied "1 add, 1 change, 1 destroy"."""
     await change.gone(last=change.next - 1)
@@ -204,7 +204,7 @@ async def test_a_plan_whose_state_has_moved_cannot_be_approved_and_is_made_again
 
 
 @on_postgres
-@pytest.mark.feature("J8", "O3")
+@pytest.mark.feature("J8.needed", "O3.doubt")
 async def test_a_fence_that_began_before_an_approval_and_ended_after_it_is_asked_about(database: Database) -> None:
     """Its time was earlier than that of the approval, which counted although its giver could not have seen the fence."""
     change = await Change.begun(database)
@@ -220,7 +220,7 @@ async def test_a_fence_that_began_before_an_approval_and_ended_after_it_is_asked
     assert await begin_code(database, third, 0, 2, change.registry) == "approval"
 
 
-@pytest.mark.feature("J8")
+@pytest.mark.feature("J8.same")
 async def test_a_job_whose_plan_was_approved_and_that_plans_again_asks_again(change: Change) -> None:
     await change.gone(last=change.next - 1)
     second = await _waits(change, change.job_id, 2)
@@ -253,7 +253,7 @@ terraform_data.slow (local-exec): other: Creation is what it says""".splitlines(
     ]
 
 
-@pytest.mark.feature("O3", "U5")
+@pytest.mark.feature("O3.doubt", "U5.page")
 async def test_the_next_approver_is_shown_how_far_the_change_came(change: Change) -> None:
     """The approver saw a plain "10 to add" and nothing about the apply that was cut off after six."""
     await change.tell(log("a.x: Creation complete after 0s [id=1]\n"))

@@ -7,7 +7,7 @@ import pytest
 from tests.server.application import Application, Person, on_one
 from tests.server.simulated_runner import SimulatedRunner
 
-pytestmark = pytest.mark.feature("J10")
+pytestmark = pytest.mark.feature("J10.priority")
 
 
 async def module(application: Application, **settings: Any) -> str:

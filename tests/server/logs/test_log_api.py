@@ -11,7 +11,7 @@ from tests.server.simulated_runner import SimulatedRunner
 GREEN = "\x1b[32mcreated\x1b[0m\n"
 
 
-@pytest.mark.feature("L4")
+@pytest.mark.feature("L4.finished")
 async def test_a_log_is_read_as_it_was_printed(runner: SimulatedRunner) -> None:
     attempt = await runner.run()
     await attempt.deliver(RUNNING, log("one\n"), log(GREEN), log("a\rb\n"))

@@ -30,7 +30,7 @@ async def lines(db: Database, attempt: SimulatedAttempt, start: int, count: int)
     return await reads.lines(db, attempt.crew.server.objects, job_id, extent, start, count)
 
 
-@pytest.mark.feature("L3", "L4")
+@pytest.mark.feature("L3.spool", "L4.finished")
 async def test_a_log_that_was_resumed_in_the_middle_of_a_batch_is_whole_and_in_order(runner: SimulatedRunner) -> None:
     attempt, db = await runner.run(), runner.server.db
     records = [RUNNING, *(log(f"{n}\n") for n in range(20)), RUNNING, *(log(f"{n}\n") for n in range(20, 40)), DONE]
@@ -83,7 +83,7 @@ async def test_an_attempt_without_a_log_has_an_empty_one(runner: SimulatedRunner
     assert await lines(runner.server.db, attempt, 5, 5) == b""
 
 
-@pytest.mark.feature("L3")
+@pytest.mark.feature("L4.finished")
 async def test_a_range_of_a_log_of_a_million_lines_is_read_at_once(runner: SimulatedRunner) -> None:
     attempt, db = await runner.run(), runner.server.db
     block = 1_000

@@ -88,7 +88,7 @@ async def count(runner: SimulatedRunner, table: str) -> int:
     return await runner.app.scalar(f"SELECT count(*) FROM {table}")
 
 
-@pytest.mark.feature("L3", "L4")
+@pytest.mark.feature("L4.finished")
 async def test_a_moved_log_is_read_as_before_whole_in_ranges_and_by_lines(runner: SimulatedRunner) -> None:
     """Log chunks were never deleted, so the database grew for ever; nothing ever moved to the object store."""
     attempt, printed = await finished(runner)
@@ -108,7 +108,7 @@ async def test_a_moved_log_is_read_as_before_whole_in_ranges_and_by_lines(runner
     assert await mover_of(runner).step() == 0
 
 
-@pytest.mark.feature("L3")
+@pytest.mark.feature("L4.finished")
 async def test_a_line_of_a_large_moved_log_is_read_by_a_small_range(
     runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

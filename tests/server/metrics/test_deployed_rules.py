@@ -14,7 +14,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.server.application import metrics_headers, on_one
 from tests.server.simulated_runner import SimulatedRunner
 
-pytestmark = pytest.mark.feature("O6")
 ROOT = Path(__file__).parents[3]
 ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "terracrew.json"

@@ -18,7 +18,6 @@ from tests.server.application import metrics_headers, on_one
 from tests.server.jobs.waiting_jobs import waiting
 from tests.server.simulated_runner import SimulatedRunner
 
-pytestmark = pytest.mark.feature("O6")
 SILENCE = timedelta(minutes=5)
 Samples = dict[tuple[str, tuple[str, ...]], float]
 

@@ -9,7 +9,7 @@ from tests.server.application import Application, on_one
 from tests.server.modules.packed_modules import packed
 
 
-@pytest.mark.feature("J5")
+@pytest.mark.feature("J5.archive")
 async def test_an_archive_becomes_the_source_of_a_module(application: Application) -> None:
     content = packed(("main.tf", b'output "a" { value = 1 }\n'))
     answer = await application.admin.post(
@@ -53,7 +53,7 @@ async def test_an_archive_has_a_largest_size(application: Application) -> None:
     assert list(application.server.settings.uploads.iterdir()) == []
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles")
 async def test_who_may_run_or_change_nothing_may_not_upload(application: Application) -> None:
     await application.admin.made("/api/v1/groups", {"path": "a"})
     content = packed(("main.tf", b""))

@@ -36,7 +36,7 @@ async def stored(application: Application, module_id: str) -> Content:
     return await application.server.db.read(lambda tx: contents.load(tx, application.server.keys, module_id))
 
 
-@pytest.mark.feature("J6", "X2")
+@pytest.mark.feature("J6.secrets")
 async def test_nobody_reads_a_secret_of_a_module_back(application: Application) -> None:
     """A viewer, who may not read the state, read DB_PASSWORD of a module."""
     made = await make(application)

@@ -10,7 +10,7 @@ from tests.server.application import Application, on_one
 SOURCE = {"kind": "local", "path": "/srv/sources/vpc"}
 
 
-@pytest.mark.feature("J5", "J6")
+@pytest.mark.feature("J5.archive", "J6.inputs")
 async def test_a_module_is_created_shown_changed_and_deleted(application: Application) -> None:
     await application.admin.made("/api/v1/groups", {"path": "net"})
     body = {
@@ -156,7 +156,7 @@ async def test_inputs_have_a_largest_size(application: Application) -> None:
     assert "at most 262,144 are allowed" in await application.admin.refused("POST", "/api/v1/modules", 413, json=body)
 
 
-@pytest.mark.feature("S4")
+@pytest.mark.feature("S4.instance", "S4.runner")
 async def test_a_module_may_name_its_runner_and_one_instance_of_it(application: Application) -> None:
     runner = await application.admin.made("/api/v1/runners", {"name": "big"})
     body = {"path": "m", "source": SOURCE, "runner": "big", "runner_instance_name": "one"}
@@ -171,7 +171,6 @@ async def test_a_module_may_name_its_runner_and_one_instance_of_it(application: 
     assert (await application.admin.delete("/api/v1/runners/big")).status_code == 200
 
 
-@pytest.mark.feature("S5")
 async def test_a_module_has_tags_and_a_priority(application: Application) -> None:
     made = await application.admin.made("/api/v1/modules", {"path": "m", "source": SOURCE})
     assert (made["tags"], made["priority"]) == ([], 0)
@@ -207,7 +206,7 @@ async def test_modules_are_listed_by_group(application: Application) -> None:
     assert await listed(group="", recursive=True) == {"m", "a/m", "a/b/m", "ab/m"}
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles")
 async def test_who_may_see_a_module_and_who_may_change_it(application: Application) -> None:
     await application.admin.made("/api/v1/groups", {"path": "a"})
     made = await application.admin.made("/api/v1/modules", {"path": "a/m", "source": SOURCE})

@@ -54,7 +54,7 @@ def test_the_matrix_names_every_verb() -> None:
     assert set(MATRIX) == {verb.value for verb in Verb}
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles")
 @pytest.mark.parametrize(("role", "verb"), list(itertools.product(Role, Verb)))
 def test_each_role_may_do_exactly_what_the_matrix_says(role: Role, verb: Verb) -> None:
     assert allows(frozenset({role}), verb) == (LETTER[role] in MATRIX[verb])
@@ -67,7 +67,7 @@ def test_roles_add_up_and_a_higher_one_includes_the_lower(roles: frozenset[Role]
     assert ladder == sorted(ladder)
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles")
 @given(paths, paths, st.sampled_from(["group", "module"]))
 def test_a_role_at_a_group_holds_there_and_below_and_nowhere_else(bound: str, path: str, kind: str) -> None:
     place = Place("o", path, "module" if kind == "module" else "group")
@@ -98,7 +98,7 @@ async def outcome(server: IdentityServer, who: Principal, verb: Verb, place: Pla
     return "yes"
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles")
 async def test_bindings_are_inherited_downwards_and_other_places_do_not_exist(server: IdentityServer) -> None:
     await server.group("a")
     await server.group("ab")
@@ -118,7 +118,7 @@ async def test_bindings_are_inherited_downwards_and_other_places_do_not_exist(se
     assert await outcome(server, who, Verb.JOB_APPROVE, group(home, "a/b")) == "forbidden"
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles")
 async def test_a_role_at_one_module_is_not_one_at_its_neighbour(server: IdentityServer) -> None:
     await server.attempt("net")
     who = await server.user("mo")
@@ -152,7 +152,7 @@ async def test_another_organization_does_not_exist_for_its_owner_and_is_open_to_
         assert await outcome(server, SYSTEM, verb, place) == ("forbidden" if machine_only else "yes")
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.executor")
 async def test_a_jobs_credentials_reach_their_own_job_and_module_only(server: IdentityServer) -> None:
     home = server.organization_id
     ref = AttemptScope("job_1", 2, home, "mod_1", "a/net", "rnr_1")
@@ -186,7 +186,7 @@ class Runner(NamedTuple):
     service_account_id: str | None
 
 
-@pytest.mark.feature("A5")
+@pytest.mark.feature("A5.one")
 def test_a_credential_serves_exactly_the_runners_that_are_its_own() -> None:
     bound, unbound, foreign = Runner("r1", "o", "s1"), Runner("r2", "o", None), Runner("r1", "p", "s1")
     shared = Runner("r3", None, None)

@@ -105,7 +105,7 @@ async def test_a_password_is_changed_by_a_token_only_with_the_current_one(server
         assert (await client.get("/api/v1/me")).status_code == 401, "this token has ended, too"
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.people")
 async def test_who_administers_a_person_lists_and_ends_their_sessions_and_tokens(server: IdentityServer) -> None:
     """Nobody could list or revoke another user's tokens."""
     vera, owner = await server.user("vera"), await server.user("olga", Role.OWNER)

@@ -68,7 +68,7 @@ def test_everything_that_a_server_prints_has_one_form(log: EventLogger, capsys: 
     assert all(line[10] == "T" and line[23] == "Z" for line in lines)
 
 
-@pytest.mark.feature("C2")
+@pytest.mark.feature("C2.configuration")
 @pytest.mark.parametrize(
     ("levels", "shown"),
     [

@@ -15,7 +15,6 @@ from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.testing.job_rows import JobRows
 from tests.server.hub.statement_counts import on_each_unit
 
-pytestmark = pytest.mark.feature("O3")
 SMALL = ("api_tokens", "service_account_secrets", "one_time_links", "leases", "removed", "runners", "batch")
 """Tables that the loops may read whole: they stay small, or are read once an hour."""
 

@@ -16,7 +16,7 @@ from terracrew.server.settings import DeclaredRunner
 from tests.server.application import Application
 from tests.server.declarations import declare
 
-pytestmark = pytest.mark.feature("R3")
+pytestmark = pytest.mark.feature("R3.declared")
 NEAR = DeclaredRunner(name="near", kind="built-in", allow_multiple_instances=True)
 OTHER = DeclaredRunner(name="other", kind="built-in", max_jobs=2, allow_multiple_instances=True)
 

@@ -17,7 +17,7 @@ from terracrew.server.settings import ServerSettings
 from tests.machine.postgres_server import PostgresServer
 from tests.server.application import KEY
 
-pytestmark = [pytest.mark.postgres, pytest.mark.feature("O6")]
+pytestmark = pytest.mark.postgres
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

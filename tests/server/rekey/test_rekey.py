@@ -71,7 +71,6 @@ async def rekeyed(server: Server) -> progress.RekeyProgress:
     return await loop_of(server).step()
 
 
-@pytest.mark.feature("X4")
 async def test_after_a_rekey_the_server_starts_with_the_new_key_alone(database_url: str, tmp_path: Path) -> None:
     """With the new key alone the server refused to start, since nothing was ever encrypted anew."""
     key_file = tmp_path / "key"
@@ -169,7 +168,6 @@ async def test_only_an_administrator_of_the_server_starts_watches_and_stops_a_re
     assert actions[:2] == ["server.stop_rekey", "server.rekey"]
 
 
-@pytest.mark.feature("X4")
 async def test_a_rekey_does_not_begin_while_a_running_server_encrypts_under_another_key(
     application: Application,
 ) -> None:

@@ -15,7 +15,6 @@ from terracrew.testing.job_rows import Instance, JobRows
 from tests.server.jobs.changes import Change
 from tests.server.jobs.waiting_jobs import Waiting
 
-pytestmark = pytest.mark.feature("O3")
 OLD_SECONDS = 31 * DAY_SECONDS
 
 

@@ -5,8 +5,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from terracrew.server.retention import objects, orphans
 from terracrew.server.retention.policy import Tally
 from terracrew.server.state.model import MAX_INLINE_BYTES
@@ -30,7 +28,6 @@ async def exist(runner: SimulatedRunner, *names: str) -> list[bool]:
     return [await runner.server.objects.exists(name) for name in names]
 
 
-@pytest.mark.feature("O3")
 async def test_what_a_lost_or_canceled_attempt_has_uploaded_is_swept_when_it_can_deliver_no_more(
     runner: SimulatedRunner, clock: ShiftedClock
 ) -> None:

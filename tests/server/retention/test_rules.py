@@ -55,7 +55,6 @@ async def moved(runner: SimulatedRunner) -> SimulatedAttempt:
     return attempt
 
 
-@pytest.mark.feature("O3")
 async def test_a_removed_log_says_that_and_when_it_was_removed(runner: SimulatedRunner, clock: ShiftedClock) -> None:
     attempt = await moved(runner)
     clock.advance(89 * DAY_SECONDS)

@@ -13,7 +13,6 @@ from terracrew.testing.deliveries import APPLIED, DONE, RUNNING, log
 from tests.server.simulated_runner import SimulatedRunner
 
 
-@pytest.mark.feature("O3")
 async def test_usage_counts_every_kind_and_names_the_largest_modules(runner: SimulatedRunner) -> None:
     attempt = await runner.run(kind="APPLY")
     await attempt.deliver(RUNNING, log("x" * 1000 + "\n"))

@@ -49,7 +49,7 @@ async def test_groups_and_modules_are_assigned_and_withdrawn(application: Applic
     assert (await application.admin.get("/api/v1/runners/a%2Fr")).json()["is_assigned_to_all_modules"] is True
 
 
-@pytest.mark.feature("S1.inside", "X2")
+@pytest.mark.feature("S1.inside", "X2.enforced")
 @pytest.mark.parametrize("place", ["", "b", "ab", "b/m"])
 async def test_no_place_outside_of_the_runners_own_group_is_assigned(application: Application, place: str) -> None:
     for path in ("a", "b", "ab"):
@@ -61,7 +61,7 @@ async def test_no_place_outside_of_the_runners_own_group_is_assigned(application
     assert await application.scalar("SELECT count(*) FROM assignments") == 0
 
 
-@pytest.mark.feature("S1.inside", "X2")
+@pytest.mark.feature("S1.inside", "X4.tenants")
 async def test_no_place_of_another_organization_is_assigned(application: Application) -> None:
     other = await application.person("mallory", "owner", "", "other")
     theirs = await other.made("/api/v1/groups", {"path": "a"})

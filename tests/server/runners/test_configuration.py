@@ -6,7 +6,6 @@ import pytest
 
 from tests.server.application import Application
 
-pytestmark = pytest.mark.feature("C2")
 OWN: dict[str, Any] = {"heartbeat_seconds": None, "log_level": {}, "batch_size_limit": None, "period_seconds": None}
 
 
@@ -17,6 +16,7 @@ async def configured(application: Application, change: Any) -> Any:
     return answer.json()["configuration"]
 
 
+@pytest.mark.feature("C2.configuration")
 async def test_a_runner_has_its_own_settings_until_somebody_sets_others(application: Application) -> None:
     assert (await application.admin.made("/api/v1/runners", {"name": "r"}))["configuration"] == OWN
     assert await configured(application, {"heartbeat_seconds": 5}) == OWN | {"heartbeat_seconds": 5}
@@ -62,7 +62,7 @@ async def test_what_cannot_be_set_is_refused_and_changes_nothing(
     assert (await application.admin.get("/api/v1/runners/r")).json()["configuration"] == OWN
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("C2.configuration", "X3.audit", "X3.roles")
 async def test_a_configuration_is_told_to_every_server_audited_and_an_owners_to_change(
     application: Application,
 ) -> None:

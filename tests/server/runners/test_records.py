@@ -11,7 +11,7 @@ from tests.server.application import Application, on_one
 from tests.server.declarations import declared_runner
 
 
-@pytest.mark.feature("R1.fields", "R1.unique", "R1.created", "R2.path", "R3.users", "R8.root")
+@pytest.mark.feature("R1.created", "R1.fields", "R1.unique", "R2.path", "R3.users", "R8.root")
 async def test_a_runner_is_created_in_a_group_and_serves_it(application: Application) -> None:
     await application.admin.made("/api/v1/groups", {"path": "spectre/spaceship"}, parents=True)
     body = {"name": "impatient", "group": "spectre/spaceship", "max_jobs": 7, "tags": ["gpu", "eu"]}
@@ -61,7 +61,7 @@ async def test_what_is_no_runner_is_refused_in_words(
     assert await application.scalar("SELECT count(*) FROM runners") == 0
 
 
-@pytest.mark.feature("R5.token", "R5.paste")
+@pytest.mark.feature("R5.paste", "R5.token")
 async def test_registering_gives_a_token_once_and_all_that_a_runner_needs(
     application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,7 +85,7 @@ async def test_registering_gives_a_token_once_and_all_that_a_runner_needs(
 
 
 @on_one
-@pytest.mark.feature("R4", "R5")
+@pytest.mark.feature("R4.names", "R5.paste")
 async def test_each_process_of_a_fleet_is_started_with_a_name_of_its_own(application: Application) -> None:
     made = await application.admin.made("/api/v1/runners/register", {"name": "fleet", "allow_multiple_instances": True})
     assert made["command"] == 'terracrew runner start --instance "$(hostname)"'
@@ -213,7 +213,7 @@ async def test_the_assignment_to_the_whole_group_is_a_field_of_the_runner(applic
     assert (await application.admin.patch(shared, json={"is_assigned_to_all_modules": True})).status_code == 200
 
 
-@pytest.mark.feature("R3.refused", "R3.account", "R8.shared")
+@pytest.mark.feature("R3.account", "R3.refused", "R8.shared")
 async def test_a_shared_runner_comes_from_the_configuration_and_is_changed_by_administrators_only(
     application: Application,
 ) -> None:
@@ -239,7 +239,7 @@ async def test_a_shared_runner_comes_from_the_configuration_and_is_changed_by_ad
     assert "serves every module" in words
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles")
 async def test_who_may_see_a_runner_and_who_may_change_it(application: Application) -> None:
     await application.admin.made("/api/v1/groups", {"path": "a"})
     made = await application.admin.made("/api/v1/runners", {"name": "r", "group": "a"})

@@ -18,7 +18,7 @@ from tests.server.runners.connected import connect
 ONLINE, OFFLINE, DRAINING = RunnerStatus.ONLINE, RunnerStatus.OFFLINE, RunnerStatus.DRAINING
 
 
-@pytest.mark.feature("O2")
+@pytest.mark.feature("O2.status")
 @pytest.mark.parametrize(
     ("is_connected", "is_draining", "expected"),
     [(True, False, ONLINE), (True, True, DRAINING), (False, False, OFFLINE), (False, True, OFFLINE)],
@@ -29,7 +29,7 @@ def test_an_instance_is_what_it_was_heard_to_be(is_connected: bool, is_draining:
     assert instance_status(instance) is expected
 
 
-@pytest.mark.feature("O2")
+@pytest.mark.feature("O2.draining")
 async def test_a_runner_is_what_its_best_instance_is_and_drains_when_told(application: Application) -> None:
     fleets = [fleet for count in range(3) for fleet in itertools.product(RunnerStatus, repeat=count)]
     expected: dict[str, RunnerStatus] = {}
@@ -59,7 +59,7 @@ async def test_a_runner_is_what_its_best_instance_is_and_drains_when_told(applic
     assert [row.runner.path for row in searched.rows] == paths
 
 
-@pytest.mark.feature("O2", "V1")
+@pytest.mark.feature("O2.status", "V1.reported")
 async def test_a_runner_shows_its_instances_and_is_found_by_its_status(application: Application) -> None:
     runners = {
         name: await application.admin.made("/api/v1/runners", {"name": name})
@@ -88,7 +88,7 @@ async def test_a_runner_shows_its_instances_and_is_found_by_its_status(applicati
     assert shown["instances"][0]["engines"] == {"tofu": "1.12.6"}
 
 
-@pytest.mark.feature("O2")
+@pytest.mark.feature("O2.status")
 async def test_of_a_fleet_that_comes_and_goes_a_runner_shows_the_last_instances_and_counts_the_connected_ones(
     application: Application,
 ) -> None:

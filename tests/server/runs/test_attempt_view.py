@@ -7,7 +7,6 @@ from terracrew.testing.deliveries import log
 from tests.server.simulated_runner import SimulatedRunner
 
 
-@pytest.mark.feature("O3")
 async def test_the_view_of_an_attempt_reads_its_log_beside_the_event_loop(
     runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,7 @@ def texts(events: list[Event]) -> list[str]:
     return [each["text"] for event in events if event.name == "log" for each in json.loads(event.data)]
 
 
-@pytest.mark.feature("L2", "L4")
+@pytest.mark.feature("L2.watched", "L4.live")
 async def test_a_viewer_sees_each_line_as_it_is_stored_and_the_end(runner: SimulatedRunner) -> None:
     attempt = await runner.run()
     async with attempt.watched() as viewer:
@@ -40,7 +40,7 @@ async def test_a_viewer_sees_each_line_as_it_is_stored_and_the_end(runner: Simul
         assert json.loads(rest[1].data)["status"] == "SUCCEEDED"
 
 
-@pytest.mark.feature("L4")
+@pytest.mark.feature("L4.late")
 async def test_a_late_viewer_gets_the_whole_log_and_then_the_end(runner: SimulatedRunner) -> None:
     attempt = await runner.run()
     await attempt.deliver(RUNNING, *(log(f"{n}:{'x' * 1000}\n") for n in range(1000)), DONE)
@@ -52,7 +52,7 @@ async def test_a_late_viewer_gets_the_whole_log_and_then_the_end(runner: Simulat
         assert 5 < len(rest) < 20
 
 
-@pytest.mark.feature("L3")
+@pytest.mark.feature("L3.complete")
 @pytest.mark.parametrize("taken", [0, 1, 2, 3])
 async def test_a_viewer_that_comes_back_goes_on_exactly_where_it_was(runner: SimulatedRunner, taken: int) -> None:
     attempt = await runner.run()
@@ -166,7 +166,7 @@ class Socket:
             self.is_left.set()
 
 
-@pytest.mark.feature("L2")
+@pytest.mark.feature("L2.watched")
 async def test_the_executor_ships_at_once_while_anybody_watches(runner: SimulatedRunner) -> None:
     attempt, socket, other = await runner.run(), Socket(), Socket()
     registry, watchers = runner.server.registry, runner.server.watchers
@@ -182,7 +182,7 @@ async def test_the_executor_ships_at_once_while_anybody_watches(runner: Simulate
     assert other.told == []
 
 
-@pytest.mark.feature("L2")
+@pytest.mark.feature("L2.watched")
 async def test_when_the_last_viewer_has_left_the_executor_goes_back_to_its_own_pace(runner: SimulatedRunner) -> None:
     attempt, executor = await runner.run(), Socket()
     runner.server.registry.add_executor(ExecutorSession(executor, attempt.ref))  # pyright: ignore[reportArgumentType]
@@ -195,7 +195,7 @@ async def test_when_the_last_viewer_has_left_the_executor_goes_back_to_its_own_p
     assert not runner.server.watchers.is_watched(attempt.ref.job_id)
 
 
-@pytest.mark.feature("L3", "L4")
+@pytest.mark.feature("L3.complete", "L4.live")
 async def test_many_viewers_at_once_all_see_everything_in_order(runner: SimulatedRunner) -> None:
     """Whoever reads joins whoever is reading: no wake-up may be lost in that."""
     attempt, viewers = await runner.run(), 40
@@ -221,7 +221,7 @@ async def test_many_viewers_at_once_all_see_everything_in_order(runner: Simulate
     assert [task.result() for task in tasks] == [list(range(2, 203))] * viewers
 
 
-@pytest.mark.feature("S6", "L4")
+@pytest.mark.feature("S6.words")
 async def test_a_job_that_falls_silent_says_so_to_whoever_follows_it(
     runner: SimulatedRunner, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ from terracrew.testing.deliveries import RUNNING, fact
 from tests.server.dashboard.visitor import logged_in
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 
-pytestmark = pytest.mark.feature("J9")
+pytestmark = pytest.mark.feature("J9.modes")
 KILLED = fact(Result("CANCELED", "canceled during plan", is_lock_free=False))
 PLANNED = fact(StepStatus(Step.PLAN, "SUCCEEDED", 0))
 

@@ -23,7 +23,6 @@ from terracrew.server.runs import lists, reasons
 from terracrew.server.runs.model import JobListed
 from terracrew.testing.job_rows import JobRows
 
-pytestmark = pytest.mark.feature("S6")
 LEASE = timedelta(minutes=10)
 EVERYTHING = lists.Query()
 
@@ -133,7 +132,7 @@ async def test_a_user_without_a_role_gets_an_empty_page_without_any_row_being_re
     assert counted.statements == 1, "only the roles are asked for"
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles")
 async def test_every_reader_gets_exactly_the_jobs_of_the_modules_that_it_may_see(company: Company) -> None:
     randomly = random.Random(7)
     statuses = ["QUEUED", "SUCCEEDED", "FAILED"]
@@ -176,7 +175,7 @@ async def _all_pages(company: Company, who: Principal, query: lists.Query) -> li
         assert paging.start(after) == found[-1]
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles", "X4.tenants")
 async def test_a_reason_does_not_name_a_runner_that_its_reader_may_not_see(company: Company) -> None:
     """A user who could see one module read in the reason of its job which runners the groups above it have."""
     runner = await company.rows.runner()
@@ -192,7 +191,7 @@ async def test_a_reason_does_not_name_a_runner_that_its_reader_may_not_see(compa
     assert runner.runner_id in shown.items[0].reason.text
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles", "X4.tenants")
 async def test_a_job_that_one_may_not_see_looks_like_a_number_that_nobody_has_used(company: Company) -> None:
     """The answer to its number named its id, so that anybody could count all jobs and learn when each was made."""
     await company.rows.job(company.modules["ab/m"])

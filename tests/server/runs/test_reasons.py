@@ -19,7 +19,6 @@ from terracrew.testing.deliveries import RUNNING, delivery
 from terracrew.testing.job_rows import Instance, JobRows, begin
 from tests.server.jobs.waiting_jobs import waiting
 
-pytestmark = pytest.mark.feature("S6")
 LEASE = timedelta(minutes=10)
 
 
@@ -77,12 +76,14 @@ async def queue(database: Database, clock: ManualClock) -> Queue:
     return made
 
 
+@pytest.mark.feature("S6.words")
 async def test_nobody_is_assigned(queue: Queue) -> None:
     await queue.set("DELETE FROM assignments")
     reason = await queue.why()
     assert (reason.code, reason.link) == ("no_assignment", "/dashboard/runners")
 
 
+@pytest.mark.feature("S6.offline")
 async def test_nobody_is_online_and_it_is_said_who_and_since_when(queue: Queue) -> None:
     await queue.runner.disconnect()
     reason = await queue.why()
@@ -100,7 +101,7 @@ async def test_nobody_is_online_and_it_is_said_who_and_since_when(queue: Queue) 
     assert " and 2 more" in (await queue.why()).text
 
 
-@pytest.mark.feature("R6.reason")
+@pytest.mark.feature("R6.reason", "S6.account")
 async def test_no_runner_has_a_usable_credential(queue: Queue) -> None:
     account = ids.new("sva")
     await queue.set("UPDATE instances SET is_connected = false")
@@ -116,6 +117,7 @@ async def test_no_runner_has_a_usable_credential(queue: Queue) -> None:
     assert await queue.code() == "none_online"
 
 
+@pytest.mark.feature("S6.ahead")
 async def test_everybody_is_full_and_it_is_said_how_many_are_ahead(queue: Queue) -> None:
     running = await queue.rows.job(await queue.rows.module("busy"))
     await queue.runner.has(running)
@@ -130,6 +132,7 @@ async def test_everybody_is_full_and_it_is_said_how_many_are_ahead(queue: Queue)
     assert (await queue.why(jobs[3])).text.endswith("it is the next")
 
 
+@pytest.mark.feature("S6.ahead")
 async def test_jobs_that_this_runner_cannot_take_are_not_ahead(queue: Queue) -> None:
     module = await queue.rows.module("elsewhere")
     await queue.set("UPDATE assignments SET kind = 'module', place_id = :id, path = 'elsewhere'", id=module)
@@ -139,7 +142,7 @@ async def test_jobs_that_this_runner_cannot_take_are_not_ahead(queue: Queue) -> 
     assert (await queue.why(await queue.rows.job(module))).text.endswith("it is the next")
 
 
-@pytest.mark.feature("S4")
+@pytest.mark.feature("S6.ahead")
 async def test_a_full_pinned_instance_and_full_holders_of_an_engine_say_how_many_are_ahead(queue: Queue) -> None:
     """A full pinned instance, or full holders of the engine, read as "being offered" while other instances had free slots."""
     await queue.runner.has(await queue.rows.job(await queue.rows.module("busy")))
@@ -156,7 +159,7 @@ async def test_a_full_pinned_instance_and_full_holders_of_an_engine_say_how_many
     assert (await queue.why(pinned)).text.endswith("it is the next"), "this instance may not have the other job"
 
 
-@pytest.mark.feature("S5")
+@pytest.mark.feature("S5.tags")
 async def test_a_missing_tag_is_named(queue: Queue) -> None:
     await queue.set('UPDATE modules SET tags = \'["eu","gpu"]\'')
     await queue.set("UPDATE runners SET tags = '[\"gpu\"]'")
@@ -167,6 +170,7 @@ async def test_a_missing_tag_is_named(queue: Queue) -> None:
     assert await queue.code() == "offered"
 
 
+@pytest.mark.feature("S5.caps")
 async def test_a_full_group_is_named_with_its_numbers(queue: Queue) -> None:
     await queue.runner.has(await queue.rows.job(await queue.rows.module("busy")))
     await queue.set("UPDATE groups SET max_running_jobs = 1")
@@ -176,6 +180,7 @@ async def test_a_full_group_is_named_with_its_numbers(queue: Queue) -> None:
     assert await queue.code() == "all_full"
 
 
+@pytest.mark.feature("S6.busy")
 async def test_another_job_of_the_module_goes_first(queue: Queue) -> None:
     second = await queue.rows.job(queue.module)
     assert (await queue.why(second)).link == f"/dashboard/jobs/{queue.job}"
@@ -185,7 +190,7 @@ async def test_another_job_of_the_module_goes_first(queue: Queue) -> None:
     assert busy.since is not None
 
 
-@pytest.mark.feature("S4")
+@pytest.mark.feature("S4.instance", "S6.pinned")
 async def test_the_pinned_instance_is_absent_or_lacks_the_engine(queue: Queue) -> None:
     await queue.set("UPDATE modules SET runner_instance_name = 'other'")
     assert (await queue.why()).text.startswith("it is pinned to the instance other, which is not connected")
@@ -202,7 +207,7 @@ async def test_the_pinned_instance_is_absent_or_lacks_the_engine(queue: Queue) -
     assert await queue.code() == "offered"
 
 
-@pytest.mark.feature("J8")
+@pytest.mark.feature("J8.same", "S6.offline")
 async def test_the_runner_that_made_the_plan_is_offline_or_removed(queue: Queue) -> None:
     await queue.runner.has(queue.job)
     await queue.rows.take(delivery(AttemptRef(queue.job, 1), 1, RUNNING, waiting()))
@@ -220,6 +225,7 @@ async def test_the_runner_that_made_the_plan_is_offline_or_removed(queue: Queue)
     assert await queue.code() == "offered", "nobody can use that plan any more, so another runner makes a new one"
 
 
+@pytest.mark.feature("S6.words")
 async def test_a_job_that_is_not_heard_says_since_when_in_the_same_words(queue: Queue) -> None:
     await queue.runner.has(queue.job)
     assert await queue.code() == "offered", "nothing is wrong yet"
@@ -232,7 +238,7 @@ async def test_a_job_that_is_not_heard_says_since_when_in_the_same_words(queue: 
     assert "queued again" in first.text
 
 
-@pytest.mark.feature("O6")
+@pytest.mark.feature("O6.blameless", "S6.words")
 async def test_after_a_server_start_whoever_has_the_job_has_a_minute(queue: Queue) -> None:
     await queue.runner.has(queue.job)
     queue.clock.advance(300)
@@ -245,7 +251,7 @@ async def test_after_a_server_start_whoever_has_the_job_has_a_minute(queue: Queu
     assert await queue.code() == "silent"
 
 
-@pytest.mark.feature("O6")
+@pytest.mark.feature("O6.blameless", "S6.words")
 async def test_after_a_server_start_runners_are_on_their_way_back(queue: Queue) -> None:
     await queue.runner.disconnect()
     queue.clock.advance(20)
@@ -257,7 +263,7 @@ async def test_after_a_server_start_runners_are_on_their_way_back(queue: Queue) 
     assert await queue.code() == "none_online"
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.lease", "S6.words")
 async def test_a_lost_job_says_since_when_and_until_when_it_is_waited_for(queue: Queue) -> None:
     await queue.lose()
     lost = await queue.why()
@@ -271,7 +277,7 @@ async def test_a_lost_job_says_since_when_and_until_when_it_is_waited_for(queue:
     assert "is canceled" in (await queue.why()).text
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.fenced", "S6.words")
 async def test_a_state_in_quarantine_stands_before_everything(queue: Queue) -> None:
     await queue.set(
         """INSERT INTO states (id, module_id, status, job_id, attempt, event, origin, serial, lineage, sha256, size, content,
@@ -284,7 +290,7 @@ async def test_a_state_in_quarantine_stands_before_everything(queue: Queue) -> N
     assert (reason.code, reason.link) == ("quarantine", f"/dashboard/jobs/{queue.job}#quarantine")
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.fenced", "S6.words")
 async def test_a_job_that_may_not_begin_beside_a_fenced_attempt_that_is_heard_says_so(queue: Queue) -> None:
     await queue.lose()
     ref = AttemptRef(queue.job, 1)
@@ -301,7 +307,7 @@ async def test_a_job_that_may_not_begin_beside_a_fenced_attempt_that_is_heard_sa
     assert (reason.code, "which was given up, is in contact again" in reason.text) == ("in_doubt", True)
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.doubt", "S6.words")
 async def test_what_is_known_of_an_attempt_tells_whether_a_state_may_be_missing(queue: Queue) -> None:
     await queue.lose()
     first = await queue.rows.db.read(lambda tx: attempt_report.report(tx, queue.job, 1))
@@ -318,7 +324,7 @@ async def test_what_is_known_of_an_attempt_tells_whether_a_state_may_be_missing(
     assert not (await queue.rows.db.read(lambda tx: attempt_report.report(tx, queue.job, 1))).may_miss_state
 
 
-@pytest.mark.feature("S6", "O2")
+@pytest.mark.feature("S6.words")
 async def test_a_runner_with_a_full_disk_is_not_called_draining(queue: Queue) -> None:
     """A runner that took no jobs because its disk was full was called "draining", as if somebody had asked for that."""
     await queue.set("UPDATE instances SET is_draining = true, is_disk_full = true WHERE id = :id", id=queue.runner.id)

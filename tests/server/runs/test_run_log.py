@@ -12,7 +12,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.testing.deliveries import RUNNING, fact, log
 from tests.server.simulated_runner import SimulatedRunner, watching
 
-pytestmark = [pytest.mark.feature("L4"), pytest.mark.feature("J8")]
+pytestmark = pytest.mark.feature("L4.finished")
 WAITING = fact(Result("WAITING", "the module or the job requires an approval", kept=KeptPlan(0, "ab", 2, "/x")))
 
 
@@ -70,6 +70,7 @@ async def test_the_steps_of_the_plan_are_those_of_the_attempt_that_made_it(runne
     assert steps["apply"]["attempt"] == 2
 
 
+@pytest.mark.feature("J8.decline")
 async def test_a_declined_plan_says_at_the_end_of_the_log_who_declined_it(runner: SimulatedRunner) -> None:
     first = await runner.run(kind="APPLY")
     await first.deliver(RUNNING, log("planned\n"), WAITING)

@@ -15,7 +15,7 @@ from terracrew.testing.job_rows import Instance, JobRows
 from terracrew.testing.rows import insert
 from tests.server.scheduling.recorded_offers import OfferRecorder
 
-pytestmark = pytest.mark.feature("S2")
+pytestmark = pytest.mark.feature("S2.order")
 
 
 async def _assign(tx: Tx, rows: JobRows, runner_id: str, kind: str, place_id: str, path: str) -> None:

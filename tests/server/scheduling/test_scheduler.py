@@ -12,7 +12,7 @@ from terracrew.testing.job_rows import JobRows
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.scheduling.recorded_offers import OfferRecorder
 
-pytestmark = pytest.mark.feature("S3")
+pytestmark = pytest.mark.feature("S3.offers")
 
 
 async def test_a_slot_that_another_ones_claim_has_freed_takes_the_next_job_at_once(database: Database) -> None:
@@ -62,7 +62,7 @@ async def test_a_job_that_was_claimed_while_the_sweep_was_reading_is_not_offered
     assert session.active_jobs == {job}
 
 
-@pytest.mark.feature("S2")
+@pytest.mark.feature("S2.online")
 @pytest.mark.parametrize("is_told", [True, False])
 @pytest.mark.parametrize(
     "closing",
@@ -139,7 +139,7 @@ async def test_an_edit_of_one_module_leaves_the_offers_of_the_others_alone(datab
     assert later in socket.offers
 
 
-@pytest.mark.feature("S4")
+@pytest.mark.feature("S4.runner")
 async def test_an_edit_that_names_another_runner_moves_the_modules_jobs_to_it(database: Database) -> None:
     recorder = OfferRecorder(await JobRows.make(database))
     rows = recorder.rows
@@ -160,7 +160,7 @@ async def test_an_edit_that_names_another_runner_moves_the_modules_jobs_to_it(da
     assert recorder.registry.runners[one.id].offered == set()
 
 
-@pytest.mark.feature("S2")
+@pytest.mark.feature("S2.order")
 async def test_a_group_that_comes_back_under_its_old_path_has_not_its_old_runners(database: Database) -> None:
     recorder = OfferRecorder(await JobRows.make(database))
     rows = recorder.rows

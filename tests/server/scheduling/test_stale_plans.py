@@ -7,7 +7,7 @@ from terracrew.server.jobs import service
 from tests.server.jobs.waiting_jobs import Waiting
 from tests.server.scheduling.recorded_offers import OfferRecorder, Socket
 
-pytestmark = pytest.mark.feature("S3", "J8")
+pytestmark = pytest.mark.feature("S3.approval")
 
 
 class Approved:
@@ -34,6 +34,7 @@ async def approved(database: Database) -> Approved:
     return await Approved.make(database)
 
 
+@pytest.mark.feature("J8.same")
 async def test_a_state_that_moved_frees_the_job_from_the_plans_runner(approved: Approved) -> None:
     """An approved job whose plan had gone stale stayed routed to the offline runner that had made the plan."""
     await approved.set("UPDATE modules SET state_version = 1 WHERE id = :id", id=approved.module)
@@ -42,6 +43,7 @@ async def test_a_state_that_moved_frees_the_job_from_the_plans_runner(approved: 
     assert approved.socket.offers == [approved.job]
 
 
+@pytest.mark.feature("J8.same")
 async def test_a_moved_state_is_noticed_without_a_wake_up(approved: Approved) -> None:
     """The sweep compared job and attempt only, neither of which changes when the plan goes stale."""
     await approved.set("UPDATE modules SET state_version = 1 WHERE id = :id", id=approved.module)
@@ -49,12 +51,14 @@ async def test_a_moved_state_is_noticed_without_a_wake_up(approved: Approved) ->
     assert approved.socket.offers == [approved.job]
 
 
+@pytest.mark.feature("J8.same")
 async def test_a_plans_runner_that_was_disabled_frees_its_job(approved: Approved) -> None:
     await approved.set("UPDATE runners SET is_disabled = true WHERE id = :id", id=approved.maker.runner_id)
     await approved.stage.scheduler.step({("queue", "")})
     assert approved.socket.offers == [approved.job]
 
 
+@pytest.mark.feature("J8.same")
 async def test_a_plans_runner_that_was_enabled_again_has_its_job_back(approved: Approved) -> None:
     await approved.set("UPDATE runners SET is_disabled = true WHERE id = :id", id=approved.maker.runner_id)
     await approved.stage.scheduler.sweep()
@@ -66,6 +70,7 @@ async def test_a_plans_runner_that_was_enabled_again_has_its_job_back(approved: 
     assert its.offers == [approved.job]
 
 
+@pytest.mark.feature("J8.same")
 async def test_a_plans_runner_that_was_removed_frees_its_job(approved: Approved) -> None:
     runner_id = approved.maker.runner_id
     await approved.set("DELETE FROM assignments WHERE runner_id = :id", id=runner_id)

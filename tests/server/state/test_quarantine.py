@@ -33,7 +33,7 @@ async def late(runner: SimulatedRunner, attempt: SimulatedAttempt) -> str:
     return state_id
 
 
-@pytest.mark.feature("O3", "J15")
+@pytest.mark.feature("J15.kept", "O3.lease")
 async def test_an_attempt_that_finds_a_state_in_quarantine_gives_its_lock_back_and_the_job_waits(
     runner: SimulatedRunner,
 ) -> None:
@@ -51,7 +51,7 @@ async def test_an_attempt_that_finds_a_state_in_quarantine_gives_its_lock_back_a
     assert (await runner.instance.has(again.ref.job_id, 2)).spec.state.version == 3
 
 
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.kept")
 async def test_an_adopted_state_becomes_the_current_one_with_a_version_of_its_own(runner: SimulatedRunner) -> None:
     attempt, state_id = await quarantined(runner)
     assert (await runner.app.admin.get(f"/api/v1/states/{state_id}")).json() == {"late": True}
@@ -63,7 +63,7 @@ async def test_an_adopted_state_becomes_the_current_one_with_a_version_of_its_ow
     assert await runner.app.scalar("SELECT target_id FROM audit WHERE action = 'state.adopt'") == state_id
 
 
-@pytest.mark.feature("O3", "J15")
+@pytest.mark.feature("J15.kept", "O3.fenced")
 async def test_a_module_tells_what_stands_in_the_way_of_its_jobs(runner: SimulatedRunner) -> None:
     """`module show` said nothing of a doubt or of a state in quarantine."""
     attempt, state_id = await quarantined(runner)
@@ -76,7 +76,7 @@ async def test_a_module_tells_what_stands_in_the_way_of_its_jobs(runner: Simulat
     assert shown["lock"] is None
 
 
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.kept")
 async def test_a_discarded_state_changes_nothing_and_stands_in_nobodys_way(runner: SimulatedRunner) -> None:
     attempt, state_id = await quarantined(runner)
     again = await runner.rows.job(attempt.module_id, kind="APPLY")
@@ -119,7 +119,6 @@ async def test_a_plan_from_before_the_adoption_is_not_applied(runner: SimulatedR
     assert refused.code == "state_moved"
 
 
-@pytest.mark.feature("A2")
 async def test_only_an_owner_decides(runner: SimulatedRunner) -> None:
     attempt = await lost(runner)
     engine = (await runner.run(attempt.module_id)).engine

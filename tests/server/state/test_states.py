@@ -10,7 +10,7 @@ from tests.server.simulated_runner import SimulatedRunner
 from tests.server.state.stored_states import applied, content
 
 
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.versions")
 async def test_a_state_is_read_back_as_the_engine_wrote_it(runner: SimulatedRunner) -> None:
     attempt = await applied(runner, content(1), content(2))
     current = await runner.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")
@@ -25,7 +25,7 @@ async def test_a_state_is_read_back_as_the_engine_wrote_it(runner: SimulatedRunn
     assert old.content == content(1)
 
 
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.encrypted")
 async def test_no_part_of_a_state_lies_open_in_the_database_or_the_object_store(runner: SimulatedRunner) -> None:
     attempt = await applied(runner, content(1), content(2, MAX_INLINE_BYTES))
     rows = await runner.server.db.read(lambda tx: tx.all("SELECT content, object FROM states ORDER BY version"))
@@ -37,7 +37,7 @@ async def test_no_part_of_a_state_lies_open_in_the_database_or_the_object_store(
     assert large.content == content(2, MAX_INLINE_BYTES)
 
 
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.versions")
 @pytest.mark.parametrize("size", [0, MAX_INLINE_BYTES])
 async def test_one_version_of_a_state_cannot_take_the_place_of_another(runner: SimulatedRunner, size: int) -> None:
     """Whoever could write to the database could put an old state of a module in the place of the current one."""
@@ -54,7 +54,7 @@ async def test_one_version_of_a_state_cannot_take_the_place_of_another(runner: S
     assert b"lineage" not in answer.content
 
 
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.encrypted")
 async def test_a_state_of_an_earlier_version_is_still_read(runner: SimulatedRunner) -> None:
     attempt = await applied(runner, content(1))
     module_id, keys = attempt.module_id, runner.server.keys
@@ -80,7 +80,6 @@ async def test_a_module_without_a_state_says_so(runner: SimulatedRunner) -> None
     await runner.app.admin.refused("GET", f"/api/v1/states/sta_{'0' * 32}", 404)
 
 
-@pytest.mark.feature("X4")
 async def test_reading_a_state_is_written_down(runner: SimulatedRunner) -> None:
     attempt = await applied(runner, content(1))
     await runner.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")
@@ -91,7 +90,6 @@ async def test_reading_a_state_is_written_down(runner: SimulatedRunner) -> None:
     assert [(row["actor_name"], row["target_id"]) for row in rows] == [("admin", state_id)]
 
 
-@pytest.mark.feature("A2")
 async def test_states_are_for_operators_and_for_the_modules_own_engine(runner: SimulatedRunner) -> None:
     attempt = await applied(runner, content(1))
     state_id = await runner.app.scalar("SELECT id FROM states")

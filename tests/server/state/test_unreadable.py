@@ -17,7 +17,7 @@ from tests.server.hub.hub_clients import Hub
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.state.stored_states import content, written
 
-pytestmark = pytest.mark.feature("J15", "O4")
+pytestmark = pytest.mark.feature("J15.kept")
 GARBAGE = bytes(range(256)) * 4
 
 

@@ -37,7 +37,7 @@ async def parts_of(runner: SimulatedRunner, upload: str) -> list[str]:
     return await runner.server.objects.names(f"parts/{upload}")
 
 
-@pytest.mark.feature("J15", "O1")
+@pytest.mark.feature("J15.kept")
 async def test_parts_may_come_in_any_order_and_again_and_the_whole_is_used_once(runner: SimulatedRunner) -> None:
     attempt = await runner.begun()
     body = attempt.seal(LARGE)
@@ -97,7 +97,7 @@ async def test_what_does_not_have_the_announced_hash_is_thrown_away_and_may_be_s
     assert answer.status_code == 204
 
 
-@pytest.mark.feature("X2")
+@pytest.mark.feature("X4.bounded")
 async def test_parts_are_encrypted_and_only_their_owners(runner: SimulatedRunner) -> None:
     attempt, other = await runner.begun(), await runner.run(kind="APPLY")
     upload, _ = await stage(attempt, "states/2", LARGE)  # in plain, as a salvaged state comes
@@ -109,7 +109,7 @@ async def test_parts_are_encrypted_and_only_their_owners(runner: SimulatedRunner
     await runner.app.admin.refused("PUT", f"/api/v1/{path}", 409, content=b"x")
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.bounded")
 async def test_an_owner_has_a_few_uploads_under_way_and_old_ones_are_removed(
     runner: SimulatedRunner, clock: ShiftedClock
 ) -> None:
@@ -130,7 +130,7 @@ async def test_an_owner_has_a_few_uploads_under_way_and_old_ones_are_removed(
     assert await runner.app.scalar("SELECT count(*) FROM uploads") == 0
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.bounded")
 async def test_a_plan_is_staged_only_while_it_can_be_used_and_one_at_a_time(runner: SimulatedRunner) -> None:
     """An attempt that had begun, or was over, staged four plans of 1 GiB each, which nothing could ever use."""
     attempt = await runner.run(kind="APPLY")
@@ -150,7 +150,7 @@ async def test_a_plan_is_staged_only_while_it_can_be_used_and_one_at_a_time(runn
     assert "no longer the current" in await lost.executor.refused("PUT", f"{lost.path}/uploads", 409, json=wanted)
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.bounded")
 async def test_a_part_that_arrives_while_its_upload_is_removed_is_not_kept(
     runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,7 +169,7 @@ async def test_a_part_that_arrives_while_its_upload_is_removed_is_not_kept(
     assert await parts_of(runner, upload) == []
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.bounded")
 async def test_a_sweep_removes_all_old_uploads_and_not_only_the_first_hundred(runner: SimulatedRunner) -> None:
     """Half an hour passed before the next hundred was removed, and more than that can be staged meanwhile."""
     await runner.rows.run(
@@ -181,7 +181,7 @@ async def test_a_sweep_removes_all_old_uploads_and_not_only_the_first_hundred(ru
     assert await runner.app.scalar("SELECT count(*) FROM uploads") == 0
 
 
-@pytest.mark.feature("J5")
+@pytest.mark.feature("J5.archive")
 async def test_a_large_archive_is_uploaded_in_parts_and_a_repeated_request_makes_no_second_one(
     runner: SimulatedRunner,
 ) -> None:

@@ -15,7 +15,7 @@ from tests.server.application import KEY, Application, open_application
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 from tests.server.state.stored_states import content
 
-pytestmark = [pytest.mark.postgres, pytest.mark.feature("O3")]
+pytestmark = pytest.mark.postgres
 LARGE = content(1, 3 << 20)
 
 

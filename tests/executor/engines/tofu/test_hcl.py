@@ -9,7 +9,7 @@ from terracrew.executor.engines.tofu import hcl
 PLAIN = "main.tf"
 
 
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.own")
 @pytest.mark.parametrize(
     ("text", "line", "block"),
     [
@@ -32,7 +32,7 @@ def test_a_backend_or_cloud_block_is_found_with_its_line(tmp_path: Path, text: s
     assert hcl.foreign_backend(tmp_path) == (PLAIN, line, block)
 
 
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.own")
 @pytest.mark.parametrize(
     "text",
     [
@@ -54,7 +54,7 @@ def test_what_only_looks_like_one_is_passed_over(tmp_path: Path, text: str) -> N
     assert hcl.foreign_backend(tmp_path) is None
 
 
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.own")
 @pytest.mark.parametrize(
     ("text", "block"),
     [

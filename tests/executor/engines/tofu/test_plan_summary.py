@@ -9,7 +9,7 @@ import pytest
 from terracrew.cli.printing import output
 from terracrew.executor.engines.tofu import plan_summary
 
-pytestmark = pytest.mark.feature("J11")
+pytestmark = pytest.mark.feature("J11.numbers", "J11.resources")
 BEFORE = """
 resource "terraform_data" "old" { input = 1 }
 resource "terraform_data" "dropped" { input = 2 }

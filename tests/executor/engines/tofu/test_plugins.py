@@ -20,7 +20,7 @@ from terracrew.runner.resources.download_cache import DownloadCache
 from terracrew.testing.executor_processes import Executor, ExecutorProcesses, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 
-pytestmark = [pytest.mark.engine, pytest.mark.feature("J14")]
+pytestmark = [pytest.mark.engine, pytest.mark.feature("J14.persist")]
 
 FAKE = Provider("registry.opentofu.org/terracrew/fake", "1.2.3")
 MAIN = 'terraform {\n  required_providers {\n    fake = { source = "terracrew/fake" }\n  }\n}\n'

@@ -17,7 +17,7 @@ from tests.server.dashboard.conftest import SHOTS
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.browser,
-    pytest.mark.feature("U6.tree", "U6.access"),
+    pytest.mark.feature("U6.access", "U6.tree"),
 ]
 LOOKS = [("light", 1440), ("dark", 1440), ("light", 820), ("dark", 390)]
 PROD = "/dashboard/groups/payments%2Fprod"

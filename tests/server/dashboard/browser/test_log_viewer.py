@@ -13,7 +13,7 @@ from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.company.stage import Stage
 from tests.server.dashboard.conftest import SHOTS
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser, pytest.mark.feature("U5", "L4")]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser, pytest.mark.feature("L4.live", "U5.log")]
 LINES = 200_000
 
 

@@ -27,7 +27,7 @@ NEW_TOKEN = """async () => (await fetch("/api/v1/tokens", {
 """Makes an API token: its row on the account page made the page 190 px wider than a phone."""
 
 
-@pytest.mark.feature("U1", "U2", "U5")
+@pytest.mark.feature("U1.list", "U2.jobs", "U5.list", "U5.page")
 @pytest.mark.parametrize(("scheme", "width", "height"), LOOKS)
 async def test_every_page_is_drawn_without_a_complaint_and_nothing_is_wider_than_the_screen(
     page: Page, stage: Stage, scheme: str, width: int, height: int
@@ -63,7 +63,7 @@ async def test_every_page_is_drawn_without_a_complaint_and_nothing_is_wider_than
             assert await page.locator(f'.side a[href="{target}"]').is_visible(), f"{target} at {width}"
 
 
-@pytest.mark.feature("U4")
+@pytest.mark.feature("U4.live")
 async def test_a_change_appears_without_a_reload_and_the_focus_stays_where_it_was(page: Page, stage: Stage) -> None:
     await page.goto("/dashboard/runners")
     await expect(page.locator("[data-live-mark]")).to_have_text("Live")
@@ -83,7 +83,7 @@ async def test_a_change_appears_without_a_reload_and_the_focus_stays_where_it_wa
     assert await page.evaluate("window.sameDocument") is True
 
 
-@pytest.mark.feature("U4")
+@pytest.mark.feature("U4.live")
 @pytest.mark.parametrize("path", ["/dashboard/modules", "/dashboard/runners", "/dashboard/jobs"])
 async def test_what_is_typed_into_a_search_survives_a_live_change(page: Page, stage: Stage, path: str) -> None:
     """Text that was typed just after the page had loaded, or while anything happened, was reset by the next change."""
@@ -121,7 +121,7 @@ async def test_jobs_are_filtered_as_one_types(page: Page) -> None:
     await page.wait_for_url("**/dashboard/jobs/job_*")
 
 
-@pytest.mark.feature("U4")
+@pytest.mark.feature("U4.live")
 async def test_a_burst_of_changes_costs_a_few_requests_and_the_last_one_is_seen(page: Page, stage: Stage) -> None:
     await page.goto("/dashboard/jobs")
     await expect(page.locator("[data-live-mark]")).to_have_text("Live")
@@ -138,7 +138,7 @@ async def test_a_burst_of_changes_costs_a_few_requests_and_the_last_one_is_seen(
     assert len(asked) <= 5
 
 
-@pytest.mark.feature("U4")
+@pytest.mark.feature("U4.live")
 async def test_the_live_mark_says_when_it_is_not_live_and_the_page_catches_up(
     context: BrowserContext, stage: Stage
 ) -> None:
@@ -158,7 +158,7 @@ async def test_the_live_mark_says_when_it_is_not_live_and_the_page_catches_up(
     await expect(page.get_by_text("While nobody listened.")).to_be_visible()
 
 
-@pytest.mark.feature("U3", "R5")
+@pytest.mark.feature("R3.users", "R5.token", "U3.register")
 async def test_a_runner_is_added_in_a_sheet_by_keyboard_alone(page: Page) -> None:
     await page.goto("/dashboard/runners")
     await page.locator("#add").focus()
@@ -178,7 +178,7 @@ async def test_a_runner_is_added_in_a_sheet_by_keyboard_alone(page: Page) -> Non
     await expect(page.get_by_text("by-keyboard", exact=True)).to_be_visible()
 
 
-@pytest.mark.feature("U5")
+@pytest.mark.feature("U5.page")
 async def test_a_dangerous_action_is_confirmed_by_a_dialog_that_names_the_thing(page: Page, stage: Stage) -> None:
     await page.goto("/dashboard/modules")
     await page.get_by_role("link", name="Destroy payments/test/ledger").click()
@@ -197,7 +197,7 @@ async def test_a_dangerous_action_is_confirmed_by_a_dialog_that_names_the_thing(
     await expect(page.locator("#job-head .st")).to_have_text("Canceled")
 
 
-@pytest.mark.feature("J9")
+@pytest.mark.feature("J9.modes")
 async def test_a_running_job_is_canceled_in_the_way_that_was_chosen(page: Page, stage: Stage) -> None:
     await page.goto(f"/dashboard/jobs/{stage.jobs['applying']}")
     await page.get_by_role("button", name="Cancel").click()
@@ -291,7 +291,7 @@ async def test_pages_work_without_scripts(browser: Browser, context: BrowserCont
     await plain.close()
 
 
-@pytest.mark.feature("U4")
+@pytest.mark.feature("U4.live")
 async def test_a_heartbeat_that_wakes_nobody_is_seen_all_the_same(page: Page, stage: Stage) -> None:
     await page.clock.install()
     await page.goto("/dashboard/runners")

@@ -32,7 +32,7 @@ async def look(page: Page, name: str, looks: Sequence[tuple[str, int]] = FEWER_L
     await page.set_viewport_size({"width": 1280, "height": 860})
 
 
-@pytest.mark.feature("U1", "U2", "U3", "U4", "R5", "R7", "S1")
+@pytest.mark.feature("R5.replace", "R7.remove", "S1.assigned", "U1.actions", "U2.jobs", "U3.register", "U4.live")
 async def test_a_runner_is_registered_assigned_drained_disabled_registered_again_and_removed(
     page: Page, stage: Stage
 ) -> None:

@@ -9,7 +9,7 @@ from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
 
 
-@pytest.mark.feature("U5", "J12")
+@pytest.mark.feature("J12.sensitive", "U5.page")
 async def test_the_job_page_shows_outputs_but_never_a_sensitive_one(
     application: Application, jobs: dict[str, str]
 ) -> None:
@@ -43,7 +43,7 @@ async def test_the_job_page_explains_outputs_that_cannot_be_decrypted(
     assert f"was encrypted under master key {foreign.key_id}, which was not given. Give the server" in page
 
 
-@pytest.mark.feature("U5", "J9", "J10")
+@pytest.mark.feature("J9.modes", "J10.rerun", "U5.page")
 async def test_run_cancel_and_run_again_work_from_the_page(application: Application, jobs: dict[str, str]) -> None:
     someone = await logged_in(application)
     await someone.see("/dashboard/modules")
@@ -63,7 +63,7 @@ async def test_run_cancel_and_run_again_work_from_the_page(application: Applicat
     assert "Canceling" in await someone.see(running)
 
 
-@pytest.mark.feature("U5", "J8")
+@pytest.mark.feature("J8.same", "U5.page")
 async def test_an_approver_sees_the_plan_and_approves_it_by_a_form(
     application: Application, jobs: dict[str, str]
 ) -> None:
@@ -87,7 +87,7 @@ async def test_an_approver_sees_the_plan_and_approves_it_by_a_form(
     assert (again.status_code, "is not waiting for approval" in again.text) == (409, True)
 
 
-@pytest.mark.feature("U5", "J8")
+@pytest.mark.feature("J8.same", "U5.page")
 async def test_a_plan_that_is_not_the_one_of_the_page_is_not_approved(
     application: Application, jobs: dict[str, str]
 ) -> None:
@@ -98,7 +98,7 @@ async def test_a_plan_that_is_not_the_one_of_the_page_is_not_approved(
     assert await application.scalar("SELECT status FROM jobs WHERE id = :id", id=jobs["doubt"]) == "AWAITING_APPROVAL"
 
 
-@pytest.mark.feature("U5", "J8")
+@pytest.mark.feature("J8.decline", "U5.page")
 async def test_a_plan_is_declined_and_the_job_says_why(application: Application, jobs: dict[str, str]) -> None:
     someone = await logged_in(application)
     await someone.see_job(jobs["asking"])
@@ -109,7 +109,7 @@ async def test_a_plan_is_declined_and_the_job_says_why(application: Application,
     assert "Declined by</dt><dd>admin" in page
 
 
-@pytest.mark.feature("U5", "O3")
+@pytest.mark.feature("O3.lease", "U5.page")
 async def test_a_lost_attempt_is_shown_with_what_is_known_and_given_up_by_its_number(
     application: Application, jobs: dict[str, str], long_listening: None
 ) -> None:
@@ -135,7 +135,7 @@ async def test_a_lost_attempt_is_shown_with_what_is_known_and_given_up_by_its_nu
     assert "in doubt" in after
 
 
-@pytest.mark.feature("U5", "O3")
+@pytest.mark.feature("O3.doubt", "U5.page")
 async def test_in_doubt_what_is_known_comes_before_the_buttons_and_a_late_note_stays(
     application: Application, jobs: dict[str, str]
 ) -> None:

@@ -11,7 +11,7 @@ from tests.server.declarations import FILE, declared_runner
 from tests.server.runners.connected import connect, having_a_job
 
 
-@pytest.mark.feature("U1", "R7")
+@pytest.mark.feature("R7.drain", "R7.remove", "U1.actions")
 async def test_drain_undo_and_remove_work_from_the_page(application: Application, jobs: dict[str, str]) -> None:
     someone = await logged_in(application)
     await someone.see("/dashboard/runners")
@@ -29,7 +29,7 @@ async def test_drain_undo_and_remove_work_from_the_page(application: Application
     assert await application.scalar("SELECT count(*) FROM runners WHERE id = :id", id=gone) == 0
 
 
-@pytest.mark.feature("R7")
+@pytest.mark.feature("R7.disable")
 async def test_a_runner_is_disabled_and_enabled_from_its_menu(application: Application) -> None:
     made = await application.admin.made("/api/v1/runners", {"name": "r"})
     someone, page = await logged_in(application), f"/dashboard/runners/{made['id']}"
@@ -44,7 +44,7 @@ async def test_a_runner_is_disabled_and_enabled_from_its_menu(application: Appli
         assert (await someone.submit(f"{page}/disable", **form)).status_code == 400
 
 
-@pytest.mark.feature("S1", "R1")
+@pytest.mark.feature("R1.fields", "S1.assigned")
 async def test_a_runner_is_assigned_and_unassigned_on_its_page(application: Application) -> None:
     for path in ("team", "team/a", "elsewhere"):
         await application.admin.made("/api/v1/groups", {"path": path})
@@ -68,7 +68,7 @@ async def test_a_runner_is_assigned_and_unassigned_on_its_page(application: Appl
     assert "Nothing may use it" in await someone.see(page)
 
 
-@pytest.mark.feature("R6")
+@pytest.mark.feature("R6.place")
 async def test_a_service_account_is_bound_and_unbound_on_the_page(application: Application) -> None:
     for path in ("team", "team/a", "other"):
         await application.admin.made("/api/v1/groups", {"path": path})
@@ -95,7 +95,7 @@ async def test_a_service_account_is_bound_and_unbound_on_the_page(application: A
     assert "It has no credential." in await someone.see(page)
 
 
-@pytest.mark.feature("R6", "X2")
+@pytest.mark.feature("R6.place", "X2.enforced")
 async def test_an_owner_of_one_group_sees_no_accounts_of_the_groups_above(application: Application) -> None:
     await application.admin.made("/api/v1/groups", {"path": "team"})
     account = await application.admin.made("/api/v1/service-accounts", {"name": "above", "group": ""})
@@ -107,7 +107,7 @@ async def test_an_owner_of_one_group_sees_no_accounts_of_the_groups_above(applic
     assert account["id"] in shown, "the runner itself shows which account it has"
 
 
-@pytest.mark.feature("R5")
+@pytest.mark.feature("R5.replace")
 async def test_re_registering_asks_first_and_shows_the_new_token_once(application: Application) -> None:
     made = await application.admin.made("/api/v1/runners/register", {"name": "r"})
     someone, page = await logged_in(application), f"/dashboard/runners/{made['id']}"
@@ -123,7 +123,7 @@ async def test_re_registering_asks_first_and_shows_the_new_token_once(applicatio
     assert token[1] not in await someone.see(page)
 
 
-@pytest.mark.feature("R7")
+@pytest.mark.feature("R7.remove")
 async def test_a_runner_drains_before_its_removal_and_its_page_shows_what_is_left(application: Application) -> None:
     made = await application.admin.made("/api/v1/runners", {"name": "r"})
     await having_a_job(application, made["id"], await connect(application, made["id"], "one"))
@@ -146,7 +146,7 @@ async def test_a_runner_drains_before_its_removal_and_its_page_shows_what_is_lef
     await someone.see(page, 404)
 
 
-@pytest.mark.feature("R3")
+@pytest.mark.feature("R3.refused")
 async def test_a_declared_runner_offers_no_removal_and_only_settings_of_its_processes(application: Application) -> None:
     runner, _ = await declared_runner(application.server.db, "from-file", 5)
     page = f"/dashboard/runners/{runner.id}"
@@ -176,7 +176,7 @@ ACTIONS = {
 }
 
 
-@pytest.mark.feature("X2", "X3")
+@pytest.mark.feature("X2.enforced", "X3.roles")
 @pytest.mark.parametrize("who", ["viewer", "approver", "foreign owner", "no token of the page"])
 async def test_who_may_not_change_a_runner_is_refused_every_action(application: Application, who: str) -> None:
     made = await application.admin.made("/api/v1/runners/register", {"name": "r"})
@@ -198,7 +198,7 @@ async def test_who_may_not_change_a_runner_is_refused_every_action(application: 
     assert await application.scalar("SELECT count(*) FROM assignments") == 1
 
 
-@pytest.mark.feature("R7")
+@pytest.mark.feature("R7.force")
 async def test_an_offline_runner_with_a_lost_job_is_removed_by_force_and_the_job_page_keeps_its_name(
     application: Application,
 ) -> None:

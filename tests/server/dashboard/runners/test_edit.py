@@ -14,7 +14,7 @@ async def configured(application: Application) -> object:
     return (await application.admin.get("/api/v1/runners/r")).json()["configuration"]
 
 
-@pytest.mark.feature("C2", "V1")
+@pytest.mark.feature("C2.configuration")
 async def test_a_runner_is_configured_by_a_form_and_an_empty_one_gives_it_back(application: Application) -> None:
     made = await application.admin.made("/api/v1/runners", {"name": "r"})
     visitor: Visitor = await logged_in(application)
@@ -50,7 +50,7 @@ async def test_a_runner_is_configured_by_a_form_and_an_empty_one_gives_it_back(a
     assert await configured(application) == OWN
 
 
-@pytest.mark.feature("R1", "R7")
+@pytest.mark.feature("R1.fields", "R7.update")
 async def test_the_record_is_edited_by_the_same_form(application: Application) -> None:
     made = await application.admin.made("/api/v1/runners", {"name": "r", "description": "old", "tags": ["a"]})
     visitor = await logged_in(application)

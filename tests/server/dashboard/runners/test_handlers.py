@@ -8,7 +8,7 @@ from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
 
 
-@pytest.mark.feature("U3", "R5")
+@pytest.mark.feature("R5.token", "U3.register")
 async def test_registering_shows_the_token_once_and_a_taken_name_is_said_in_the_form(
     application: Application, jobs: dict[str, str]
 ) -> None:
@@ -25,7 +25,7 @@ async def test_registering_shows_the_token_once_and_a_taken_name_is_said_in_the_
     assert 'value="fresh"' in again.text
 
 
-@pytest.mark.feature("U3", "R1", "S1")
+@pytest.mark.feature("R1.fields", "R3.users", "S1.default", "U3.register")
 async def test_the_sheet_sets_every_field_of_the_record(application: Application) -> None:
     someone = await logged_in(application)
     await someone.see("/dashboard/runners/add")

@@ -13,7 +13,7 @@ async def address(application: Application, path: str) -> str:
     return f"/dashboard/runners/{await application.scalar('SELECT id FROM runners WHERE path = :path', path=path)}"
 
 
-@pytest.mark.feature("U1", "U2")
+@pytest.mark.feature("U1.instances")
 async def test_the_page_shows_instances_jobs_settings_and_assignments(
     application: Application, jobs: dict[str, str]
 ) -> None:
@@ -35,7 +35,7 @@ async def test_the_page_shows_instances_jobs_settings_and_assignments(
     assert "every module of every organization may use it" in shared
 
 
-@pytest.mark.feature("U1", "S2")
+@pytest.mark.feature("U6.assignments")
 async def test_an_assignment_says_its_rank_among_the_runners(application: Application) -> None:
     await application.admin.made("/api/v1/groups", {"path": "a"})
     await application.admin.made("/api/v1/groups", {"path": "a/b"})
@@ -52,7 +52,7 @@ async def test_an_assignment_says_its_rank_among_the_runners(application: Applic
     assert "in several places below it, runners" in await someone.see(await address(application, "far"))
 
 
-@pytest.mark.feature("U4")
+@pytest.mark.feature("U4.live")
 async def test_a_page_that_is_open_says_that_the_runner_is_removed(application: Application) -> None:
     made = await application.admin.made("/api/v1/runners", {"name": "r"})
     someone, page = await logged_in(application), f"/dashboard/runners/{made['id']}"
@@ -64,7 +64,7 @@ async def test_a_page_that_is_open_says_that_the_runner_is_removed(application: 
     await someone.see(page, 404)
 
 
-@pytest.mark.feature("U1", "X2")
+@pytest.mark.feature("U6.assignments", "X4.tenants")
 async def test_the_page_shows_a_reader_only_what_they_may_see(application: Application) -> None:
     """A runner of the whole organization runs jobs of modules that a reader of one group may not see."""
     made = await application.admin.made("/api/v1/runners", {"name": "r"})
@@ -86,7 +86,7 @@ async def test_the_page_shows_a_reader_only_what_they_may_see(application: Appli
     assert await application.scalar("SELECT count(*) FROM runners WHERE NOT is_draining AND NOT is_disabled") == 1
 
 
-@pytest.mark.feature("R6")
+@pytest.mark.feature("R6.reason")
 async def test_a_runner_without_a_credential_says_so(application: Application) -> None:
     made = await application.admin.made("/api/v1/runners", {"name": "r"})
     someone = await logged_in(application)

@@ -8,7 +8,7 @@ from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
 
 
-@pytest.mark.feature("U1", "U2")
+@pytest.mark.feature("U1.list", "U2.jobs")
 async def test_the_runners_page_filters_searches_and_says_why_jobs_wait(
     application: Application, jobs: dict[str, str]
 ) -> None:
@@ -36,7 +36,7 @@ async def test_the_runners_page_filters_searches_and_says_why_jobs_wait(
     assert jobs["waiting"] in page
 
 
-@pytest.mark.feature("U1", "U6")
+@pytest.mark.feature("U1.list", "U6.tree")
 async def test_a_group_has_its_own_page_of_runners(application: Application, jobs: dict[str, str]) -> None:
     someone = await logged_in(application)
     page = await someone.see("/dashboard/runners?group=platform")
@@ -51,7 +51,7 @@ async def test_a_group_has_its_own_page_of_runners(application: Application, job
     assert "No runners in this group" in await someone.see("/dashboard/runners?group=empty")
 
 
-@pytest.mark.feature("U1")
+@pytest.mark.feature("U1.list")
 async def test_the_page_of_a_group_is_for_those_who_may_see_the_group(
     application: Application, jobs: dict[str, str]
 ) -> None:
@@ -62,7 +62,7 @@ async def test_the_page_of_a_group_is_for_those_who_may_see_the_group(
         assert "platform/network" not in await someone.see(f"/dashboard/runners?group={hidden}", 404)
 
 
-@pytest.mark.feature("U1")
+@pytest.mark.feature("U1.actions", "U1.instances", "U1.list")
 async def test_a_row_has_all_columns_its_current_jobs_and_a_menu(
     application: Application, jobs: dict[str, str]
 ) -> None:

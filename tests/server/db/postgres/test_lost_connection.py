@@ -50,7 +50,6 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @pytest.mark.postgres
-@pytest.mark.feature("O6")
 async def test_cannot_switch_to_state_15_another_operation_2_is_in_progress(postgres_url: str) -> None:
     """A unit of work that gets such a connection is told that the database is away, like those that come a moment later."""
     address = urlsplit(postgres_url)

@@ -23,7 +23,7 @@ REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
 """All that an executor can ask for by HTTP."""
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.executor")
 async def test_a_finished_attempts_credential_is_refused_by_every_request_and_message(hub: Hub) -> None:
     """After an apply had SUCCEEDED, its credential was used to send another state and a forged line of the log."""
     job_id = await hub.job("APPLY")

@@ -14,7 +14,7 @@ from tests.server.hub.hub_clients import Hub
 SECRET = "hunter2-hunter2"
 
 
-@pytest.mark.feature("L5", "J12")
+@pytest.mark.feature("J12.sensitive", "L5.server")
 async def test_what_arrives_with_a_secret_of_the_module_is_stored_without_it(hub: Hub) -> None:
     """What an engine had printed when its executor died was stored with the passwords of its module in plain text."""
     keys, db = hub.server.keys, hub.server.db
@@ -45,7 +45,7 @@ async def test_what_arrives_with_a_secret_of_the_module_is_stored_without_it(hub
     assert outputs["name"]["value"] == "web"
 
 
-@pytest.mark.feature("S6")
+@pytest.mark.feature("S6.words")
 async def test_a_job_whose_content_cannot_be_decrypted_says_so_and_is_not_offered_again_and_again(hub: Hub) -> None:
     """It was offered every few seconds for ever, each claim failed, and its page said that it was being offered."""
     db, scheduler = hub.server.db, hub.server.scheduler

@@ -14,7 +14,7 @@ from terracrew.server.retention.deletion import remove_deleted
 from terracrew.testing.deliveries import DONE, fact
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 
-pytestmark = pytest.mark.feature("J13")
+pytestmark = pytest.mark.feature("J12.stored")
 LARGE = {"large": Output(["x" * 1000] * 6000, "list"), "secret": Output("hunter2", "string", is_sensitive=True)}
 APPLIED = fact(StepStatus(Step.APPLY, "SUCCEEDED", 0))
 

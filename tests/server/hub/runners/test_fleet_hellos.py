@@ -13,7 +13,6 @@ from terracrew.testing.transactions import held_open
 from tests.server.hub.hub_clients import Client, Hub, on_postgres
 from tests.server.hub.statement_counts import on_each_unit
 
-pytestmark = pytest.mark.feature("R4", "O2")
 OLD_INSTANCES = 300
 
 
@@ -95,6 +94,7 @@ async def test_hellos_of_one_fleet_do_not_wait_for_each_other(fleet: Hub) -> Non
         pass
 
 
+@pytest.mark.feature("R4.one")
 async def test_of_two_processes_of_a_fleet_with_one_name_that_come_at_once_one_is_welcome(fleet: Hub) -> None:
     running = asyncio.create_task(HubNotifier(fleet.server.hub.runners).run())
     welcomed: list[str] = []

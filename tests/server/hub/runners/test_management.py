@@ -61,7 +61,7 @@ async def registered(hub: Hub, name: str = "own", **options: Any) -> Managed:
     return Managed(hub, await hub.crew.app.admin.made("/api/v1/runners/register", {"name": name, **options}))
 
 
-@pytest.mark.feature("R5.replace", "A6.revocation")
+@pytest.mark.feature("A6.revocation", "R5.replace")
 async def test_a_new_token_ends_the_connections_of_the_old_one_and_running_jobs_continue(hub: Hub) -> None:
     own = await registered(hub)
     async with own.connected() as runner:
@@ -96,7 +96,7 @@ async def test_a_disabled_runner_connects_and_reports_and_only_its_claims_are_re
         await again.granted(await hub.job())
 
 
-@pytest.mark.feature("R7.remove", "R7.drain")
+@pytest.mark.feature("R7.drain", "R7.remove")
 async def test_a_runner_that_is_being_removed_is_told_to_drain_and_its_process_ends_after_its_last_job(
     hub: Hub,
 ) -> None:
@@ -114,7 +114,7 @@ async def test_a_runner_that_is_being_removed_is_told_to_drain_and_its_process_e
     assert (await own.app.admin.get(own.path)).status_code == 404
 
 
-@pytest.mark.feature("R7.remove", "R7.drain")
+@pytest.mark.feature("R7.drain", "R7.remove")
 async def test_the_end_of_the_drain_stops_a_removal_and_the_runner_claims_again(hub: Hub) -> None:
     own = await registered(hub)
     async with own.connected() as runner:
@@ -142,7 +142,7 @@ async def test_a_claim_that_wins_while_a_removal_is_asked_for_keeps_the_record_u
         assert status == ("CLAIMED" if answer["type"] == "granted" else "QUEUED")
 
 
-@pytest.mark.feature("R7.force", "O3")
+@pytest.mark.feature("O3.fenced", "R7.force")
 async def test_after_a_forced_removal_the_executor_delivers_and_the_process_cannot_come_back(hub: Hub) -> None:
     own = await registered(hub)
     async with own.connected() as runner:
@@ -157,7 +157,7 @@ async def test_after_a_forced_removal_the_executor_delivers_and_the_process_cann
     assert (job["status"], job["attempt"], job["runner_path"]) == ("SUCCEEDED", 1, "own")
 
 
-@pytest.mark.feature("R7.force", "O3")
+@pytest.mark.feature("O3.doubt", "O3.requeued", "R7.force")
 @pytest.mark.parametrize("has_begun", [False, True])
 async def test_after_a_forced_removal_a_silent_job_is_requeued_or_leaves_its_module_in_doubt(
     hub: Hub, clock: ShiftedClock, has_begun: bool
@@ -186,7 +186,7 @@ async def test_after_a_forced_removal_a_silent_job_is_requeued_or_leaves_its_mod
     assert await begin_code(db, ref, 0) == ("approval" if has_begun else "begun"), "nothing is made twice"
 
 
-@pytest.mark.feature("R6.serves", "R6.place", "A5.one")
+@pytest.mark.feature("A5.one", "R6.place", "R6.serves")
 async def test_a_service_account_serves_the_runner_that_names_it_until_it_is_unbound(hub: Hub) -> None:
     admin, tokens = hub.crew.app.admin, hub.server.identity.tokens
     await admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)

@@ -23,7 +23,7 @@ async def _ask(client: Client, hub: Hub, **changes: Any) -> dict[str, Any]:
     return await client.ask(hub.hello(**({"runner_id": ""} | changes)))
 
 
-@pytest.mark.feature("T1", "R2", "A1", "O2.interval")
+@pytest.mark.feature("A1.exchange", "O2.interval", "R2.path", "T1.paths")
 async def test_a_runner_and_its_service_account_can_be_named_by_their_paths(hub: Hub) -> None:
     admin = hub.crew.app.admin
     await admin.made("/api/v1/groups", {"path": "spectre"})
@@ -39,7 +39,7 @@ async def test_a_runner_and_its_service_account_can_be_named_by_their_paths(hub:
         assert welcome["type"] == "welcome"
 
 
-@pytest.mark.feature("T1", "A5", "X2")
+@pytest.mark.feature("A5.one", "T1.paths", "X2.enforced")
 async def test_a_path_reveals_nothing_about_runners_of_other_credentials(hub: Hub) -> None:
     admin = hub.crew.app.admin
     await admin.made("/api/v1/groups", {"path": "spectre"})
@@ -58,7 +58,7 @@ async def test_a_path_reveals_nothing_about_runners_of_other_credentials(hub: Hu
 
 
 @on_one
-@pytest.mark.feature("C3", "T5")
+@pytest.mark.feature("C3.hello", "T5.values")
 async def test_the_hub_refuses_what_the_settings_refuse(hub: Hub) -> None:
     """Instance names of 101 to 128 characters passed the settings, and the hub refused them."""
     longest = "n" * limits.MAX_INSTANCE_NAME_CHARACTERS

@@ -14,7 +14,6 @@ from terracrew.server.hub.presence import Presence
 from terracrew.server.hub.runners import takeover
 from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Client, Hub
 
-pytestmark = pytest.mark.feature("R4", "O2")
 STRANGER: dict[str, Any] = {"instance_key": "s" * 32}
 SECOND: dict[str, Any] = {"instance": "two", "instance_key": "s" * 32}
 
@@ -74,6 +73,7 @@ async def test_the_process_that_was_welcomed_takes_its_place_again_without_a_wai
         assert (await come(hub, again, {"resume": welcome["resume"]}))["type"] == "welcome"
 
 
+@pytest.mark.feature("R4.one")
 @pytest.mark.usefixtures("notify")
 @pytest.mark.parametrize("hello", [{}, {"instance": "renamed"}, {"resume": "f" * 64}])
 async def test_the_key_of_a_working_directory_does_not_displace_a_connection_that_answers(
@@ -105,6 +105,7 @@ async def test_a_restarted_process_gets_the_place_of_its_predecessor_that_does_n
         assert (await come(hub, again, hello))["type"] == "welcome"
 
 
+@pytest.mark.feature("R4.takeover")
 @pytest.mark.usefixtures("notify")
 async def test_a_process_that_is_restarted_at_once_does_not_wait_for_its_predecessor(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
@@ -129,6 +130,7 @@ async def test_one_name_of_a_record_for_many_belongs_to_one_process_and_other_na
             assert (await come(hub, second, SECOND))["type"] == "welcome"
 
 
+@pytest.mark.feature("R4.takeover")
 async def test_a_question_whose_wake_up_was_lost_is_asked_all_the_same(hub: Hub) -> None:
     async with hub.runner() as first, hub.connected(await hub.token()) as stranger:
         coming = asyncio.create_task(come(hub, stranger, STRANGER))
@@ -143,7 +145,7 @@ async def test_a_question_whose_wake_up_was_lost_is_asked_all_the_same(hub: Hub)
 
 
 @pytest.mark.usefixtures("notify")
-@pytest.mark.feature("O6")
+@pytest.mark.feature("O6.blameless", "R4.takeover")
 async def test_after_a_gap_a_stranger_does_not_get_the_place_of_one_that_may_be_on_its_way_back(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +159,7 @@ async def test_after_a_gap_a_stranger_does_not_get_the_place_of_one_that_may_be_
             assert (await come(hub, later, STRANGER))["type"] == "welcome"
 
 
+@pytest.mark.feature("R4.one")
 @pytest.mark.usefixtures("notify")
 async def test_of_processes_that_come_at_once_one_is_welcome(hub: Hub) -> None:
     answers: list[str] = []
@@ -186,7 +189,7 @@ async def takeovers(hub: Hub) -> list[dict[str, Any]]:
     return [{**row, "details": msgspec.json.decode(row["details"])} for row in rows]
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.audit")
 async def test_a_stranger_that_takes_a_place_is_written_down(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(takeover, "ANSWER_TIMEOUT_SECONDS", 0.2)
     async with hub.runner(), hub.connected(await hub.token()) as stranger:
@@ -196,7 +199,7 @@ async def test_a_stranger_that_takes_a_place_is_written_down(hub: Hub, monkeypat
     assert entry["details"]["replaced"] == "one"
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.audit")
 async def test_who_has_the_key_and_comes_from_elsewhere_is_written_down_and_a_reconnection_is_not(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:

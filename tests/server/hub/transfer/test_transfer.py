@@ -18,7 +18,7 @@ from tests.server.state.stored_states import applied, content
 LARGE = content(1, 3 << 20)
 
 
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.kept")
 async def test_a_large_state_goes_by_http_and_counts_when_its_event_arrives(runner: SimulatedRunner) -> None:
     attempt = await runner.begun()
     assert await attempt.write(LARGE, is_inline=False) == 1  # the mark does not pass a state that is not stored
@@ -53,7 +53,7 @@ async def test_what_is_no_upload_of_a_state_is_refused(runner: SimulatedRunner) 
     await attempt.executor.refused("PUT", f"{attempt.path}/states/x", 404, content=attempt.seal(LARGE))
 
 
-@pytest.mark.feature("X2")
+@pytest.mark.feature("X4.executor")
 async def test_no_credential_is_good_for_anything_but_its_own_attempt(runner: SimulatedRunner) -> None:
     attempt, other = await runner.run(), await runner.run()
     sibling = await runner.run()
@@ -116,7 +116,7 @@ async def test_a_state_in_an_event_that_is_not_what_it_says_is_kept_with_the_pro
     assert "not what its event says" in another.problem
 
 
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.kept")
 async def test_nothing_that_was_stored_is_replaced_by_a_later_delivery_of_the_same_number(
     runner: SimulatedRunner,
 ) -> None:
@@ -133,7 +133,7 @@ async def test_nothing_that_was_stored_is_replaced_by_a_later_delivery_of_the_sa
 # ---- what an attempt may leave here
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.bounded")
 async def test_an_attempt_keeps_one_plan_however_many_it_uploads(runner: SimulatedRunner) -> None:
     """Each upload was an object for ever: one executor could fill the disk of all."""
     attempt = await runner.run(kind="APPLY")
@@ -143,7 +143,7 @@ async def test_an_attempt_keeps_one_plan_however_many_it_uploads(runner: Simulat
     assert kept == [f"plans/{attempt.ref.job_id}/1/{hashlib.sha256(b'third').hexdigest()}"]
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.bounded")
 async def test_an_attempt_has_so_many_states_ahead_of_its_events_and_one_for_each_number(
     runner: SimulatedRunner,
 ) -> None:
@@ -159,7 +159,7 @@ async def test_an_attempt_has_so_many_states_ahead_of_its_events_and_one_for_eac
     assert (await attempt.executor.put(far, content=attempt.seal(content(1)))).status_code == 204
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.executor")
 @pytest.mark.parametrize("form", ["sealed", "raw", "plain"])
 async def test_no_other_content_is_stored_for_an_event_that_has_arrived(runner: SimulatedRunner, form: str) -> None:
     """One executor filled the object store: 80 uploads to the number of an event that had arrived left 80 objects."""
@@ -178,7 +178,7 @@ async def test_no_other_content_is_stored_for_an_event_that_has_arrived(runner: 
     assert await runner.server.objects.names(f"states/{attempt.ref.job_id}") == stored
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.bounded")
 async def test_an_attempt_uploads_one_thing_at_a_time(runner: SimulatedRunner) -> None:
     attempt, other = await runner.run(kind="APPLY"), await runner.run(kind="APPLY")
     with uploads.alone(attempt.ref):
@@ -188,7 +188,7 @@ async def test_an_attempt_uploads_one_thing_at_a_time(runner: SimulatedRunner) -
     assert (await attempt.executor.put(f"{attempt.path}/plan", content=b"x")).status_code == 204
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.bounded")
 async def test_late_results_leave_a_few_notes_and_no_more(runner: SimulatedRunner) -> None:
     attempt = await runner.run()
     await attempt.deliver(RUNNING)
@@ -199,7 +199,7 @@ async def test_late_results_leave_a_few_notes_and_no_more(runner: SimulatedRunne
     assert await runner.app.scalar("SELECT count(*) FROM notes") == MAX_NOTES
 
 
-@pytest.mark.feature("X4", "J2")
+@pytest.mark.feature("J2.terminal", "X4.executor")
 async def test_nothing_is_accepted_after_a_result(runner: SimulatedRunner) -> None:
     """After an apply had SUCCEEDED, its credential was used to send another state, which became the current one."""
     attempt = await applied(runner, content(1))
@@ -218,7 +218,7 @@ async def test_nothing_is_accepted_after_a_result(runner: SimulatedRunner) -> No
     assert (view["status"], view["notes"]) == ("SUCCEEDED", [])
 
 
-@pytest.mark.feature("X4", "O3")
+@pytest.mark.feature("O3.fenced", "X4.bounded")
 async def test_a_lost_attempt_delivers_for_a_week_and_no_longer(runner: SimulatedRunner, clock: ShiftedClock) -> None:
     attempt = await runner.run()
     await attempt.deliver(RUNNING)
@@ -233,7 +233,7 @@ async def test_a_lost_attempt_delivers_for_a_week_and_no_longer(runner: Simulate
         await attempt.deliver(log("too late\n"))
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.bounded")
 async def test_outputs_that_could_not_be_read_back_are_not_kept_and_the_job_ends(runner: SimulatedRunner) -> None:
     attempt = await runner.run()
     deep: list[object] = []

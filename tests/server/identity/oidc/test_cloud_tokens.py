@@ -50,7 +50,7 @@ async def as_a_cloud_reads_it(runner: SimulatedRunner, token: str) -> dict[str, 
     return claims
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.cloud")
 async def test_a_token_names_organization_module_and_phase_and_one_audience(runner: SimulatedRunner) -> None:
     attempt = await running(runner, "APPLY", CLOUD, "api://azure")
     token = await minted(attempt, "plan", "api://azure")
@@ -65,7 +65,7 @@ async def test_a_token_names_organization_module_and_phase_and_one_audience(runn
     assert again["jti"] != claims["jti"]
 
 
-@pytest.mark.feature("X4", "J15")
+@pytest.mark.feature("X4.cloud")
 @pytest.mark.parametrize("kind", ["APPLY", "DESTROY"])
 async def test_the_phase_apply_is_given_only_after_the_attempt_has_begun(runner: SimulatedRunner, kind: str) -> None:
     attempt = await running(runner, kind)
@@ -76,7 +76,7 @@ async def test_the_phase_apply_is_given_only_after_the_attempt_has_begun(runner:
     assert claims["sub"] == "organization:default:module:vpc:phase:apply"
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.cloud")
 async def test_a_plan_never_gets_a_token_of_the_phase_apply(runner: SimulatedRunner) -> None:
     attempt = await running(runner, "APPLY")
     await runner.rows.run("UPDATE jobs SET type = 'PLAN'")
@@ -88,7 +88,7 @@ async def test_a_plan_never_gets_a_token_of_the_phase_apply(runner: SimulatedRun
     assert "changes nothing" in await refused(attempt, 403, "apply"), "even if its row says that it has begun"
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.cloud")
 async def test_only_the_modules_own_audiences_and_phases_that_exist_are_served(runner: SimulatedRunner) -> None:
     attempt = await running(runner, "PLAN")
     assert "oidc_audiences" in await refused(attempt, 403, audience="https://elsewhere.example")
@@ -96,7 +96,7 @@ async def test_only_the_modules_own_audiences_and_phases_that_exist_are_served(r
     await refused(attempt, 400, phase="destroy")
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.cloud")
 async def test_nobody_but_the_current_attempts_own_executor_gets_one(runner: SimulatedRunner) -> None:
     attempt, other = await running(runner, "PLAN"), await runner.run()
     path, body = f"{attempt.path}/cloud-token", {"audience": CLOUD, "phase": "plan"}
@@ -109,7 +109,7 @@ async def test_nobody_but_the_current_attempts_own_executor_gets_one(runner: Sim
     assert "no longer the current" in await refused(attempt, 409)
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.cloud")
 async def test_what_a_cloud_was_shown_opens_nothing_here(hub: Hub) -> None:
     attempt = await running(hub.crew, "PLAN")
     token = await minted(attempt, "plan")
@@ -123,7 +123,7 @@ async def test_what_a_cloud_was_shown_opens_nothing_here(hub: Hub) -> None:
         assert (found["code"], found["is_final"]) == ("unauthenticated", True)
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.cloud")
 async def test_no_token_is_made_for_this_server_itself_and_none_of_its_kind_would_pass(runner: SimulatedRunner) -> None:
     subject = cloud.Subject("org_1", "default", "mod_1", "vpc", "job_1", 1, "plan")
     with pytest.raises(Invalid, match="this server's own"):
@@ -136,7 +136,7 @@ async def test_no_token_is_made_for_this_server_itself_and_none_of_its_kind_woul
         await tokens.signing.verify(await tokens.signing.sign(forged, cloud.KIND), "at+jwt")
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X4.cloud")
 async def test_a_modules_audiences_are_kept_changed_and_checked(application: Application) -> None:
     new: dict[str, Any] = {"path": "vpc", "source": {"kind": "local", "path": "/srv/sources/vpc"}}
     assert (await application.admin.made("/api/v1/modules", new | {"path": "none"}))["oidc_audiences"] == []

@@ -11,7 +11,7 @@ from terracrew.server.identity.oidc import turns
 from tests.server.hub.hub_clients import Hub
 
 pytestmark = [
-    pytest.mark.feature("O1", "O6"),
+    pytest.mark.feature("O1.reconnect", "O6.stampede"),
     pytest.mark.parametrize("database_url", ["sqlite"], indirect=True),
 ]
 RUNNERS = 60

@@ -27,7 +27,7 @@ async def claims_of(server: IdentityServer, token: str) -> dict[str, Any]:
     return await server.identity.tokens.signing.verify(token, "at+jwt")
 
 
-@pytest.mark.feature("A1")
+@pytest.mark.feature("A1.exchange")
 async def test_a_service_account_trades_its_secret_for_a_short_lived_token(server: IdentityServer) -> None:
     account, secret_id, secret = await server.account()
     answer = await server.exchange(f"{server.organization_id}:{account}", secret)
@@ -55,7 +55,7 @@ async def test_a_service_account_trades_its_secret_for_a_short_lived_token(serve
     )
 
 
-@pytest.mark.feature("A1", "T1")
+@pytest.mark.feature("A1.exchange", "T1.paths")
 async def test_a_service_account_may_be_named_by_its_path_but_only_with_its_own_secret(server: IdentityServer) -> None:
     await server.group("spectre")
     account, _, secret = await server.account("bot", "spectre")
@@ -73,7 +73,7 @@ async def test_a_service_account_may_be_named_by_its_path_but_only_with_its_own_
         assert (refused.status_code, refused.json()["detail"]) == (401, GENERIC)
 
 
-@pytest.mark.feature("A1")
+@pytest.mark.feature("A1.prefix")
 async def test_the_organization_may_be_given_by_name_and_the_secret_by_http_basic(server: IdentityServer) -> None:
     account, _, secret = await server.account()
     for client_id in (f"default:{account}", f"default%3A{account}"):
@@ -83,7 +83,7 @@ async def test_the_organization_may_be_given_by_name_and_the_secret_by_http_basi
         assert answer.status_code == 200
 
 
-@pytest.mark.feature("A2")
+@pytest.mark.feature("A2.exchange")
 async def test_a_worker_id_and_token_go_through_the_same_endpoint(server: IdentityServer) -> None:
     runner, secret = await server.runner(server.organization_id)
     answer = await server.exchange(f"{server.organization_id}:{runner}", secret)
@@ -95,7 +95,7 @@ async def test_a_worker_id_and_token_go_through_the_same_endpoint(server: Identi
     assert (principal.id, principal.organization_id) == (shared, None)
 
 
-@pytest.mark.feature("A1", "A5")
+@pytest.mark.feature("A1.refused", "A5.one")
 async def test_every_wrong_client_gets_the_same_answer(server: IdentityServer) -> None:
     account, _, secret = await server.account()
     other = await server.organization("other")
@@ -150,7 +150,7 @@ async def test_guessing_is_slowed_down_and_who_knows_the_secret_gets_through(ser
     assert (await server.exchange(client_id, secret)).status_code == 200
 
 
-@pytest.mark.feature("A6")
+@pytest.mark.feature("A6.revocation")
 async def test_a_token_ends_with_its_secret_and_the_other_secret_goes_on(server: IdentityServer) -> None:
     account, secret_id, secret = await server.account()
     owner = await server.user("olga", Role.OWNER)
@@ -178,7 +178,7 @@ async def test_a_token_ends_with_its_secret_and_the_other_secret_goes_on(server:
     listener.cancel()
 
 
-@pytest.mark.feature("A6")
+@pytest.mark.feature("A6.revocation")
 async def test_a_new_worker_token_or_a_removed_runner_ends_the_old_tokens(server: IdentityServer) -> None:
     runner, secret = await server.runner(server.organization_id)
     token = (await server.exchange(f"default:{runner}", secret)).json()["access_token"]
@@ -211,7 +211,7 @@ def part(value: Any) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(value)).decode().rstrip("=")
 
 
-@pytest.mark.feature("A5", "X4")
+@pytest.mark.feature("A5.one", "X4.executor")
 async def test_a_forged_or_misused_token_gets_one_and_the_same_answer(server: IdentityServer) -> None:
     claims = await good_claims(server)
     sign = server.identity.tokens.signing.sign

@@ -5,7 +5,7 @@ import pytest
 from terracrew.server.secrets import credentials
 from tests.server.identity.identity_server import IdentityServer
 
-pytestmark = pytest.mark.feature("A2", "R5")
+pytestmark = pytest.mark.feature("A2.rotation")
 
 
 async def test_both_tokens_are_good_until_the_new_one_is_used_and_then_only_that(server: IdentityServer) -> None:

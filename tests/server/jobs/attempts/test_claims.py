@@ -9,9 +9,8 @@ from terracrew.server.db.seam import Database
 from terracrew.server.jobs.attempts import claim_store, claims
 from terracrew.testing.job_rows import JobRows
 
-pytestmark = pytest.mark.feature("S3")
 
-
+@pytest.mark.feature("S3.first")
 async def test_of_two_hundred_concurrent_claims_from_twenty_connections_exactly_one_wins(rows: JobRows) -> None:
     runners = [await rows.runner() for _ in range(20)]
     job = await rows.job(await rows.module())
@@ -21,6 +20,7 @@ async def test_of_two_hundred_concurrent_claims_from_twenty_connections_exactly_
     assert len(await rows.attempts(job)) == 1
 
 
+@pytest.mark.feature("S3.first", "S5.full")
 async def test_one_free_slot_and_five_offers_give_one_grant(rows: JobRows) -> None:
     runner = await rows.runner(slots=1)
     jobs = [await rows.job(await rows.module()) for _ in range(5)]
@@ -28,6 +28,7 @@ async def test_one_free_slot_and_five_offers_give_one_grant(rows: JobRows) -> No
     assert sum(won is not None for won in results) == 1
 
 
+@pytest.mark.feature("J10.one")
 async def test_two_jobs_of_one_module_run_one_at_a_time(rows: JobRows) -> None:
     runners = [await rows.runner() for _ in range(2)]
     module = await rows.module()
@@ -36,6 +37,7 @@ async def test_two_jobs_of_one_module_run_one_at_a_time(rows: JobRows) -> None:
     assert sum(won is not None for won in results) == 1
 
 
+@pytest.mark.feature("S3.first")
 async def test_a_claim_for_another_attempt_or_by_an_older_connection_is_refused(rows: JobRows) -> None:
     runner = await rows.runner()
     job = await rows.job(await rows.module())
@@ -44,19 +46,19 @@ async def test_a_claim_for_another_attempt_or_by_an_older_connection_is_refused(
     assert await runner.claim(job) is not None
 
 
-@pytest.mark.feature("X2", "S1.assigned")
+@pytest.mark.feature("S1.assigned", "X2.enforced")
 async def test_a_runner_that_is_not_assigned_cannot_claim(rows: JobRows) -> None:
     stranger = await rows.runner(assigned=False)
     assert await stranger.claim(await rows.job(await rows.module())) is None
 
 
-@pytest.mark.feature("X2", "R8.root")
+@pytest.mark.feature("R8.root", "X4.tenants")
 async def test_a_runner_of_another_organization_cannot_claim(database: Database) -> None:
     ours, theirs = await JobRows.make(database), await JobRows.make(database)
     assert await (await theirs.runner()).claim(await ours.job(await ours.module())) is None
 
 
-@pytest.mark.feature("S5", "R7")
+@pytest.mark.feature("R7.disable", "S5.disabled", "S5.draining", "S5.engine")
 @pytest.mark.parametrize(
     "closing",
     [
@@ -76,6 +78,7 @@ async def test_a_runner_that_may_not_take_the_job_cannot_claim_it(rows: JobRows,
     assert (await rows.load(job)).status == "QUEUED"
 
 
+@pytest.mark.feature("S3.offers")
 async def test_a_grant_carries_the_specification_and_credentials_of_its_own(rows: JobRows) -> None:
     runner = await rows.runner()
     module = await rows.module("platform/vpc")
@@ -85,7 +88,7 @@ async def test_a_grant_carries_the_specification_and_credentials_of_its_own(rows
     assert granted.credentials.hub not in repr(granted)
 
 
-@pytest.mark.feature("O6")
+@pytest.mark.feature("O6.database", "S3.first")
 async def test_a_claim_whose_answer_was_lost_is_taken_back_and_no_other(rows: JobRows) -> None:
     """The database went away between the commit and its answer: the job belonged to an attempt that nobody had heard of."""
     job, runner = await rows.job(await rows.module()), await rows.runner()

@@ -35,7 +35,7 @@ async def _text(db: Database, ref: AttemptRef) -> str:
     return b"".join(chunks.text(row["data"]) for row in rows).decode()
 
 
-@pytest.mark.feature("L3", "C4")
+@pytest.mark.feature("C4.idempotent", "L3.idempotent")
 async def test_repeated_and_overlapping_batches_are_stored_once_and_in_order(rows: JobRows) -> None:
     job, take = await rows.job(await rows.module()), rows.take
     ref = await (await rows.runner()).claimed(job)
@@ -51,7 +51,7 @@ async def test_repeated_and_overlapping_batches_are_stored_once_and_in_order(row
     assert (attempt.mark, attempt.lines) == (9, 9)
 
 
-@pytest.mark.feature("C4")
+@pytest.mark.feature("C4.idempotent")
 async def test_the_same_batch_from_many_senders_at_once_is_stored_once(rows: JobRows) -> None:
     ref = await (await rows.runner()).claimed(await rows.job(await rows.module()))
     takes = [ingest(rows.db, KEYS) for _ in range(5)]
@@ -68,7 +68,7 @@ async def test_the_same_batch_from_many_senders_at_once_is_stored_once(rows: Job
     assert await _text(rows.db, ref) == "once\n"
 
 
-@pytest.mark.feature("J2", "J3")
+@pytest.mark.feature("J2.transitions", "J3.order", "J3.steps")
 async def test_an_attempt_goes_from_claimed_to_its_end_by_its_own_events(rows: JobRows) -> None:
     job, take = await rows.job(await rows.module()), rows.take
     ref = await (await rows.runner()).claimed(job)
@@ -89,7 +89,7 @@ async def test_an_attempt_goes_from_claimed_to_its_end_by_its_own_events(rows: J
     assert (attempt.outcome, attempt.is_gone) == ("succeeded", True)
 
 
-@pytest.mark.feature("O3", "J2")
+@pytest.mark.feature("J2.terminal", "O3.fenced")
 async def test_a_superseded_attempt_changes_nothing(rows: JobRows) -> None:
     job = await rows.job(await rows.module(), kind="APPLY")
     runner = await rows.runner()
@@ -109,7 +109,7 @@ async def test_a_superseded_attempt_changes_nothing(rows: JobRows) -> None:
     assert isinstance(await begin(rows.db, first, 0), BeginRefused)
 
 
-@pytest.mark.feature("J2")
+@pytest.mark.feature("J2.terminal")
 async def test_a_late_report_never_changes_a_terminal_job(rows: JobRows) -> None:
     job, take = await rows.job(await rows.module()), rows.take
     ref = await (await rows.runner()).claimed(job)
@@ -120,7 +120,7 @@ async def test_a_late_report_never_changes_a_terminal_job(rows: JobRows) -> None
     assert await rows.load(job) == ended
 
 
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.lock")
 async def test_a_permit_names_the_state_it_was_planned_from(rows: JobRows) -> None:
     module = await rows.module()
     job = await rows.job(module, kind="APPLY")
@@ -135,7 +135,7 @@ async def test_a_permit_names_the_state_it_was_planned_from(rows: JobRows) -> No
     assert (now.version, now.serial) == (1, 1)
 
 
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.kept")
 async def test_the_mark_does_not_pass_a_state_that_is_not_stored(rows: JobRows) -> None:
     job = await rows.job(await rows.module(), kind="APPLY")
     ref, take = await (await rows.runner()).claimed(job), rows.take
@@ -147,7 +147,7 @@ async def test_the_mark_does_not_pass_a_state_that_is_not_stored(rows: JobRows) 
     assert (await rows.load(job)).status == "SUCCEEDED"
 
 
-@pytest.mark.feature("J15", "O3")
+@pytest.mark.feature("J15.kept", "O3.fenced")
 async def test_a_fenced_attempts_state_goes_into_quarantine_and_stops_the_next_job(rows: JobRows) -> None:
     module = await rows.module()
     job = await rows.job(module, kind="APPLY")

@@ -86,7 +86,7 @@ async def lost(database: Database, clock: ShiftedClock) -> Lost:
     return await Lost.make(database, clock)
 
 
-@pytest.mark.feature("O3", "S6")
+@pytest.mark.feature("O3.lease", "S6.words")
 async def test_a_job_that_is_lost_in_the_middle_of_a_change_waits_locked_and_says_so(lost: Lost) -> None:
     await lost.step()
     job, attempt = await lost.job(), await lost.attempt()
@@ -97,7 +97,7 @@ async def test_a_job_that_is_lost_in_the_middle_of_a_change_waits_locked_and_say
     assert await lost.runner.claim(other) is None, "the lock is the lost attempt's"
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.lease")
 async def test_the_lease_is_over_when_the_attempt_is_heard_again(lost: Lost) -> None:
     await lost.step()
     lost.clock.advance(HOUR_SECONDS)  # longer than the lease
@@ -108,7 +108,7 @@ async def test_the_lease_is_over_when_the_attempt_is_heard_again(lost: Lost) -> 
     assert await lost.reason() == ""
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.lease")
 async def test_when_the_lease_has_run_out_the_attempt_is_fenced_and_the_module_in_doubt(lost: Lost) -> None:
     await lost.step()
     await lost.step()
@@ -123,7 +123,7 @@ async def test_when_the_lease_has_run_out_the_attempt_is_fenced_and_the_module_i
     )
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.lease")
 async def test_a_person_cannot_give_up_what_is_heard(lost: Lost) -> None:
     with pytest.raises(Conflict, match="is in contact"):
         await lost_attempts.give_up(lost.rows.db, lost.registry, lost.admin, lost.ref.job_id, 1)
@@ -133,7 +133,7 @@ async def test_a_person_cannot_give_up_what_is_heard(lost: Lost) -> None:
         await lost_attempts.give_up(lost.rows.db, lost.registry, lost.admin, lost.ref.job_id, 1)
 
 
-@pytest.mark.feature("O3", "J8")
+@pytest.mark.feature("J8.needed", "O3.doubt")
 async def test_on_a_module_in_doubt_every_plan_of_every_job_waits_for_a_person(lost: Lost) -> None:
     await lost.given_up()
     other = await lost.rows.job(lost.module, kind="APPLY")
@@ -144,7 +144,7 @@ async def test_on_a_module_in_doubt_every_plan_of_every_job_waits_for_a_person(l
     assert "was cut short" in refused.message
 
 
-@pytest.mark.feature("O3", "J8")
+@pytest.mark.feature("J8.needed", "O3.doubt")
 async def test_doubt_ends_when_a_plan_that_was_approved_after_the_fence_has_begun(lost: Lost) -> None:
     await lost.given_up()
     second = await lost.start(2)
@@ -160,7 +160,7 @@ async def test_doubt_ends_when_a_plan_that_was_approved_after_the_fence_has_begu
     assert plan.applied_by == 3
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.lease")
 async def test_an_approved_plan_waits_while_the_attempt_that_was_given_up_is_heard(lost: Lost) -> None:
     await lost.given_up()
     second = await lost.start(2)
@@ -173,7 +173,7 @@ async def test_an_approved_plan_waits_while_the_attempt_that_was_given_up_is_hea
     assert await begin(lost.rows.db, third, 0, 2, lost.registry) == Begun(0)
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.doubt")
 async def test_a_runner_that_comes_back_ends_the_doubt_only_when_nothing_is_unaccounted_for(lost: Lost) -> None:
     """A rebooted host reported its attempt gone, the doubt was over, and six resources were made twice."""
     await lost.given_up()
@@ -191,7 +191,7 @@ async def test_a_runner_that_comes_back_ends_the_doubt_only_when_nothing_is_unac
     assert await begin(lost.rows.db, second, 0, registry=lost.registry) == Begun(0)
 
 
-@pytest.mark.feature("O3", "J2")
+@pytest.mark.feature("J2.terminal", "O3.fenced")
 async def test_the_late_result_of_a_fenced_attempt_changes_nothing_but_ends_the_doubt(lost: Lost) -> None:
     await lost.given_up()
     record, received = state(1)
@@ -206,7 +206,7 @@ async def test_the_late_result_of_a_fenced_attempt_changes_nothing_but_ends_the_
     assert "SUCCEEDED" in notes[0].text
 
 
-@pytest.mark.feature("O3", "J9")
+@pytest.mark.feature("J9.modes", "O3.requeued")
 async def test_a_canceled_job_that_is_lost_is_canceled_where_it_would_be_requeued_and_the_doubt_stays(
     lost: Lost,
 ) -> None:
@@ -219,7 +219,7 @@ async def test_a_canceled_job_that_is_lost_is_canceled_where_it_would_be_requeue
     assert (await lost.attempt()).is_in_doubt
 
 
-@pytest.mark.feature("O6")
+@pytest.mark.feature("O6.blameless")
 async def test_nobody_is_given_up_because_the_server_was_away_for_longer_than_the_lease(lost: Lost) -> None:
     await lost.step()
     lost.clock.advance(HOUR_SECONDS)
@@ -233,7 +233,7 @@ async def test_nobody_is_given_up_because_the_server_was_away_for_longer_than_th
     assert (await lost.attempt()).outcome == "lost"
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.lost")
 async def test_an_attempt_that_came_and_went_while_nobody_looked_is_lost_anew(lost: Lost) -> None:
     """It was fenced at once: the lease still ran from its first loss."""
     await lost.step()
@@ -249,7 +249,7 @@ async def test_an_attempt_that_came_and_went_while_nobody_looked_is_lost_anew(lo
     assert after.lost_at > before.lost_at
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.lost")
 async def test_a_repeated_begin_of_a_lost_attempt_is_a_sign_of_life(lost: Lost) -> None:
     """A reaper that had read it as silent fenced it just after it was told `begun` again, and it began to change things."""
     await lost.step()
@@ -263,7 +263,7 @@ async def test_a_repeated_begin_of_a_lost_attempt_is_a_sign_of_life(lost: Lost) 
     assert attempt.ended_at is None, "its lease is over only when it has run out once more"
 
 
-@pytest.mark.feature("O3", "O6")
+@pytest.mark.feature("O3.lease", "O6.blameless")
 async def test_a_person_may_give_up_what_was_lost_before_the_server_started_again(lost: Lost) -> None:
     """For a minute after each start the answer was that the attempt is heard, which nobody had."""
     await lost.step()
@@ -272,7 +272,7 @@ async def test_a_person_may_give_up_what_was_lost_before_the_server_started_agai
     assert (await lost.attempt()).is_in_doubt
 
 
-@pytest.mark.feature("J15", "O3")
+@pytest.mark.feature("J15.kept", "O3.fenced")
 async def test_nothing_is_taken_over_by_itself_beside_a_state_in_quarantine(lost: Lost) -> None:
     """Whoever adopted the older one afterwards would undo the newer."""
     await lost.given_up()
@@ -283,7 +283,7 @@ async def test_nothing_is_taken_over_by_itself_beside_a_state_in_quarantine(lost
     assert [row["status"] for row in rows] == ["current", "quarantined", "quarantined"]
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.fenced")
 async def test_one_attempt_that_cannot_be_read_does_not_hide_the_losses_behind_it(lost: Lost) -> None:
     """The reaper stopped at the first attempt that raised, and every loss behind it was never found."""
     rows = lost.rows
@@ -299,7 +299,7 @@ async def test_one_attempt_that_cannot_be_read_does_not_hide_the_losses_behind_i
     assert (await rows.load(behind)).attempt == 2
 
 
-@pytest.mark.feature("O6")
+@pytest.mark.feature("O6.database")
 async def test_a_connection_that_breaks_while_an_attempt_is_judged_is_no_fault_of_the_attempt(
     lost: Lost, caplog: pytest.LogCaptureFixture
 ) -> None:

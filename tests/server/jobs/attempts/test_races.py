@@ -37,7 +37,6 @@ async def _cancel(tx: Tx, ref: AttemptRef) -> None:
     await store.save_transition(tx, job, decide.cancel(job, "interrupt", NOW, "somebody"))
 
 
-@pytest.mark.feature("J5")
 async def test_a_requeue_that_did_not_see_the_cancellation_does_not_undo_it(rows: JobRows) -> None:
     """The job was queued again, as if nobody had asked for its end."""
     ref = await _running(rows)
@@ -51,7 +50,7 @@ async def test_a_requeue_that_did_not_see_the_cancellation_does_not_undo_it(rows
     assert (await rows.load(ref.job_id)).status == "CANCELED"
 
 
-@pytest.mark.feature("O3", "J15")
+@pytest.mark.feature("J15.lock", "O3.requeued")
 async def test_an_attempt_that_has_just_begun_is_not_taken_for_one_that_never_did(rows: JobRows) -> None:
     """It was requeued with a permit to mutate in its hands, and two could apply at once."""
     ref = await _running(rows)
@@ -67,7 +66,7 @@ async def test_an_attempt_that_has_just_begun_is_not_taken_for_one_that_never_di
 
 
 @on_postgres
-@pytest.mark.feature("J5", "J15")
+@pytest.mark.feature("J15.lock")
 async def test_a_cancellation_and_a_begin_at_once_are_one_after_the_other(rows: JobRows) -> None:
     ref = await _running(rows)
     async with held_open(rows.db, lambda tx: _cancel(tx, ref)):
@@ -78,7 +77,7 @@ async def test_a_cancellation_and_a_begin_at_once_are_one_after_the_other(rows: 
 
 
 @on_postgres
-@pytest.mark.feature("J15")
+@pytest.mark.feature("J15.lock")
 async def test_permission_is_not_given_on_a_state_that_is_being_replaced(rows: JobRows) -> None:
     """A late state was adopted because nobody had begun, while another began because nothing had been adopted."""
     first = await _running(rows)
@@ -93,7 +92,7 @@ async def test_permission_is_not_given_on_a_state_that_is_being_replaced(rows: J
     assert await beginning == "state_moved"
 
 
-@pytest.mark.feature("S3")
+@pytest.mark.feature("S3.first")
 async def test_claims_that_have_to_be_tried_one_by_one_get_no_more_slots_than_there_are(rows: JobRows) -> None:
     """Two jobs of one module broke up the group, and then each claim was alone, all at the same time, with the one free slot."""
     runner, others = await rows.runner(slots=1), [await rows.runner() for _ in range(2)]
@@ -107,7 +106,7 @@ async def test_claims_that_have_to_be_tried_one_by_one_get_no_more_slots_than_th
 
 
 @on_postgres
-@pytest.mark.feature("J8", "J9")
+@pytest.mark.feature("J9.modes")
 async def test_a_cancel_beside_a_plan_that_begins_to_wait_is_not_swallowed(rows: JobRows) -> None:
     """The job became AWAITING_APPROVAL with `cancel_mode` set, and nothing ever ended it."""
     ref = await _running(rows)

@@ -22,7 +22,7 @@ from terracrew.testing.job_rows import KEYS, JobRows, begin, begin_code
 from tests.server.jobs.waiting_jobs import Waiting, waiting
 
 
-@pytest.mark.feature("J8", "S6")
+@pytest.mark.feature("J8.slot", "S6.words")
 async def test_a_plan_that_waits_holds_neither_slot_nor_lock(job: Waiting) -> None:
     waits = await job.job()
     assert waits.status == "AWAITING_APPROVAL"
@@ -33,7 +33,7 @@ async def test_a_plan_that_waits_holds_neither_slot_nor_lock(job: Waiting) -> No
     assert await job.runner.claim(other) is not None, "the runner's one slot and the module's lock are free"
 
 
-@pytest.mark.feature("J8")
+@pytest.mark.feature("J8.same")
 async def test_an_approved_job_goes_on_with_the_kept_plan_as_a_new_attempt(job: Waiting) -> None:
     approved = await job.approve()
     assert (approved.status, approved.attempt, approved.plan_attempt) == ("QUEUED", 2, 1)
@@ -48,7 +48,7 @@ async def test_an_approved_job_goes_on_with_the_kept_plan_as_a_new_attempt(job: 
     assert (await job.job()).status == "SUCCEEDED"
 
 
-@pytest.mark.feature("J8")
+@pytest.mark.feature("J8.same")
 async def test_an_approval_is_for_one_plan(job: Waiting) -> None:
     with pytest.raises(NotFound):
         await job.approve(plan=7)
@@ -61,7 +61,7 @@ async def test_an_approval_is_for_one_plan(job: Waiting) -> None:
     assert (await job.approve(plan=2)).plan_attempt == 2
 
 
-@pytest.mark.feature("J8")
+@pytest.mark.feature("J8.same")
 async def test_a_plan_is_applied_once(job: Waiting) -> None:
     await job.approve()
     ref = await job.start(2)
@@ -72,7 +72,7 @@ async def test_a_plan_is_applied_once(job: Waiting) -> None:
     assert await begin_code(job.rows.db, third, 0, 1) == "approval"
 
 
-@pytest.mark.feature("J8")
+@pytest.mark.feature("J8.same")
 async def test_what_was_handed_back_keeps_its_approval(job: Waiting) -> None:
     await job.approve()
     await job.runner.has(job.id, 2)
@@ -81,7 +81,7 @@ async def test_what_was_handed_back_keeps_its_approval(job: Waiting) -> None:
     assert granted.spec.resume is not None
 
 
-@pytest.mark.feature("J8")
+@pytest.mark.feature("J8.same")
 @pytest.mark.parametrize(
     "content", [Content(inputs={"a": 1}), Content(environment={"A": "1"})], ids=["inputs", "environment"]
 )
@@ -91,7 +91,7 @@ async def test_what_is_planned_from_other_content_is_planned_again(job: Waiting,
     assert (await job.runner.has(job.id, 2)).spec.resume is None
 
 
-@pytest.mark.feature("J8", "S3")
+@pytest.mark.feature("J8.same", "S3.approval")
 async def test_only_the_runner_that_made_the_plan_goes_on_with_it(job: Waiting) -> None:
     await job.approve()
     other = await job.rows.runner()
@@ -99,7 +99,7 @@ async def test_only_the_runner_that_made_the_plan_goes_on_with_it(job: Waiting) 
     assert await job.runner.claim(job.id, 2) is not None
 
 
-@pytest.mark.feature("J8", "R7")
+@pytest.mark.feature("J8.same", "R7.disable")
 @pytest.mark.parametrize(
     "change",
     [
@@ -118,7 +118,7 @@ async def test_when_the_runner_that_made_the_plan_takes_no_more_jobs_another_one
     assert (await (await job.rows.runner()).has(job.id, 2)).spec.resume is None
 
 
-@pytest.mark.feature("J8")
+@pytest.mark.feature("J8.same")
 @pytest.mark.parametrize("by_its_runner", [True, False])
 async def test_what_is_planned_from_another_state_is_planned_again_by_any_runner(
     job: Waiting, by_its_runner: bool
@@ -129,7 +129,7 @@ async def test_what_is_planned_from_another_state_is_planned_again_by_any_runner
     assert (await runner.has(job.id, 2)).spec.resume is None
 
 
-@pytest.mark.feature("J8")
+@pytest.mark.feature("J8.same")
 async def test_of_two_who_decide_at_once_one_is_heard(job: Waiting) -> None:
     answers = await asyncio.gather(
         job.approve(),
@@ -141,7 +141,7 @@ async def test_of_two_who_decide_at_once_one_is_heard(job: Waiting) -> None:
     assert all(isinstance(answer, service.Job | Conflict) for answer in answers)
 
 
-@pytest.mark.feature("J8", "J2")
+@pytest.mark.feature("J2.transitions", "J8.decline")
 async def test_a_declined_job_says_who_and_why(job: Waiting) -> None:
     ended = await approvals.decline(job.rows.db, job.admin, job.id, 1, "too many deletions")
     assert (ended.status, ended.message) == ("DECLINED", "declined by olga: too many deletions")
@@ -149,7 +149,7 @@ async def test_a_declined_job_says_who_and_why(job: Waiting) -> None:
         await job.approve()
 
 
-@pytest.mark.feature("J8")
+@pytest.mark.feature("J8.timeout")
 async def test_a_plan_that_nobody_decides_about_in_time_is_declined(job: Waiting, clock: ShiftedClock) -> None:
     assert await approvals.expire(job.rows.db) == []
     clock.advance((await job.job()).approval_seconds)
@@ -159,7 +159,6 @@ async def test_a_plan_that_nobody_decides_about_in_time_is_declined(job: Waiting
     assert (ended.status, ended.message) == ("DECLINED", "nobody approved its plan in time")
 
 
-@pytest.mark.feature("J8", "O3")
 async def test_an_overdue_plan_of_a_job_that_has_ended_is_looked_at_once(job: Waiting, clock: ShiftedClock) -> None:
     """Expiry and cancel leave a plan undecided: each second, all such plans of all ended jobs were read again."""
     await service.cancel(job.rows.db, job.admin, job.id, "after_step")
@@ -172,12 +171,11 @@ async def test_an_overdue_plan_of_a_job_that_has_ended_is_looked_at_once(job: Wa
     assert await job.rows.db.read(lambda tx: tx.all(open_plans)) == []
 
 
-@pytest.mark.feature("J8", "J9")
+@pytest.mark.feature("J9.modes")
 async def test_a_job_that_waits_is_canceled_at_once(job: Waiting) -> None:
     assert (await service.cancel(job.rows.db, job.admin, job.id, "after_step")).status == "CANCELED"
 
 
-@pytest.mark.feature("J8")
 async def test_a_canceled_job_does_not_begin_to_wait(rows: JobRows) -> None:
     module, runner = await rows.module(), await rows.runner()
     made = Waiting(rows, runner, module, await rows.job(module, kind="APPLY"))
@@ -190,7 +188,7 @@ async def test_a_canceled_job_does_not_begin_to_wait(rows: JobRows) -> None:
     assert kept.decision is None
 
 
-@pytest.mark.feature("J8", "X4")
+@pytest.mark.feature("J8.same")
 async def test_an_older_plan_is_not_begun_with_even_where_no_approval_is_needed(job: Waiting) -> None:
     """An executor may name what it likes: the older approval was believed."""
     await service.cancel(job.rows.db, job.admin, job.id, "after_step")
@@ -207,7 +205,7 @@ async def test_an_older_plan_is_not_begun_with_even_where_no_approval_is_needed(
         assert isinstance(asked, BeginRefused) == (plan == 1), "only the plan that the job goes on with"
 
 
-@pytest.mark.feature("J8")
+@pytest.mark.feature("J8.same")
 async def test_plans_that_a_job_has_left_for_another_are_removed_while_it_lives(job: Waiting, tmp_path: Path) -> None:
     """Each `replan` left a plan of up to 1 GiB behind, which was kept for as long as the job lived.
 

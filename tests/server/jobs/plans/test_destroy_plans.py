@@ -15,7 +15,7 @@ STATE = b"""{"version": 4, "serial": 1, "lineage": "a", "resources": [
         "instances": [{"index_key": 0}, {"index_key": "b"}]}]}"""
 
 
-@pytest.mark.feature("J1")
+@pytest.mark.feature("J1.modules")
 async def test_a_destroy_plan_is_a_plan_that_the_executor_is_told_of(runner: SimulatedRunner) -> None:
     admin, module = runner.app.admin, await runner.rows.module()
     made = await admin.made(f"/api/v1/modules/{module}/jobs", {"type": "PLAN", "is_destroy_plan": True})
@@ -29,7 +29,7 @@ async def test_a_destroy_plan_is_a_plan_that_the_executor_is_told_of(runner: Sim
         assert "is_destroy_plan is allowed only with the type PLAN" in words
 
 
-@pytest.mark.feature("J10")
+@pytest.mark.feature("J10.rerun")
 async def test_run_again_keeps_everything_that_the_job_asked_for(runner: SimulatedRunner) -> None:
     """The dashboard's "Run again" dropped what the job asked for, its own need of an approval among it."""
     admin, module = runner.app.admin, await runner.rows.module()
@@ -49,7 +49,7 @@ async def test_run_again_keeps_everything_that_the_job_asked_for(runner: Simulat
     assert (await admin.made(f"/api/v1/jobs/{plain['id']}/rerun", None))["source"]["path"] == "/srv/sources/other"
 
 
-@pytest.mark.feature("J1", "X3")
+@pytest.mark.feature("J1.modules")
 async def test_what_a_destroy_would_destroy_is_named(runner: SimulatedRunner) -> None:
     attempt = await applied(runner, STATE)
     path = f"/api/v1/modules/{attempt.module_id}/resources"
@@ -73,7 +73,7 @@ async def test_what_a_destroy_would_destroy_is_named(runner: SimulatedRunner) ->
 
 
 @on_one
-@pytest.mark.feature("J5")
+@pytest.mark.feature("J5.archive")
 async def test_a_source_without_a_configuration_is_refused(application: Application) -> None:
     """`module update g2/net --from notf`, a folder with only a readme, and the next apply destroyed everything."""
     headers = {"Content-Type": "application/gzip"}

@@ -23,10 +23,10 @@ from terracrew.testing.deliveries import RUNNING, delivery, fact
 from terracrew.testing.job_rows import KEYS, JobRows, begin
 from tests.server.jobs.waiting_jobs import Waiting, waiting
 
-pytestmark = pytest.mark.feature("J8")
 NO_LIMITS = DestroyLimits()
 
 
+@pytest.mark.feature("J8.needed")
 @pytest.mark.parametrize(
     ("plan", "limits", "words"),
     [
@@ -58,6 +58,7 @@ def test_a_plan_that_destroys_too_much_says_so_in_words(
     assert (words or "") in (found or "")
 
 
+@pytest.mark.feature("J8.needed")
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5), st.integers(0, 5), st.integers(0, 9))
 def test_what_removes_everything_is_never_let_through_by_a_limit(
     destroy: int, replace: int, change: int, unchanged: int, limit: int
@@ -84,6 +85,7 @@ async def planned(
     return rows, ref, await begin(database, ref, 0)
 
 
+@pytest.mark.feature("J8.needed")
 async def test_an_apply_that_removes_everything_waits_with_the_reason_in_words(database: Database) -> None:
     """A folder with only a readme replaced the module's source: the next apply said "2 destroyed" and ended with 0."""
     world, ref, answer = await planned(database, PlanSummary(destroy=2, existing=2))
@@ -99,6 +101,7 @@ async def test_an_apply_that_removes_everything_waits_with_the_reason_in_words(d
     assert (await approvals.approve(database, Registry(), admin, ref.job_id, 1)).status == "QUEUED"
 
 
+@pytest.mark.feature("J8.needed")
 async def test_a_destroy_job_and_a_partial_apply_go_on_unasked(database: Database) -> None:
     _, _, answer = await planned(database, PlanSummary(destroy=2, existing=2), kind="DESTROY")
     assert answer == Begun(0)
@@ -106,6 +109,7 @@ async def test_a_destroy_job_and_a_partial_apply_go_on_unasked(database: Databas
     assert answer == Begun(0)
 
 
+@pytest.mark.feature("J8.needed")
 @pytest.mark.parametrize(
     ("changes", "is_asked"),
     [
@@ -129,7 +133,7 @@ async def test_the_nearest_group_or_the_module_sets_how_much_may_be_destroyed_un
     assert isinstance(answer, BeginRefused) == is_asked
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("J8.needed", "X3.roles")
 async def test_where_a_group_says_so_nobody_approves_their_own_job(database: Database) -> None:
     job = await Waiting.make(database)
     await database.write(lambda tx: tx.run("UPDATE jobs SET created_by = 'usr_1' WHERE id = :id", id=job.id))
@@ -141,7 +145,7 @@ async def test_where_a_group_says_so_nobody_approves_their_own_job(database: Dat
     assert (await approvals.approve(database, Registry(), other, job.id, 1)).status == "QUEUED"
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("J8.needed", "X3.roles")
 async def test_service_accounts_approve_only_where_the_group_allows_it(database: Database) -> None:
     """A service account could approve any plan, also that of a job which it had queued itself."""
     job = await Waiting.make(database)
@@ -152,6 +156,7 @@ async def test_service_accounts_approve_only_where_the_group_allows_it(database:
     assert (await approvals.approve(database, Registry(), robot, job.id, 1)).status == "QUEUED"
 
 
+@pytest.mark.feature("J8.needed")
 async def test_by_default_people_may_approve_their_own_jobs(database: Database) -> None:
     job = await Waiting.make(database)
     assert approver_rules.refusal(await job.job(), job.admin, ModulePolicy()) is None

@@ -128,7 +128,7 @@ async def test_a_runner_that_is_being_removed_takes_nothing_new_and_nothing_new_
     assert (await application.admin.patch(R, json={"is_draining": True})).json()["removing_since"] is not None
 
 
-@pytest.mark.feature("O3")
+@pytest.mark.feature("O3.fenced")
 async def test_the_record_waits_for_a_lost_attempt_that_is_in_contact_and_still_delivers(
     runner: SimulatedRunner,
 ) -> None:
@@ -211,7 +211,7 @@ async def test_the_only_runner_of_a_module_is_removed_by_force_and_nothing_else_
     ]
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles", "X4.tenants")
 async def test_modules_that_the_owner_of_a_runner_may_not_see_are_counted_and_not_named(
     application: Application,
 ) -> None:
@@ -228,7 +228,7 @@ async def test_modules_that_the_owner_of_a_runner_may_not_see_are_counted_and_no
     assert "secret" not in words
 
 
-@pytest.mark.feature("X3")
+@pytest.mark.feature("X3.roles")
 async def test_nobody_without_the_right_removes_a_runner_or_learns_that_it_exists(application: Application) -> None:
     made = await application.admin.made("/api/v1/runners", {"name": "r"})
     stranger = await application.person("mallory", "owner", "", "other")

@@ -18,7 +18,7 @@ from tests.server.application import Application
 from tests.server.declarations import FILE, declare, remote
 from tests.server.simulated_runner import SimulatedRunner
 
-pytestmark = pytest.mark.feature("R3")
+pytestmark = pytest.mark.feature("R3.declared")
 TOKEN = credentials.new("tcw")
 NEAR = DeclaredRunner(name="near", kind="built-in", max_jobs=2, allow_multiple_instances=True)
 
@@ -181,7 +181,7 @@ async def test_without_a_declaration_the_default_runner_is_made_and_nothing_is_r
     assert (await db.write(lambda tx: declaring.ensure_default(tx, 8, "ab" * 32))).max_jobs == 3, "the file wins"
 
 
-@pytest.mark.feature("R8")
+@pytest.mark.feature("R8.shared")
 async def test_people_see_where_a_shared_runner_is_declared_and_only_operate_it(application: Application) -> None:
     db, admin = application.server.db, application.admin
     await declare(db, [remote("far", TOKEN)])
