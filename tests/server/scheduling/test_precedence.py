@@ -10,8 +10,6 @@ from terracrew.testing.clock import ManualClock
 from terracrew.testing.job_rows import KEYS, Instance, JobRows
 from tests.server.scheduling.recorded_offers import OfferRecorder
 
-pytestmark = pytest.mark.feature("S2")
-
 
 class TwoTiers:
     """A queued job of a module in `network`, with one runner for that group and one for the whole organization."""
@@ -44,6 +42,7 @@ async def tiers(database: Database, clock: ManualClock) -> TwoTiers:
     return TwoTiers(OfferRecorder(rows), near, far, module, await rows.job(module))
 
 
+@pytest.mark.feature("S2.claim")
 async def test_a_farther_runner_cannot_claim_what_a_nearer_one_may_have(tiers: TwoTiers) -> None:
     """A farther runner that was assigned could claim any job, although it was not offered to it."""
     assert await tiers.far.claim(tiers.job) is None
@@ -51,12 +50,14 @@ async def test_a_farther_runner_cannot_claim_what_a_nearer_one_may_have(tiers: T
     assert await tiers.far.claim(tiers.job) is not None
 
 
+@pytest.mark.feature("S2.online")
 async def test_a_nearer_runner_that_drains_is_waited_for_no_longer(tiers: TwoTiers) -> None:
     await tiers.rows.run("UPDATE instances SET is_draining = true WHERE id = :id", id=tiers.near.id)
     assert await tiers.near.claim(tiers.job) is None
     assert await tiers.far.claim(tiers.job) is not None
 
 
+@pytest.mark.feature("S2.online")
 async def test_a_nearer_tier_that_goes_after_the_offer_is_waited_for_and_then_the_farther_one_gets_the_job(
     tiers: TwoTiers, clock: ManualClock
 ) -> None:
@@ -76,6 +77,7 @@ async def test_a_nearer_tier_that_goes_after_the_offer_is_waited_for_and_then_th
     assert await tiers.far.claim(tiers.job) is not None
 
 
+@pytest.mark.feature("S2.order")
 async def test_a_nearer_tier_that_comes_after_the_offer_gets_the_job_after_the_next_sweep(
     tiers: TwoTiers, clock: ManualClock
 ) -> None:
@@ -97,6 +99,7 @@ async def test_a_nearer_tier_that_comes_after_the_offer_gets_the_job_after_the_n
     assert await tiers.near.claim(tiers.job) is not None
 
 
+@pytest.mark.feature("S2.configured")
 async def test_configured_precedence_waits_for_a_nearer_runner_that_is_offline(
     tiers: TwoTiers, clock: ManualClock
 ) -> None:
@@ -112,7 +115,7 @@ async def test_configured_precedence_waits_for_a_nearer_runner_that_is_offline(
     assert await tiers.far.claim(tiers.job) is not None
 
 
-@pytest.mark.feature("S4")
+@pytest.mark.feature("S4.alone")
 async def test_the_name_of_an_instance_alone_selects_the_nearest_runner_that_has_one(tiers: TwoTiers) -> None:
     await tiers.rows.run("UPDATE modules SET runner_instance_name = 'two'")
     await tiers.rows.run("UPDATE instances SET name = 'two' WHERE id = :id", id=tiers.far.id)
@@ -125,7 +128,7 @@ async def test_the_name_of_an_instance_alone_selects_the_nearest_runner_that_has
     assert await tiers.near.claim(tiers.job) is not None
 
 
-@pytest.mark.feature("S5")
+@pytest.mark.feature("S5.tags")
 async def test_only_a_runner_with_all_tags_of_the_module_is_offered_a_job_and_can_claim_it(tiers: TwoTiers) -> None:
     await tiers.rows.run('UPDATE modules SET tags = \'["eu","gpu"]\'')
     await tiers.rows.run("UPDATE runners SET tags = '[\"gpu\"]'")
@@ -140,7 +143,7 @@ async def test_only_a_runner_with_all_tags_of_the_module_is_offered_a_job_and_ca
     assert await tiers.near.claim(tiers.job) is not None
 
 
-@pytest.mark.feature("S3", "J10")
+@pytest.mark.feature("J10.priority")
 async def test_a_free_slot_goes_to_the_highest_priority_of_all_lines(tiers: TwoTiers) -> None:
     """Each line was served to its end before the next one, so a job with other tags waited whatever its priority was."""
     rows = tiers.rows

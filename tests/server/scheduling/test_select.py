@@ -18,7 +18,17 @@ from terracrew.server.scheduling.scheduler import Scheduler
 from tests.machine.sqlite_template import copy_template
 from tests.server.scheduling.selection_worlds import GROUPS, WORLDS, World, build, connected
 
-pytestmark = pytest.mark.feature("S1", "S2", "S4", "S5", "S6")
+pytestmark = pytest.mark.feature(
+    "S1.assigned",
+    "S2.order",
+    "S2.claim",
+    "S4.runner",
+    "S4.instance",
+    "S5.disabled",
+    "S5.draining",
+    "S5.full",
+    "S5.engine",
+)
 OPTIONS = settings(
     deadline=None,
     derandomize=True,

@@ -10,7 +10,7 @@ from terracrew.testing.job_rows import KEYS, Instance, JobRows
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.scheduling.recorded_offers import OfferRecorder
 
-pytestmark = pytest.mark.feature("S5", "S6")
+pytestmark = pytest.mark.feature("S5.caps")
 
 
 async def _queue(rows: JobRows, count: int, cap: int, organization_cap: int | None = None) -> list[str]:
