@@ -111,11 +111,13 @@ def test_an_explanation_is_printed_as_a_way_from_the_organization_to_the_place(
         {"kind": "module", "path": "platform/vpc", "role": None, "is_deciding": False},
     ]
     found = {"is_allowed": True, "sentence": "ada may run jobs.", "steps": steps, "sufficient_roles": []}
+    found |= {"limits": ["Not on Fridays."]}
     server.on("GET /api/v1/access/explain?principal=ada&verb=job.run&path=platform%2Fvpc", found)
     lines = terracrew("role", "explain", "ada", "job.run", "platform/vpc").splitlines()
     assert lines[0] == "Yes: ada may run jobs."
     assert lines[2].startswith("    platform: operator, granted by root")
     assert lines[2].endswith("<- decides")
+    assert lines[-1] == "Limit: Not on Fridays."
     refusal = {
         "is_allowed": False,
         "sentence": "No role.",
@@ -143,6 +145,7 @@ def test_a_service_account_is_named_by_its_name(terracrew: Terracrew, server: Sc
 @pytest.mark.feature("E1.commands", "E1.json")
 def test_a_service_account_is_shown_with_its_runners_and_disabled(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on("GET /api/v1/service-accounts", page(CI))
+    server.on("GET /api/v1/service-accounts?group=platform", page(CI))
     shown = CI | {"roles": [ROLE], "runners": [{"id": "rnr_1", "path": "platform/crew"}]}
     server.on("GET /api/v1/service-accounts/sac_1", shown)
     server.on("PATCH /api/v1/service-accounts/sac_1", CI | {"is_disabled": True})

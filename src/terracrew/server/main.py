@@ -17,6 +17,7 @@ from terracrew.server.dashboard import render
 from terracrew.server.db import kept
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
+from terracrew.server.identity.access.role_expiry import RoleExpiry
 from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.keys.rotation import Rotation
 from terracrew.server.identity.people import service as identity
@@ -84,6 +85,7 @@ async def _serve(
         "revocations": server.identity.tokens.forget_revoked,
         "leftovers": Leftovers(server.db, server.id, server.settings.leftovers_days).run,
         "rights": server.streams.watch_rights,
+        "role expiry": RoleExpiry(server.db).run,
         "loop lag": watch_loop_lag,
         "plans": lambda: kept_plans.run(server.db, server.settings.retain_plans_days),
         "logs": Mover(

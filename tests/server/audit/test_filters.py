@@ -42,7 +42,7 @@ async def actions(client: httpx.AsyncClient, **query: Any) -> list[str]:
         after = {"after": page["next"]}
 
 
-@pytest.mark.feature("X3.audit")
+@pytest.mark.feature("X3.filters")
 @pytest.mark.parametrize("scanned", [5_000, 2])
 async def test_entries_are_found_by_actor_action_target_place_time_and_text(
     server: IdentityServer, monkeypatch: pytest.MonkeyPatch, scanned: int
@@ -88,7 +88,7 @@ async def test_entries_are_found_by_actor_action_target_place_time_and_text(
     assert await actions(client, until="2020-01-01T00:00:00") == [], "without a time zone it is UTC"
 
 
-@pytest.mark.feature("X3.audit")
+@pytest.mark.feature("X3.filters")
 async def test_owners_of_a_group_read_what_is_about_it_and_nothing_else(server: IdentityServer) -> None:
     a = await server.group("a")
     await server.group("b")
@@ -129,7 +129,7 @@ async def test_a_filter_that_makes_no_sense_is_refused(application: Application,
     assert (await application.admin.get(place, params=query)).status_code == 400
 
 
-@pytest.mark.feature("X3.audit")
+@pytest.mark.feature("X3.filters")
 async def test_an_export_has_every_entry_once_oldest_first_and_is_itself_recorded(
     server: IdentityServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,7 +175,7 @@ ONE_INDEX = [
 ]
 
 
-@pytest.mark.feature("X3.audit")
+@pytest.mark.feature("X3.filters")
 @pytest.mark.parametrize(("wanted", "index"), ONE_INDEX)
 async def test_each_filter_reads_its_index_in_order(database: Database, wanted: EntryFilter, index: str) -> None:
     """A statement that sorts, or that reads other rows than its index gives it, is slow with a million entries."""

@@ -7,6 +7,7 @@ import pytest
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Param, Row, Tx
+from terracrew.server.identity.access.role_expiry import RoleExpiry
 from terracrew.server.jobs import approvals
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.retention.leftovers import Leftovers
@@ -53,6 +54,7 @@ async def test_no_loop_reads_a_large_table_from_end_to_end(rows: JobRows, monkey
     await Heartbeats(rows.db, registry, "srv").step()
     await approvals.expire(rows.db)
     await Leftovers(rows.db, "srv", 30.0).step()
+    await RoleExpiry(rows.db).step()
     await rows.run("UPDATE runners SET is_draining = true, removing_since = created_at")
     await Removals(rows.db).step()
     monkeypatch.undo()

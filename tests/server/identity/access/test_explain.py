@@ -22,7 +22,7 @@ bindings = st.lists(
 )
 
 
-@pytest.mark.feature("X3.roles")
+@pytest.mark.feature("X3.explain")
 @given(bindings, st.sampled_from(Verb), paths, st.sampled_from(["group", "module"]))
 def test_the_deciding_role_is_the_nearest_one_that_allows_it(
     held: list[Binding], verb: Verb, path: str, kind: str
@@ -42,7 +42,7 @@ async def told(server: IdentityServer, who: Principal, principal: str, verb: Ver
     return await server.db.read(lambda tx: explain.explain(tx, who, principal, verb, path))
 
 
-@pytest.mark.feature("X3.roles")
+@pytest.mark.feature("X3.explain")
 async def test_an_explanation_agrees_with_authorization_for_every_principal_verb_and_place(
     server: IdentityServer,
 ) -> None:
@@ -75,7 +75,7 @@ async def test_an_explanation_agrees_with_authorization_for_every_principal_verb
         assert bool(found.sufficient_roles) == (not is_allowed and any(verb in GRANTS[role] for role in Role))
 
 
-@pytest.mark.feature("X3.roles")
+@pytest.mark.feature("X3.explain")
 async def test_an_explanation_names_the_grant_its_place_and_who_gave_it_or_what_is_missing(
     server: IdentityServer,
 ) -> None:
@@ -102,7 +102,7 @@ async def test_an_explanation_names_the_grant_its_place_and_who_gave_it_or_what_
     assert "ada is only operator of `payments`: an approver may" in found["sentence"]
 
 
-@pytest.mark.feature("X3.roles")
+@pytest.mark.feature("X3.explain")
 async def test_a_disabled_user_may_do_nothing_whatever_their_roles(server: IdentityServer) -> None:
     owner = await server.user("olga", Role.OWNER)
     ada = await server.user("ada", Role.OWNER)
@@ -111,7 +111,7 @@ async def test_a_disabled_user_may_do_nothing_whatever_their_roles(server: Ident
     assert (found.is_allowed, found.reason, found.sufficient_roles) == (False, "disabled", [])
 
 
-@pytest.mark.feature("X3.roles")
+@pytest.mark.feature("X3.explain")
 async def test_an_explanation_is_no_oracle_for_names_that_the_caller_may_not_see(server: IdentityServer) -> None:
     await server.group("a")
     hidden = await server.group("hidden")

@@ -39,7 +39,7 @@ async def _admin(application: Application, name: str) -> Any:
     return await application.server.db.write(work)
 
 
-@pytest.mark.feature("X3.roles")
+@pytest.mark.feature("R8.several")
 async def test_organizations_are_created_listed_renamed_and_deleted_by_administrators_only(
     application: Application,
 ) -> None:
@@ -72,7 +72,7 @@ async def test_organizations_are_created_listed_renamed_and_deleted_by_administr
     ]
 
 
-@pytest.mark.feature("X3.roles")
+@pytest.mark.feature("R8.several")
 async def test_an_organization_that_has_anything_is_not_deleted_and_says_what_it_has(application: Application) -> None:
     await application.admin.made("/api/v1/organizations", {"name": "acme", "owner": "admin"})
     acme = await filled(application, "acme")
@@ -82,7 +82,7 @@ async def test_an_organization_that_has_anything_is_not_deleted_and_says_what_it
     await acme.refused("DELETE", "/api/v1/organizations/acme", 409)
 
 
-@pytest.mark.feature("X3.roles")
+@pytest.mark.feature("R8.several")
 async def test_names_lists_and_paths_are_those_of_the_organization_that_the_request_names(
     application: Application,
 ) -> None:
@@ -119,7 +119,7 @@ async def test_names_lists_and_paths_are_those_of_the_organization_that_the_requ
     assert (await ada.get("/api/v1/access/explain", params=query)).json()["is_allowed"] is True
 
 
-@pytest.mark.feature("X3.roles")
+@pytest.mark.feature("R8.several")
 async def test_an_organization_in_which_one_has_no_role_does_not_exist(application: Application) -> None:
     await application.admin.made("/api/v1/organizations", {"name": "acme"})
     foreign = await application.person("eve", "owner", organization="acme")
@@ -137,7 +137,7 @@ async def test_an_organization_in_which_one_has_no_role_does_not_exist(applicati
     await within(foreign, "default").refused("GET", "/api/v1/me", 404)
 
 
-@pytest.mark.feature("X3.roles")
+@pytest.mark.feature("R8.several")
 async def test_a_session_works_in_the_organization_that_it_has_chosen_for_as_long_as_it_may(
     application: Application,
 ) -> None:
@@ -172,7 +172,7 @@ async def test_a_session_works_in_the_organization_that_it_has_chosen_for_as_lon
         await db.write(lambda tx: organizations.choose_for_session(tx, ada.principal, "acme"))
 
 
-@pytest.mark.feature("X3.roles")
+@pytest.mark.feature("R8.several")
 async def test_what_somebody_does_is_recorded_where_they_do_it_and_their_tokens_at_home(
     application: Application,
 ) -> None:

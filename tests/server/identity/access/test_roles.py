@@ -3,6 +3,7 @@
 import httpx
 import pytest
 
+from terracrew.server.identity.access.role_expiry import RoleExpiry
 from terracrew.server.identity.access.roles import DAY_SECONDS
 from terracrew.server.principals.model import Principal, Role
 from terracrew.testing.clock import ShiftedClock
@@ -75,6 +76,24 @@ async def test_a_role_that_expires_ends_by_itself_in_requests_and_in_lists(
     assert [(role["role"], role["expires_at"]) for role in answer] == [("viewer", None)], (
         "a new grant replaces all of it"
     )
+
+
+@pytest.mark.feature("X3.roles")
+async def test_an_expired_role_is_removed_recorded_and_ends_the_streams_of_its_principal(
+    server: IdentityServer, clock: ShiftedClock
+) -> None:
+    root = await client_of(server, await server.user("root", Role.OWNER))
+    ada = await server.user("ada")
+    assert await granted(root, "ada", "viewer", expires_in_days=1) == 201
+    chore = RoleExpiry(server.db)
+    assert await chore.step() == 0
+    clock.advance(DAY_SECONDS + 1)
+    with server.db.listen("roles") as wakeups:
+        assert await chore.step() == 1
+        assert await wakeups.get(5) == {("roles", ada.id)}
+    assert await chore.step() == 0
+    newest = (await root.get("/api/v1/audit", params={"action": "role.expire"})).json()["items"]
+    assert [(entry["actor_kind"], entry["details"]["principal"]) for entry in newest] == [("system", ada.id)]
 
 
 @pytest.mark.feature("X3.roles")

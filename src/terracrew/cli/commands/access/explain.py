@@ -44,6 +44,8 @@ def explain(target: Target, who: str, verb: str, path: str, as_json: bool) -> No
     click.echo(f"{'Yes' if found['is_allowed'] else 'No'}: {found['sentence']}")
     for depth, step in enumerate(found["steps"]):
         click.echo(f"{'  ' * (depth + 1)}{_step(step)}")
+    for limit in found["limits"]:
+        click.echo(f"Limit: {limit}")
     if found["sufficient_roles"]:
         click.echo(f"Roles that would allow it: {', '.join(found['sufficient_roles'])}")
         granters = [*found["can_be_granted_by"], "administrators of the server"]

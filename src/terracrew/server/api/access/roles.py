@@ -14,6 +14,7 @@ from terracrew.server.identity.access.model import RoleBinding, RoleListed
 from terracrew.server.paging import After, Limit, Page
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Role
+from terracrew.server.runs import approval_limits
 
 
 class NewRole(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,7 +70,7 @@ async def explain_access(
     to see who has access at that place.
     """
     who = request.user
-    return await request.context.db.read(lambda tx: explain.explain(tx, who, principal, verb, path))
+    return await request.context.db.read(lambda tx: approval_limits.explain(tx, who, principal, verb, path))
 
 
 router = Router(path="/api/v1", route_handlers=[list_roles, bind_role, unbind_role, explain_access], tags=["access"])

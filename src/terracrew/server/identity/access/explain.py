@@ -52,6 +52,8 @@ class Explanation(msgspec.Struct, frozen=True):
     """If it is refused: the roles that would allow it, the least one first."""
     can_be_granted_by: list[str] = []
     """If it is refused: the names of some who can grant such a role here. Administrators of the server always can."""
+    limits: list[str] = []
+    """What limits it although a role allows it."""
 
 
 async def explain(tx: Tx, who: Principal, principal: str, verb: Verb, path: str) -> Explanation:

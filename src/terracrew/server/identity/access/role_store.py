@@ -5,7 +5,7 @@ from typing import LiteralString
 from terracrew import ids
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Param, Tx
-from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.db.statements.table import Table, excluded_assignments
 from terracrew.server.groups import reads as groups
 from terracrew.server.identity.access.model import RoleBinding
@@ -59,6 +59,22 @@ def no_role(binding_id: str) -> NotFound:
 
 async def unbind_role(tx: Tx, binding_id: str) -> None:
     await tx.run("DELETE FROM role_bindings WHERE id = :id", id=binding_id)
+
+
+async def has_expired(tx: Tx) -> bool:
+    return await tx.one("SELECT id FROM role_bindings WHERE expires_at <= :now LIMIT 1", now=tx.now) is not None
+
+
+async def delete_expired(tx: Tx, count: int) -> list[RoleBinding]:
+    """Remove roles that have expired, and return them."""
+    rows = await tx.all(
+        f"""DELETE FROM role_bindings WHERE id IN (
+            SELECT id FROM role_bindings WHERE expires_at <= :now ORDER BY expires_at LIMIT :count)
+        RETURNING {ROLES.columns}""",
+        now=tx.now,
+        count=count,
+    )
+    return rows_to(RoleBinding, rows)
 
 
 async def delete_roles_of(tx: Tx, principal_id: str) -> None:
