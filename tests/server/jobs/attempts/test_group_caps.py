@@ -1,9 +1,12 @@
 """A group never has more running jobs than it may have, however many claims come at once."""
 
 import asyncio
+from collections.abc import Collection
 
 import pytest
 
+from terracrew.server.db.seam import Tx
+from terracrew.server.jobs import queue_reads
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
 from terracrew.testing.job_rows import KEYS, Instance, JobRows
@@ -48,6 +51,31 @@ async def test_claims_of_two_servers_do_not_exceed_the_cap_together(rows: JobRow
     attempts = [servers[n % 3](_request(job, runner)) for n, job in enumerate(jobs)]
     won = await asyncio.gather(*attempts)
     assert sum(each is not None for each in won) == 5
+
+
+async def test_a_place_that_becomes_free_while_claims_are_decided_is_taken_once(
+    rows: JobRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Claims below a full group were decided by one statement. It counted again, so all of them got the place of a job that had ended."""
+    running, *jobs = await _queue(rows, 5, cap=1)
+    runners = [await rows.runner() for _ in range(5)]
+    group = claims.ClaimGroup(KEYS, "online")
+    with pytest.raises(claims.CapFound):
+        await rows.db.write(lambda tx: group.work(tx, [_request(running, runners[0])]))
+    won = await rows.db.write(lambda tx: group.work(tx, [_request(running, runners[0])]))
+    assert won[0] is not None
+    count = queue_reads.running_jobs
+
+    async def count_before_it_ends(tx: Tx, groups: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        found = await count(tx, groups)
+        # On PostgreSQL, another transaction can do this: the next statement sees what it has committed.
+        await tx.run("UPDATE jobs SET status = 'AWAITING_APPROVAL' WHERE id = :id", id=running)
+        return found
+
+    monkeypatch.setattr(queue_reads, "running_jobs", count_before_it_ends)
+    requests = [_request(job, runner) for job, runner in zip(jobs, runners[1:], strict=True)]
+    won = await rows.db.write(lambda tx: group.work(tx, requests))
+    assert sum(each is not None for each in won) <= 1
 
 
 async def test_a_job_below_a_full_group_is_not_offered_and_takes_no_slot_from_others(rows: JobRows) -> None:

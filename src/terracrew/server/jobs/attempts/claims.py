@@ -111,7 +111,7 @@ async def take_back(db: Database, offered: ClaimRequest) -> None:
 
 async def _claim(tx: Tx, keys: Keyring, precedence: Precedence, turn: Sequence[ClaimRequest]) -> dict[str, Row]:
     """Claim the jobs of one turn. Returns the rows that the winners are given, by their jobs."""
-    taken = await claim_store.claim(tx, precedence, [item.claimant for item in turn])
+    taken = await claim_store.claim(tx, precedence, [item.claimant for item in turn]) if turn else set[str]()
     winners = [item for item in turn if item.claimant.job_id in taken]
     if not winners:
         return {}

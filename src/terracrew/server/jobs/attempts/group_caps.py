@@ -34,7 +34,8 @@ class PlacesInGroups:
     def turn(self, items: Sequence[ClaimRequest]) -> tuple[list[ClaimRequest], list[ClaimRequest]]:
         """Split items so that no two of the first part compete for a job, an instance's slots, or the last places in a group.
 
-        Items below a group without a free place compete for nothing: the statement refuses all of them.
+        Items below a group without a free place are in neither part, so they are refused. The statement must not decide about
+        them: it counts again, and if a job has ended since, each of them would find the same free place.
         """
         taken: set[str] = set()
         used: dict[Group, int] = {}
@@ -43,7 +44,9 @@ class PlacesInGroups:
         for item in items:
             wanted = {item.claimant.job_id, item.claimant.instance_id}
             groups = self._groups_of.get(item.claimant.job_id, [])
-            is_short = any(0 < self._free[group] <= used.get(group, 0) for group in groups)
+            if any(self._free[group] <= 0 for group in groups):
+                continue
+            is_short = any(self._free[group] <= used.get(group, 0) for group in groups)
             if is_short or wanted & taken:
                 later.append(item)
             else:
