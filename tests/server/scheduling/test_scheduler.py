@@ -122,6 +122,24 @@ def test_a_queue_that_nobody_takes_from_forgets_what_was_canceled() -> None:
     assert queue.pop() is None
 
 
+async def test_a_job_that_overtakes_another_one_of_its_module_is_offered_alone(database: Database) -> None:
+    """Both were offered when two slots became free, and the claims of one transaction are decided by the ids of their jobs."""
+    rows = await JobRows.make(database)
+    recorder = OfferRecorder(rows)
+    runner, module = await rows.runner(), await rows.module()
+    overtaken = await rows.job(module)
+    await recorder.scheduler.sweep()
+    urgent = await rows.job(module)
+    await rows.run("UPDATE jobs SET priority = 5 WHERE id = :id", id=urgent)
+    await recorder.scheduler.step({("queue", urgent)})
+    session, socket = recorder.connect(runner)
+    recorder.scheduler.serve(session)
+    assert socket.offers == [urgent]
+    await rows.run("UPDATE jobs SET status = 'CANCELED', finished_at = 1 WHERE id = :id", id=urgent)
+    await recorder.scheduler.step({("queue", urgent)})
+    assert socket.offers == [urgent, overtaken]
+
+
 async def test_an_edit_of_one_module_leaves_the_offers_of_the_others_alone(database: Database) -> None:
     """Every edit of a module or group took all offers back and read the whole queue again."""
     recorder = OfferRecorder(await JobRows.make(database))

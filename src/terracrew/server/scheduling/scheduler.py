@@ -314,8 +314,8 @@ class Scheduler:
             if next(self._candidates(route), None) is None:
                 continue
             job = self._lines.pop(route)
-            # A job of a busy module waits. When the module is free, the first of its jobs is put into its line.
-            if job is None or self._waiting.get(job.id) is not job or job.module_id in self._busy:
+            # Of a module, only the next job is offered, and only while the module is free. Later its next job is put into its line.
+            if job is None or self._waiting.get(job.id) is not job or not self._is_next(job):
                 continue
             if place := self._caps.full_place(job):
                 self._caps.hold(place, job)
