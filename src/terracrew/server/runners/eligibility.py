@@ -18,8 +18,10 @@ COVERS: LiteralString = """(assignments.place_id = modules.id OR assignments.kin
 """Whether an assignment covers a module."""
 IS_ASSIGNED: LiteralString = f"""(runners.organization_id IS NULL OR EXISTS (
     SELECT 1 FROM assignments
-    WHERE assignments.runner_id = runners.id AND assignments.organization_id = modules.organization_id AND {COVERS}))"""
-"""Whether a module may use a runner, because of an assignment or because the runner is shared."""
+    WHERE assignments.runner_id = runners.id AND assignments.organization_id || '' = modules.organization_id AND {COVERS}))"""
+"""Whether a module may use a runner, because of an assignment or because the runner is shared.
+
+`organization_id || ''` keeps SQLite from reading the assignments of all runners of the organization."""
 MAKER: LiteralString = """plans
     JOIN attempts AS made ON made.job_id = plans.job_id AND made.number = plans.attempt
     JOIN runners AS maker ON maker.id = made.runner_id AND NOT maker.is_disabled AND maker.removing_since IS NULL
