@@ -93,7 +93,7 @@ def creator(db: Database, roots: Sequence[Path]) -> Create:
         found = await modules.find_many(tx, [(item.principal, item.module) for item in items], Verb.JOB_RUN)
         checked: list[_Checked | TerracrewError] = []
         for item in items:
-            module = found[item.principal.id, item.module]
+            module = found[modules.asked_for(item.principal, item.module)]
             try:  # a request that is refused here has written nothing yet, so the other requests of the group are not affected
                 checked.append(module if isinstance(module, TerracrewError) else await _check(tx, item, module, roots))
             except TerracrewError as error:

@@ -45,20 +45,26 @@ async def find(tx: Tx, who: Principal, reference: str, verb: Verb, unseen: NotFo
     return module
 
 
+def asked_for(who: Principal, reference: str) -> tuple[str, str | None, str]:
+    """Return what decides which module a reference means: a person acts in several organizations, which may have the same paths."""
+    return who.id, who.organization_id, reference
+
+
 async def find_many(
     tx: Tx, wanted: Iterable[tuple[Principal, str]], verb: Verb
-) -> dict[tuple[str, str], Module | TerracrewError]:
-    """Find many modules at once with few statements. The keys of the result are the principal's id and the reference."""
-    found: dict[tuple[str, str], Module | TerracrewError] = {}
-    asked = {(who.id, reference): (who, reference) for who, reference in wanted}
+) -> dict[tuple[str, str | None, str], Module | TerracrewError]:
+    """Find many modules at once with few statements. The keys of the result are those that `asked_for` returns."""
+    found: dict[tuple[str, str | None, str], Module | TerracrewError] = {}
+    asked = {asked_for(who, reference): (who, reference) for who, reference in wanted}
     by_id = {ids.parse("mod", reference) for _, reference in asked.values() if ids.is_id("mod", reference)}
     modules = {module.id: module for module in await store.get_many(tx, sorted(by_id))} if by_id else {}
-    allowed: dict[str, authorize.Visible] = {}
+    allowed: dict[tuple[str, str | None], authorize.Visible] = {}
     for key, (who, reference) in asked.items():
         module = modules.get(ids.parse("mod", reference)) if ids.is_id("mod", reference) else None
-        if who.id not in allowed:
-            allowed[who.id] = await authorize.visible(tx, who, verb)
-        if module is not None and allowed[who.id].covers(place(module)):
+        actor = who.id, who.organization_id
+        if actor not in allowed:
+            allowed[actor] = await authorize.visible(tx, who, verb)
+        if module is not None and allowed[actor].covers(place(module)):
             found[key] = module
             continue
         try:  # the reference is a path, or `find` raises the right error

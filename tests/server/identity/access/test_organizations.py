@@ -1,5 +1,6 @@
 """A server has several organizations: each with its own tree, and a person with roles in two of them works in either."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -191,3 +192,25 @@ async def test_what_somebody_does_is_recorded_where_they_do_it_and_their_tokens_
     del admin.headers[ORGANIZATION_HEADER]
     everywhere = {entry["action"] for entry in await admin.listed("/api/v1/audit", actor="ada")}
     assert everywhere == {"group.create", "token.create"}, "an administrator who names none reads all of them"
+
+
+@pytest.mark.feature("X3.roles")
+async def test_jobs_that_are_asked_for_at_once_run_in_the_organization_that_each_request_names(
+    application: Application,
+) -> None:
+    """Requests of one person are committed together, and a path was looked up once for all of their organizations."""
+    await application.admin.made("/api/v1/organizations", {"name": "acme"})
+    names = ("acme", "default")
+    modules: dict[str, str] = {}
+    people: dict[str, Person] = {}
+    for name in names:
+        admin = within(application.stranger(), name)
+        admin.headers["Authorization"] = application.admin.headers["Authorization"]
+        await admin.made("/api/v1/groups", {"path": "team"})
+        modules[name] = (await admin.made("/api/v1/modules", {"path": "team/app", "source": SOURCE}))["id"]
+        people[name] = admin
+    asked = names * 10
+    made = await asyncio.gather(
+        *(people[name].made("/api/v1/modules/team%2Fapp/jobs", {"type": "PLAN"}) for name in asked)
+    )
+    assert [job["module_id"] for job in made] == [modules[name] for name in asked]
