@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.server.db.seam import Tx
+from terracrew.server.identity.people.service import link_owner, make_link, renew_first_link
 from terracrew.server.maintenance import local_token
 from terracrew.testing.clock import ShiftedClock
 from tests.server.application import Application, on_one
@@ -18,6 +19,12 @@ def token_of(application: Application) -> str:
 async def status(application: Application, token: str) -> int:
     async with application.stranger() as client:
         return (await client.get("/api/v1/me", headers={"Authorization": f"Bearer {token}"})).status_code
+
+
+async def owner_of_token(application: Application) -> str:
+    async with application.stranger() as client:
+        headers = {"Authorization": f"Bearer {token_of(application)}"}
+        return (await client.get("/api/v1/me", headers=headers)).json()["name"]
 
 
 @on_one
@@ -68,3 +75,24 @@ async def test_it_is_replaced_at_once_when_it_was_revoked(application: Applicati
     assert await status(application, token_of(application)) == 200
     with pytest.raises(asyncio.CancelledError):
         await running
+
+
+@on_one
+async def test_it_is_that_of_an_administrator_whatever_became_of_the_first_one(application: Application) -> None:
+    """A server whose first administrator was renamed or deleted did not start again: it looked for somebody named `admin`."""
+    await application.admin.made("/api/v1/users", {"name": "root"})
+    db = application.server.db
+    await db.write(lambda tx: tx.run("UPDATE users SET is_system_admin = true WHERE name = 'root'"))
+    assert await local_token.renew(application.server)
+    await db.write(lambda tx: tx.run("UPDATE users SET name = 'first' WHERE name = 'admin'"))
+    assert not await local_token.renew(application.server), "a new name changes nothing"
+    await application.person("admin", "owner")
+    assert await owner_of_token(application) == "first"
+    await db.write(lambda tx: tx.run("UPDATE users SET is_disabled = true WHERE name = 'first'"))
+    assert await local_token.renew(application.server)
+    assert await owner_of_token(application) == "root", "a name that became free gives nobody the server's token"
+    user = await link_owner(application.server.identity, await make_link(db), "a")
+    assert user.name == "root"
+    await db.write(lambda tx: tx.run("DELETE FROM users WHERE name = 'first'"))
+    assert await renew_first_link(db) is not None
+    assert not await local_token.renew(application.server)

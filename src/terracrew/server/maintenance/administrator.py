@@ -23,7 +23,7 @@ async def _new_token(settings: ServerSettings) -> str:
     db = await open_database(settings.database)
     try:
         await first_start(db, settings.organization)
-        admin = await db.read(lambda tx: people.user(tx, identity.ADMINISTRATOR))
+        admin = await db.read(people.administrator)
         lifetime = local_token.LIFETIME_SECONDS
         secret = await identity.create_local_token(db, admin, local_token.unique_name(), lifetime)
     finally:

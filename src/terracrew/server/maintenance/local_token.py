@@ -44,7 +44,7 @@ async def renew(server: Server) -> bool:
 
 
 async def make(server: Server) -> credentials.Secret:
-    admin = await server.db.read(lambda tx: store.user(tx, service.ADMINISTRATOR))
+    admin = await server.db.read(store.administrator)
     return await service.create_local_token(server.db, admin, unique_name(), LIFETIME_SECONDS)
 
 

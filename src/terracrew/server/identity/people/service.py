@@ -15,6 +15,7 @@ from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.secrets import credentials
 
 ADMINISTRATOR = "admin"
+"""The name that the first start gives to the administrator, who may be renamed."""
 LINK_LIFETIME_SECONDS = 3600.0
 """How long a link for immediate use is valid: the one of the first start, and those that users create for themselves."""
 INVITATION_LIFETIME_SECONDS = 24 * 3600.0
@@ -30,7 +31,7 @@ async def renew_first_link(db: Database) -> str | None:
     link = credentials.new("tcl")
 
     async def work(tx: Tx) -> str | None:
-        found = await store.password_of(tx, ADMINISTRATOR)
+        found = await store.password_of(tx, (await store.administrator(tx)).id)
         if found is None or found[1] is not None:
             return None
         await link_user(tx, found[0], link, SYSTEM)
@@ -39,9 +40,10 @@ async def renew_first_link(db: Database) -> str | None:
     return await db.write(work)
 
 
-async def make_link(db: Database, user: str = ADMINISTRATOR, who: Principal = SYSTEM) -> str:
-    """Return the token of a new link for a user, by name or id. Users do this for themselves, or somebody on the server's machine."""
-    token, _ = await replace_link(db, user, who)
+async def make_link(db: Database, user: str | None = None, who: Principal = SYSTEM) -> str:
+    """Return the token of a new link for a user, by name or id, or for the administrator. Users do this for themselves, or
+    somebody on the server's machine."""
+    token, _ = await replace_link(db, user or (await db.read(store.administrator)).id, who)
     return token
 
 

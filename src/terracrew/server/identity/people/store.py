@@ -76,6 +76,17 @@ async def set_system_admin(tx: Tx, user_id: str, is_system_admin: bool) -> None:
     )
 
 
+async def administrator(tx: Tx) -> User:
+    """Return the administrator whom the server's own machine acts for: the one of the first start, who may have been renamed,
+    or else the one who was created first. A name alone gives nobody this: anybody may have a name that became free."""
+    row = await tx.one(
+        "SELECT * FROM users WHERE is_system_admin = :yes AND is_disabled = :no ORDER BY id LIMIT 1", yes=True, no=False
+    )
+    if row is None:
+        raise NotFound("there is no administrator who is not disabled")
+    return row_to(User, row)
+
+
 async def hold_administrators(tx: Tx) -> list[str]:
     """Return the ids of all administrators who are not disabled. Their rows are locked until the transaction ends."""
     rows = await tx.all(
@@ -249,9 +260,11 @@ async def delete_endless_token(tx: Tx, token_sha256: str) -> None:
 
 async def is_local_token(tx: Tx, token_sha256: str, ends_after: float) -> bool:
     row = await tx.one(
-        "SELECT id FROM api_tokens WHERE token_sha256 = :sha256 AND is_local = :yes AND expires_at > :ends_after",
+        "SELECT t.id FROM api_tokens AS t JOIN users ON users.id = t.user_id WHERE t.token_sha256 = :sha256"
+        " AND t.is_local = :yes AND t.expires_at > :ends_after AND users.is_system_admin = :yes AND users.is_disabled = :no",
         sha256=token_sha256,
         yes=True,
+        no=False,
         ends_after=ends_after,
     )
     return row is not None
