@@ -140,6 +140,16 @@ async def test_a_job_that_overtakes_another_one_of_its_module_is_offered_alone(d
     assert socket.offers == [urgent, overtaken]
 
 
+def test_groups_of_two_organizations_take_turns_although_they_have_the_same_path() -> None:
+    """A group with the name of another organization's group shared its turns: its backlog came before the other's first job."""
+    queue = FairQueue()
+    for number in range(5):
+        queue.push(Waiting(f"mine_{number}", 1, "org_a", "mod", "prod/m", "prod", "tofu", 0, float(number)))
+    queue.push(Waiting("theirs", 1, "org_b", "mod", "prod/m", "prod", "tofu", 0, 100.0))
+    order = [job.id for _ in range(6) if (job := queue.pop()) is not None]
+    assert order == ["mine_0", "theirs", "mine_1", "mine_2", "mine_3", "mine_4"]
+
+
 async def test_an_edit_of_one_module_leaves_the_offers_of_the_others_alone(database: Database) -> None:
     """Every edit of a module or group took all offers back and read the whole queue again."""
     recorder = OfferRecorder(await JobRows.make(database))

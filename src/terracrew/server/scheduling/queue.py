@@ -31,13 +31,18 @@ def turn(job: Waiting) -> tuple[int, float, str]:
     return -job.priority, job.queued_at, job.id
 
 
+def _group(job: Waiting) -> tuple[str, str]:
+    """Return the group whose turn a job takes. Organizations may have groups with the same path."""
+    return job.organization_id, job.group_path
+
+
 MAX_DISCARDED_ENTRIES = 1_000
 """The heap is compacted once discarded entries exceed the live ones by this many."""
 
 
 class FairQueue:
     def __init__(self) -> None:
-        self._levels: dict[int, OrderedDict[str, list[tuple[float, str, Waiting]]]] = {}
+        self._levels: dict[int, OrderedDict[tuple[str, str], list[tuple[float, str, Waiting]]]] = {}
         self._members: dict[str, Waiting] = {}
         self._discarded = 0
 
@@ -49,7 +54,7 @@ class FairQueue:
 
     def push(self, job: Waiting) -> None:
         self._members[job.id] = job
-        group = self._levels.setdefault(job.priority, OrderedDict()).setdefault(job.group_path, [])
+        group = self._levels.setdefault(job.priority, OrderedDict()).setdefault(_group(job), [])
         heapq.heappush(group, (job.queued_at, job.id, job))
 
     def discard(self, job_id: str) -> None:
@@ -86,7 +91,7 @@ class FairQueue:
         job = self.peek()
         if job is not None:
             level = self._levels[job.priority]
-            heapq.heappop(level[job.group_path])
-            level.move_to_end(job.group_path)
+            heapq.heappop(level[_group(job)])
+            level.move_to_end(_group(job))
             del self._members[job.id]
         return job
