@@ -170,6 +170,15 @@ def test_a_worker_token_comes_as_a_hash_or_from_a_file_that_is_private(file: Pat
     assert token in settings.private_paths
 
 
+@pytest.mark.feature("R3.declared")
+def test_a_token_in_place_of_its_file_is_refused_and_not_repeated(file: Path) -> None:
+    token = "tcw_" + "x" * 43
+    file.write_text(f'[shared_runners.gpu]\nkind = "remote"\nworker_token_file = "{token}"\n')
+    [problem] = _problems(file)
+    assert "this is a token, not the path of a file" in problem
+    assert token not in problem
+
+
 @pytest.mark.feature("T4.schema")
 def test_the_published_schema_of_a_server_is_current(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli(["server", "schema"]) == 0

@@ -3,9 +3,9 @@
 import hashlib
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from terracrew.protocol import limits
 from terracrew.settings.values import Directories, Directory, SettingsSection
@@ -14,6 +14,13 @@ _NAME = re.compile(limits.PATH_NAME)
 Tag = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._:-]{0,62}$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 _TOKEN = re.compile(r"tcw_[A-Za-z0-9_-]{43}")
+
+
+def _is_no_token(value: Any) -> Any:
+    """Refuse a token in place of its file, before another check repeats it in its message."""
+    if isinstance(value, str) and _TOKEN.search(value):
+        raise ValueError("this is a token, not the path of a file: put it into a file that only the server can read")
+    return value
 
 
 def _holds_token(path: str) -> str:
@@ -62,7 +69,7 @@ class RemoteRunner(_SharedRunner):
         default=None,
         description="The hash of its token. `terracrew server worker-token NAME` makes a token and this hash.",
     )
-    worker_token_file: Annotated[Directory, AfterValidator(_holds_token)] | None = Field(
+    worker_token_file: Annotated[Directory, AfterValidator(_holds_token), BeforeValidator(_is_no_token)] | None = Field(
         default=None, description="A file with its token, if the file is to be the secret's only place."
     )
     max_jobs: int = Field(default=100, ge=1, le=10_000, description="How many jobs each of its instances has at most.")
