@@ -29,14 +29,15 @@ VERBS = (
 
 @click.command("explain")
 @click.argument("who", shell_complete=name_completion.users)
-@click.argument("verb", type=click.Choice(VERBS))
+@click.argument("verb", metavar="VERB", type=click.Choice(VERBS))
 @click.argument("path", default="", shell_complete=name_completion.places)
 @output.json_option
 @pass_target
 def explain(target: Target, who: str, verb: str, path: str, as_json: bool) -> None:
     """Explain whether WHO may VERB at PATH, a group or module, or at the organization without PATH.
 
-    WHO is `me`, a user, or a service account by id or `group/name`.
+    WHO is `me`, a user, or a service account by id or `group/name`. VERB is `tree`, `job`, `state`, `runner` or `access` with
+    `.read` or, except for `job`, `.write`; or `job.run`, `job.cancel`, `job.approve`, `audit.read`, `server.admin`.
     """
     found = target.api().get("/access/explain", principal=who, verb=verb, path=path)
     if as_json:

@@ -13,7 +13,7 @@ from terracrew.errors import Invalid
 
 @click.group("service-account")
 def service_account() -> None:
-    """Manage accounts for programs, and their secrets. ACCOUNT is an account's name or id."""
+    """Manage accounts for programs, and their secrets. ACCOUNT is an account's name, path or id."""
 
 
 @service_account.command("list")
@@ -95,7 +95,9 @@ def create(target: Target, name: str, group: str, as_json: bool) -> None:
     if as_json:
         return output.as_json(made)
     click.echo(f"created service account {made['name']} ({made['id']})")
-    return output.note(f"next: terracrew role grant {made['id']} operator, terracrew service-account add-secret {name}")
+    # The role is suggested for the account's own group: without --group it would apply to the whole organization.
+    role = f"terracrew role grant {made['id']} operator{f' --group {group}' if group else ''}"
+    return output.note(f"next: {role}, terracrew service-account add-secret {made['id']}")
 
 
 @service_account.command("delete")
