@@ -214,8 +214,10 @@ def test_the_limit_of_jobs_is_shown_for_each_instance(terracrew: Terracrew, serv
     assert lines[0].split() == ["PATH", "TYPE", "STATUS", "VERSION", "JOBS", "CREATED"]
     assert lines[1].split()[-4:-2] == ["0.1.0", "2/4"]
     assert "DRAINING (removing, disabled)" in lines[2]
-    server.on(f"GET {R}", RUNNER)
+    server.on(f"GET {R}", RUNNER | {"status": "OFFLINE", "is_draining": True})
     server.on(f"GET {R}/assignments", {"items": [], "next": None})
+    assert "OFFLINE (draining)" in terracrew("runner", "show", "a/r"), "its processes get no jobs when they are back"
+    server.on(f"GET {R}", RUNNER)
     shown = terracrew("runner", "show", "a/r")
     assert "each instance runs at most 4 jobs" in shown
     assert [line.split()[-3] for line in shown.splitlines() if line.startswith(("one", "two"))] == ["2/4", "0"]

@@ -60,7 +60,6 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
             ("type", found["type"]),
             ("declared in", _declaration(found)),
             ("status", _status(found)),
-            ("disabled", found["is_disabled"] or None),
             ("removing", output.lasting(found["removing_since"]) if found.get("removing_since") else None),
             ("jobs", _jobs(found).replace("/", " of ")),
             ("limit", _limit(found)),
@@ -125,5 +124,7 @@ def _status(runner: dict[str, Any]) -> str:
     is_full = bool(here) and not runner.get("is_draining") and all(each.get("is_disk_full") for each in here)
     notes = ["removing"] if runner.get("removing_since") else []
     notes += ["disabled"] if runner.get("is_disabled") else []
+    is_hidden = runner.get("is_draining") and runner["status"] == "OFFLINE" and not runner.get("removing_since")
+    notes += ["draining"] if is_hidden else []
     notes += ["disk full"] if is_full else []
     return f"{runner['status']} ({', '.join(notes)})" if notes else str(runner["status"])
