@@ -9,6 +9,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import queue_reads
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
+from terracrew.testing.deliveries import DONE, RUNNING, delivery
 from terracrew.testing.job_rows import KEYS, Instance, JobRows
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.scheduling.recorded_offers import OfferRecorder
@@ -91,7 +92,8 @@ async def test_a_job_below_a_full_group_is_not_offered_and_takes_no_slot_from_ot
     recorder.scheduler.claimed(first, module, session)
     await recorder.scheduler.sweep()
     assert second not in socket.offers
-    await rows.run("UPDATE jobs SET status = 'FAILED', finished_at = 1, instance_id = NULL WHERE id = :id", id=first)
+    await rows.take(delivery(runner.ref(first), 1, RUNNING))
+    await rows.take(delivery(runner.ref(first), 2, DONE))
     await recorder.scheduler.step({("freed", f"{first} {module} {runner.id}")})
     assert second in socket.offers
     assert third not in socket.offers
