@@ -135,7 +135,8 @@ async def test_a_job_that_overtakes_another_one_of_its_module_is_offered_alone(d
     session, socket = recorder.connect(runner)
     recorder.scheduler.serve(session)
     assert socket.offers == [urgent]
-    await rows.run("UPDATE jobs SET status = 'CANCELED', finished_at = 1 WHERE id = :id", id=urgent)
+    sql = "UPDATE jobs SET status = 'CANCELED', finished_at = :now WHERE id = :id"
+    await database.write(lambda tx: tx.run(sql, now=tx.now, id=urgent))
     await recorder.scheduler.step({("queue", urgent)})
     assert socket.offers == [urgent, overtaken]
 

@@ -238,7 +238,7 @@ async def test_the_keyboard_reaches_everything_in_the_order_of_the_page_and_focu
     await page.keyboard.press("Tab")
     await expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     seen: list[str] = []
-    for _ in range(15):
+    for _ in range(16):
         await page.keyboard.press("Tab")
         seen.append(
             await page.evaluate(
@@ -249,8 +249,8 @@ async def test_the_keyboard_reaches_everything_in_the_order_of_the_page_and_focu
     assert seen[1].startswith("Modules")
     assert seen[3].startswith("Runners")
     assert seen[4] == "Access"
-    assert [word.split()[0] for word in seen[9:13]] == ["All", "Online", "Draining", "Offline"]
-    assert seen[13:] == ["Search runners", "Add runner"]
+    assert [word.split()[0] for word in seen[10:14]] == ["All", "Online", "Draining", "Offline"]
+    assert seen[14:] == ["Search runners", "Add runner"]
 
 
 async def test_the_choice_of_light_or_dark_is_kept(page: Page) -> None:

@@ -51,6 +51,7 @@ async def test_what_remains_names_the_jobs_that_the_caller_may_see(application: 
     rows = await JobRows.of_organization(application.server.db, application.server.organization_id)
     rows._numbers = 50  # pyright: ignore[reportPrivateUsage]
     instance = await connect(application, shared.id, "two")
+    await application.server.db.write(lambda tx: tx.run("UPDATE runners SET is_disabled = true WHERE path = 'r'"))
     await Instance(rows, shared.id, instance).start(await rows.job(await rows.module("secret")))
     outsider = await application.person("olga", "owner", "team")
     hidden = (await outsider.get("/api/v1/runners/everybodys/remaining")).json()

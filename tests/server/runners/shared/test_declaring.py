@@ -94,6 +94,9 @@ async def test_a_retired_runner_finishes_its_job_before_it_is_removed(runner: Si
     found = await _runner(runner.app, "far")
     assert found is not None
     instance = await _instance(runner, found)
+    await db.write(
+        lambda tx: tx.run("UPDATE runners SET is_disabled = true WHERE id = :id", id=runner.instance.runner_id)
+    )
     job = await runner.rows.job(await runner.rows.module())
     ref = await instance.start(job)
     await declare(db, [])
