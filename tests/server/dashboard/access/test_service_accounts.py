@@ -29,7 +29,7 @@ async def test_an_account_gets_a_secret_that_is_shown_once_and_works_until_it_is
     assert ">ci-ledger<" not in await someone.see(f"{HERE}?group=platform")
 
     shown = (await someone.submit(f"{page}/secret", days="30")).text
-    secret = re.search(r'id="client-secret">(tcs_[\w-]+)<', shown)
+    secret = re.search(r'id="client-secret"[^>]*>(tcs_[\w-]+)<', shown)
     assert secret is not None
     client = f"{application.server.organization_id}:{account}"
     form = {"grant_type": "client_credentials", "client_id": client, "client_secret": secret[1]}
