@@ -58,6 +58,7 @@ async def test_no_place_outside_of_the_runners_own_group_is_assigned(application
     await application.admin.made("/api/v1/runners", {"name": "r", "group": "a", "assign": False})
     words = await application.admin.refused("POST", "/api/v1/runners/a%2Fr/assignments", 400, json={"place": place})
     assert "only be assigned inside its own group" in words
+    assert "``" not in words, "the organization has no path, and is called by its noun"
     assert await application.scalar("SELECT count(*) FROM assignments") == 0
 
 

@@ -203,6 +203,9 @@ async def test_the_pinned_instance_is_absent_or_lacks_the_engine(queue: Queue) -
     await queue.set("UPDATE modules SET runner_instance_name = NULL")
     absent = "no online runner has the engine cobol: install the package that provides it there"
     assert (await queue.why()).text == absent
+    await queue.set("UPDATE modules SET runner_id = :id", id=queue.runner.runner_id)
+    assert (await queue.why()).text.startswith("the runner that it may use does not have the engine cobol")
+    await queue.set("UPDATE modules SET runner_id = NULL")
     await queue.set('UPDATE instances SET engines = \'{"cobol":"3"}\'')
     assert await queue.code() == "offered"
 

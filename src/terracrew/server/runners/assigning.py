@@ -18,5 +18,6 @@ async def assign(tx: Tx, runner: Runner, place_id: str, kind: PlaceKind, organiz
         raise NotFound(f"there is no {kind} `{path}` here, or you may not see it")
     own = runner.group or ""
     if not is_within(path, own):
-        raise Invalid(f"{kind} `{path}` is outside of `{own}`: a runner can only be assigned inside its own group")
+        place = f"{kind} `{path}`" if path else "the organization"
+        raise Invalid(f"{place} is outside of `{own}`: a runner can only be assigned inside its own group")
     return await assignments.insert(tx, runner.id, place_id, kind, organization_id, path)

@@ -157,7 +157,7 @@ def _wrong_tag(way: Way, known: list[Row], names: ReadableNames) -> Reason:
     tags = f"the tag {_listed(wanted)}" if len(wanted) == 1 else f"all of the tags {_listed(wanted)}"
     said = f": {'; '.join(lacking[:MAX_NAMED_RUNNERS])}" if lacking else ""
     advice = "give a runner these tags, or assign one that has them to this module"
-    return Reason("wrong_tag", f"no online runner that it waits for has {tags}{said}; {advice}", RUNNERS)
+    return Reason("wrong_tag", f"none of its nearest online runners has {tags}{said}; {advice}", RUNNERS)
 
 
 def _listed(tags: Iterable[str]) -> str:
@@ -170,6 +170,8 @@ def _no_engine(way: Way) -> Reason:
     advice = f"`terracrew engine install {engine}` there" if is_ours else "install the package that provides it there"
     if way.needs.instance_name:
         text = f"the instance {way.needs.instance_name}, to which it is pinned, does not have the engine {engine}"
+    elif way.needs.runner_id:
+        text = f"the runner that it may use does not have the engine {engine}"
     elif way.needs.tags:
         text = f"no online runner with the tags {_listed(way.needs.tags)} has the engine {engine}"
     else:
