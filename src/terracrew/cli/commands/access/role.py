@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 ROLES = ("viewer", "operator", "approver", "owner")
 
 
-def _who_has_it_where(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the arguments that name a role, who has it, and where it applies."""
+def _arguments_of_a_grant(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the arguments that name a role, who has it, and where it is granted."""
     for add in (
         click.option(
             "--module",
             metavar="PATH",
             shell_complete=name_completion.modules,
-            help="The module where the role applies.",
+            help="The module where the role is granted.",
         ),
         click.option(
             "--group",
             metavar="PATH",
             shell_complete=name_completion.groups,
-            help="The group where the role applies, with everything below it [the organization].",
+            help="The group where the role is granted [the organization].",
         ),
         click.argument("role", type=click.Choice(ROLES)),
         click.argument("who", shell_complete=name_completion.users),
@@ -71,11 +71,14 @@ def list_roles(target: Target, as_json: bool) -> None:
 
 
 @role.command("grant")
-@_who_has_it_where
+@_arguments_of_a_grant
 @output.json_option
 @pass_target
 def grant(target: Target, who: str, role: str, group: str | None, module: str | None, as_json: bool) -> None:
-    """Give WHO (a user's name, or the id of a service account) the role ROLE."""
+    """Give WHO (a user's name, or the id of a service account) the role ROLE.
+
+    A role in a group also applies to everything below the group.
+    """
     kind, path = _checked_place(group, module)
     made = target.api().post("/roles", {"principal": who, "role": role, "kind": kind, "path": path})
     if as_json:
@@ -84,7 +87,7 @@ def grant(target: Target, who: str, role: str, group: str | None, module: str | 
 
 
 @role.command("revoke")
-@_who_has_it_where
+@_arguments_of_a_grant
 @output.json_option
 @pass_target
 def revoke(target: Target, who: str, role: str, group: str | None, module: str | None, as_json: bool) -> None:

@@ -15,6 +15,7 @@ from terracrew.errors import Invalid
 
 
 def _options_of_a_new_runner(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that describe a new runner, however it authenticates."""
     for add in (
         click.option("--multiple", "allow_multiple_instances", is_flag=True, help="Allow several instances."),
         click.option("--tag", "tags", multiple=True, help="A tag. Can be repeated."),
