@@ -11,7 +11,7 @@ PUBLIC = {
     "GET /openapi.json",
     "GET /api",
 }
-"""Anybody's; what they let through is tested where they are."""
+"""Anybody may call these. Other tests check what they answer."""
 _OWN = {
     "GET /me",
     "GET /tokens",
@@ -35,7 +35,7 @@ _LISTS = {
     "GET /dashboard/modules",
     "GET /dashboard/runners/add",
 }
-"""Of what one may see, which may be nothing."""
+"""These show only what the caller may see. The list may be empty."""
 
 _SEES = (
     _OWN
@@ -87,7 +87,7 @@ _DECIDES = {
     "POST /dashboard/jobs/{job}/decline",
 }
 ROLES: dict[str, set[str]] = {"operator": _RUNS, "approver": _RUNS | _DECIDES}
-"""What each may where it has its role; it is not done here, since that would change what there is."""
+"""What each role allows at its own place. These operations are not called, because they would change the data of the other tests."""
 
 MAY: dict[str, set[str]] = {
     "nobody": set(),
@@ -135,9 +135,10 @@ REFUSED_BY = {
     "POST /modules": {400, 401, 403, 404},
     "PUT /uploads/{upload}/{index}": {401, 403, 409},
 }
-"""Who may upload is told that there is no such upload, and to begin one (409).
+"""The statuses that may refuse an operation, where they differ from the usual ones.
 
-In their own organization the foreign owner may make modules, but not of an archive of ours: to them there is none.
+A caller who may upload is told that this upload does not exist and that they should begin one (409). The foreign owner may make
+modules in their own organization, but our archive does not exist for them (404).
 """
 UNKNOWN = {"nobody", "expired token", "revoked token", "disabled user", "garbage"}
 SEES_TEAM = {"viewer", "operator", "approver", "guest"}
@@ -162,7 +163,7 @@ FORM = {
     "password": "a long enough one",
     "again": "a long enough one",
 }
-"""Enough for every form: the others' fields are passed over."""
+"""These fields are enough for every form. A form ignores the fields of other forms."""
 ARCHIVE = b"\x1f\x8b"
 OURS_IN_PARTS = {"target": "archive", "sha256": "1" * 64, "size": 2_000_000}
 QUERIES = {"GET /access/explain": "?verb=job.run&path=team"}

@@ -214,8 +214,6 @@ async def test_a_server_without_the_key_of_an_unfinished_rekey_does_not_start(
 
 @on_one
 async def test_the_lease_of_a_killed_server_on_sqlite_does_not_delay_a_rekey(application: Application) -> None:
-    if application.server.db.kind != "sqlite":
-        pytest.skip("PostgreSQL may have other servers")
     await lease.acquire(application.server.db, f"{key_holders.LEASE_PREFIX}srv_killed", Keyring([OLD]).key_id, 60)
     await key_holders.announce(application.server.db, application.server.id, application.server.keys)
     assert (await application.admin.post("/api/v1/rekey")).status_code == 202
@@ -230,7 +228,7 @@ class _Broken:
 
 
 def _with_new_key(application: Application) -> Keyring:
-    """The keyring of the world, with a newer key before its own."""
+    """Return the server's keyring with a newer key before its own."""
     keys: Any = Keyring([NEW])
     keys._ciphers |= application.server.keys._ciphers  # pyright: ignore[reportPrivateUsage]
     return keys

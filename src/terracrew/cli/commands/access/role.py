@@ -14,20 +14,20 @@ from terracrew.errors import Invalid, NotFound
 ROLES = ("viewer", "operator", "approver", "owner")
 
 
-def _who_has_it_where(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the arguments that name a role, who has it, and where it applies."""
+def _arguments_of_a_grant(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the arguments that name a role, who has it, and where it is granted."""
     for add in (
         click.option(
             "--module",
             metavar="PATH",
             shell_complete=name_completion.modules,
-            help="The module where the role applies.",
+            help="The module where the role is granted.",
         ),
         click.option(
             "--group",
             metavar="PATH",
             shell_complete=name_completion.groups,
-            help="The group where the role applies, with everything below it [the organization].",
+            help="The group where the role is granted [the organization].",
         ),
         click.argument("role", type=click.Choice(ROLES)),
         click.argument("who", shell_complete=name_completion.users),
@@ -101,7 +101,7 @@ def list_roles(
 
 
 @role.command("grant")
-@_who_has_it_where
+@_arguments_of_a_grant
 @click.option("--expires-in-days", type=click.IntRange(1, 3650), metavar="N", help="The role ends after N days.")
 @output.json_option
 @pass_target
@@ -114,7 +114,10 @@ def grant(
     expires_in_days: int | None,
     as_json: bool,
 ) -> None:
-    """Give WHO (a user, or a service account by id or `group/name`) the role ROLE."""
+    """Give WHO (a user, or a service account by id or `group/name`) the role ROLE.
+
+    A role in a group also applies to everything below the group.
+    """
     kind, path = _checked_place(group, module)
     wanted = {"principal": who, "role": role, "kind": kind, "path": path}
     made = target.api().post("/roles", wanted | ({"expires_in_days": expires_in_days} if expires_in_days else {}))
@@ -125,7 +128,7 @@ def grant(
 
 
 @role.command("revoke")
-@_who_has_it_where
+@_arguments_of_a_grant
 @output.json_option
 @pass_target
 def revoke(target: Target, who: str, role: str, group: str | None, module: str | None, as_json: bool) -> None:
