@@ -1,6 +1,7 @@
 # Each target sets up all that it needs: Python 3.11, git and make are enough to begin with.
 #   make demo      a whole Terracrew at work on sample modules   (EXIT=1: stop after the jobs; PORT=…; FRESH=1)
 #   make test      every test of the default tier                (ARGS="-k name": some of them; WORKERS=0: one after the other)
+#   make test-engines   the tests of the engines beside OpenTofu, which it installs first (minutes, once)
 #   make check     format, lint, types, imports
 #   make settings  the pages and schemas of settings in docs/
 #   make features  what the tests prove, clause by clause
@@ -18,7 +19,7 @@ WORKERS ?= $(shell expr $$(nproc) + 1)
 # The tests start hundreds of processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check lint format types imports settings features explore bench chaos day powercut
+.PHONY: demo test test-engines check lint format types imports settings features explore bench chaos day powercut
 
 demo: .venv/.run
 	@$(PYTHON) -m terracrew.cli demo $(if $(EXIT),--exit) $(if $(PORT),--port $(PORT)) $(if $(FRESH),--fresh)
@@ -26,7 +27,13 @@ demo: .venv/.run
 test: .venv/.dev
 	@scripts/system-packages
 	@$(PYTHON) -m terracrew.cli engine install tofu
+	@$(PYTHON) -m tests.machine.providers
 	PYTHONPATH=scripts $(PYTHON) -m pytest -p left_out -q -n $(WORKERS) --maxprocesses 8 --dist loadfile --durations=5 $(ARGS)
+
+test-engines: .venv/.dev
+	@$(PYTHON) -m tests.machine.engines
+	@$(PYTHON) -m tests.machine.providers
+	TERRACREW_TEST_ENGINES=all $(PYTHON) -m pytest -q -n $(WORKERS) --maxprocesses 8 --dist loadfile -m other_engine $(ARGS)
 
 check: .venv/.dev
 	@$(MAKE) --no-print-directory --keep-going --output-sync --jobs=4 lint format types imports

@@ -24,7 +24,10 @@ SOURCES: Group = "terracrew.sources"
 _NAME = re.compile("[a-z][a-z0-9-]{0,31}")
 BUILT_IN: dict[Group, dict[str, str]] = {
     DISPATCHERS: {"local": "terracrew.runner.dispatch.local:PLUGIN"},
-    ENGINES: {"tofu": "terracrew.executor.engines.tofu.engine:ENGINE"},
+    ENGINES: {
+        "tofu": "terracrew.executor.engines.tofu.engine:ENGINE",
+        "terraform": "terracrew.executor.engines.terraform.engine:ENGINE",
+    },
     SOURCES: {
         "archive": "terracrew.executor.sources.archive:SOURCE",
         "local": "terracrew.executor.sources.local:SOURCE",

@@ -33,6 +33,11 @@ def notes(**found: Mapping[str, str]) -> dict[str, str]:
 class TestNotes(EngineContract):
     name = "notes"
     source = notes(one={"text": "1"})
+    before_source = source
+    changed_source = notes(two={"text": "2"}, three={"text": "3"})
+    changed_counts = {"add": 2, "destroy": 1}  # noqa: RUF012  # the suite declares it as a class variable
+    invalid_source = {"notes.json": "{"}  # noqa: RUF012
+    invalid_reason = "notes.json is not JSON"
     failing_source = notes(one={"text": "1"}, two={"fail": "the pen is empty"})
     failing_reason = "the pen is empty"
 

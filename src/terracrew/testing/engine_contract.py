@@ -19,12 +19,16 @@ from terracrew.executor.control import StopMode
 from terracrew.executor.engines import error_summary, registry
 from terracrew.executor.engines.contract import Engine, EngineContext, EngineSession, StateIdentity
 from terracrew.executor.state import leftover
+from terracrew.protocol.events import PlanSummary
 from terracrew.protocol.spec import Step
 from terracrew.testing import engine_run, state_backend
 from terracrew.testing.engine_run import EndedCommand, EngineRun
 from terracrew.testing.state_backend import FakeStateBackend
+from terracrew.toolchains.discovery import FoundEngine
 
 _PREPARE = (Step.INIT, Step.VALIDATE, Step.PLAN)
+_COUNTS = ("add", "change", "destroy", "replace", "imports", "moves", "forgets")
+SECRET_VALUE = "a value that nobody may read"  # noqa: S105  (not a password)
 
 
 class EngineContract:
@@ -32,6 +36,21 @@ class EngineContract:
     """The name under which the engine is registered."""
     source: ClassVar[Mapping[str, str]]
     """The files of a module that creates one resource and has one output, `answer`, with the value "42"."""
+    before_source: ClassVar[Mapping[str, str]]
+    """The files of a module with an output `answer` of the value "42", and with resources that `changed_source` changes."""
+    changed_source: ClassVar[Mapping[str, str]]
+    """The same files after a change of resources and outputs. All three sources have files of the same names."""
+    changed_counts: ClassVar[Mapping[str, int]]
+    """The counts of `PlanSummary` in the plan of `changed_source` after `before_source` was applied; those left out are 0."""
+    changed_outputs: ClassVar[Mapping[str, str]] = {}
+    """The changes of outputs in that plan: output name → create, update or delete."""
+    secret_source: ClassVar[Mapping[str, str] | None] = None
+    """The files of a module with an output `secret` that the engine knows to be sensitive, with the value `SECRET_VALUE`.
+    None for an engine without sensitive outputs."""
+    invalid_source: ClassVar[Mapping[str, str]]
+    """The files of a module that the engine refuses before it makes a plan."""
+    invalid_reason: ClassVar[str]
+    """A part of the error with which it refuses `invalid_source`."""
     failing_source: ClassVar[Mapping[str, str]]
     """The files of a module whose plan succeeds and whose apply fails after it has created a resource."""
     failing_reason: ClassVar[str]
@@ -57,10 +76,15 @@ class EngineContract:
             yield backend
 
     @pytest.fixture
-    def session(self, engine: Engine, folder: Path, tmp_path: Path) -> EngineSession:
+    def program(self, engine: Engine) -> FoundEngine:
+        """The program that the suite runs. A suite for one version overrides this fixture."""
+        return engine.find([])
+
+    @pytest.fixture
+    def session(self, engine: Engine, program: FoundEngine, folder: Path, tmp_path: Path) -> EngineSession:
         files = EngineDirectory(tmp_path / "engine")
         files.make()
-        return engine.open(engine.find([]), EngineContext(folder, files, tmp_path / "cache", {}))
+        return engine.open(program, EngineContext(folder, files, tmp_path / "cache", {}))
 
     # ---- what it declares
 
@@ -104,7 +128,7 @@ class EngineContract:
         _write(folder, self.source)
         run = EngineRun(engine, session, folder, backend)
         await run.succeed(*_PREPARE)
-        assert session.summarize(None).add == 1
+        assert (await run.summary(None)).add == 1
         assert session.is_ready()
         assert backend.states == [], "only a mutating step writes a state"
         printed = await run.succeed(Step.APPLY)
@@ -116,11 +140,67 @@ class EngineContract:
         assert emptied.lineage == identity.lineage
         assert emptied.serial > identity.serial
         await run.succeed(Step.PLAN, is_destroying=True)
-        assert session.summarize(backend.states[-1]).destroy == 1
+        assert (await run.summary(backend.states[-1])).destroy == 1
         await run.succeed(Step.DESTROY)
         destroyed = _one_history(engine, backend)
         assert destroyed.serial > identity.serial
         assert destroyed.resources in (0, None)
+
+    async def test_a_plan_says_how_much_it_would_change(
+        self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
+    ) -> None:
+        _write(folder, self.before_source)
+        run = EngineRun(engine, session, folder, backend)
+        await run.succeed(*_PREPARE, Step.APPLY)
+        _write(folder, self.changed_source)
+        await run.succeed(Step.PLAN)
+        summary = await run.summary(backend.states[-1])
+        assert _counts(summary) == {name: self.changed_counts.get(name, 0) for name in _COUNTS}
+        assert summary.outputs == self.changed_outputs
+        assert _counts(await run.summary(None)) == _counts(summary)
+
+    async def test_a_saved_plan_is_applied_as_it_was_planned_or_not_at_all(
+        self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
+    ) -> None:
+        """A person approves a plan. What the source has become since then must not be applied in its place."""
+        _write(folder, self.source)
+        run = EngineRun(engine, session, folder, backend)
+        await run.succeed(*_PREPARE)
+        _write(folder, self.changed_source)
+        code, printed = await run.start(Step.APPLY).ended()
+        if code == 0:
+            assert session.outputs((await run.succeed(Step.OUTPUT)).encode()).outputs["answer"].value == "42", printed
+            _write(folder, self.source)
+            await run.succeed(Step.PLAN)
+            assert _counts(await run.summary(backend.states[-1])) == dict.fromkeys(_COUNTS, 0)
+        else:
+            assert session.has_ended_in_order(code, printed)
+            assert all(engine.identify_state(state).resources in (0, None) for state in backend.states)
+
+    async def test_a_sensitive_output_is_marked_and_printed_only_where_it_is_asked_for(
+        self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
+    ) -> None:
+        if self.secret_source is None:
+            pytest.skip(f"{self.name} has no sensitive outputs")
+        _write(folder, self.secret_source)
+        run = EngineRun(engine, session, folder, backend)
+        for step in (*_PREPARE, Step.APPLY):
+            assert SECRET_VALUE not in await run.succeed(step)
+        found = session.outputs((await run.succeed(Step.OUTPUT)).encode()).outputs["secret"]
+        assert (found.value, found.is_sensitive) == (SECRET_VALUE, True)
+
+    async def test_a_module_that_is_wrong_is_refused_before_a_plan_is_made(
+        self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
+    ) -> None:
+        _write(folder, self.invalid_source)
+        run = EngineRun(engine, session, folder, backend)
+        for step in (step for step in _PREPARE if step in engine.steps):
+            code, printed = await run.start(step).ended()
+            if code:
+                assert self.invalid_reason in session.failure_details(printed).error
+                assert backend.states == []
+                return
+        pytest.fail("every step before the apply accepted it")
 
     async def test_an_apply_that_fails_says_why_and_has_saved_what_it_made(
         self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
@@ -198,6 +278,10 @@ class EngineContract:
             return await waiting
         finally:
             os.close(end)
+
+
+def _counts(summary: PlanSummary) -> dict[str, int]:
+    return {name: getattr(summary, name) for name in _COUNTS}
 
 
 def _write(folder: Path, source: Mapping[str, str]) -> None:

@@ -3,12 +3,15 @@
 import asyncio
 import contextlib
 import os
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.contract import ApiAccess, Engine, EngineSession
 from terracrew.executor.engines.process import EngineProcess
+from terracrew.protocol.events import PlanSummary
 from terracrew.protocol.spec import Step
 from terracrew.testing.state_backend import FakeStateBackend
 
@@ -54,13 +57,23 @@ class EngineRun:
         self._session.before(step)
         output = self._folder.parent / f"output-{step}"
         with output.open("wb") as file:
-            process = EngineProcess(
-                self._session.arguments(step, is_destroying=is_destroying),
-                cwd=self._folder,
-                env=self._environment,
-                output=file.fileno(),
-            )
+            process = self._process(self._session.arguments(step, is_destroying=is_destroying), file.fileno())
         return StartedCommand(process, output)
+
+    def _process(self, arguments: Sequence[str], output: int, stdout: int | None = None) -> EngineProcess:
+        return EngineProcess(arguments, cwd=self._folder, env=self._environment, output=output, stdout=stdout)
+
+    async def summary(self, state: bytes | None) -> PlanSummary:
+        """Return what the plan that was just made would do."""
+        facts: bytes | None = None
+        if arguments := self._session.facts_arguments():
+            output = self._folder.parent / "output-facts"
+            with output.open("wb") as file, tempfile.TemporaryFile() as stdout:
+                ended = await StartedCommand(self._process(arguments, file.fileno(), stdout.fileno()), output).ended()
+                assert ended.code == 0, ended.printed
+                stdout.seek(0)
+                facts = stdout.read()
+        return self._session.summarize(facts, state)
 
     async def succeed(self, *steps: Step, is_destroying: bool = False) -> str:
         """Run these steps, except those that the engine does not have. Returns what the last command printed."""

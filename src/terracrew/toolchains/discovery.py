@@ -37,6 +37,11 @@ def find(engine: str, extra_paths: Sequence[str] = ()) -> FoundEngine | None:
     return next(_search(specs.get(engine), extra_paths), None)
 
 
+def find_versions(engine: str, extra_paths: Sequence[str] = ()) -> list[FoundEngine]:
+    """Return every program of this engine on this machine. The first one is the one that a job uses by default."""
+    return list(_search(specs.get(engine), extra_paths))
+
+
 def find_on_path(engine: str, extra_paths: Sequence[str] = ()) -> FoundEngine | None:
     """Return the first engine in the configured directories and PATH, where Terracrew installs nothing, or None."""
     return next(_on_path(specs.get(engine), extra_paths), None)

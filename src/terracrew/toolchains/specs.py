@@ -69,7 +69,14 @@ TERRAFORM = Spec(
     title="Terraform",
     version="1.5.7",
     go="1.18",
-    programs=(GoProgram(module="github.com/hashicorp/terraform", package=".", binary="terraform"),),
+    programs=(
+        GoProgram(
+            module="github.com/hashicorp/terraform",
+            package=".",
+            binary="terraform",
+            variables=("github.com/hashicorp/terraform/version.dev=no",),
+        ),
+    ),
     release=Release(
         base="https://releases.hashicorp.com/terraform",
         folder="{version}",

@@ -79,7 +79,10 @@ class NotesSession:
     def after(self, step: Step) -> None:
         pass
 
-    def summarize(self, state: bytes | None) -> PlanSummary:
+    def facts_arguments(self) -> list[str] | None:
+        return None  # the saved plan says everything
+
+    def summarize(self, facts: bytes | None, state: bytes | None) -> PlanSummary:
         plan = msgspec.json.decode(self._context.files.plan.read_bytes(), type=_Plan)
         return PlanSummary(add=len(plan.create), destroy=len(plan.delete))
 

@@ -29,7 +29,12 @@ def main(command: str, *arguments: str) -> int:
         case "plan", ("--destroy", file):
             return _plan(state, {"notes": {}, "outputs": {}}, file)
         case "plan", (file,):
-            return _plan(state, json.loads(Path("notes.json").read_text()), file)
+            try:
+                wanted = json.loads(Path("notes.json").read_text())
+            except ValueError as error:
+                print(f"notes: error: notes.json is not JSON: {error}")
+                return 1
+            return _plan(state, wanted, file)
         case "apply", (file,):
             return _apply(state, json.loads(Path(file).read_text()))
         case "output", ():

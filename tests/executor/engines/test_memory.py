@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from terracrew.executor.engines import error_summary
+from terracrew.executor.engines.hcl import failure
 from terracrew.executor.engines.oom_kills import OomKills
-from terracrew.executor.engines.tofu import failure
 from terracrew.protocol.events import StepStatus
 from terracrew.protocol.spec import JobType
 from terracrew.testing.executor_processes import ExecutorProcesses, module

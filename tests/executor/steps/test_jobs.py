@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import stat
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -343,12 +344,15 @@ async def test_what_is_set_on_a_module_wins_over_its_own_files(
 
 @pytest.mark.feature("J4.missing")
 async def test_a_missing_engine_is_said_before_anything_runs(
-    hub: FakeExecutorHub, executors: ExecutorProcesses
+    hub: FakeExecutorHub, executors: ExecutorProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("TERRACREW_CACHE", str(tmp_path / "empty"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
     executor = await executors.run(
         executors.spec(JobType.PLAN, module(executors.folder / "source", main=OLD), engine="terraform")
     )
     assert await executor.exit_code() == 0
     assert hub.result.status == "FAILED"
-    assert "terraform" in hub.result.message.lower()
+    assert "Terraform is not on this machine" in hub.result.message
+    assert "terracrew engine install terraform" in hub.result.message
     assert not (executor.directory / "workspace").exists()

@@ -53,8 +53,8 @@ async def test_an_engine_in_the_cache_that_no_longer_runs_is_not_announced(
 
 
 async def test_an_engine_that_no_adapter_runs_is_not_announced(tmp_path: Path) -> None:
-    """Terraform was announced, its jobs were claimed, and they failed."""
-    folder = program(tmp_path / "bin" / "terraform", WORKS)
+    """Pulumi was announced, its jobs were claimed, and they failed."""
+    folder = program(tmp_path / "bin" / "pulumi", WORKS)
     program(tmp_path / "bin" / "tofu", WORKS)
     assert await announced_engines.find([folder]) == {"tofu": "9.8.7"}
 

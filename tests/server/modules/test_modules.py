@@ -36,11 +36,11 @@ async def test_a_module_is_created_shown_changed_and_deleted(application: Applic
 
 @on_one
 async def test_an_engine_that_nothing_can_run_is_refused_when_the_module_is_made(application: Application) -> None:
-    """`module create --engine terraform` was accepted, and each job of the module failed when it was run."""
+    """`module create --engine pulumi` was accepted, and each job of the module failed when it was run."""
     made = await application.admin.made("/api/v1/modules", {"path": "m", "source": SOURCE})
-    body = {"path": "n", "source": SOURCE, "engine": "terraform"}
+    body = {"path": "n", "source": SOURCE, "engine": "pulumi"}
     words = await application.admin.refused("POST", "/api/v1/modules", 400, json=body)
-    assert "cannot run 'terraform' yet; it runs: tofu" in words
+    assert "cannot run 'pulumi' yet; it runs: tofu, terraform" in words
     change = {"engine": "pulumi"}
     words = await application.admin.refused("PATCH", f"/api/v1/modules/{made['id']}", 400, json=change)
     assert "cannot run 'pulumi' yet" in words

@@ -103,8 +103,14 @@ class EngineSession(Protocol):
         """Finish the command of a step, which has succeeded."""
         ...
 
-    def summarize(self, state: bytes | None) -> PlanSummary:
-        """Return what the plan that was just made would do."""
+    def facts_arguments(self) -> list[str] | None:
+        """Return a second command, which prints facts about the plan that was just made; None if that plan's own command wrote
+        them to a file. What it prints may have secrets in it: it is kept in memory only, and not logged."""
+        ...
+
+    def summarize(self, facts: bytes | None, state: bytes | None) -> PlanSummary:
+        """Return what the plan that was just made would do. `facts` is what the command of `facts_arguments` printed; None
+        without such a command. `state` is the state that the plan was made from; None if the engine keeps it elsewhere."""
         ...
 
     def outputs(self, printed: bytes) -> OutputsRead:

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
 from terracrew.attempt import downloads
 from terracrew.errors import Invalid
@@ -10,11 +12,15 @@ from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.sources import workspace
 from terracrew.executor.state import leftover
 from terracrew.executor.steps.context import StepContext
-from terracrew.protocol.events import MAX_OUTPUTS_BYTES
+from terracrew.protocol.events import MAX_OUTPUTS_BYTES, PlanSummary
 from terracrew.protocol.spec import Step
 
 _SIGNAL_SECONDS = 1.0
 """How long an engine has to print that it received the same signal as its executor."""
+
+
+_MAX_FACTS_BYTES = 512 << 20
+"""The largest description of a plan that is read. A plan of 10,000 resources has about 50 MB."""
 
 
 class EngineFailedError(Exception):
@@ -27,12 +33,21 @@ class EngineFailedError(Exception):
 
 async def run(context: StepContext, step: Step, stdout: int | None = None) -> None:
     """Run the command of a step to its end. Raises EngineFailedError if it does not succeed."""
-    session, control, states = context.session, context.control, context.states
+    session = context.session
     if not step.is_mutating:  # a mutating step got its tokens with its permission, and must start at once
         await context.cloud.enter(step.phase)
     session.before(step)
+    await _run_program(context, step, session.arguments(step, is_destroying=context.spec.is_destroying), stdout)
+    session.after(step)
+    if step is Step.INIT and (items := session.missing_downloads):
+        downloads.record(context.directory, context.spec.engine, items)
+
+
+async def _run_program(context: StepContext, step: Step, arguments: Sequence[str], stdout: int | None = None) -> None:
+    """Run the program of the engine to its end, as a part of a step. Raises EngineFailedError if it does not succeed."""
+    session, control, states = context.session, context.control, context.states
     process = EngineProcess(
-        session.arguments(step, is_destroying=context.spec.is_destroying),
+        arguments,
         cwd=context.folder,
         env=context.env | context.cloud.environment(),
         output=context.output.descriptor,
@@ -71,9 +86,6 @@ async def run(context: StepContext, step: Step, stdout: int | None = None) -> No
     await context.output.drain()
     if code:
         raise EngineFailedError(code)
-    session.after(step)
-    if step is Step.INIT and (items := session.missing_downloads):
-        downloads.record(context.directory, context.spec.engine, items)
 
 
 async def mutate(context: StepContext, step: Step, since: int) -> None:
@@ -116,18 +128,38 @@ async def _collect_leftover(context: StepContext) -> bool:
 
 
 async def read_outputs(context: StepContext) -> None:
-    # Some outputs are sensitive, so they are printed into memory, and neither into the log nor to a disk.
-    descriptor = os.memfd_create("outputs")
-    try:
+    with _memory("outputs") as descriptor:
         await run(context, Step.OUTPUT, descriptor)
-        size = os.fstat(descriptor).st_size
-        if size > MAX_OUTPUTS_BYTES:
-            raise Invalid(f"the engine printed outputs of {size:,} bytes, and at most {MAX_OUTPUTS_BYTES:,} are kept")
-        printed = os.pread(descriptor, size, 0)
-    finally:
-        os.close(descriptor)
+        printed = _printed(descriptor, MAX_OUTPUTS_BYTES, "outputs")
     try:
         outputs = context.session.outputs(printed)
     except (ValueError, RecursionError) as error:
         raise Invalid(f"the engine printed outputs that cannot be read: {error}") from error
     await context.outputs.record(outputs)
+
+
+async def summarize_plan(context: StepContext) -> PlanSummary:
+    """Return what the plan that was just made would do. Some engines need a second command for that."""
+    facts: bytes | None = None
+    if arguments := context.session.facts_arguments():
+        with _memory("facts") as descriptor:
+            await _run_program(context, Step.PLAN, arguments, descriptor)
+            facts = _printed(descriptor, _MAX_FACTS_BYTES, "facts about its plan")
+    return context.session.summarize(facts, context.states.current)
+
+
+@contextmanager
+def _memory(name: str) -> Generator[int]:
+    """Yield a file in memory. Some values that an engine prints are sensitive, and go neither into the log nor to a disk."""
+    descriptor = os.memfd_create(name)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _printed(descriptor: int, max_bytes: int, what: str) -> bytes:
+    size = os.fstat(descriptor).st_size
+    if size > max_bytes:
+        raise Invalid(f"the engine printed {what} of {size:,} bytes, and at most {max_bytes:,} are kept")
+    return os.pread(descriptor, size, 0)

@@ -102,5 +102,5 @@ class Steps:
         else:
             await engine_command.run(context, step)
         if step is Step.PLAN:
-            self._recorder.fact(context.session.summarize(context.states.current))
+            self._recorder.fact(await engine_command.summarize_plan(context))
         return 0

@@ -1,1 +1,1 @@
-"""The OpenTofu engine: its commands and environment, and the files that it reads and writes."""
+"""The OpenTofu engine."""

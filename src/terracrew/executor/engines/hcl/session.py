@@ -1,4 +1,4 @@
-"""One attempt's OpenTofu: its commands, its environment, and the files that it reads beside the source."""
+"""One attempt's OpenTofu or Terraform: its commands, its environment, and the files that it reads beside the source."""
 
 import hashlib
 import os
@@ -9,15 +9,23 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from terracrew import configurations
 from terracrew.errors import Conflict, EngineMissing, Invalid
 from terracrew.executor.engines.contract import ApiAccess, EngineContext, FailureDetails, StateAccess
-from terracrew.executor.engines.tofu import failure, hcl, operator_paths, plan_summary, plugins
+from terracrew.executor.engines.hcl import (
+    backend_blocks,
+    event_facts,
+    failure,
+    operator_paths,
+    plan_summary,
+    plugins,
+    shown_facts,
+)
+from terracrew.executor.engines.hcl.dialect import Dialect
 from terracrew.protocol.events import Output, OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
 from terracrew.toolchains.discovery import FoundEngine
 
-OLDEST_VERSION = (1, 12)
-"""The first version with `-json-into`, which gives output for a terminal and JSON from one run."""
 INPUTS_FILE = "~terracrew.auto.tfvars.json"
 """This name sorts after a module's own files of this kind, so that the inputs set on the server take precedence."""
 OVERRIDE_FILE = "terracrew_override.tf"
@@ -25,9 +33,8 @@ _OVERRIDE = b'terraform {\n  backend "http" {}\n}\n'
 _CONFIG = b"# Written for one attempt, so that no other configuration of this machine is read.\n"
 _INTERRUPTED = re.compile(r"^Interrupt received\.", re.M)
 _GAVE_UP = re.compile(r"^(?:[│|] ?)?(?:Two interrupts received\.|Error: Failed to create local state file)", re.M)
-"""OpenTofu prints this and ends with exit code 1 when resources that it made may be in no state: it was interrupted a second
+"""The engine prints this and ends with exit code 1 when resources that it made may be in no state: it was interrupted a second
 time and did not wait for them, or it could save its state neither in its backend nor in a file."""
-_HOME_CONFIGS = (".tofurc", ".terraformrc")
 
 
 class _PrintedOutput(msgspec.Struct):
@@ -36,19 +43,20 @@ class _PrintedOutput(msgspec.Struct):
     sensitive: bool = False
 
 
-class TofuSession:
+class HclSession:
     orderly_exit_codes = frozenset({0, 1})
     """A failed apply ends with 1. Go's own fatal errors end with 2, and a panic with 11."""
 
-    def __init__(self, found: FoundEngine, context: EngineContext) -> None:
-        self._program, self._context = found.path, context
-        self._plan, self._facts = context.files.plan, context.files.produced / "plan.jsonl"
+    def __init__(self, dialect: Dialect, found: FoundEngine, context: EngineContext) -> None:
+        self._dialect, self._program, self._context = dialect, found.path, context
+        self._plan, self._events = context.files.plan, context.files.produced / "plan.jsonl"
         self._plugins = plugins.of_attempt(context.runner_environment, context.cache_directory, context.files)
         self._outputs = msgspec.json.Decoder(dict[str, _PrintedOutput])
-        if tuple(int(part) for part in found.version.split("-")[0].split(".")[:2]) < OLDEST_VERSION:
+        if tuple(int(part) for part in found.version.split("-")[0].split(".")[:2]) < dialect.oldest_version:
+            oldest = ".".join(map(str, dialect.oldest_version))
             raise EngineMissing(
-                f"OpenTofu {found.version} at {found.path} is too old: {OLDEST_VERSION[0]}.{OLDEST_VERSION[1]} or later is needed. "
-                "Install one: terracrew engine install tofu"
+                f"{dialect.title} {found.version} at {found.path} is too old: {oldest} or later is needed. "
+                f"Install one: terracrew engine install {dialect.name}"
             )
 
     def prepare(self, inputs: Mapping[str, object], *, has_our_backend: bool) -> None:
@@ -57,7 +65,7 @@ class TofuSession:
             if os.path.lexists(folder / name):
                 raise Conflict(f"the source has a file {name}, a name that Terracrew needs: rename it")
         if has_our_backend:
-            if found := hcl.foreign_backend(folder):
+            if found := backend_blocks.foreign_backend(folder, configurations.PATTERNS[self._dialect.name]):
                 raise Invalid(
                     f"{found.file}:{found.line} has a {found.block} block, but Terracrew holds this module's state: "
                     "remove the block, or set the module's backend to `own`"
@@ -91,14 +99,15 @@ class TofuSession:
                 options = ["validate"]
             case Step.PLAN:
                 destroy = ["-destroy"] if is_destroying else []
-                options = ["plan", "-input=false", *destroy, f"-out={self._plan}", f"-json-into={self._facts}"]
+                events = [f"-json-into={self._events}"] if self._dialect.has_json_into else []
+                options = ["plan", "-input=false", *destroy, f"-out={self._plan}", *events]
             case Step.APPLY | Step.DESTROY:
                 # `-json-into` is not used here: it repeats each line of a provisioner, in eight times the space and twice the time.
                 options = ["apply", "-input=false", str(self._plan)]
             case Step.OUTPUT:
                 options = ["output", "-json"]
             case _:
-                raise ValueError(f"{step} is not a command of OpenTofu")
+                raise ValueError(f"{step} is not a command of {self._dialect.title}")
         return [self._program, *options]
 
     def before(self, step: Step) -> None:
@@ -109,8 +118,12 @@ class TofuSession:
         if step is Step.INIT:
             self._plugins.relink(self._context.folder)
 
-    def summarize(self, state: bytes | None) -> PlanSummary:
-        return plan_summary.summarize(self._facts, state)
+    def facts_arguments(self) -> list[str] | None:
+        return None if self._dialect.has_json_into else [self._program, "show", "-json", str(self._plan)]
+
+    def summarize(self, facts: bytes | None, state: bytes | None) -> PlanSummary:
+        found = event_facts.read(self._events) if facts is None else shown_facts.read(facts)
+        return plan_summary.summarize(found, state)
 
     def outputs(self, printed: bytes) -> OutputsRead:
         decode = msgspec.json.decode
@@ -133,7 +146,7 @@ class TofuSession:
 
     @property
     def operator_paths(self) -> Sequence[str]:
-        return operator_paths.find(self._context.runner_environment)
+        return operator_paths.find(self._dialect, self._context.runner_environment)
 
     @property
     def missing_downloads(self) -> Sequence[str]:
@@ -157,9 +170,9 @@ class TofuSession:
         if Path(env.get("TF_CLI_CONFIG_FILE", "/nowhere")).is_file():
             return
         env.pop("TF_CLI_CONFIG_FILE", None)
-        if any((Path(env.get("HOME", "/nowhere")) / name).is_file() for name in _HOME_CONFIGS):
+        if any((Path(env.get("HOME", "/nowhere")) / name).is_file() for name in self._dialect.home_configurations):
             return
-        path = self._context.files.provided / "tofurc"
+        path = self._context.files.provided / f"{self._dialect.name}rc"
         if not path.exists():
             _write(path, _CONFIG)
         env["TF_CLI_CONFIG_FILE"] = str(path)

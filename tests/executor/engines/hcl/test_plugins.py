@@ -11,8 +11,8 @@ from terracrew.attempt import downloads
 from terracrew.attempt.downloads import MissingDownloads
 from terracrew.errors import Invalid
 from terracrew.executor.engines.contract import DownloadContext
-from terracrew.executor.engines.tofu import plugins, provider_download
-from terracrew.executor.engines.tofu.lockfile import Provider
+from terracrew.executor.engines.hcl import plugins, provider_download
+from terracrew.executor.engines.hcl.lockfile import Provider
 from terracrew.protocol.events import StepStatus
 from terracrew.protocol.spec import JobType
 from terracrew.protocol.start import IsolationSettings
@@ -76,8 +76,8 @@ async def download(executors: ExecutorProcesses, home: Path) -> None:
     """What the runner does with what an attempt reports."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
     context = DownloadContext(executors.cache, environment | {"HOME": str(home)}, [])
-    assert await provider_download.download(FAKE.folder, context)
-    assert not await provider_download.download(FAKE.folder, context), "it has it"
+    assert await provider_download.download("tofu", FAKE.folder, context)
+    assert not await provider_download.download("tofu", FAKE.folder, context), "it has it"
 
 
 def link_of(executors: ExecutorProcesses, job: str) -> Path:
@@ -166,7 +166,7 @@ async def test_an_unexpected_error_of_one_download_ends_neither_the_cache_nor_th
     """Any error that was neither an OSError nor a timeout ended the task, its group, and the runner with all its jobs."""
     cache, done = DownloadCache(tmp_path, {}, []), asyncio.Event()
 
-    async def failing(item: str, _: DownloadContext) -> bool:
+    async def failing(engine_name: str, item: str, _: DownloadContext) -> bool:
         if item.endswith("1.0.0"):
             raise ValueError("a name that nobody expected")
         done.set()
@@ -185,4 +185,4 @@ async def test_an_unexpected_error_of_one_download_ends_neither_the_cache_nor_th
 async def test_a_download_that_is_not_the_folder_of_a_provider_is_refused(tmp_path: Path, item: str) -> None:
     """The text comes from the lock file of a module, and becomes part of a path and of a configuration."""
     with pytest.raises(Invalid, match="not the folder of a provider"):
-        await provider_download.download(item, DownloadContext(tmp_path, {}, []))
+        await provider_download.download("tofu", item, DownloadContext(tmp_path, {}, []))

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.executor.engines.tofu import hcl
+from terracrew.configurations import PATTERNS
+from terracrew.executor.engines.hcl import backend_blocks
 
 PLAIN = "main.tf"
 
@@ -29,7 +30,7 @@ PLAIN = "main.tf"
 )
 def test_a_backend_or_cloud_block_is_found_with_its_line(tmp_path: Path, text: str, line: int, block: str) -> None:
     (tmp_path / PLAIN).write_text(text)
-    assert hcl.foreign_backend(tmp_path) == (PLAIN, line, block)
+    assert backend_blocks.foreign_backend(tmp_path, PATTERNS["tofu"]) == (PLAIN, line, block)
 
 
 @pytest.mark.feature("J15.own")
@@ -51,7 +52,7 @@ def test_a_backend_or_cloud_block_is_found_with_its_line(tmp_path: Path, text: s
 )
 def test_what_only_looks_like_one_is_passed_over(tmp_path: Path, text: str) -> None:
     (tmp_path / PLAIN).write_text(text)
-    assert hcl.foreign_backend(tmp_path) is None
+    assert backend_blocks.foreign_backend(tmp_path, PATTERNS["tofu"]) is None
 
 
 @pytest.mark.feature("J15.own")
@@ -65,7 +66,7 @@ def test_what_only_looks_like_one_is_passed_over(tmp_path: Path, text: str) -> N
 )
 def test_a_block_in_json_is_found(tmp_path: Path, text: str, block: str) -> None:
     (tmp_path / "main.tf.json").write_text(text)
-    found = hcl.foreign_backend(tmp_path)
+    found = backend_blocks.foreign_backend(tmp_path, PATTERNS["tofu"])
     assert found
     assert found.block == block
 
@@ -75,4 +76,4 @@ def test_only_the_root_modules_own_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "modules" / PLAIN).write_text("terraform {\n  cloud {}\n}\n")
     (tmp_path / "notes.txt").write_text("terraform {\n  cloud {}\n}\n")
     (tmp_path / "broken.tf.json").write_text('{"terraform": "backend"')
-    assert hcl.foreign_backend(tmp_path) is None
+    assert backend_blocks.foreign_backend(tmp_path, PATTERNS["tofu"]) is None

@@ -1,4 +1,4 @@
-"""Finds the reason of a failure in what OpenTofu printed.
+"""Finds the reason of a failure in what the engine printed.
 
 The text of the terminal is searched, not JSON, because it has the same form in every step and in every version.
 """

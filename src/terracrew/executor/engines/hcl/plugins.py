@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from terracrew.attempt.engine_directory import EngineDirectory
-from terracrew.executor.engines.tofu import lockfile
-from terracrew.executor.engines.tofu.lockfile import LockedProvider, Provider
+from terracrew.executor.engines.hcl import lockfile
+from terracrew.executor.engines.hcl.lockfile import LockedProvider, Provider
 from terracrew.toolchains import cache
 
 _VARIABLE = "TF_PLUGIN_CACHE_DIR"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from terracrew.errors import Invalid
 from terracrew.executor.engines.contract import DownloadContext
-from terracrew.executor.engines.tofu import lockfile, plugins
-from terracrew.executor.engines.tofu.lockfile import Provider
+from terracrew.executor.engines.hcl import lockfile, plugins
+from terracrew.executor.engines.hcl.lockfile import Provider
 from terracrew.toolchains import discovery
 
 _DOWNLOAD_SECONDS = 900.0
@@ -25,13 +25,13 @@ _CONFIGURATION = """terraform {{
 """
 
 
-async def download(item: str, context: DownloadContext) -> bool:
+async def download(engine_name: str, item: str, context: DownloadContext) -> bool:
     """Return whether the package is new in the cache. Raises Invalid, OSError or TimeoutError if the download fails."""
     provider = lockfile.provider_of(item)
     if provider is None:
         raise Invalid(f"{item!r} is not the folder of a provider")
     shared, partial = plugins.shared_cache(context.cache_directory), context.cache_directory / "partial"
-    if plugins.has(shared, provider) or not (engine := discovery.find("tofu", context.engine_paths)):
+    if plugins.has(shared, provider) or not (engine := discovery.find(engine_name, context.engine_paths)):
         return False
     partial.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=partial))
@@ -67,7 +67,7 @@ async def _init(program: str, folder: Path, context: DownloadContext) -> None:
             process.kill()
             await process.wait()
     if process.returncode:
-        raise OSError(f"`tofu init` failed: {said.decode(errors='replace').strip()[-500:]}")
+        raise OSError(f"`{os.path.basename(program)} init` failed: {said.decode(errors='replace').strip()[-500:]}")
 
 
 def _admit(provider: Provider, folder: Path, shared: Path) -> None:

@@ -1,14 +1,14 @@
 """Finds a backend or a cloud block in a module's own files, before the engine would act on it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard, cast
 
 import msgspec
 
-_SUFFIXES = (".tf", ".tofu")
-_JSON_SUFFIXES = (".tf.json", ".tofu.json")
+from terracrew import configurations
+
 _TOKEN = re.compile(
     r"""(?P<comment>\#[^\n]*|//[^\n]*|/\*.*?(?:\*/|\Z))
       | <<-?(?P<heredoc>[^\W\d][\w-]*)[^\n]*\n
@@ -27,14 +27,14 @@ class BackendBlock(NamedTuple):
     """`backend "s3"` or `cloud`."""
 
 
-def foreign_backend(folder: Path) -> BackendBlock | None:
-    """Return the first block in the root module that says where the state is stored."""
+def foreign_backend(folder: Path, patterns: Sequence[str]) -> BackendBlock | None:
+    """Return the first block in the root module that says where the state is stored. The patterns tell which files the engine reads."""
     for path in sorted(folder.iterdir()):
-        if path.name.endswith(_SUFFIXES + _JSON_SUFFIXES) and path.is_file():
+        if configurations.is_match(path.name, patterns) and path.is_file():
             text = path.read_text(errors="replace")
             # Very few files contain one of these words, and searching for them is a thousand times faster than parsing.
             if "backend" in text or "cloud" in text:
-                search = _in_json if path.name.endswith(_JSON_SUFFIXES) else _in_native
+                search = _in_json if path.suffix == ".json" else _in_native
                 if found := search(text):
                     line, block = found
                     return BackendBlock(path.name, line, block)

@@ -1,0 +1,36 @@
+"""OpenTofu or Terraform as an engine: its steps, and the identity of its states."""
+
+from collections.abc import Sequence
+
+from terracrew import configurations
+from terracrew.executor.engines.contract import DownloadContext, EngineContext, StateIdentity
+from terracrew.executor.engines.hcl import provider_download, state
+from terracrew.executor.engines.hcl.dialect import Dialect
+from terracrew.executor.engines.hcl.session import HclSession
+from terracrew.protocol.spec import Step
+from terracrew.toolchains import discovery
+from terracrew.toolchains.discovery import FoundEngine
+
+
+class HclEngine:
+    steps = frozenset(Step)
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self.name = dialect.name
+        self.configuration_patterns = configurations.PATTERNS[dialect.name]
+
+    def find(self, paths: Sequence[str]) -> FoundEngine:
+        return discovery.require(self.name, paths)
+
+    def open(self, found: FoundEngine, context: EngineContext) -> HclSession:
+        return HclSession(self._dialect, found, context)
+
+    def identify_state(self, content: bytes) -> StateIdentity:
+        return state.identify(content)
+
+    def emptied_state(self, content: bytes) -> bytes:
+        return state.emptied(content)
+
+    async def download(self, item: str, context: DownloadContext) -> bool:
+        return await provider_download.download(self.name, item, context)

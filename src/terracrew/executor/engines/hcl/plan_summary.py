@@ -1,0 +1,74 @@
+"""Summarizes what a plan would do: how many resources it adds, changes, destroys and replaces, and which."""
+
+import msgspec
+
+from terracrew import plan_words
+from terracrew.executor.engines.hcl.plan_facts import Action, PlanFacts, PlannedChange
+from terracrew.protocol.events import MAX_RECORD_BYTES, PlanSummary, ResourceChange
+
+_MAX_SUMMARY_BYTES = MAX_RECORD_BYTES - (64 << 10)
+
+
+class _StateResource(msgspec.Struct):
+    mode: str
+    instances: list[msgspec.Raw] = []
+
+
+class _State(msgspec.Struct):
+    resources: list[_StateResource] = []
+
+
+_state = msgspec.json.Decoder(_State)
+
+
+def summarize(facts: PlanFacts, state: bytes | None) -> PlanSummary:
+    """Return the summary of a plan. Each resource is counted once: one that is replaced is not counted as added and destroyed.
+
+    If the module stores its state elsewhere, the state is not known here, and the resources that were refreshed are counted.
+    """
+    changes = facts.changes
+    existing = facts.refreshed if state is None else max(_count(state) - len(facts.vanished), 0)
+    touched = sum(
+        change.action in ("update", "delete", "replace", "forget") and change.import_id is None for change in changes
+    )
+
+    def count(action: Action) -> int:
+        return sum(change.action == action for change in changes)
+
+    return _bounded(
+        PlanSummary(
+            add=count("create"),
+            change=count("update"),
+            destroy=count("delete"),
+            replace=count("replace"),
+            imports=sum(change.import_id is not None for change in changes),
+            moves=sum(bool(change.previous_address) for change in changes),
+            forgets=count("forget"),
+            unchanged=max(existing - touched, 0),
+            existing=existing,
+            resources=[_resource(change) for change in changes],
+            outputs=facts.outputs,
+        )
+    )
+
+
+def _resource(change: PlannedChange) -> ResourceChange:
+    detail = plan_words.reason(change.reason)
+    if change.previous_address:
+        detail = f"moved from {change.previous_address}"
+    elif change.import_id is not None:
+        detail = f"imported from {change.import_id}"
+    return ResourceChange(change.address, change.action, detail)
+
+
+def _count(state: bytes) -> int:
+    """Return how many managed resources there are now."""
+    resources = _state.decode(state).resources if state else []
+    return sum(len(resource.instances) for resource in resources if resource.mode == "managed")
+
+
+def _bounded(summary: PlanSummary) -> PlanSummary:
+    """Shorten the list of resources until the summary fits into an event. The counts stay complete, and the log has all resources."""
+    while summary.resources and len(msgspec.json.encode(summary)) > _MAX_SUMMARY_BYTES:
+        summary = msgspec.structs.replace(summary, resources=summary.resources[: len(summary.resources) // 2])
+    return summary

@@ -1,0 +1,106 @@
+"""Reads what a plan would do from the document that `show -json PLAN` prints, for an engine that has no `-json-into`."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from terracrew.errors import Invalid
+from terracrew.executor.engines.hcl.plan_facts import Action, PlanFacts, PlannedChange
+
+_ACTIONS: dict[tuple[str, ...], Action] = {
+    ("create",): "create",
+    ("update",): "update",
+    ("delete",): "delete",
+    ("delete", "create"): "replace",
+    ("create", "delete"): "replace",
+    ("read",): "read",
+    ("forget",): "forget",
+    ("create", "forget"): "replace",
+}
+_REASONS = {
+    "replace_because_tainted": "tainted",
+    "replace_because_cannot_update": "cannot_update",
+    "replace_by_request": "requested",
+    "replace_by_triggers": "replace_triggered_by",
+}
+"""The reasons for which the two formats of the engines have different words."""
+
+
+class _Importing(msgspec.Struct):
+    id: str = ""
+
+
+class _Change(msgspec.Struct):
+    actions: tuple[str, ...]
+    importing: _Importing | None = None
+
+
+class _ResourceChange(msgspec.Struct):
+    address: str
+    change: _Change
+    mode: str = "managed"
+    action_reason: str = ""
+    previous_address: str = ""
+
+
+class _Resource(msgspec.Struct):
+    mode: str = "managed"
+
+
+class _Module(msgspec.Struct):
+    resources: list[_Resource] = []
+    child_modules: list["_Module"] = []
+
+
+class _Values(msgspec.Struct):
+    root_module: _Module = msgspec.field(default_factory=_Module)
+
+
+class _State(msgspec.Struct):
+    values: _Values = msgspec.field(default_factory=_Values)
+
+
+class _Plan(msgspec.Struct):
+    format_version: str
+    resource_changes: list[_ResourceChange] = []
+    resource_drift: list[_ResourceChange] = []
+    output_changes: dict[str, _Change] = {}
+    prior_state: _State = msgspec.field(default_factory=_State)
+
+
+_plan = msgspec.json.Decoder(_Plan)
+
+
+def read(printed: bytes) -> PlanFacts:
+    """Raises Invalid if this is not the description of a plan."""
+    try:
+        plan = _plan.decode(printed)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"the engine described its plan in a way that cannot be read: {error}") from error
+    outputs = {name: _ACTIONS.get(one.actions) for name, one in plan.output_changes.items()}
+    return PlanFacts(
+        changes=list(_changes(plan.resource_changes)),
+        outputs={name: action for name, action in outputs.items() if action},
+        vanished=frozenset(each.address for each in plan.resource_drift if each.change.actions == ("delete",)),
+        refreshed=_count(plan.prior_state.values.root_module),
+    )
+
+
+def _changes(found: list[_ResourceChange]) -> Iterator[PlannedChange]:
+    for each in found:
+        if each.mode == "data" and each.change.actions == ("delete",):
+            continue  # nothing is destroyed, and the engine does not count it
+        importing = each.change.importing
+        action = _ACTIONS.get(each.change.actions)
+        if action is None:  # nothing changes but its address, or who manages it
+            action = "import" if importing else "move" if each.previous_address else None
+        if action:
+            reason = _REASONS.get(each.action_reason, each.action_reason)
+            yield PlannedChange(
+                each.address, action, reason, each.previous_address, importing.id if importing else None
+            )
+
+
+def _count(module: _Module) -> int:
+    """Count the managed resources of a state, from which those that no longer exist were already removed."""
+    return sum(one.mode == "managed" for one in module.resources) + sum(map(_count, module.child_modules))

@@ -1,0 +1,217 @@
+"""The contract suite as it runs on Terracrew's own engines: the modules that engines for HCL configurations are tested with.
+
+`terracrew.testing.engine_contract` has the tests themselves, because authors of plug-ins run them, too. A suite for another
+engine (`test_<name>.py`) sets the same class variables to modules of that engine.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from terracrew.attempt.engine_directory import EngineDirectory
+from terracrew.errors import EngineMissing
+from terracrew.executor.engines.contract import Engine, EngineContext, EngineSession
+from terracrew.protocol.spec import Step
+from terracrew.testing.engine_contract import SECRET_VALUE, EngineContract
+from terracrew.testing.engine_run import EngineRun
+from terracrew.testing.state_backend import FakeStateBackend
+from terracrew.toolchains.discovery import FoundEngine
+from tests.machine import providers
+
+FIRST = 'resource "terraform_data" "first" {}\n'
+MOVED = """
+resource "terraform_data" "new" {}
+moved {
+  from = terraform_data.first
+  to   = terraform_data.new
+}
+resource "terraform_data" "found" {}
+import {
+  to = terraform_data.found
+  id = "somewhere"
+}
+"""
+
+
+def write(folder: Path, source: Mapping[str, str]) -> None:
+    for name, text in source.items():
+        (folder / name).write_text(text)
+
+
+def resource(name: str, body: str = "") -> str:
+    return f'resource "terraform_data" "{name}" {{\n  {body}\n}}\n'
+
+
+def output(name: str, value: str, *, is_sensitive: bool = False) -> str:
+    return f'output "{name}" {{\n  value = "{value}"\n  sensitive = {str(is_sensitive).lower()}\n}}\n'
+
+
+def second(command: str) -> str:
+    provisioner = f'provisioner "local-exec" {{ command = "{command}" }}'
+    return resource("second", f"depends_on = [terraform_data.first]\n  {provisioner}")
+
+
+def _with_providers(directory: Path, content: str, more: str = "") -> str:
+    file = f'directory = "{directory}"\n  name = "web"\n  content = "{content}"\n  {more}'
+    return (
+        providers.required("testing", "time")
+        + 'resource "time_static" "now" {}\n'
+        + f'resource "testing_file" "web" {{\n  {file}\n}}\n'
+    )
+
+
+class HclContract(EngineContract):
+    source = {"main.tf": resource("one") + output("answer", "42")}  # noqa: RUF012  # the suite declares class variables
+    before_source = {  # noqa: RUF012
+        "main.tf": resource("one", 'input = "before"')
+        + resource("replaced", 'triggers_replace = "before"')
+        + resource("dropped")
+        + output("answer", "42")
+        + output("old", "1")
+    }
+    changed_source = {  # noqa: RUF012
+        "main.tf": resource("one", 'input = "after"')
+        + resource("replaced", 'triggers_replace = "after"')
+        + resource("first_new")
+        + resource("second_new")
+        + output("answer", "43")
+        + output("new", "1")
+    }
+    changed_counts = {"add": 2, "change": 1, "destroy": 1, "replace": 1}  # noqa: RUF012
+    changed_outputs = {"answer": "update", "new": "create", "old": "delete"}  # noqa: RUF012
+    secret_source = {"main.tf": output("secret", SECRET_VALUE, is_sensitive=True)}  # noqa: RUF012
+    invalid_source = {"main.tf": resource("one", "input = var.absent")}  # noqa: RUF012
+    invalid_reason = "Reference to undeclared input variable (main.tf:2)"
+    failing_source = {"main.tf": FIRST + second("exit 7")}  # noqa: RUF012
+    failing_reason = "local-exec provisioner error"
+
+    def held_source(self, pipe: Path) -> Mapping[str, str]:
+        return {"main.tf": FIRST + second(f"read line < {pipe}")}
+
+    async def test_a_plan_names_each_resource_with_its_action_and_its_reason(
+        self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
+    ) -> None:
+        run = await self._applied(engine, session, folder, backend, self.before_source)
+        write(folder, self.changed_source)
+        await run.succeed(Step.PLAN)
+        summary = await run.summary(backend.states[-1])
+        assert sorted((each.address, each.action, each.detail) for each in summary.resources) == [
+            ("terraform_data.dropped", "delete", "destroyed because it is no longer in the configuration"),
+            ("terraform_data.first_new", "create", ""),
+            ("terraform_data.one", "update", ""),
+            ("terraform_data.replaced", "replace", "replaced because an attribute cannot change in place"),
+            ("terraform_data.second_new", "create", ""),
+        ]
+        assert (summary.existing, summary.unchanged) == (3, 0)
+
+    async def test_imports_and_moves_are_counted_and_named(
+        self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
+    ) -> None:
+        run = await self._applied(engine, session, folder, backend, {"main.tf": FIRST})
+        write(folder, {"main.tf": MOVED})
+        await run.succeed(Step.PLAN)
+        summary = await run.summary(backend.states[-1])
+        assert (summary.imports, summary.moves, summary.add, summary.destroy) == (1, 1, 0, 0)
+        details = {each.address: each.detail for each in summary.resources}
+        assert details["terraform_data.new"] == "moved from terraform_data.first"
+        assert details["terraform_data.found"] == "imported from somewhere"
+
+    async def test_a_plan_is_not_applied_to_a_state_that_has_changed_since(
+        self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
+    ) -> None:
+        run = await self._applied(engine, session, folder, backend, self.source)
+        write(folder, self.changed_source)
+        await run.succeed(Step.PLAN)
+        saved = backend.states[-1].replace(b'"serial": 1', b'"serial": 7').replace(b'"serial":1', b'"serial":7')
+        assert saved != backend.states[-1]
+        backend.states.append(saved)
+        code, printed = await run.start(Step.APPLY).ended()
+        assert code != 0
+        assert "stale" in session.failure_details(printed).error.lower()
+        assert backend.states[-1] == saved
+
+    async def test_a_version_that_is_too_old_is_refused_with_what_to_do(
+        self, engine: Engine, program: FoundEngine, session: EngineSession, folder: Path, tmp_path: Path
+    ) -> None:
+        old = FoundEngine(engine.name, program.path, "0.13.7")
+        context = EngineContext(folder, EngineDirectory(tmp_path / "engine"), tmp_path / "cache", os.environ)
+        with pytest.raises(EngineMissing, match=rf"0\.13\.7 .* is too old: .*terracrew engine install {engine.name}"):
+            engine.open(old, context)
+
+    async def test_resources_of_real_providers_are_made_changed_and_destroyed(
+        self,
+        engine: Engine,
+        session: EngineSession,
+        folder: Path,
+        backend: FakeStateBackend,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setenv("TF_CLI_CONFIG_FILE", str(providers.configuration(folder.parent)))
+        made = folder.parent / "made"
+        made.mkdir()
+        run = await self._applied(engine, session, folder, backend, {"main.tf": _with_providers(made, "one")})
+        assert session.is_ready()
+        [file] = made.iterdir()
+        assert json.loads(file.read_text()) == {"name": "web", "content": "one"}
+        write(folder, {"main.tf": _with_providers(made, "two")})
+        await run.succeed(Step.PLAN)
+        summary = await run.summary(backend.states[-1])
+        assert (summary.add, summary.change, summary.destroy, summary.replace) == (0, 1, 0, 0)
+        await run.succeed(Step.APPLY)
+        assert json.loads(file.read_text())["content"] == "two"
+        await run.succeed(Step.PLAN, is_destroying=True)
+        await run.succeed(Step.DESTROY)
+        assert list(made.iterdir()) == []
+
+    async def test_a_resource_that_was_made_and_forgotten_is_imported_by_its_id(
+        self,
+        engine: Engine,
+        session: EngineSession,
+        folder: Path,
+        backend: FakeStateBackend,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setenv("TF_CLI_CONFIG_FILE", str(providers.configuration(folder.parent)))
+        made = folder.parent / "made"
+        made.mkdir()
+        lost = made / "00ff00ff00ff00ff"
+        lost.write_text('{"name": "web", "content": "one"}')
+        imported = f'import {{\n  to = testing_file.web\n  id = "{lost}"\n}}\n'
+        write(folder, {"main.tf": _with_providers(made, "one"), "import.tf": imported})
+        run = EngineRun(engine, session, folder, backend)
+        await run.succeed(Step.INIT, Step.VALIDATE, Step.PLAN)
+        assert (await run.summary(None)).imports == 1
+        await run.succeed(Step.APPLY)
+        assert list(made.iterdir()) == [lost]
+
+    async def test_a_failing_resource_says_why(
+        self,
+        engine: Engine,
+        session: EngineSession,
+        folder: Path,
+        backend: FakeStateBackend,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setenv("TF_CLI_CONFIG_FILE", str(providers.configuration(folder.parent)))
+        write(folder, {"main.tf": _with_providers(folder.parent, "one", 'fail = "create"')})
+        run = EngineRun(engine, session, folder, backend)
+        await run.succeed(Step.INIT, Step.VALIDATE, Step.PLAN)
+        code, printed = await run.start(Step.APPLY).ended()
+        assert code != 0
+        assert session.failure_details(printed).error == "cannot create the file"
+
+    async def _applied(
+        self,
+        engine: Engine,
+        session: EngineSession,
+        folder: Path,
+        backend: FakeStateBackend,
+        source: Mapping[str, str],
+    ) -> EngineRun:
+        write(folder, source)
+        run = EngineRun(engine, session, folder, backend)
+        await run.succeed(Step.INIT, Step.VALIDATE, Step.PLAN, Step.APPLY)
+        return run
