@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from terracrew.protocol.events import Result
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.jobs import decide, model
+from terracrew.server.jobs.decision_types import Doubt
 from tests.explore import rows
 from tests.explore.moves import Bounds
 from tests.explore.server import Server
@@ -30,7 +31,7 @@ class Sentence(NamedTuple):
 
 
 class DoubtBindsTheJob(Server):
-    def doubts(self, world: World, it: Try | None) -> tuple[decide.Doubt, ...]:
+    def doubts(self, world: World, it: Try | None) -> tuple[Doubt, ...]:
         own = tuple(other for other in world.tries if it is None or other.job == it.job)
         return super().doubts(world._replace(tries=own), it)
 
@@ -63,7 +64,7 @@ class AdoptsWhileSomebodyMutates(Server):
 
 
 class BeginsWhileTheFencedIsHeard(Server):
-    def doubts(self, world: World, it: Try | None) -> tuple[decide.Doubt, ...]:
+    def doubts(self, world: World, it: Try | None) -> tuple[Doubt, ...]:
         return tuple(replace(doubt, is_in_contact=False) for doubt in super().doubts(world, it))
 
 

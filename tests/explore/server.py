@@ -10,6 +10,7 @@ from terracrew.protocol.events import KeptPlan, Result, StepStatus
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
 from terracrew.server.jobs import decide, model
+from terracrew.server.jobs.decision_types import Doubt
 from terracrew.server.jobs.plans import decide_plan
 from tests.explore import rows
 from tests.explore.rows import THIS_MOMENT, VERSIONS
@@ -185,9 +186,9 @@ class Server:
     def has_waited(self, job: Job) -> bool:
         return job.has_waited
 
-    def doubts(self, world: World, _it: Try | None) -> tuple[decide.Doubt, ...]:
+    def doubts(self, world: World, _it: Try | None) -> tuple[Doubt, ...]:
         return tuple(
-            decide.Doubt(
+            Doubt(
                 rows.ref(other),
                 rows.EPOCH + other.fenced * rows.HOUR,
                 is_in_contact=not other.is_gone and self.is_in_contact(world, other),
@@ -309,7 +310,7 @@ class Server:
     def decide_approval(
         self, job: model.Job, plan: model.Plan, module: decide.ModuleStanding, seen: tuple[AttemptRef, ...]
     ) -> tuple[model.Job, model.Plan]:
-        return decide_plan.approve(job, plan, module, seen, "somebody", THIS_MOMENT)
+        return decide_plan.approve(job, plan, module, model.GivenApproval("usr_1", "somebody", THIS_MOMENT, list(seen)))
 
     def replan(self, world: World, j: int) -> World:
         job = world.jobs[j]

@@ -7,6 +7,8 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 INHERIT = "inherit"
+NONE = "none"
+MAX_APPROVALS = 20
 _KEY = "terracrew.approval_options"
 
 
@@ -21,9 +23,20 @@ class _CountOrInherit(click.ParamType):  # pyright: ignore[reportMissingTypeArgu
         return int(value)
 
 
+class _CountOrNone(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - generic to the checker alone
+    name = "N|none"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        if value == NONE or isinstance(value, int):
+            return value
+        if not str(value).isdigit() or not 1 <= int(value) <= MAX_APPROVALS:
+            self.fail(f"{value!r} is neither a number from 1 to {MAX_APPROVALS} nor `{NONE}`", param, ctx)
+        return int(value)
+
+
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     if value is not None:
-        sent = {INHERIT: None, "yes": True, "no": False}.get(value, value)
+        sent = {INHERIT: None, NONE: None, "yes": True, "no": False}.get(value, value)
         ctx.meta.setdefault(_KEY, {})[param.name] = sent
 
 
@@ -49,6 +62,15 @@ def approvers(command: F) -> F:
     choice = click.Choice(["yes", "no", INHERIT])
     command = _option("--service-account-approval", choice, "Whether service accounts may approve plans.")(command)
     return _option("--self-approval", choice, "Whether the person who queued a job may approve its plan.")(command)
+
+
+def min_approvals(command: F) -> F:
+    """Add the option that decides how many people must approve a change."""
+    text = (
+        "How many different people must approve each apply and destroy (1 to 20), or `none`. The largest number of the module "
+        "and the groups above it applies."
+    )
+    return click.option("--min-approvals", type=_CountOrNone(), expose_value=False, callback=_keep, help=text)(command)
 
 
 def given() -> dict[str, Any]:

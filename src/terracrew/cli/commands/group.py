@@ -51,6 +51,7 @@ def show_group(target: Target, path: str, as_json: bool) -> None:
 @group.command("create")
 @click.argument("path", shell_complete=name_completion.groups)
 @click.option("--description", default="", help="A description.")
+@approval_options.min_approvals
 @placement_options.for_new_group
 @click.option("--parents", "-p", is_flag=True, help="Also create missing parent groups.")
 @output.json_option
@@ -58,7 +59,7 @@ def show_group(target: Target, path: str, as_json: bool) -> None:
 def create(target: Target, path: str, description: str, parents: bool, as_json: bool) -> None:
     """Create the group PATH (`a/b/c`)."""
     query = "?parents=true" if parents else ""
-    body = {"path": path, "description": description} | placement_options.given()
+    body = {"path": path, "description": description} | approval_options.given() | placement_options.given()
     made = target.api().post(f"/groups{query}", body)
     if as_json:
         return output.as_json(made)
@@ -75,6 +76,7 @@ def create(target: Target, path: str, description: str, parents: bool, as_json: 
 )
 @approval_options.destroy_limits
 @approval_options.approvers
+@approval_options.min_approvals
 @placement_options.for_group
 @output.json_option
 @pass_target

@@ -128,6 +128,8 @@ GROUP_SETTINGS = {
     "service_account_approval": "Service accounts may approve",
 }
 """The settings of a group that its modules and the groups below it inherit."""
+MIN_APPROVALS = "People who must approve each change"
+"""The requirement of a group; the largest of those of the groups above a module applies."""
 MAX_RUNNING_JOBS = "Jobs that run at once"
 """The limit of a group, which applies together with those of the groups above it."""
 UNDECRYPTABLE = "Give the server the master key that was in use then."

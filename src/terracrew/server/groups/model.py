@@ -12,6 +12,8 @@ MaxDestroy = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 """How many resources an APPLY may destroy without an approval."""
 MaxDestroyPercent = Annotated[int, msgspec.Meta(ge=0, le=100)]
 """The same as a share of the resources that exist."""
+MinApprovals = Annotated[int, msgspec.Meta(ge=1, le=20)]
+"""How many different people must approve a plan before it is applied."""
 MaxRunningJobs = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 """How many jobs of the modules in and below a group may run at once."""
 Description = Annotated[str, msgspec.Meta(max_length=2000)]
@@ -50,6 +52,9 @@ class Group(msgspec.Struct, frozen=True):
     """Whether the person who queued a job may approve its plan; where no group says so, they may."""
     service_account_approval: bool | None = None
     """Whether service accounts may approve plans; where no group says so, they may not."""
+    min_approvals: MinApprovals | None = None
+    """How many people must approve each plan of an APPLY or DESTROY in and below the group; None adds no requirement. It is not
+    inherited: of all groups above a module, of the organization (its root group) and of the module itself, the largest applies."""
     max_running_jobs: MaxRunningJobs | None = None
     """How many jobs of the modules in and below the group may run at once; None sets no limit. It is not inherited: the limits of
     all groups above a module and of the organization (its root group) apply together."""
@@ -64,6 +69,9 @@ class GroupChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_destroy_percent: MaxDestroyPercent | UnsetType | None = UNSET
     self_approval: bool | UnsetType | None = UNSET
     service_account_approval: bool | UnsetType | None = UNSET
+    min_approvals: MinApprovals | UnsetType | None = UNSET
+    """How many people must approve each plan of an APPLY or DESTROY in and below it; null adds no requirement. The largest number
+    of all groups above applies."""
     max_running_jobs: MaxRunningJobs | UnsetType | None = UNSET
     """How many jobs of the modules in and below it may run at once; null sets no limit. The limits of all groups above apply, too."""
 
@@ -76,5 +84,7 @@ class NewGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_destroy_percent: MaxDestroyPercent | None = None
     self_approval: bool | None = None
     service_account_approval: bool | None = None
+    min_approvals: MinApprovals | None = None
+    """How many people must approve each plan of an APPLY or DESTROY in and below it. The largest number of all groups above applies."""
     max_running_jobs: MaxRunningJobs | None = None
     """How many jobs of the modules in and below it may run at once. The limits of all groups above apply, too."""

@@ -16,7 +16,14 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 
-_SETTINGS = ("max_destroy", "max_destroy_percent", "self_approval", "service_account_approval", "max_running_jobs")
+_SETTINGS = (
+    "max_destroy",
+    "max_destroy_percent",
+    "self_approval",
+    "service_account_approval",
+    "min_approvals",
+    "max_running_jobs",
+)
 
 
 async def ensure_organization(tx: Tx, name: str) -> Organization:

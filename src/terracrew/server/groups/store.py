@@ -24,6 +24,7 @@ _CHANGED_BY_PEOPLE = (
     "max_destroy_percent",
     "self_approval",
     "service_account_approval",
+    "min_approvals",
     "max_running_jobs",
 )
 _UPDATE = f"UPDATE groups SET {assignments(*_CHANGED_BY_PEOPLE)} WHERE id = :id"

@@ -10,7 +10,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import service, store
 from terracrew.server.jobs.attempts import contact, received_states
-from terracrew.server.jobs.model import Job, Plan
+from terracrew.server.jobs.model import GivenApproval, Job, Plan
 from terracrew.server.jobs.plans import approver_rules, decide_plan
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.modules import policy
@@ -24,7 +24,7 @@ MAX_OVERDUE = 100
 async def approve(
     db: Database, registry: Registry, who: Principal, name: str, attempt: int, seen: Collection[AttemptRef] = ()
 ) -> Job:
-    """Approve the plan of this attempt and the doubts that the approval names; the job continues with that plan."""
+    """Approve the plan of this attempt and the doubts that the approval names; with enough approvals the job continues with it."""
 
     async def work(tx: Tx) -> Job:
         found = await service.find(tx, who, name, Verb.JOB_APPROVE)
@@ -32,14 +32,17 @@ async def approve(
             tx, registry, found.module_id
         )  # attempts are held before jobs, as the ingest does
         job, plan = await _held(tx, found.id, attempt)
-        if refusal := approver_rules.refusal(job, who, await policy.of_module(tx, job.module_id)):
+        rules = await policy.of_module(tx, job.module_id)
+        if refusal := approver_rules.refusal(job, who, rules):
             raise Forbidden(refusal)
-        module = await received_states.standing(tx, job.module_id, doubts)
-        after, decided = decide_plan.approve(job, plan, module, seen, who.name, store.moment(tx))
+        module = await received_states.standing(tx, job.module_id, doubts, rules)
+        given = GivenApproval(who.id, who.name, store.moment(tx), [doubt.ref for doubt in doubts if doubt.ref in seen])
+        after, decided = decide_plan.approve(job, plan, module, given)
         await plan_store.save(tx, decided)
         await store.save_transition(tx, job, after)
-        named = [{"job_id": ref.job_id, "attempt": ref.attempt} for ref in decided.doubts]
-        await audit.record(tx, who, "job.approve", "job", job.id, {"plan": attempt, "doubts": named})
+        named = [{"job_id": ref.job_id, "attempt": ref.attempt} for ref in given.doubts]
+        count = {"approvals": len(decided.approvals), "needed": max(1, rules.min_approvals)}
+        await audit.record(tx, who, "job.approve", "job", job.id, {"plan": attempt, "doubts": named, **count})
         return after
 
     return await db.write(work)

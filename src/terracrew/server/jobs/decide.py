@@ -4,7 +4,6 @@ Services load, call one of these functions, and save by compare-and-set; nothing
 `tests/explore` runs these functions through every order of events within its bounds, so it checks every change here.
 """
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
@@ -14,7 +13,7 @@ from terracrew.errors import Conflict, Forbidden
 from terracrew.protocol.events import KeptPlan, Result, StepStatus
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType
-from terracrew.server.jobs.decision_types import ClaimContext, Decision, Doubt, LastContact, ModuleStanding, Report
+from terracrew.server.jobs.decision_types import ClaimContext, Decision, LastContact, ModuleStanding, Report
 from terracrew.server.jobs.model import Attempt, Job, JobStatus, Outcome, Plan, plain
 from terracrew.server.jobs.plans.destruction import reason_to_ask
 
@@ -102,7 +101,7 @@ def begin(
     if state_version != module.state_version:
         return "state_moved"
     is_asked = plan is not None or bool(reasons_to_ask(job, module, has_waited=has_waited))
-    if is_asked and not _is_approved(job, plan, state_version, module.doubts):
+    if is_asked and not _is_approved(job, plan, state_version, module):
         return "approval"
     if any(doubt.is_in_contact for doubt in module.doubts):
         return "wait"
@@ -118,15 +117,17 @@ def reasons_to_ask(job: Job, module: ModuleStanding, *, has_waited: bool) -> lis
         found.append("an earlier change of this module was cut short, and what it made may be in no state")
     if job.type is JobType.APPLY and (words := reason_to_ask(job.plan, module.limits)):
         found.append(words)
-    if job.needs_approval:
-        found.append("the module or the job requires an approval")
+    if module.min_approvals > 1:
+        found.append(f"changes here need the approval of {module.min_approvals} people")
+    elif job.needs_approval or module.min_approvals:
+        found.append("the module, its group or the job requires an approval")
     if has_waited and not found:
         found.append("an earlier plan of this job needed an approval, so this one does, too")
     return found
 
 
-def _is_approved(job: Job, plan: Plan | None, state_version: int, doubts: Sequence[Doubt]) -> bool:
-    """Return whether the approval covers this plan, which is applied once, and the doubts that it names.
+def _is_approved(job: Job, plan: Plan | None, state_version: int, module: ModuleStanding) -> bool:
+    """Return whether enough people have approved this plan, which is applied once, and the doubts that they have named.
 
     One from before a fence has lapsed with it. The times alone do not tell: a fence whose transaction began first and ended
     last has the earlier time, and the approver has not seen it.
@@ -135,7 +136,9 @@ def _is_approved(job: Job, plan: Plan | None, state_version: int, doubts: Sequen
         return False
     if plan.decision != "approved" or plan.decided_at is None or plan.state_version != state_version:
         return False
-    return all(doubt.ref in plan.doubts and plan.decided_at > doubt.fenced_at for doubt in doubts)
+    if module.min_approvals > max(1, len(plan.approvals)):  # the rule has become stricter since
+        return False
+    return all(doubt.ref in plan.doubts and plan.decided_at > doubt.fenced_at for doubt in module.doubts)
 
 
 def ends_change(step: StepStatus) -> bool:

@@ -46,6 +46,8 @@ class ModuleStanding(msgspec.Struct, frozen=True):
     doubts: tuple[Doubt, ...] = ()
     limits: DestroyLimits = DestroyLimits()
     """How much an APPLY may destroy without approval."""
+    min_approvals: int = 0
+    """How many people must approve each plan, whatever it changes."""
 
 
 class ClaimContext(msgspec.Struct, frozen=True):

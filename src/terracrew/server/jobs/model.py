@@ -156,6 +156,16 @@ class Attempt(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, outcome=outcome, ended_at=now, reason=plain(reason))
 
 
+class GivenApproval(msgspec.Struct, frozen=True):
+    """What one person, or one service account, has approved."""
+
+    by_id: str
+    by: str
+    at: datetime
+    doubts: list[AttemptRef] = []
+    """The attempts in doubt that they have looked at."""
+
+
 class Plan(msgspec.Struct, frozen=True):
     """A plan that was saved with its workspace, and the decision about it."""
 
@@ -174,7 +184,10 @@ class Plan(msgspec.Struct, frozen=True):
     decided_at: datetime | None = None
     reason: str = ""
     doubts: list[AttemptRef] = []
-    """The attempts in doubt that its approver has looked at: the approval does not apply to any other doubt."""
+    """The attempts in doubt that its approvers have looked at: the approval does not apply to any other doubt."""
+    approvals: list[GivenApproval] = []
+    """Who has approved it. It is decided when there are as many as its module requires; a plan from before there were several
+    approvals has only `decided_by`."""
     why: str = ""
     """Why a person has to look at it."""
     applied_by: int | None = None

@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from terracrew.protocol.limits import MAX_INSTANCE_NAME_CHARACTERS
 from terracrew.protocol.spec import Source
-from terracrew.server.groups.model import Description, Interrupted, MaxDestroy, MaxDestroyPercent
+from terracrew.server.groups.model import Description, Interrupted, MaxDestroy, MaxDestroyPercent, MinApprovals
 from terracrew.server.tags import Tags
 
 EngineName = Annotated[str, msgspec.Meta(min_length=1, max_length=32)]
@@ -49,6 +49,8 @@ class Module(msgspec.Struct, frozen=True):
     """How long a plan waits for that."""
     interrupted: Interrupted | None = None
     """What follows a change that was cut short; none means as its group says."""
+    min_approvals: MinApprovals | None = None
+    """How many people must approve each plan of an APPLY or DESTROY; if a group above requires more, that number applies."""
     max_destroy: MaxDestroy | None = None
     """How many resources an APPLY may destroy (or replace) without an approval; none means as its group says."""
     max_destroy_percent: MaxDestroyPercent | None = None
@@ -85,6 +87,8 @@ class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long a plan waits for that; then its job is declined."""
     interrupted: Interrupted | None = None
     """After a change that was cut short: `ask` a person before anything is changed again, or `retry`. None: as its group says."""
+    min_approvals: MinApprovals | None = None
+    """How many people must approve each plan of an APPLY or DESTROY. If a group above requires more, that number applies."""
     max_destroy: MaxDestroy | None = None
     """How many resources an APPLY may destroy (or replace) without an approval. None: as its group says."""
     max_destroy_percent: MaxDestroyPercent | None = None
@@ -113,6 +117,7 @@ class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     needs_approval: bool | UnsetType = UNSET
     approval_seconds: ApprovalSeconds | UnsetType = UNSET
     interrupted: Interrupted | UnsetType | None = UNSET
+    min_approvals: MinApprovals | UnsetType | None = UNSET
     max_destroy: MaxDestroy | UnsetType | None = UNSET
     max_destroy_percent: MaxDestroyPercent | UnsetType | None = UNSET
     tags: Tags | UnsetType = UNSET

@@ -139,6 +139,7 @@ async def approval_settings(tx: Tx, module_id: str) -> list[Row]:
     """Return the approval settings of each group above a module, nearest first, each with the module's own settings."""
     return await tx.all(
         """SELECT groups.max_destroy, groups.max_destroy_percent, groups.self_approval, groups.service_account_approval,
+            groups.min_approvals, modules.min_approvals AS own_approvals,
             modules.max_destroy AS own_destroy, modules.max_destroy_percent AS own_percent
         FROM modules JOIN groups ON groups.organization_id = modules.organization_id
             AND (groups.path = '' OR substr(modules.path, 1, length(groups.path) + 1) = groups.path || '/')

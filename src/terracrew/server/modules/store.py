@@ -21,6 +21,7 @@ _CHANGED_BY_PEOPLE = (
     "needs_approval",
     "approval_seconds",
     "interrupted",
+    "min_approvals",
     "max_destroy",
     "max_destroy_percent",
     "tags",

@@ -105,6 +105,8 @@ class JobView(JobListed, frozen=True, kw_only=True):
     """Which runners may have the jobs of its module, and the limits of the module's groups."""
     kept_plan: Plan | None = None
     """The plan that the job waits with or continued with."""
+    approvals_needed: int | None = None
+    """How many people must approve the plan that the job waits with; `kept_plan.approvals` has those who did."""
     is_plan_stale: bool = False
     """Whether the module's state has changed since that plan was made: it cannot be approved any more."""
     doubts: list[AttemptReport] = msgspec.field(default_factory=list[AttemptReport])

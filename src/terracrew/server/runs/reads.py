@@ -94,7 +94,7 @@ async def oldest_quarantined_states(tx: Tx, waiting: Sequence[tuple[str, str]]) 
 async def plans_awaiting_approval(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
     """Return the plans of these jobs, whether their state has changed since, and whether their module is in doubt."""
     return await tx.each(
-        """SELECT plans.job_id, plans.made_at, plans.decide_by, plans.why,
+        """SELECT plans.job_id, plans.made_at, plans.decide_by, plans.why, plans.approvals,
             plans.state_version <> modules.state_version AS is_stale, EXISTS (
             SELECT 1 FROM attempts JOIN jobs ON jobs.id = attempts.job_id
             WHERE jobs.module_id = modules.id AND attempts.is_in_doubt) AS is_in_doubt

@@ -13,7 +13,7 @@ from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import decide, store
 from terracrew.server.jobs.attempts import contact
 from terracrew.server.jobs.attempts import reads as attempt_reads
-from terracrew.server.jobs.model import Attempt, Job, JobStatus
+from terracrew.server.jobs.model import Attempt, GivenApproval, Job, JobStatus
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.runs import reads
@@ -94,6 +94,8 @@ async def _undecided(tx: Tx, waiting: Sequence[Job]) -> dict[str, Reason]:
 
 def _undecided_about(row: Row) -> Reason:
     text = f"its plan waits for approval: {row['why']}" if row["why"] else "its plan waits for approval"
+    if approvals := msgspec.json.decode(row["approvals"], type=list[GivenApproval]):
+        text += f"; {', '.join(each.by for each in approvals)} approved it"
     if row["is_stale"]:
         text = "the state has changed since its plan was made: let it plan again, or cancel it"
     elif row["is_in_doubt"]:

@@ -7,6 +7,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import attempt_store, service
 from terracrew.server.jobs.model import Job, JobStatus, StepRow
 from terracrew.server.jobs.plans import store as plan_store
+from terracrew.server.modules import policy
 from terracrew.server.runs import attempt_report, held_lock, placement, reads, reasons, summary
 from terracrew.server.runs.model import JobView
 
@@ -28,6 +29,7 @@ async def read(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
         placement=await placement.of_module(tx, job.module_id),
         reason=await reasons.why(tx, job, watch),
         kept_plan=kept,
+        approvals_needed=await _approvals_needed(tx, job),
         is_plan_stale=kept is not None and not job.is_terminal and kept.state_version != row["state_version"],
         doubts=[] if job.is_terminal else await attempt_report.doubts(tx, job.module_id),
         held_lock=await held_lock.of_module(tx, job.module_id, row["backend"]) if _is_concerned(job) else None,
@@ -38,6 +40,12 @@ async def read(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
 def _is_concerned(job: Job) -> bool:
     """Return whether a lock that was left behind may stop the job, or may have made it fail."""
     return not job.is_terminal or job.status is JobStatus.FAILED
+
+
+async def _approvals_needed(tx: Tx, job: Job) -> int | None:
+    if job.status is not JobStatus.AWAITING_APPROVAL:
+        return None
+    return max(1, (await policy.of_module(tx, job.module_id)).min_approvals)
 
 
 async def _steps(tx: Tx, job: Job) -> list[StepRow]:

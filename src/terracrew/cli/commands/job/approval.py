@@ -46,6 +46,11 @@ def approve(target: Target, job_id: str, plan: int | None, yes: bool, as_json: b
     after = api.post(f"/jobs/{found['id']}/approve", {"plan": kept, "doubts": seen})
     if as_json:
         return output.as_json(after)
+    if after["status"] == "AWAITING_APPROVAL":
+        given = len(found["kept_plan"]["approvals"]) + 1
+        return click.echo(
+            f"approved: {given} of {found['approvals_needed']} approvals; job {after['number']} still waits"
+        )
     return click.echo(f"approved: job {after['number']} continues with the plan of attempt {kept}")
 
 
@@ -107,6 +112,15 @@ def _waiting(api: "Api", job_id: str, plan: int | None) -> dict[str, Any]:
     return found
 
 
+def _approvals(job: dict[str, Any]) -> str | None:
+    """Return who has approved the plan, for a plan that several people must approve."""
+    needed: int = job.get("approvals_needed") or 1
+    names = [each["by"] for each in job["kept_plan"].get("approvals") or ()]
+    if needed == 1:
+        return None
+    return f"{len(names)} of {needed}" + (f": {', '.join(names)}" if names else "")
+
+
 def _show_plan(job: dict[str, Any]) -> None:
     for each in job["doubts"]:
         output.note(
@@ -119,6 +133,7 @@ def _show_plan(job: dict[str, Any]) -> None:
         ("module", job["module_path"]),
         ("why", job["kept_plan"].get("why")),
         ("plan", output.plan(summary)),
+        ("approvals", _approvals(job)),
         ("to decide", output.left(job["kept_plan"]["decide_by"])),
     ]
     output.facts(facts, err=True)

@@ -48,6 +48,7 @@ _interrupted = click.option(
 @_needs_approval
 @_approval_timeout
 @_interrupted
+@approval_options.min_approvals
 @approval_options.destroy_limits
 @click.option("--parents", "-p", is_flag=True, help="Also create missing parent groups.")
 @output.json_option
@@ -113,6 +114,7 @@ def create(
 @_needs_approval
 @_approval_timeout
 @_interrupted
+@approval_options.min_approvals
 @approval_options.destroy_limits
 @output.json_option
 @pass_target

@@ -108,7 +108,9 @@ async def cancel_job(request: RunsCall, job: FromPath[str], data: JSONBody[Cance
 
 @post("/jobs/{job:str}/approve", status_code=200, summary="Approve the plan of a job")
 async def approve_job(request: RunsCall, job: FromPath[str], data: JSONBody[Approval]) -> Job:
-    """Approve its plan, so that the job continues. The approval covers only the plan and the doubts that it names.
+    """Approve its plan. The job continues when as many people have approved as its module or a group above requires.
+
+    The approval covers only the plan and the doubts that it names.
 
     It is refused with 409 if the module's state has changed since that plan was made, or if the module is in doubt because of
     an attempt that the approval does not name.

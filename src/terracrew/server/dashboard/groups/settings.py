@@ -17,6 +17,7 @@ class SettingsForm(msgspec.Struct, frozen=True):
     max_destroy_percent: str = ""
     self_approval: str = ""
     service_account_approval: str = ""
+    min_approvals: str = ""
     max_running_jobs: str = ""
 
 
@@ -29,6 +30,7 @@ def typed(group: Group) -> SettingsForm:
         "" if group.max_destroy_percent is None else str(group.max_destroy_percent),
         _choice(group.self_approval),
         _choice(group.service_account_approval),
+        "" if group.min_approvals is None else str(group.min_approvals),
         "" if group.max_running_jobs is None else str(group.max_running_jobs),
     )
 
@@ -44,6 +46,7 @@ def wanted(form: SettingsForm) -> GroupChange:
         "max_destroy_percent": form.max_destroy_percent.strip() or None,
         "self_approval": _CHOICES[form.self_approval],
         "service_account_approval": _CHOICES[form.service_account_approval],
+        "min_approvals": form.min_approvals.strip() or None,
         "max_running_jobs": form.max_running_jobs.strip() or None,
     }
     try:

@@ -124,7 +124,11 @@ async def read(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
     started_by = await reads.started_by(tx, job.id)
     may_approve = await _may(tx, who, Verb.JOB_APPROVE, place)
     is_asked = may_approve and job.status is JobStatus.AWAITING_APPROVAL
-    refusal = approver_rules.refusal(job, who, await policy.of_module(tx, job.module_id)) if is_asked else None
+    refusal = (
+        approver_rules.refusal(job, who, await policy.of_module(tx, job.module_id), view.kept_plan)
+        if is_asked
+        else None
+    )
     is_lost = any(each.number == job.attempt and each.ended_at is None and each.lost_at for each in view.attempts)
     return JobPage(
         view=view,

@@ -33,9 +33,8 @@ async def permit(
         job, attempt = found
         doubts = await contact.doubts(tx, registry, job.module_id)  # held before the module, as the ingest does
         await states.hold(tx, job.module_id)
-        module = await received_states.standing(
-            tx, job.module_id, doubts, (await policy.of_module(tx, job.module_id)).limits
-        )
+        rules = await policy.of_module(tx, job.module_id)
+        module = await received_states.standing(tx, job.module_id, doubts, rules)
         plan = None if asked.plan_attempt is None else await plan_store.get(tx, job.id, asked.plan_attempt)
         now = store.moment(tx)
         has_waited = await plan_store.has_waited(tx, job.id)

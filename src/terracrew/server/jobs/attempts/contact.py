@@ -6,6 +6,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import attempt_store, decide, store
+from terracrew.server.jobs.decision_types import Doubt
 from terracrew.server.jobs.model import Attempt
 
 
@@ -21,11 +22,11 @@ def is_in_contact(registry: Registry, attempt: Attempt, now: datetime) -> bool:
     return not decide.is_silent(attempt, last_contact(registry, attempt, now), now)
 
 
-async def doubts(tx: Tx, registry: Registry, module_id: str) -> list[decide.Doubt]:
+async def doubts(tx: Tx, registry: Registry, module_id: str) -> list[Doubt]:
     """Return the doubts about the module, if any."""
     now = store.moment(tx)
     return [
-        decide.Doubt(
+        Doubt(
             AttemptRef(attempt.job_id, attempt.number),
             attempt.ended_at or now,
             is_in_contact=not attempt.is_gone and is_in_contact(registry, attempt, now),

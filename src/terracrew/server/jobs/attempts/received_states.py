@@ -8,24 +8,25 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import decide
 from terracrew.server.jobs.attempts import reads
+from terracrew.server.jobs.decision_types import Doubt
 from terracrew.server.jobs.model import Attempt, Job
-from terracrew.server.modules.model import DestroyLimits
+from terracrew.server.modules.policy import ModulePolicy
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.state import service as states
 from terracrew.server.state import store as state_store
 from terracrew.server.state.model import Received
 
-NO_LIMITS = DestroyLimits()
+NO_POLICY = ModulePolicy()
 MAX_UNREADABLE = 32
 """How many states of one attempt that cannot be read are kept: a person must decide about each of them."""
 
 
 async def standing(
-    tx: Tx, module_id: str, doubts: Iterable[decide.Doubt] = (), limits: DestroyLimits = NO_LIMITS
+    tx: Tx, module_id: str, doubts: Iterable[Doubt] = (), policy: ModulePolicy = NO_POLICY
 ) -> decide.ModuleStanding:
     """Read what `decide.begin` asks about a module."""
     version, has_quarantine = await state_store.version(tx, module_id)
-    return decide.ModuleStanding(version, has_quarantine, tuple(doubts), limits)
+    return decide.ModuleStanding(version, has_quarantine, tuple(doubts), policy.limits, policy.min_approvals)
 
 
 async def receive(

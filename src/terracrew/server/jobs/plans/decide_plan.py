@@ -1,36 +1,46 @@
 """Decides what becomes of a plan that waits for a person: pure functions, as in `decide`, which has the rest of a job's life."""
 
-from collections.abc import Collection
 from datetime import datetime
 from typing import Literal
 
 from msgspec.structs import replace
 
 from terracrew.errors import Conflict
-from terracrew.protocol.messages import AttemptRef
 from terracrew.server.jobs.decision_types import ModuleStanding
-from terracrew.server.jobs.model import Job, JobStatus, Plan, plain
+from terracrew.server.jobs.model import GivenApproval, Job, JobStatus, Plan, plain
 
 
-def approve(
-    job: Job, plan: Plan, module: ModuleStanding, seen: Collection[AttemptRef], by: str, now: datetime
-) -> tuple[Job, Plan]:
-    """Approve this plan and these doubts (`seen`): the job continues with the plan, as a new attempt."""
-    decided = _decided(job, plan, now, "approved", by, "")
+def approve(job: Job, plan: Plan, module: ModuleStanding, given: GivenApproval) -> tuple[Job, Plan]:
+    """Add an approval of this plan and of the doubts that it names. With enough of them the job continues, as a new attempt.
+
+    An earlier approval does not count if its giver has not seen a doubt that the module has now.
+    """
+    decided = _decided(job, plan, given.at, "approved", given.by, "")
     if is_stale(plan, module):
         raise Conflict(
             f"the state of the module has changed since attempt {plan.attempt} of job {job.number} made this plan: "
             "let the job plan again, and look at the new plan",
             plan=plan.attempt,
         )
-    if unseen := [doubt.ref for doubt in module.doubts if doubt.ref not in seen]:
+    doubts = [doubt.ref for doubt in module.doubts]
+    if unseen := [ref for ref in doubts if ref not in given.doubts]:
         raise Conflict(
             "the module is in doubt for a reason that this approval does not name: "
             f"attempt {unseen[0].attempt} of {unseen[0].job_id} was cut short. Look at what is known of it, and approve again",
             doubts=unseen,
         )
-    decided = replace(decided, doubts=[doubt.ref for doubt in module.doubts])
-    return job.to(JobStatus.QUEUED, now, plan_attempt=plan.attempt, plan=job.plan), decided
+    counted = [each for each in plan.approvals if all(ref in each.doubts for ref in doubts)]
+    others = [each for each in counted if each.by_id != given.by_id]
+    approvals = [*others, given]
+    missing = module.min_approvals - len(approvals)
+    if missing <= 0:
+        decided = replace(decided, doubts=doubts, approvals=approvals)
+        return job.to(JobStatus.QUEUED, given.at, plan_attempt=plan.attempt, plan=job.plan), decided
+    if len(others) < len(counted):
+        raise Conflict(
+            f"you have approved this plan already: {missing} more {'person' if missing == 1 else 'people'} must approve it"
+        )
+    return job, replace(plan, approvals=approvals)
 
 
 def is_stale(plan: Plan, module: ModuleStanding) -> bool:

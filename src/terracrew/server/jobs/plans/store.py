@@ -15,7 +15,7 @@ _UNUSED: LiteralString = f"""FROM plans JOIN jobs ON jobs.id = plans.job_id
     WHERE plans.is_kept AND plans.made_at <= :before AND (jobs.status IN {ENDED_STATUSES}
         OR jobs.plan_attempt IS NULL OR jobs.plan_attempt <> plans.attempt)"""
 """Kept plans of jobs that have ended, and those that a job has left for another plan: it never returns to one of them."""
-_DECIDED = ("decision", "decided_by", "decided_at", "reason", "doubts", "applied_by")
+_DECIDED = ("decision", "decided_by", "decided_at", "reason", "doubts", "approvals", "applied_by")
 _SAVE = (
     PLANS.insert()
     + f""" ON CONFLICT (job_id, attempt) DO UPDATE SET {assignments(*_DECIDED)}
