@@ -14,7 +14,8 @@ def masked(fact: Fact, redactor: Redactor) -> Fact:
         case Result():
             return replace(fact, message=redactor.mask_text(fact.message))
         case SourceResolved():
-            return replace(fact, description=redactor.mask_text(fact.description))
+            texts = redactor.mask_text(fact.description), redactor.mask_text(fact.revision)
+            return replace(fact, description=texts[0], revision=texts[1])
         case PlanSummary():
             outputs = {redactor.mask_text(name): action for name, action in fact.outputs.items()}
             return replace(fact, resources=[_change(each, redactor) for each in fact.resources], outputs=outputs)

@@ -77,8 +77,16 @@ class StepStatus(msgspec.Struct, frozen=True, tag="step"):
 
 
 class SourceResolved(msgspec.Struct, frozen=True, tag="source"):
+    """What was fetched. An older executor sends only the first two fields."""
+
     digest: str
     description: str
+    commit: str = ""
+    """The commit, if the source is a repository."""
+    revision: str = ""
+    """What led to this content, in words: `tag v1.2.0`, `branch main`. It is '' for a source without revisions."""
+    moved_from: str = ""
+    """The commit that the same tag meant to an earlier job of the module, if it has moved since."""
 
 
 class ResourceChange(msgspec.Struct, frozen=True):

@@ -103,7 +103,51 @@ class PluginSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
         return None
 
 
-Source = LocalSource | ArchiveSource | PluginSource
+class GitSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="git", tag_field="kind"):
+    """A repository that runners fetch with git, at one revision. Without a revision, its default branch is used."""
+
+    url: str
+    """`https://host/path`, `ssh://user@host/path` or `user@host:path`. It has no password in it: everybody who can read the
+    module sees it."""
+    branch: str = ""
+    tag: str = ""
+    commit: str = ""
+    """The whole id of a commit."""
+    version: str = ""
+    """A range of semantic versions, such as `~> 1.2`: the highest tag in it is used, with or without a `v` before it."""
+    subdirectory: str = ""
+    submodules: bool = True
+    """Whether its submodules are fetched, too."""
+    credential: str = ""
+    """The name of an environment variable of the module, best a secret, with what git authenticates with: a token for https, or
+    a private key for ssh. The engine does not get it. Without one, git uses what the runner's user has."""
+    known_hosts: str = ""
+    """The host keys to expect, as lines of a `known_hosts` file. A private key is used with these only."""
+
+    @property
+    def upload(self) -> "ArchiveSource | None":
+        return None
+
+
+FOLDER_MARK = "//"
+"""Separates the digest of what was downloaded from a registry from the folder of the module in it."""
+
+
+class RegistrySource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="registry", tag_field="kind"):
+    """A module of a registry, such as `registry.opentofu.org/acme/network/aws`."""
+
+    address: str
+    """`host/namespace/name/provider`. Without a host, the registry of the engine is meant, and the server adds it."""
+    version: str = ""
+    """A range of versions, such as `~> 5.0`: the highest version in it is used. Without one, the highest of all."""
+    subdirectory: str = ""
+
+    @property
+    def upload(self) -> "ArchiveSource | None":
+        return None
+
+
+Source = LocalSource | ArchiveSource | PluginSource | GitSource | RegistrySource
 
 
 def source_kind(source: Source) -> str:
@@ -135,6 +179,15 @@ class Resume(msgspec.Struct, frozen=True):
         return f"Resume({self.attempt})"
 
 
+class KnownRevision(msgspec.Struct, frozen=True):
+    """What the revision of a source meant to an earlier job of the same module."""
+
+    revision: str
+    commit: str
+    number: int
+    """The number of the job."""
+
+
 class JobSpec(msgspec.Struct, frozen=True):
     job_id: str
     attempt: int
@@ -152,6 +205,11 @@ class JobSpec(msgspec.Struct, frozen=True):
     state: StateSeed
     source_digest: str = ""
     """The digest of the source that an earlier attempt of this job used. Every later attempt must get the same source."""
+    source_commit: str = ""
+    source_revision: str = ""
+    """The commit and the revision that an earlier attempt of this job found, see `SourceResolved`."""
+    known_revisions: list[KnownRevision] = []
+    """The commits that earlier jobs of the module used, so that a tag that has moved since is noticed."""
     archive: bytes | None = None
     """The content of the uploaded archive, if it is small enough for the grant."""
     oidc_audiences: list[str] = []

@@ -1,0 +1,83 @@
+"""What a git source may say: an address, at most one revision, and a subdirectory."""
+
+import re
+
+from terracrew import version_ranges
+from terracrew.errors import Invalid
+from terracrew.protocol.spec import GitSource
+from terracrew.source_rules import git_urls
+
+MAX_REF_CHARACTERS = 240
+REVISION_FIELDS = ("branch", "tag", "commit", "version")
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+MAX_KNOWN_HOSTS_CHARACTERS = 20_000
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
+_HOST_KEY = re.compile(r"^[^#\s]\S*\s+(ssh-|ecdsa-|sk-)\S+\s+AAAA\S+", re.MULTILINE)
+_NOT_IN_REFS = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
+
+
+def check(source: GitSource) -> None:
+    """Raise Invalid if git must not be given this source, or could not understand it."""
+    if problem := git_urls.problem(source.url):
+        raise Invalid(f"source.url: {problem}", field="source.url")
+    given = [name for name in REVISION_FIELDS if getattr(source, name)]
+    if len(given) > 1:
+        raise Invalid(
+            f"source: {' and '.join(given)} are given, but a source has only one of {', '.join(REVISION_FIELDS)}",
+            field=f"source.{given[1]}",
+        )
+    for name, text in (("branch", source.branch), ("tag", source.tag)):
+        if text and (problem := ref_problem(text)):
+            raise Invalid(f"source.{name}: {problem}", field=f"source.{name}")
+    if source.commit and not _COMMIT.fullmatch(source.commit):
+        raise Invalid(
+            f"source.commit: {source.commit[:100]!r} is not a whole commit id: give all of its 40 (or 64) hexadecimal "
+            "digits in lower case, as `git rev-parse` prints them",
+            field="source.commit",
+        )
+    _check_credential(source)
+    if source.version:
+        try:
+            version_ranges.parse_range(source.version)
+        except Invalid as error:
+            raise Invalid(f"source.version: {error.message}", field="source.version") from None
+
+
+def _check_credential(source: GitSource) -> None:
+    if source.credential and not _VARIABLE.fullmatch(source.credential):
+        raise Invalid(
+            f"source.credential: {source.credential[:100]!r} is not the name of an environment variable",
+            field="source.credential",
+        )
+    if len(source.known_hosts) > MAX_KNOWN_HOSTS_CHARACTERS or "\0" in source.known_hosts:
+        raise Invalid(
+            f"source.known_hosts: it should have at most {MAX_KNOWN_HOSTS_CHARACTERS:,} characters, and no NUL",
+            field="source.known_hosts",
+        )
+    is_ssh = not git_urls.is_https(source.url)
+    if source.known_hosts and not (is_ssh and source.credential):
+        raise Invalid(
+            "source.known_hosts: host keys are used with an ssh address and a credential only; otherwise the known hosts of "
+            "the runner's user apply",
+            field="source.known_hosts",
+        )
+    if is_ssh and source.credential and not _HOST_KEY.search(source.known_hosts):
+        raise Invalid(
+            "source.known_hosts: a private key is used only with the host keys to expect: give the lines that "
+            "`ssh-keyscan HOST` prints, after you have compared them with what the operator of the host publishes",
+            field="source.known_hosts",
+        )
+
+
+def ref_problem(name: str) -> str:
+    """Return why this cannot be the name of a branch or a tag; '' if it can. The rules are those of `git check-ref-format`."""
+    shown = repr(name[:100])
+    if len(name) > MAX_REF_CHARACTERS:
+        return f"{shown}… is longer than {MAX_REF_CHARACTERS} characters"
+    if name.startswith("-"):
+        return f"{shown} begins with `-`, so that git would take it for an option"
+    parts = name.split("/")
+    is_named = all(part and not part.startswith(".") and not part.endswith(".lock") for part in parts)
+    if not is_named or name.endswith(".") or name == "@" or _NOT_IN_REFS.search(name) or not name.isprintable():
+        return f"{shown} cannot be the name of a branch or a tag (see `git check-ref-format`)"
+    return ""
