@@ -1,12 +1,19 @@
-"""The two sources keep the contract of a source."""
+"""All sources keep the contract of a source."""
 
+import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from terracrew import archive
 from terracrew.executor.sources.contract import FetchContext
-from terracrew.protocol.spec import ArchiveSource, LocalSource
+from terracrew.protocol.spec import ArchiveSource, GitSource, LocalSource
 from terracrew.testing.source_contract import SourceContract, no_transfer
+from tests.machine import git_https
+from tests.machine.repositories import Repository
 
 
 class TestArchive(SourceContract):
@@ -28,3 +35,29 @@ class TestLocal(SourceContract):
 
     def unusable(self, tree: Path) -> tuple[Any, FetchContext]:
         return LocalSource(str(tree / "absent")), FetchContext(tree.parent, [str(tree.parent)], no_transfer())
+
+
+@pytest.mark.feature("J5.git")
+class TestGit(SourceContract):
+    kind = "git"
+
+    @pytest.fixture(autouse=True)
+    def served(self, tmp_path: Path) -> Iterator[None]:
+        with git_https.running(tmp_path / "served") as self.server:
+            yield
+
+    def publish(self, tree: Path) -> tuple[Any, FetchContext]:
+        folder = self.server.root / "published"
+        repository = Repository(folder) if not folder.exists() else self.repository
+        self.repository = repository
+        subprocess.run(["cp", "-a", f"{tree}/.", str(folder)], check=True)
+        if repository.git("status", "--porcelain"):
+            repository.commit("published")
+        return GitSource(self.server.of("published")), self.context(tree)
+
+    def unusable(self, tree: Path) -> tuple[Any, FetchContext]:
+        return GitSource(self.server.of("absent")), self.context(tree)
+
+    def context(self, tree: Path) -> FetchContext:
+        environment = {"PATH": os.environ["PATH"], "HOME": str(tree.parent)} | self.server.environment
+        return FetchContext(tree.parent / "cache", [], no_transfer(), environment=environment)

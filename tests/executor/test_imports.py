@@ -31,10 +31,13 @@ def test_an_executor_imports_neither_the_server_nor_what_only_settings_and_clis_
         "configurations",
         "durable",
         "errors",
+        "escapes",
         "plan_words",
         "plugins",
         "process_lock",
         "procfs",
+        "source_rules",
         "trees",
+        "version_ranges",
     }
     assert rooms == {"attempt", "client", "executor", "masking", "protocol", "toolchains", *small}

@@ -35,6 +35,7 @@ from terracrew.executor.supervise import supervise
 from terracrew.masking import names
 from terracrew.protocol.events import Result
 from terracrew.protocol.messages import Granted
+from terracrew.protocol.spec import GitSource
 from terracrew.protocol.start import ExecutorStart
 from terracrew.toolchains import discovery
 
@@ -134,6 +135,8 @@ def _record(start: ExecutorStart, granted: Granted) -> AttemptRecord:
     keys = [credentials.state_key] + ([spec.resume.key] if spec.resume else [])
     secrets = [credentials.api, *(base64.b64encode(key).decode() for key in keys)]
     secrets += names.secrets_of(start.environment) + names.secrets_of(spec.environment) + names.secrets_of(spec.inputs)
+    if isinstance(spec.source, GitSource) and (credential := spec.environment.get(spec.source.credential)):
+        secrets.append(credential.strip())
     with contextlib.suppress(FileNotFoundError):
         secrets += record.read(Path(start.directory)).secrets
     return AttemptRecord(spec.job_id, spec.attempt, start.server_url, credentials.hub, secrets, spec.module_path)

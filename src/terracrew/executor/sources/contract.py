@@ -6,14 +6,16 @@ gets a `PluginSource`: the server has checked nothing but the size of its settin
 `terracrew.testing.source_contract` tests one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 import msgspec
 
+from terracrew.executor.control import Control
 from terracrew.executor.delivery.transfer import Transfer
 from terracrew.protocol.events import SourceResolved
+from terracrew.protocol.spec import KnownRevision
 
 S = TypeVar("S", contravariant=True)
 
@@ -29,6 +31,24 @@ class FetchContext(msgspec.Struct, frozen=True):
     """Requests to the server in the name of the attempt."""
     archive: bytes | None = None
     """The archive of the job, if it was small enough to come with the job."""
+    environment: Mapping[str, str] = {}
+    """The environment of the runner, without Terracrew's own variables. Nothing of the module is in it."""
+    owner: str = ""
+    """The organization of the job. What was fetched with its rights is not given to others."""
+    digest: str = ""
+    """The digest that an earlier attempt of the job got; '' for the first. A fetcher that can get older content gets this."""
+    revision: str = ""
+    """The revision that belongs to this digest."""
+    known_revisions: Sequence[KnownRevision] = ()
+    """What revisions meant to earlier jobs of the module, the newest first."""
+    variables: Mapping[str, str] = {}
+    """The environment variables of the module. A source may name one of them as its credential."""
+    scratch: Path | None = None
+    """A private directory of the attempt, for files that must not outlive the fetch."""
+    control: Control | None = None
+    """Tells whether the attempt was asked to stop."""
+    say: Callable[[str], None] = lambda _: None
+    """Writes a line into the log of the job. Only the thread of the event loop may call it."""
 
 
 class SourceFetcher(Protocol[S]):

@@ -17,7 +17,7 @@ from terracrew.executor.state.outputs import Outputs
 from terracrew.executor.state.states import States
 from terracrew.executor.steps.cloud_tokens import CloudTokens
 from terracrew.executor.steps.mutation import Mutation
-from terracrew.protocol.events import Result
+from terracrew.protocol.events import Result, SourceResolved
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import Step
 from terracrew.protocol.start import ExecutorStart
@@ -61,6 +61,8 @@ class StepContext:
         self.session: EngineSession
         self.found: FoundEngine
         self.folder: Path
+        self.resolved: SourceResolved
+        """What the attempt runs: its own source, or that of the saved plan."""
         self.env: dict[str, str]
 
     @property

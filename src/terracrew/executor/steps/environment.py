@@ -1,11 +1,17 @@
 """The environment of every job: the runner's, the module's environment inputs, and what Terracrew adds."""
 
+from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.messages import Granted
+from terracrew.protocol.spec import GitSource
 from terracrew.protocol.start import ExecutorStart
 
 
-def of_job(start: ExecutorStart, granted: Granted) -> dict[str, str]:
+def of_job(start: ExecutorStart, granted: Granted, source: SourceResolved) -> dict[str, str]:
     """Return the environment, still without variables of a particular engine. An input cannot replace Terracrew's own variables."""
     spec = granted.spec
     ours = {"TERRACREW_GROUP_PATH": spec.group_path, "TERRACREW_ENDPOINT": start.server_url}
-    return start.environment | spec.environment | ours
+    if source.commit:
+        ours |= {"TERRACREW_SOURCE_COMMIT": source.commit, "TERRACREW_SOURCE_REVISION": source.revision}
+    withheld = spec.source.credential if isinstance(spec.source, GitSource) else ""
+    own = {name: text for name, text in spec.environment.items() if name != withheld}
+    return start.environment | own | ours

@@ -16,7 +16,7 @@ from terracrew.executor.sources.contract import FetchContext
 from terracrew.executor.state import leftover
 from terracrew.executor.steps import environment
 from terracrew.executor.steps.context import StepContext
-from terracrew.protocol.events import EngineUsed
+from terracrew.protocol.events import EngineUsed, SourceResolved
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Resume, Step
 
@@ -54,8 +54,23 @@ async def _fetch_source(context: StepContext) -> None:
     spec, start = context.spec, context.start
     name = reference.directory_name(AttemptRef(spec.job_id, spec.attempt))
     place = workspace.claim(Path(start.workspaces), name, context.directory)
-    able = FetchContext(Path(start.cache_directory), start.source_roots, context.transfer, spec.archive)
+    able = FetchContext(
+        cache=Path(start.cache_directory),
+        roots=start.source_roots,
+        transfer=context.transfer,
+        archive=spec.archive,
+        environment=start.environment,
+        owner=spec.organization_id,
+        variables=spec.environment,
+        scratch=context.directory,
+        digest=spec.source_digest,
+        revision=spec.source_revision,
+        known_revisions=spec.known_revisions,
+        control=context.control,
+        say=context.recorder.say,
+    )
     folder, resolved = await sources.fetch(spec, place, able)
+    context.resolved = resolved
     context.recorder.fact(resolved)
     context.recorder.say(f"Source: {resolved.description}")
     patterns = context.engine.configuration_patterns
@@ -85,7 +100,8 @@ async def _restore(context: StepContext, resume: Resume) -> bool:
         context.recorder.say(f"The plan of attempt {resume.attempt} cannot be used here, so it is made again: {error}")
         return False
     context.recorder.say(f"Going on with the plan of attempt {resume.attempt}, which was approved")
-    _open_session(context, workspace.inside(place, spec.source.subdirectory))
+    context.resolved = SourceResolved(spec.source_digest, "", spec.source_commit, spec.source_revision)
+    _open_session(context, sources.folder_in(place, spec.source, spec.source_digest))
     _set_environment(context)
     context.plan_attempt = resume.attempt
     is_ready = context.session.is_ready()
@@ -109,7 +125,8 @@ def _open_session(context: StepContext, folder: Path) -> None:
 def _set_environment(context: StepContext) -> None:
     credentials = context.granted.credentials
     api = ApiAccess(context.start.server_url, credentials.api)
-    env = context.session.environment(environment.of_job(context.start, context.granted), api)
+    env = environment.of_job(context.start, context.granted, context.resolved)
+    env = context.session.environment(env, api)
     if context.spec.backend == "terracrew":
         secret = backend_credentials.secret_of(credentials.hub)
         env = context.session.state_environment(env, StateAccess(context.backend.url, backend_credentials.USER, secret))

@@ -1,0 +1,64 @@
+"""A source that is a git repository: its commit is resolved once for a job, and its files are written into the workspace."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from terracrew.executor.sources.contract import FetchContext
+from terracrew.executor.sources.git import credential, remote_errors, revisions
+from terracrew.executor.sources.git.checkout import DIGEST_PREFIX, Checkout
+from terracrew.executor.sources.git.limits import Deadline, FetchLimits
+from terracrew.executor.sources.git.program import GitFailed
+from terracrew.executor.sources.git.revisions import Revision
+from terracrew.protocol.events import SourceResolved
+from terracrew.protocol.spec import GitSource, KnownRevision
+from terracrew.source_rules import git as rules
+
+
+class GitFetcher:
+    def __init__(self, limits: FetchLimits | None = None) -> None:
+        self._limits = limits or FetchLimits()
+
+    async def fetch(self, source: GitSource, workspace: Path, context: FetchContext) -> SourceResolved:
+        rules.check(source)  # the server has done this, too, but a runner does not rely on it
+        await asyncio.sleep(0)  # there may be no event loop yet, see `run_before_loop`
+        say = partial(asyncio.get_running_loop().call_soon_threadsafe, context.say)
+        return await asyncio.to_thread(_fetch, source, workspace, context, Deadline(self._limits, context.control), say)
+
+
+def _fetch(
+    source: GitSource, workspace: Path, context: FetchContext, deadline: Deadline, say: Callable[[str], object]
+) -> SourceResolved:
+    with credential.given(source, context.variables.get(source.credential), context.scratch) as given:
+        checkout = Checkout(workspace, context, deadline, say, submodules=source.submodules, credential=given)
+        try:
+            revision = checkout.pinned() or revisions.resolve(checkout.git, source)
+        except GitFailed as error:
+            raise remote_errors.explained(error, source.url) from error
+        checkout.write(source.url, revision)
+    moved = moved_tag(revision, context.known_revisions)
+    if moved is not None:
+        say(
+            f"Warning: the {revision.words} has moved: in job {moved.number} it was the commit {moved.commit}, and now it is "
+            f"{revision.commit}"
+        )
+    words = "" if revision.words.startswith("commit ") else f", {revision.words}"
+    return SourceResolved(
+        digest=f"{DIGEST_PREFIX}{revision.commit}",
+        description=f"git {source.url}{words}, commit {revision.commit[:12]}",
+        commit=revision.commit,
+        revision=revision.words,
+        moved_from=moved.commit if moved else "",
+    )
+
+
+def moved_tag(revision: Revision, known: Sequence[KnownRevision]) -> KnownRevision | None:
+    """Return the earlier job for which this tag was another commit, if its tag has moved. A branch is expected to move."""
+    if not revision.words.startswith("tag "):
+        return None
+    last = next((each for each in known if each.revision == revision.words), None)
+    return last if last is not None and last.commit != revision.commit else None
+
+
+SOURCE = GitFetcher()

@@ -1,0 +1,118 @@
+"""The mirrors of a runner: found by the hash of their address, limited in size, and removed when they are not used."""
+
+import contextlib
+import hashlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from terracrew import trees
+from terracrew.errors import TerracrewError
+from terracrew.executor.sources.git import mirror_lock, remote_errors
+from terracrew.executor.sources.git.limits import Deadline
+from terracrew.executor.sources.git.mirror import Mirror
+from terracrew.executor.sources.git.program import PROGRESS_SECONDS, Git, GitFailed
+from terracrew.executor.sources.git.revisions import Revision
+
+MAX_BYTES = 20 << 30
+MAX_UNUSED_SECONDS = 30 * 86400.0
+MAX_DRAFT_SECONDS = 3600.0
+"""A temporary directory that is older was left by a process that died."""
+_LOCK = ".lock"
+T = TypeVar("T")
+
+
+class Mirrors:
+    """The mirrors as the attempts of one owner use them. Others do not get what this owner's credentials have fetched."""
+
+    def __init__(self, folder: Path, owner: str, git: Git, deadline: Deadline, say: Callable[[str], object]) -> None:
+        self.folder, self._owner, self._git, self._deadline, self._say = folder, owner, git, deadline, say
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def use(self, url: str, revision: Revision, read: Callable[[Mirror], T]) -> T:
+        """Call a function with a mirror that has this revision. A mirror that turns out to be damaged is made again."""
+        mirror = Mirror(self._git, self.folder / hashlib.sha256(f"{self._owner}\n{url}".encode()).hexdigest()[:40], url)
+        try:
+            return self._use(mirror, revision, read)
+        except GitFailed as error:
+            if not remote_errors.is_corrupt(error) or not mirror.exists:
+                raise remote_errors.explained(error, url) from error
+        self._say(f"The cached copy of {url} on this runner is damaged, so it is fetched again")
+        with self._hold(mirror, "change"):
+            mirror.remove()
+        try:
+            return self._use(mirror, revision, read)
+        except GitFailed as error:
+            raise remote_errors.explained(error, url) from error
+
+    def _use(self, mirror: Mirror, revision: Revision, read: Callable[[Mirror], T]) -> T:
+        with self._hold(mirror, "read"):
+            if mirror.has(revision.commit):
+                return read(mirror)
+        with self._hold(mirror, "change"):
+            if not mirror.has(revision.commit):  # another attempt may have fetched it in the meantime
+                mirror.fetch(revision)
+                self.prune(mirror)
+        with self._hold(mirror, "read"):
+            return read(mirror)
+
+    def _hold(
+        self, mirror: Mirror, purpose: mirror_lock.Purpose
+    ) -> contextlib.AbstractContextManager[mirror_lock.MirrorLock]:
+        announced = False
+
+        def waiting(seconds: float) -> None:
+            nonlocal announced
+            self._deadline.check(f"waiting for another job that fetches {mirror.url}")
+            if seconds > PROGRESS_SECONDS and not announced:
+                announced = True
+                self._say(f"Waiting for another job of this runner that fetches {mirror.url}")
+
+        return mirror_lock.hold(_lock_of(mirror.folder), purpose, waiting)
+
+    def prune(self, kept: Mirror) -> int:
+        """Remove mirrors that have not been used for long, then the least recently used ones until the rest fits. Returns how many.
+
+        A mirror that is in use stays.
+        """
+        now, total, removed = time.time(), 0, 0
+        found: list[tuple[float, Path]] = []
+        for folder in self.folder.iterdir():
+            with contextlib.suppress(OSError):  # another attempt has removed it
+                if folder.is_dir():
+                    found.append((folder.stat().st_mtime, folder))
+        for used_at, folder in sorted(found, reverse=True):
+            if folder.name.startswith("."):
+                if now - used_at > MAX_DRAFT_SECONDS:
+                    trees.remove(folder)
+                continue
+            size = _size(folder)
+            is_over = now - used_at > MAX_UNUSED_SECONDS or total + size > MAX_BYTES
+            if folder != kept.folder and is_over and _remove(folder):
+                removed += 1
+            else:
+                total += size
+        return removed
+
+
+def _lock_of(folder: Path) -> Path:
+    return folder.with_name(folder.name + _LOCK)
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for file in (*folder.glob("objects/pack/*"), *folder.glob("objects/??/*")):
+        with contextlib.suppress(OSError):
+            total += file.stat().st_size
+    return total
+
+
+def _remove(folder: Path) -> bool:
+    with mirror_lock.try_to_change(_lock_of(folder)) as lock:
+        if lock is None:
+            return False
+        with contextlib.suppress(OSError, TerracrewError):
+            trees.remove(folder)
+        lock.remove()
+    return True

@@ -1,0 +1,72 @@
+"""Turns what git prints about a repository that it could not fetch into a sentence that says what to do."""
+
+import re
+
+from terracrew.errors import Forbidden, Invalid, NotFound, TerracrewError, Unavailable
+
+_KNOWN: tuple[tuple[str, type[TerracrewError], str], ...] = (
+    (
+        r"Host key verification failed|host key is known",
+        Forbidden,
+        "the host key of its server is not known to the runner, or has changed: check it, and add it to the known_hosts of "
+        "the runner's user",
+    ),
+    (
+        r"could not read (Username|Password)|Authentication failed|Permission denied|terminal prompts disabled|"
+        r"returned error: 40[13]|Access denied|access rights",
+        Forbidden,
+        "the runner has no credentials for it that its server accepts",
+    ),
+    (
+        r"returned error: 404|[Rr]epository .*not found|does not appear to be a git repository|not found: did you run",
+        NotFound,
+        "there is no repository at this address, or the runner's credentials may not read it",
+    ),
+    (
+        r"SSL certificate|certificate verif|server certificate",
+        Unavailable,
+        "the certificate of its server is not trusted",
+    ),
+    (
+        r"Could not resolve host|[Nn]ame or service not known|Connection refused|Failed to connect|Network is unreachable|"
+        r"No route to host|timed out|Couldn't connect",
+        Unavailable,
+        "its server cannot be reached",
+    ),
+    (r"Operation too slow|transfer closed|early EOF|hung up", Unavailable, "its server stopped sending"),
+    (
+        r"transport '.*' not allowed|protocol .* (not supported|disabled)",
+        Invalid,
+        "it leads to a protocol that is not allowed",
+    ),
+)
+_MISSING_REF = re.compile(r"couldn't find remote ref|no such remote ref|Remote branch .* not found", re.IGNORECASE)
+_MISSING_COMMIT = re.compile(r"not our ref|unadvertised object|no such remote ref", re.IGNORECASE)
+_CORRUPT = re.compile(
+    r"corrupt|bad object|missing (blob|tree|commit|object)|unable to (read|find|parse)|not a git repository|loose object|"
+    r"bad (tree|pack|revision|config)|inflate|packfile .* (cannot|does not)|index file .* (too small|overflow)|"
+    r"could not parse|unexpected end of file|invalid (object|sha1 pointer|refspec)|did not send all necessary objects|"
+    r"cannot be accessed|File exists|shallow file",
+    re.IGNORECASE,
+)
+
+
+def is_missing_ref(error: TerracrewError) -> bool:
+    return _MISSING_REF.search(error.message) is not None
+
+
+def is_missing_commit(error: TerracrewError) -> bool:
+    return _MISSING_COMMIT.search(error.message) is not None
+
+
+def is_corrupt(error: TerracrewError) -> bool:
+    """Return whether the mirror is probably damaged, rather than the other machine the reason."""
+    return _CORRUPT.search(error.message) is not None
+
+
+def explained(error: TerracrewError, url: str) -> TerracrewError:
+    """Return the error that people get if this repository cannot be fetched."""
+    for pattern, kind, reason in _KNOWN:
+        if re.search(pattern, error.message):
+            return kind(f"the repository {url} cannot be fetched: {reason} (git: {error.message})")
+    return Unavailable(f"the repository {url} cannot be fetched (git: {error.message})")

@@ -1,0 +1,123 @@
+"""A real git server: `git http-backend` behind https on loopback, with a certificate that only a test trusts."""
+
+import base64
+import contextlib
+import http.server
+import os
+import ssl
+import subprocess
+import threading
+from collections.abc import Generator
+from pathlib import Path
+
+from tests.machine.certificates import certificate
+
+
+class GitHttps:
+    """Serves all repositories below a folder."""
+
+    def __init__(self, root: Path, url: str, ca: Path) -> None:
+        self.root, self.url, self.ca = root, url, ca
+        self.login = ""
+        """`name:password` that every request must have; '' lets everybody in."""
+        self.hangs_on = ""
+        """Requests with this in their address are never answered."""
+        self.requests: list[str] = []
+        self.ending = threading.Event()
+
+    def of(self, name: str) -> str:
+        return f"{self.url}/{name}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a client needs in its environment to trust the server."""
+        return {"GIT_SSL_CAINFO": str(self.ca), "SSL_CERT_FILE": str(self.ca)}
+
+
+@contextlib.contextmanager
+def running(root: Path) -> Generator[GitHttps]:
+    folder = root / ".server"
+    folder.mkdir(parents=True)
+    crt, key = certificate(folder)
+    served: GitHttps
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self._answer()
+
+        def do_POST(self) -> None:
+            self._answer()
+
+        def _answer(self) -> None:
+            served.requests.append(f"{self.command} {self.path}")
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if served.hangs_on and served.hangs_on in self.path:
+                served.ending.wait(60)
+                self.close_connection = True
+                return
+            login = "Basic " + base64.b64encode(served.login.encode()).decode()
+            if served.login and self.headers.get("Authorization") != login:
+                self._send(401, [("WWW-Authenticate", 'Basic realm="git"')], b"")
+                return
+            path, _, query = self.path.partition("?")
+            env = {
+                "PATH": os.environ["PATH"],
+                "GIT_PROJECT_ROOT": str(root),
+                "GIT_HTTP_EXPORT_ALL": "1",
+                "PATH_INFO": path,
+                "QUERY_STRING": query,
+                "REQUEST_METHOD": self.command,
+                "CONTENT_TYPE": self.headers.get("Content-Type") or "",
+                "CONTENT_LENGTH": str(len(body)),
+                "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding") or "",
+                "GIT_PROTOCOL": self.headers.get("Git-Protocol") or "",
+                "GIT_CONFIG_GLOBAL": os.devnull,
+                "GIT_CONFIG_COUNT": "1",
+                "GIT_CONFIG_KEY_0": "safe.directory",
+                "GIT_CONFIG_VALUE_0": "*",
+                "REMOTE_ADDR": "127.0.0.1",
+            }
+            done = subprocess.run(["git", "http-backend"], env=env, input=body, capture_output=True, check=False)
+            head, _, content = done.stdout.partition(b"\r\n\r\n")
+            fields = [line.split(": ", 1) for line in head.decode().split("\r\n") if line]
+            status = next((int(text.split()[0]) for name, text in fields if name == "Status"), 200)
+            self._send(status, [(name, text) for name, text in fields if name != "Status"], content)
+
+        def _send(self, status: int, fields: list[tuple[str, str]], content: bytes) -> None:
+            self.send_response(status)
+            for name, text in fields:
+                self.send_header(name, text)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (the name of the class above)
+            pass
+
+        def handle(self) -> None:
+            with contextlib.suppress(ConnectionError, ssl.SSLError):
+                super().handle()
+
+    class Server(http.server.ThreadingHTTPServer):
+        daemon_threads = True
+
+        def get_request(self) -> tuple[ssl.SSLSocket, tuple[str, int]]:
+            sock, address = super().get_request()
+            # The handshake is made by the thread of the connection, so that one client cannot stop the others.
+            return tls.wrap_socket(sock, server_side=True, do_handshake_on_connect=False), address
+
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(crt, key)
+    server = Server(("127.0.0.1", 0), Handler)
+    served = GitHttps(root, f"https://localhost:{server.server_address[1]}", crt)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield served
+    finally:
+        served.ending.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
