@@ -30,7 +30,9 @@ BUILT_IN: dict[Group, dict[str, str]] = {
     },
     SOURCES: {
         "archive": "terracrew.executor.sources.archive:SOURCE",
+        "git": "terracrew.executor.sources.git.fetcher:SOURCE",
         "local": "terracrew.executor.sources.local:SOURCE",
+        "registry": "terracrew.executor.sources.registry.fetcher:SOURCE",
     },
 }
 """Written as text, so that a process which only needs the names does not import what they stand for."""

@@ -11,22 +11,24 @@ from terracrew import errors
 from terracrew.client.address import is_loopback
 
 if TYPE_CHECKING:
+    import ssl
+
     import urllib3
 
 
-def pool(url: str, connections: int = 1) -> "urllib3.PoolManager":
+def pool(url: str, connections: int = 1, tls: "ssl.SSLContext | None" = None) -> "urllib3.PoolManager":
     """Return a pool of connections to the server of this URL, through the environment's proxy where it names one."""
     import urllib3
 
     proxy = proxy_for(url)
     if proxy is None:
-        return urllib3.PoolManager(maxsize=connections)
+        return urllib3.PoolManager(maxsize=connections, ssl_context=tls)
     try:
         login = urlsplit(proxy)
         # urllib3 connects to a proxy whose address has a name and a password, but does not send them.
         basic_auth = f"{unquote(login.username)}:{unquote(login.password or '')}" if login.username else None
         headers = urllib3.make_headers(proxy_basic_auth=basic_auth)
-        return urllib3.ProxyManager(proxy, maxsize=connections, proxy_headers=headers)
+        return urllib3.ProxyManager(proxy, maxsize=connections, proxy_headers=headers, ssl_context=tls)
     except (urllib3.exceptions.HTTPError, ValueError):
         scheme = urlsplit(url).scheme
         # The address is not repeated, since it may contain a password.

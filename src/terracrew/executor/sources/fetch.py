@@ -9,7 +9,7 @@ from terracrew.errors import Conflict, Invalid, TerracrewError
 from terracrew.executor.sources.contract import FetchContext, SourceFetcher
 from terracrew.executor.sources.workspace import inside
 from terracrew.protocol.events import SourceResolved
-from terracrew.protocol.spec import JobSpec, PluginSource, Source, source_kind
+from terracrew.protocol.spec import FOLDER_MARK, JobSpec, PluginSource, RegistrySource, Source, source_kind
 
 
 def fetcher(kind: str) -> SourceFetcher[Source]:
@@ -28,7 +28,13 @@ async def fetch(spec: JobSpec, workspace: Path, context: FetchContext) -> tuple[
             f"the source changed since attempt 1 of this job: it was {spec.source_digest} and is {resolved.digest}. "
             "Run a new job to use what is there now"
         )
-    return inside(workspace, spec.source.subdirectory), resolved
+    return folder_in(workspace, spec.source, resolved.digest), resolved
+
+
+def folder_in(workspace: Path, source: Source, digest: str) -> Path:
+    """Return the folder to run the engine in. A registry decides where a module lies in what was downloaded."""
+    below = digest.partition(FOLDER_MARK)[2] if isinstance(source, RegistrySource) else ""
+    return inside(workspace, "/".join(filter(None, (below, source.subdirectory))))
 
 
 async def _fetch_by_plugin(source: PluginSource, workspace: Path, context: FetchContext) -> SourceResolved:

@@ -1,0 +1,1 @@
+"""Fetches modules of registries (the module registry protocol of Terraform and OpenTofu)."""
