@@ -56,7 +56,7 @@ async def test_an_engine_of_another_package_can_be_named(application: Applicatio
 
 @on_one
 async def test_the_source_of_a_plug_in_travels_as_it_is_and_only_its_size_is_checked(application: Application) -> None:
-    source = {"kind": "plugin", "plugin": "git", "settings": {"url": "ssh://x", "depth": 1}, "subdirectory": ""}
+    source = {"kind": "plugin", "plugin": "svn", "settings": {"url": "ssh://x", "depth": 1}, "subdirectory": ""}
     made = await application.admin.made("/api/v1/modules", {"path": "m", "source": source})
     assert made["source"] == source
     large = source | {"settings": {"url": "x" * 17_000}}
@@ -112,7 +112,11 @@ async def test_values_of_inputs_stay_out_of_the_audit(application: Application) 
         ("description", "x" * 2001, "length <= 2000"),
         ("color", "red", "unknown field `color`"),
         ("path", "a/../b", "no meaning here"),
-        ("source", {"kind": "git", "url": "x"}, "source.kind: 'git' is not one of local, archive, plugin"),
+        (
+            "source",
+            {"kind": "svn", "url": "x"},
+            "source.kind: 'svn' is not one of local, archive, plugin, git, registry",
+        ),
         ("source", {"kind": "local"}, "missing required field `path`"),
         ("source", {"kind": "local", "path": "srv/sources"}, "should be absolute"),
         ("source", {"kind": "local", "path": "/srv/sources/../../etc"}, "should be absolute"),
@@ -124,10 +128,10 @@ async def test_values_of_inputs_stay_out_of_the_audit(application: Application) 
         ("source", {**SOURCE, "subdirectory": "a\x1b[2J"}, "source.subdirectory"),
         ("source", {"kind": "archive", "archive_id": "arc_" + "0" * 32}, "upload it first"),
         ("source", {"kind": "archive", "archive_id": "../../etc"}, "is not an id"),
-        ("source", {"kind": "plugin", "plugin": "Git"}, "source.plugin: 'Git' is not the name of a plug-in"),
+        ("source", {"kind": "plugin", "plugin": "Svn"}, "source.plugin: 'Svn' is not the name of a plug-in"),
         ("source", {"kind": "plugin", "plugin": "local"}, "is a kind of source of Terracrew itself"),
-        ("source", {"kind": "plugin", "plugin": "git", "settings": [1]}, "Expected `object`"),
-        ("source", {"kind": "plugin", "plugin": "git", "subdirectory": "../x"}, "source.subdirectory"),
+        ("source", {"kind": "plugin", "plugin": "svn", "settings": [1]}, "Expected `object`"),
+        ("source", {"kind": "plugin", "plugin": "svn", "subdirectory": "../x"}, "source.subdirectory"),
     ],
 )
 async def test_what_a_module_cannot_hold_is_refused_in_words(

@@ -120,9 +120,9 @@ async def test_an_error_about_an_enumeration_names_its_values(application: Appli
     body = {"principal": "x", "role": "VIEWER", "kind": "planet"}
     words = await application.admin.refused("POST", "/api/v1/roles", 400, json=body)
     assert "is not one of" in words
-    source = {"path": "x", "source": {"kind": "git"}}
+    source = {"path": "x", "source": {"kind": "svn"}}
     words = await application.admin.refused("POST", "/api/v1/modules", 400, json=source)
-    assert words.startswith("source.kind: 'git' is not one of ")
+    assert words.startswith("source.kind: 'svn' is not one of ")
     assert "local" in words
 
 

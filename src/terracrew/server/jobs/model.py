@@ -81,6 +81,12 @@ class Job(msgspec.Struct, frozen=True):
     cancel_mode: CancelMode | None = None
     source_digest: str = ""
     source_description: str = ""
+    source_commit: str = ""
+    """The commit that it runs, if its source is a git repository. All of its attempts use the same one."""
+    source_revision: str = ""
+    """What led to this commit or version: `tag v1.2.0`, `branch main`."""
+    source_moved_from: str = ""
+    """The commit that the same tag was in an earlier job of the module, if the tag has moved since."""
     engine_version: str = ""
     plan: PlanSummary | None = None
     message: str = ""

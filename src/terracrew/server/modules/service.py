@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from terracrew import configurations, ids
 from terracrew.errors import Conflict, Invalid, NotFound, TerracrewError
-from terracrew.protocol.spec import ArchiveSource, LocalSource, PluginSource, Source
+from terracrew.protocol.spec import ArchiveSource, GitSource, LocalSource, PluginSource, RegistrySource, Source
 from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
@@ -26,6 +26,8 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service as runners
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tags import normalized
+from terracrew.source_rules import git as git_rules
+from terracrew.source_rules import registry as registry_rules
 
 
 def place(module: Module) -> Place:
@@ -215,6 +217,12 @@ async def checked_source(tx: Tx, organization_id: str, source: Source, roots: Se
         case PluginSource():
             checks.check_plugin_source(source)
             return source
+        case GitSource():
+            git_rules.check(source)
+            return source
+        case RegistrySource():
+            address = registry_rules.parse(source, engine)
+            return msgspec.structs.replace(source, address=f"{address.host}/{address.path}")
 
 
 async def _checked_archive(tx: Tx, organization_id: str, source: ArchiveSource, engine: str) -> ArchiveSource:

@@ -74,6 +74,7 @@ _INSERT_ATTEMPTS: LiteralString = (
 _GRANTS: LiteralString = f"""
 SELECT jobs.id, jobs.attempt, jobs.number, jobs.queued_at, jobs.type, jobs.is_destroy_plan,
     jobs.organization_id, jobs.module_id, jobs.source, jobs.source_digest,
+    jobs.source_commit, jobs.source_revision,
     modules.path AS module_path, modules.engine, modules.sealed, modules.content_revision, modules.backend,
     modules.oidc_audiences, modules.state_version, groups.path AS group_path, states.sha256, states.size, states.content,
     states.job_id AS state_job_id, states.attempt AS state_attempt, states.event AS state_event,
@@ -119,6 +120,18 @@ async def lock_capped_groups(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
 async def grants(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
     """Return what the runners of claimed jobs are given, with the plan that a job continues with."""
     return await tx.each(_GRANTS, {"job_id": "text"}, [(job_id,) for job_id in job_ids])
+
+
+async def commits_of_earlier_jobs(tx: Tx, module_id: str, job_id: str) -> list[Row]:
+    """Return the commits of those of a module's 20 newest earlier jobs that had one, the newest first."""
+    return await tx.all(
+        """SELECT number, source, source_revision, source_commit FROM (
+            SELECT id, number, source, source_revision, source_commit FROM jobs
+            WHERE module_id = :module_id AND id < :job_id ORDER BY id DESC LIMIT 20) AS earlier
+        WHERE source_commit <> '' ORDER BY id DESC""",
+        module_id=module_id,
+        job_id=job_id,
+    )
 
 
 async def insert_attempts(tx: Tx, rows: Sequence[tuple[Param, ...]]) -> None:

@@ -8,12 +8,12 @@ from functools import partial
 import msgspec
 
 from terracrew.protocol.messages import MAX_INLINE_ARCHIVE_BYTES, Granted
-from terracrew.protocol.spec import Credentials, JobSpec, JobType, Resume, Source, StateSeed
+from terracrew.protocol.spec import Credentials, JobSpec, JobType, KnownRevision, Resume, Source, StateSeed
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import decide, store
 from terracrew.server.jobs import metrics as counts
-from terracrew.server.jobs.attempts import claim_store
+from terracrew.server.jobs.attempts import claim_store, known_revisions
 from terracrew.server.jobs.attempts.claim_store import ClaimRequest
 from terracrew.server.jobs.attempts.group_caps import PlacesInGroups
 from terracrew.server.jobs.model import Plan
@@ -73,7 +73,7 @@ class ClaimGroup:
                 raise CapFound
             places.take(granted)
             won |= {
-                id(item): _won(row, item.credentials, self._keys)
+                id(item): _won(row, item.credentials, self._keys, await known_revisions.of_job(tx, row))
                 for item in turn
                 if (row := granted.get(item.claimant.job_id)) is not None
             }
@@ -141,7 +141,7 @@ async def _claim(tx: Tx, keys: Keyring, precedence: Precedence, turn: Sequence[C
     return granted
 
 
-def _won(row: Row, own: Credentials, keys: Keyring) -> ClaimWon:
+def _won(row: Row, own: Credentials, keys: Keyring, known: list[KnownRevision]) -> ClaimWon:
     source = _source.decode(row["source"])
     module = contents.opened(keys, row["module_id"], row["sealed"])
     content: bytes | None = row["content"]
@@ -163,6 +163,9 @@ def _won(row: Row, own: Credentials, keys: Keyring) -> ClaimWon:
         environment=module.environment,
         backend=row["backend"],
         source_digest=row["source_digest"],
+        source_commit=row["source_commit"],
+        source_revision=row["source_revision"],
+        known_revisions=known,
         state=StateSeed(
             version=row["state_version"], sha256=row["sha256"] or "", size=row["size"] or 0, content=content
         ),

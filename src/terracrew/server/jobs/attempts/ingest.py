@@ -126,7 +126,13 @@ class _Change:
             case events.OutputsRead() if is_current:
                 self.outputs, self.outputs_object = fact, None
             case events.SourceResolved() if is_current:
-                self._facts(source_digest=plain(fact.digest), source_description=plain(fact.description))
+                self._facts(
+                    source_digest=plain(fact.digest),
+                    source_description=plain(fact.description),
+                    source_commit=plain(fact.commit),
+                    source_revision=plain(fact.revision),
+                    source_moved_from=plain(fact.moved_from),
+                )
             case events.EngineUsed() if is_current:
                 self._facts(engine_version=plain(fact.version))
             case events.PlanSummary() if is_current:
