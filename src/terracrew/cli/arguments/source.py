@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from terracrew.cli.arguments import remote_sources
 from terracrew.cli.printing import progress
 from terracrew.errors import Invalid
 
@@ -50,8 +51,8 @@ audience_option = click.option(
 
 
 def source_options(command: F) -> F:
-    """Add --from, --path and --subdirectory."""
-    return _folder(_path(_subdirectory(command)))
+    """Add --from, --path, the options of a repository or a registry, and --subdirectory."""
+    return _folder(_path(remote_sources.remote_options(_subdirectory(command))))
 
 
 def input_options(command: F) -> F:
@@ -64,10 +65,25 @@ def removal_options(command: F) -> F:
     return _unset_variables(_unset_environment(command))
 
 
-def source(api: "Api", folder: Path | None, local_path: str | None, subdirectory: str) -> dict[str, Any] | None:
-    """Return the source as the API expects it, or None if none was given. A folder is uploaded first."""
+def source(
+    api: "Api",
+    folder: Path | None,
+    local_path: str | None,
+    subdirectory: str,
+    before: dict[str, Any] | None = None,
+) -> dict[str, Any] | None:
+    """Return the source as the API expects it, or None if none was given. A folder is uploaded first.
+
+    `before` is the source that the module has: options of a repository or a registry can change a part of it.
+    """
     if folder and local_path:
         raise Invalid("--from uploads a folder and --path names one on the runner's machine: give only one of them")
+    if (folder or local_path) and remote_sources.is_given():
+        raise Invalid(
+            "--from and --path name a folder, and --git and --registry name a source elsewhere: give only one of them"
+        )
+    if not folder and not local_path:
+        return remote_sources.source(subdirectory, before)
     if local_path:
         return {"kind": "local", "path": local_path, "subdirectory": subdirectory}
     return {"kind": "archive", "archive_id": upload(api, folder), "subdirectory": subdirectory} if folder else None

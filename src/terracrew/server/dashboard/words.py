@@ -7,7 +7,16 @@ from typing import Literal, Protocol
 import msgspec
 
 from terracrew.protocol.messages import CancelMode
-from terracrew.protocol.spec import JobType, Step
+from terracrew.protocol.spec import (
+    ArchiveSource,
+    GitSource,
+    JobType,
+    LocalSource,
+    PluginSource,
+    RegistrySource,
+    Source,
+    Step,
+)
 from terracrew.server.jobs.model import JobStatus
 from terracrew.server.runners.model import Runner, RunnerStatus, RunnerView
 from terracrew.server.scheduling.model import Reason
@@ -51,6 +60,14 @@ _ACTIVITIES = {
 RUNNER_FILTERS = {"": "All", **{status.value: badge.word for status, badge in _RUNNERS.items()}}
 """The filters of the runners page: the parameter `status`, and its word."""
 RUNNER_TYPES = {"self-hosted": "Self-hosted", "cloud-hosted": "Cloud-hosted"}
+REVISIONS = {
+    "": "Default branch",
+    "branch": "Branch",
+    "tag": "Tag",
+    "commit": "Commit",
+    "version": "Range of versions",
+}
+"""The revisions that a git source can name, and their words."""
 SETTING_LAYERS = {
     "dashboard": "Dashboard",
     "default": "Default",
@@ -313,3 +330,20 @@ def ago(then: datetime, now: datetime) -> str:
 
 def iso(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def source(found: Source) -> str:
+    """Describe the source of a module in a few words."""
+    below = f"//{found.subdirectory}" if found.subdirectory else ""
+    match found:
+        case GitSource():
+            revision = next((f", {kind} {text}" for kind in REVISIONS if kind and (text := getattr(found, kind))), "")
+            return f"{found.url}{below}{revision}"
+        case RegistrySource():
+            return f"{found.address}{below}, {f'version {found.version}' if found.version else 'newest version'}"
+        case LocalSource():
+            return f"{found.path}{below} on the runner"
+        case ArchiveSource():
+            return f"uploaded archive {found.sha256[:12]}{below}"
+        case PluginSource():
+            return f"{found.plugin} (plug-in){below}"

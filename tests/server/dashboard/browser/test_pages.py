@@ -47,6 +47,7 @@ async def test_every_page_is_drawn_without_a_complaint_and_nothing_is_wider_than
     paths |= {f"runner-{name}": address for name, address in (await runners_of(stage)).items()}
     paths["module"] = f"/dashboard/modules/{await module_of(stage, 'doubt')}"
     paths["placement"] = f"{paths['module']}/placement"
+    paths["source"] = f"{paths['module']}/source"
     paths |= {"organization": "/dashboard/groups", "group": "/dashboard/groups/platform"}
     paths |= {"group-settings": "/dashboard/groups/platform%2Fnetwork/settings", "audit": "/dashboard/audit"}
     paths |= {"access": "/dashboard/groups/platform%2Fnetwork/access", "organization-access": "/dashboard/access"}

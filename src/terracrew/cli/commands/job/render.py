@@ -31,6 +31,7 @@ def job(api: "Api", found: dict[str, Any]) -> None:
             *placement(found.get("placement") or {}),
             ("priority", found.get("priority")),
             ("engine", f"{found['engine']} {found.get('engine_version') or ''}".strip()),
+            *source(found),
             ("plan", output.plan(found.get("plan") or {})),
             ("decided", decided.get("decision") and f"{decided['decision']} by {decided['decided_by']}"),
             ("lock", lock(found.get("lock"))),
@@ -59,6 +60,17 @@ def job(api: "Api", found: dict[str, Any]) -> None:
         output.table(("ATTEMPT", "RUNNER", "CLAIMED", "CHANGES BEGAN", "ENDED", "OUTCOME", "REASON"), rows, empty="")
     for note in notes:
         click.echo(f"too late: attempt {note['attempt']} {output.text(note['text'])}")
+
+
+def source(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """Describe what the job runs, and whether its tag has moved since an earlier job of the module."""
+    moved = found.get("source_moved_from")
+    revision = found.get("source_revision") or ""
+    return [
+        ("source", found.get("source_description") or ""),
+        ("commit", found.get("source_commit") or ""),
+        ("warning", f"the {revision} has moved since an earlier job, where it was {moved}" if moved else ""),
+    ]
 
 
 def placement(found: dict[str, Any]) -> list[tuple[str, str]]:

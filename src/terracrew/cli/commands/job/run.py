@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli.arguments import name_completion, placement_options
+from terracrew.cli.arguments import name_completion, placement_options, remote_sources
 from terracrew.cli.arguments import source as sources
 from terracrew.cli.commands.job import destroy_confirmation, follow, status_line
 from terracrew.cli.connection.deadline import deadline
@@ -72,7 +72,10 @@ def run(
     color: bool | None,
     as_json: bool,
 ) -> int:
-    """Queue a job for MODULE. With --from, the job uses that folder; the module keeps its own source."""
+    """Queue a job for MODULE. With --from or --git, the job uses that source; the module keeps its own one.
+
+    For a module whose source is a git repository, --branch, --git-tag, --commit or --version alone choose another revision.
+    """
     from uuid import uuid4
 
     from terracrew.client.http import segment
@@ -85,7 +88,8 @@ def run(
         body["priority"] = priority
     if approval:
         body["needs_approval"] = True
-    if found := sources.source(api, folder, local_path, subdirectory):
+    before = api.get(f"/modules/{segment(module)}")["source"] if remote_sources.is_given() else None
+    if found := sources.source(api, folder, local_path, subdirectory, before):
         body["source"] = found
     # With a key, a request whose answer was lost can be repeated and still creates one job only.
     headers = {"Idempotency-Key": idempotency_key or uuid4().hex}

@@ -71,7 +71,7 @@ def create(
     parents: bool,
     as_json: bool,
 ) -> None:
-    """Create the module PATH, for example `platform/network/vpc`, from a folder."""
+    """Create the module PATH, for example `platform/network/vpc`, from a git repository or a folder."""
     api = target.api()
     body: dict[str, Any] = {
         "path": path,
@@ -89,7 +89,10 @@ def create(
         _ensure_group(target, group)
     body["source"] = sources.source(api, folder, local_path, subdirectory)
     if body["source"] is None:
-        raise Invalid("a module needs a source", hint="--from ./folder uploads one, --path names one on the runner")
+        raise Invalid(
+            "a module needs a source",
+            hint="--from ./folder uploads one, --git URL names a repository, --path a folder on the runner",
+        )
     made = api.post("/modules", body)
     if as_json:
         return output.as_json(made)
@@ -143,7 +146,7 @@ def update(
     api = target.api()
     before = api.get(f"/modules/{segment(path)}")
     changes = _approval(needs_approval, approval_timeout, interrupted) | placement_options.given()
-    if found := sources.source(api, folder, local_path, subdirectory):
+    if found := sources.source(api, folder, local_path, subdirectory, before["source"]):
         changes["source"] = found
     if variables or unset_variables:
         kept = sources.without(before["inputs"], unset_variables, f"{path} has no input")

@@ -10,6 +10,8 @@ from terracrew.cli.commands.job import render
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 
+_REVISIONS = ("branch", "tag", "commit", "version")
+
 
 @click.command("list")
 @click.argument("group", default="", shell_complete=name_completion.groups)
@@ -98,4 +100,9 @@ def _source(source: dict[str, Any]) -> str:
         return f"{source['path']}{below}"
     if source["kind"] == "plugin":
         return f"{source['plugin']} (plug-in){below}"
+    if source["kind"] == "registry":
+        return f"{source['address']}{below} {source.get('version') or 'newest version'}"
+    if source["kind"] == "git":
+        revision = next((f" {name} {source[name]}" for name in _REVISIONS if source.get(name)), "")
+        return f"{source['url']}{below}{revision}"
     return f"archive {source.get('sha256', '')[:12] or source['archive_id']}{below}"

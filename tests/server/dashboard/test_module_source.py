@@ -1,0 +1,63 @@
+"""The form for the source of a module shows it, changes it, and keeps what was typed when it is refused."""
+
+import pytest
+
+from tests.server.application import Application, on_one
+from tests.server.dashboard.visitor import logged_in
+
+pytestmark = pytest.mark.feature("J5.git")
+URL = "https://git.example.com/acme/network.git"
+
+
+@on_one
+async def test_an_owner_makes_a_repository_the_source_of_a_module_and_others_do_not(application: Application) -> None:
+    admin = application.admin
+    module = await admin.made("/api/v1/modules", {"path": "vpc", "source": {"kind": "local", "path": "/srv/sources"}})
+    here = f"/dashboard/modules/{module['id']}"
+    someone = await logged_in(application)
+    assert f'href="{here}/source"' in await someone.see(here)
+    assert "/srv/sources on the runner" in await someone.see(f"{here}/source")
+    fields = {"url": URL, "kind": "version", "revision": "~> 1.2", "subdirectory": "/vpc/", "submodules": "true"}
+    answer = await someone.submit(f"{here}/source", **fields)
+    assert answer.status_code == 303, answer.text
+    found = (await admin.get(f"/api/v1/modules/{module['id']}")).json()["source"]
+    assert (found["url"], found["version"], found["subdirectory"], found["submodules"]) == (URL, "~> 1.2", "vpc", True)
+    assert f"{URL}//vpc, version ~&gt; 1.2" in await someone.see(here)
+    for wrong, words in (
+        ({"url": "ext::sh -c id"}, "would use &#39;ext&#39;, which is not allowed"),
+        ({"kind": "branch", "revision": "--upload-pack=id"}, "begins with `-`"),
+        ({"kind": "tag", "revision": ""}, "the tag is missing"),
+        ({"kind": "", "revision": "main"}, "choose what &#39;main&#39; is"),
+        ({"kind": "url", "revision": "x"}, "is not one of branch, tag, commit, version"),
+        ({"subdirectory": "../.."}, "source.subdirectory"),
+    ):
+        refused = await someone.submit(f"{here}/source", **fields | wrong)
+        assert words.lower() in refused.text.lower(), refused.text
+        typed = wrong.get("url") or wrong.get("revision") or wrong.get("subdirectory") or URL
+        assert f'value="{typed}"' in refused.text, "what was typed is still there"
+    assert (await admin.get(f"/api/v1/modules/{module['id']}")).json()["source"] == found
+    key = {"url": "git@host:x", "credential": "DEPLOY_KEY", "known_hosts": "host ssh-ed25519 AAAAC3"}
+    assert (await someone.submit(f"{here}/source", **fields | key)).status_code == 303
+    assert (await admin.get(f"/api/v1/modules/{module['id']}")).json()["source"].items() >= key.items()
+    form = await someone.see(f"{here}/source")
+    assert 'value="DEPLOY_KEY"' in form
+    assert ">host ssh-ed25519 AAAAC3</textarea>" in form
+    await application.person("otto", "operator")
+    operator = await logged_in(application, "otto")
+    assert f'href="{here}/source"' not in await operator.see(here)
+    await operator.see(f"{here}/source", 403)
+
+
+@on_one
+async def test_the_page_of_a_job_shows_its_commit_and_that_a_tag_has_moved(application: Application) -> None:
+    source = {"kind": "git", "url": URL, "tag": "v1"}
+    await application.admin.made("/api/v1/modules", {"path": "vpc", "source": source})
+    job = await application.admin.made("/api/v1/modules/vpc/jobs", {"type": "PLAN"})
+    found = {"of": "a" * 40, "moved": "b" * 40, "revision": "tag v1", "id": job["id"]}
+    statement = """UPDATE jobs SET source_commit = :of, source_revision = :revision, source_moved_from = :moved
+        WHERE id = :id"""
+    await application.server.db.write(lambda tx: tx.run(statement, **found))
+    page = await (await logged_in(application)).see(f"/dashboard/jobs/{job['id']}")
+    assert f'title="{"a" * 40}">{"a" * 12}<' in page
+    assert "The tag v1 has moved since an earlier job of this module" in page
+    assert (await application.admin.get(f"/api/v1/jobs/{job['id']}")).json()["source_moved_from"] == "b" * 40
