@@ -42,6 +42,8 @@ PLACEMENT: dict[str, Any] = {
         (["--priority", "-3"], {"priority": -3}),
         (["--priority", "0"], {"priority": 0}),
         (["--engine", "terraform"], {"engine": "terraform"}),
+        (["--engine-version", "~> 1.12"], {"engine_version": "~> 1.12"}),
+        (["--engine-version", ""], {"engine_version": ""}),
         (["--own-backend"], {"backend": "own"}),
         (["--no-own-backend"], {"backend": "terracrew"}),
         (["--no-runner", "--instance", "two"], {"runner": None, "runner_instance_name": "two"}),

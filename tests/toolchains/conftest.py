@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.toolchains import cache, go_toolchain
+from terracrew.toolchains import cache, go_toolchain, pins
 
 from .release_site import ReleaseSite
 
@@ -47,6 +47,7 @@ def releases(monkeypatch: pytest.MonkeyPatch) -> Iterator[ReleaseSite]:
     thread = threading.Thread(target=releases.server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     monkeypatch.setenv("TERRACREW_TOFU_RELEASES", releases.url)
+    monkeypatch.setattr(pins, "ARCHIVES", {})  # what it serves is not what OpenTofu released
     yield releases
     releases.server.shutdown()
     thread.join()

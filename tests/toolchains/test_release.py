@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.errors import Invalid, NotFound, Unreachable
-from terracrew.toolchains import discovery, install, release, specs
+from terracrew.toolchains import discovery, install, pins, release, specs
 from terracrew.toolchains.progress import InstallProgress
 
 from .release_site import ARCHIVE, SUMS, VERSION, ReleaseSite, program, send, zipped
@@ -66,6 +66,26 @@ def test_an_operators_pin_is_what_counts_whatever_the_site_publishes(
     releases.publish(genuine, digest="ab" * 32)
     assert install.install("tofu", VERSION, report=lambda _: None).version == VERSION
     assert SUMS not in releases.asked
+
+
+def test_an_archive_of_a_default_version_is_pinned_whatever_the_site_publishes(
+    releases: ReleaseSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    genuine, changed = zipped({"tofu": program()}), zipped({"tofu": program(extra="# changed")})
+    pinned = {ARCHIVE.rpartition("/")[2]: hashlib.sha256(genuine).hexdigest()}
+    monkeypatch.setattr(pins, "ARCHIVES", pinned)
+    releases.publish(changed)
+    with pytest.raises(Invalid, match="is not what was published"):
+        install.install("tofu", VERSION, report=lambda _: None)
+    releases.publish(genuine)
+    assert install.install("tofu", VERSION, report=lambda _: None).version == VERSION
+
+
+@pytest.mark.parametrize("arch", ["amd64", "arm64"])
+@pytest.mark.parametrize("spec", [specs.TOFU, specs.TERRAFORM], ids=lambda spec: spec.name)
+def test_every_default_version_with_a_release_is_pinned(spec: specs.Spec, arch: str) -> None:
+    assert spec.release is not None
+    assert spec.release.archive.format(version=spec.version, os="linux", arch=arch) in pins.ARCHIVES
 
 
 def test_an_archive_without_a_pin_is_told(releases: ReleaseSite) -> None:

@@ -4,6 +4,8 @@ MAX_INSTANCE_NAME_CHARACTERS = 100
 MAX_CAPACITY = 1_000
 """The most jobs that one instance runs at once."""
 MAX_ENGINES = 20
+MAX_ENGINE_VERSIONS = 20
+"""How many versions of one engine a runner announces."""
 MAX_LABEL_CHARACTERS = 100
 """The length of other short texts in a hello: versions, and names of engines."""
 MAX_LOG_BATCH_EVENTS = 10_000

@@ -67,6 +67,10 @@ class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=F
     """The secret from the last welcome. With it and the key, a process that reconnects replaces its old connection at once."""
     runner_path: str = ""
     """The runner's path in the organization of the credential. It is used only if `runner_id` is empty."""
+    engine_versions: dict[str, list[str]] = {}
+    """All versions of each engine that the runner has. An older runner sends none, and has only those of `engines`."""
+    installable_engines: list[str] = []
+    """The engines of which the runner installs a version that it does not have, when a job needs it."""
 
 
 class Heartbeat(_FromClient, frozen=True, tag="heartbeat", omit_defaults=True):

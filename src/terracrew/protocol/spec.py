@@ -216,6 +216,8 @@ class JobSpec(msgspec.Struct, frozen=True):
     """The clouds that the engine gets tokens for."""
     resume: Resume | None = None
     """The saved plan to continue with, or None to make a plan."""
+    engine_version: str = ""
+    """The version of the engine that the server has chosen for this job; empty if the module accepts any version."""
     is_destroy_plan: bool = False
     """Whether a PLAN shows what a DESTROY would destroy."""
 

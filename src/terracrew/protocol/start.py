@@ -42,6 +42,8 @@ class ExecutorStart(msgspec.Struct, frozen=True):
     """The engine's base environment, from which Terracrew's own variables were already removed."""
     granted: Granted | None = None
     engine_paths: list[str] = []
+    is_engine_installed: bool = False
+    """Whether the executor installs the version of the engine that its job needs, if this machine does not have it."""
     source_roots: list[str] = []
     log_stream: LogStreamSettings = LogStreamSettings()
     isolation: IsolationSettings = IsolationSettings()

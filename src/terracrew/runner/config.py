@@ -21,6 +21,8 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     cgroup: str = "auto"
     """The cgroup below which each attempt gets its own: a directory, `auto` for the cgroup of the runner, or `off`."""
     engine_paths: list[str] = []
+    is_engine_installed: bool = False
+    """Whether a version of an engine that a job needs, and that this machine does not have, is installed before the job runs."""
     source_roots: list[str] = []
     isolation: IsolationSettings = IsolationSettings()
     log_stream: LogStreamSettings = LogStreamSettings()

@@ -126,6 +126,12 @@ class WorkingDirectory(SettingsSection):
 
 class EngineSection(SettingsSection):
     additional_binary_paths: Directories = Field(default=[], description="Searched for engines before PATH.")
+    install: Literal["on-demand", "never"] = Field(
+        default="never",
+        description="What happens if a job needs an engine, or a version of one, that this machine does not have: with "
+        "`on-demand` the runner takes the job and installs that version first (a verified release, else a build from "
+        "source), with `never` the job waits for another runner.",
+    )
 
 
 class ExecutorSection(SettingsSection):
@@ -234,6 +240,7 @@ class RunnerSettings(SettingsSection):
             dispatcher_data={name: value for name, value in data.items() if name != "api_url"},
             executor_server_url=data.get("api_url", ""),
             engine_paths=self.engine.additional_binary_paths,
+            is_engine_installed=self.engine.install == "on-demand",
             source_roots=self.source.local_roots,
             isolation=IsolationSettings(self.executor.isolation, self.executor.read_paths, self.executor.write_paths),
             log_stream=LogStreamSettings(

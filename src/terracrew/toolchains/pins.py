@@ -1,8 +1,8 @@
 """Hashes of what Terracrew downloads by default, so that neither a mirror nor the origin can change it unnoticed.
 
 The hashes of the Go modules were confirmed by the checksum database sum.golang.org, those of the wheels are PyPI's. A module's own
-go.sum pins everything that it is built from. There are no pins for the archives that OpenTofu and HashiCorp release: an operator
-pins such an archive by TERRACREW_<ENGINE>_SHA256.
+go.sum pins everything that it is built from. The archives of the default versions that OpenTofu and HashiCorp release are pinned by
+their SHA-256. An operator pins the archive of another version by TERRACREW_<ENGINE>_SHA256. Signatures are not verified.
 """
 
 import os
@@ -25,6 +25,15 @@ GO_MODULES = {
     "github.com/pulumi/pulumi/pkg/v3@v3.255.0": "h1:ISv/pcGGIZf4gW5KwABJPzg+GF9Vg1DoohlPq2Y/2QE=",
 }
 """The hash of a module's content, as go.sum has it."""
+ARCHIVES = {
+    "terraform_1.5.7_darwin_amd64.zip": "b310ec0e626e9799000cfc8e30247cd827cf7f8030c8e0400257c7f111e93537",
+    "terraform_1.5.7_darwin_arm64.zip": "db7c33eb1a446b73a443e2c55b532845f7b70cd56100bec4c96f15cfab5f50cb",
+    "terraform_1.5.7_linux_amd64.zip": "c0ed7bc32ee52ae255af9982c8c88a7a4c610485cf1d55feeb037eab75fa082c",
+    "terraform_1.5.7_linux_arm64.zip": "f4b4ad7c6b6088960a667e34495cae490fb072947a9ff266bf5929f5333565e4",
+    "tofu_1.12.6_linux_amd64.zip": "5dc43da4f750f33873dc25e94587128709e819e544b7be9016b255316153c3a8",
+    "tofu_1.12.6_linux_arm64.zip": "e573979ba68a17fe7b881752051a694a7efcd970e39521f6a25775197861ed4d",
+}
+"""SHA-256 of released archives, by their names."""
 
 
 def go_requirement() -> str:

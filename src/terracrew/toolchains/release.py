@@ -1,4 +1,7 @@
-"""Fetches a released engine: a zip that is used only if its SHA-256 is the operator's or, without one, the one published beside it."""
+"""Fetches a released engine: a zip that is used only if its SHA-256 is the expected one.
+
+That is the one that the operator gave, else the pinned one of a default version, else the one published beside the archive.
+"""
 
 import hashlib
 import os
@@ -39,7 +42,7 @@ def fetch(spec: specs.Spec, version: str, workplace: Path, report: Report) -> li
     names = {"version": version, "os": os_name, "arch": arch}
     folder = f"{base_url(spec, spec.release)}/{spec.release.folder.format(**names)}"
     archive_name = spec.release.archive.format(**names)
-    expected = pins.archive_of_operator(spec.name)
+    expected = pins.archive_of_operator(spec.name) or pins.ARCHIVES.get(archive_name, "")
     if not expected:
         expected = _published_sum(f"{folder}/{spec.release.sums.format(**names)}", archive_name)
         report(InstallProgress("note", _UNPINNED.format(name=archive_name, variable=pins.archive_variable(spec.name))))

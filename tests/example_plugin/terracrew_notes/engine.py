@@ -112,6 +112,9 @@ class Notes:
     def find(self, paths: Sequence[str]) -> FoundEngine:
         return FoundEngine(self.name, program.__file__, "1.0")
 
+    def find_all(self, paths: Sequence[str]) -> Sequence[FoundEngine]:
+        return [self.find(paths)]
+
     def open(self, found: FoundEngine, context: EngineContext) -> NotesSession:
         return NotesSession(found, context)
 

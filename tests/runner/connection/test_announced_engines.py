@@ -28,8 +28,12 @@ def program(path: Path, script: str, mode: int = 0o755) -> str:
     return str(path.parent)
 
 
+async def default_versions(paths: list[str]) -> dict[str, str]:
+    return (await announced_engines.find(paths)).defaults
+
+
 async def test_an_engine_that_answers_is_announced_with_its_version(tmp_path: Path) -> None:
-    assert await announced_engines.find([program(tmp_path / "bin" / "tofu", WORKS)]) == {"tofu": "9.8.7"}
+    assert await default_versions([program(tmp_path / "bin" / "tofu", WORKS)]) == {"tofu": "9.8.7"}
 
 
 @pytest.mark.parametrize(
@@ -37,7 +41,7 @@ async def test_an_engine_that_answers_is_announced_with_its_version(tmp_path: Pa
     ["#!/bin/sh\nexit 3\n", "#!/no/such/interpreter\n", "#!/bin/sh\necho hello\n", "\x7fELF of another machine"],
 )
 async def test_an_engine_that_does_not_say_its_version_is_not_announced(tmp_path: Path, script: str) -> None:
-    assert await announced_engines.find([program(tmp_path / "bin" / "tofu", script)]) == {}
+    assert await default_versions([program(tmp_path / "bin" / "tofu", script)]) == {}
 
 
 async def test_an_engine_in_the_cache_that_no_longer_runs_is_not_announced(
@@ -45,10 +49,10 @@ async def test_an_engine_in_the_cache_that_no_longer_runs_is_not_announced(
 ) -> None:
     """It was asked only when it was installed. After its file was damaged, the runner took jobs that could only fail."""
     folder = program(directory("tofu", "1.12.6") / "tofu", WORKS)
-    assert await announced_engines.find([]) == {"tofu": "1.12.6"}
+    assert await default_versions([]) == {"tofu": "1.12.6"}
     program(Path(folder) / "tofu", "#!/bin/sh\nexit 126\n")
     with caplog.at_level(logging.WARNING):
-        assert await announced_engines.find([]) == {}
+        assert await default_versions([]) == {}
     assert f"{folder}{os.sep}tofu does not answer" in caplog.text
 
 
@@ -56,7 +60,7 @@ async def test_an_engine_that_no_adapter_runs_is_not_announced(tmp_path: Path) -
     """Pulumi was announced, its jobs were claimed, and they failed."""
     folder = program(tmp_path / "bin" / "pulumi", WORKS)
     program(tmp_path / "bin" / "tofu", WORKS)
-    assert await announced_engines.find([folder]) == {"tofu": "9.8.7"}
+    assert await default_versions([folder]) == {"tofu": "9.8.7"}
 
 
 @pytest.mark.feature("C3.hello")
@@ -64,4 +68,20 @@ async def test_an_engine_whose_version_the_hub_refuses_is_not_announced(tmp_path
     """The hub refused the whole runner, and none of its other engines served any job."""
     for version in ("9" * (limits.MAX_LABEL_CHARACTERS + 1), "9.8\\u0007"):
         script = f'#!/bin/sh\nprintf %s \'{{"terraform_version": "{version}"}}\'\n'
-        assert await announced_engines.find([program(tmp_path / "bin" / "tofu", script)]) == {}
+        assert await default_versions([program(tmp_path / "bin" / "tofu", script)]) == {}
+
+
+async def test_all_versions_of_an_engine_are_announced_with_the_default_one_first(tmp_path: Path) -> None:
+    folder = program(tmp_path / "bin" / "tofu", WORKS)
+    for version in ("1.12.6", "1.13.0"):
+        program(directory("tofu", version) / "tofu", WORKS)
+    found = await announced_engines.find([folder])
+    assert found.defaults == {"tofu": "9.8.7"}
+    assert found.versions == {"tofu": ["9.8.7", "1.13.0", "1.12.6"]}
+
+
+async def test_an_engine_whose_default_version_does_not_run_is_not_announced_by_another_one(tmp_path: Path) -> None:
+    """A job that accepts any version gets the default one."""
+    program(directory("tofu", "1.12.6") / "tofu", WORKS)
+    program(directory("tofu", "1.13.0") / "tofu", "#!/bin/sh\nexit 126\n")
+    assert (await announced_engines.find([])).versions == {}

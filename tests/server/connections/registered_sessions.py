@@ -4,6 +4,7 @@ from typing import Any
 
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import ExecutorSession, Registry, RunnerSession
+from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.principals.model import SYSTEM
 from terracrew.testing.clock import ManualClock
 from terracrew.testing.job_rows import Instance
@@ -35,7 +36,7 @@ def runner(instance: Instance | str = "ins_1") -> RunnerSession:
         instance_id=instance_id,
         name="one",
         epoch=1,
-        engines={"tofu": "1"},
+        engines=AvailableEngines((("tofu", ("1",)),)),
         slots=4,  # pyright: ignore[reportArgumentType]
     )
 

@@ -9,7 +9,9 @@ STORES: dict[str, tuple[str, ...]] = {
     "attempts": ("jobs/attempt_store.py", "jobs/attempts/claim_store.py"),
     "audit": ("audit/store.py",),
     "clock": ("db/postgres/clock.py", "db/sqlite/database.py"),
+    "engine_version_ranges": ("engines/store.py",),
     "groups": ("groups/store.py",),
+    "instance_engines": ("engines/store.py",),
     "instances": ("connections/store.py",),
     "jobs": ("jobs/store.py", "jobs/attempts/claim_store.py"),
     "leases": ("db/lease.py",),
@@ -120,7 +122,7 @@ FRAGMENTS = (
     ),
     _reader(
         "runners/eligibility.py",
-        "assignments attempts groups instances jobs modules plans runners",
+        "assignments attempts engine_version_ranges groups instance_engines instances jobs modules plans runners",
         "claim, queue and reasons say the same about which runners may have a job",
     ),
 )

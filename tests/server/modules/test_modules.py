@@ -47,6 +47,20 @@ async def test_an_engine_that_nothing_can_run_is_refused_when_the_module_is_made
 
 
 @on_one
+@pytest.mark.feature("J4.version")
+async def test_a_module_may_want_certain_versions_of_its_engine(application: Application) -> None:
+    body = {"path": "m", "source": SOURCE, "engine_version": " ~> 1.12 "}
+    made = await application.admin.made("/api/v1/modules", body)
+    place = f"/api/v1/modules/{made['id']}"
+    assert made["engine_version"] == "~> 1.12"
+    for bad in ("latest", "1.x", ">= 1.5,", "1" * 300):
+        words = await application.admin.refused("PATCH", place, 400, json={"engine_version": bad})
+        assert "engine_version" in words
+    assert (await application.admin.patch(place, json={"engine_version": ">= 1.5, < 2"})).json()["engine_version"]
+    assert (await application.admin.patch(place, json={"engine_version": ""})).json()["engine_version"] == ""
+
+
+@on_one
 async def test_an_engine_of_another_package_can_be_named(application: Application) -> None:
     """The server knows neither the engine nor its files: whoever installs the package on runners does."""
     body = {"path": "m", "source": SOURCE, "engine": "cobol-2"}

@@ -210,6 +210,20 @@ async def test_the_pinned_instance_is_absent_or_lacks_the_engine(queue: Queue) -
     assert await queue.code() == "offered"
 
 
+@pytest.mark.feature("J4.version", "S6.words")
+async def test_no_runner_has_the_version_of_the_engine(queue: Queue) -> None:
+    await queue.set("UPDATE modules SET engine_version = '~> 1.13.2'")
+    assert await queue.code() == "no_engine"
+    assert (await queue.why()).text == (
+        "no online runner has the engine tofu ~> 1.13.2: `terracrew engine install tofu --version 1.13.2` there and "
+        'restart it, or set engine.install = "on-demand" for it'
+    )
+    await queue.set("UPDATE modules SET engine_version = '> 1.13.2'")
+    assert "Terracrew installs no such version" in (await queue.why()).text
+    await queue.set("UPDATE jobs SET pinned_engine_version = '1.13.3'")
+    assert "its first attempt was given this version" in (await queue.why()).text
+
+
 @pytest.mark.feature("J8.same", "S6.offline")
 async def test_the_runner_that_made_the_plan_is_offline_or_removed(queue: Queue) -> None:
     await queue.runner.has(queue.job)

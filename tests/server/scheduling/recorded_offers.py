@@ -5,6 +5,7 @@ from typing import Any
 
 from terracrew.protocol.messages import Offer
 from terracrew.server.connections.registry import Registry, RunnerSession
+from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.testing.job_rows import Instance, JobRows
@@ -40,7 +41,7 @@ class OfferRecorder:
             instance_id=instance.id,
             name=name,
             epoch=1,
-            engines={"tofu": "1"},
+            engines=AvailableEngines((("tofu", ("1",)),)),
             slots=slots,
             tags=frozenset(tags),
         )

@@ -9,6 +9,8 @@ from msgspec.structs import replace
 
 from terracrew.server.connections.registry import Registry, RunnerSession
 from terracrew.server.db.seam import Param, Tx
+from terracrew.server.engines import store as engine_store
+from terracrew.server.engines.model import AvailableEngines, available
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.runners.eligibility import GRACE_SECONDS, Precedence
 from terracrew.server.scheduling.select import Candidate, JobNeeds, Selection, select
@@ -31,6 +33,14 @@ class InstanceCase(msgspec.Struct, frozen=True):
     capacity: int
     held: tuple[str, ...]
     """The groups of the jobs that it has now."""
+    versions: tuple[str, ...] = ("1.12.6",)
+    """The versions of each of its engines."""
+    installable: frozenset[str] = frozenset()
+
+    @property
+    def available(self) -> AvailableEngines:
+        defaults = dict.fromkeys(self.engines, self.versions[0])
+        return available(defaults, dict.fromkeys(self.engines, self.versions), sorted(self.installable))
 
 
 class RunnerCase(msgspec.Struct, frozen=True):
@@ -58,6 +68,7 @@ class World(msgspec.Struct, frozen=True):
     pinned_name: str | None
     caps: dict[str, int]
     precedence: Precedence
+    engine_version: str = ""
 
     @property
     def running(self) -> list[str]:
@@ -74,7 +85,7 @@ class World(msgspec.Struct, frozen=True):
 
     def needs(self) -> JobNeeds:
         pin = None if self.pinned_runner is None else f"runner-{self.pinned_runner}"
-        return JobNeeds(self.engine, self.tags, self.pinned_name, pin)
+        return JobNeeds(self.engine, self.tags, self.pinned_name, pin, self.engine_version)
 
     def select(self) -> Selection:
         return select(self.needs(), self.candidates(), self.precedence, is_capped=self.is_capped)
@@ -98,7 +109,7 @@ class World(msgspec.Struct, frozen=True):
                         is_connected=each.state in ("connected", "draining"),
                         is_expected=each.state == "recent",
                         tags=runner.tags,
-                        engines=each.engines,
+                        engines=each.available,
                         free=min(each.capacity, runner.max_jobs) - len(each.held),
                     )
                 )
@@ -136,6 +147,7 @@ GOOD = World(
 )
 _OF_WORLD: dict[str, list[Any]] = {
     "engine": ["pulumi"],
+    "engine_version": ["~> 1.12", ">= 1.13, != 1.13.2", "1.13.0-rc1"],
     "tags": TAGS,
     "pinned_runner": [0, 1, 3],
     "pinned_name": ["one", "two", "three", "four"],
@@ -151,8 +163,10 @@ _OF_RUNNER: dict[str, list[Any]] = {
     "instances": [()],
 }
 _OF_INSTANCE: dict[str, list[Any]] = {
-    "state": ["draining", "recent", "leaving", "gone", "gone"],
+    "state": ["draining", "recent", "recent", "leaving", "gone", "gone"],
     "engines": [frozenset({"pulumi"}), frozenset({"tofu", "pulumi"}), frozenset({"tofu2"})],
+    "versions": [("1.13.2", "1.11.4"), ("1.13.0-rc1", "of no number")],
+    "installable": [frozenset({"tofu"})],
     "capacity": [1],
     "held": [("a/b",), ("a",), ("a/bb",), ("a/b", "a/b/c"), ("", "")],
 }
@@ -210,9 +224,10 @@ async def build(tx: Tx, world: World) -> None:
             **now,
         )
     pin = None if world.pinned_runner is None else f"runner-{world.pinned_runner}"
-    await _module(
-        tx, "module", "a/b", "m", tags=_json(world.tags), engine=world.engine, runner_id=pin, pin=world.pinned_name
-    )
+    wanted: dict[str, Param] = {"engine": world.engine, "engine_version": world.engine_version}
+    if world.engine_version:
+        await engine_store.remember_range(tx, world.engine, world.engine_version)
+    await _module(tx, "module", "a/b", "m", tags=_json(world.tags), runner_id=pin, pin=world.pinned_name, **wanted)
     await _job(tx, "job", "module", 1, "QUEUED", None)
     for number, runner in enumerate(world.runners):
         await _runner(tx, world, number, runner)
@@ -226,6 +241,7 @@ async def _module(tx: Tx, module_id: str, group: str, name: str, **values: Param
         "name": name,
         "path": f"{group}/{name}".lstrip("/"),
         "engine": values.get("engine", "tofu"),
+        "engine_version": values.get("engine_version", ""),
         "tags": values.get("tags", "[]"),
         "runner_id": values.get("runner_id"),
         "runner_instance_name": values.get("pin"),
@@ -286,6 +302,10 @@ async def _runner(tx: Tx, world: World, number: int, runner: RunnerCase) -> None
         await _instance(tx, runner_id, instance_id(number, place), instance)
 
 
+def _encoded(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
 async def _instance(tx: Tx, runner_id: str, its_id: str, instance: InstanceCase) -> None:
     gone_at = {"recent": tx.now - GRACE_SECONDS / 2, "leaving": tx.now - 1, "gone": tx.now - 2 * GRACE_SECONDS}
     await insert(
@@ -298,13 +318,16 @@ async def _instance(tx: Tx, runner_id: str, its_id: str, instance: InstanceCase)
         epoch=1,
         version="0",
         capacity=instance.capacity,
-        engines=msgspec.json.encode(dict.fromkeys(sorted(instance.engines), "1")).decode(),
+        engines=_encoded(dict.fromkeys(sorted(instance.engines), instance.versions[0])),
+        engine_versions=_encoded(dict.fromkeys(sorted(instance.engines), instance.versions)),
+        installable_engines=_encoded(sorted(instance.installable)),
         is_connected=instance.state in ("connected", "draining"),
         is_draining=instance.state in ("draining", "leaving"),
         connected_at=tx.now,
         disconnected_at=gone_at.get(instance.state),
         heard_at=tx.now,
     )
+    await engine_store.set_available(tx, its_id, instance.available)
     for count, group in enumerate(instance.held):
         name = f"{its_id}-{count}"
         await _module(tx, name, group, name)
@@ -325,7 +348,7 @@ def connected(world: World) -> Registry:
                 instance_id=instance_id(number, place),
                 name=each.name,
                 epoch=1,
-                engines=dict.fromkeys(each.engines, "1"),
+                engines=each.available,
                 slots=min(each.capacity, runner.max_jobs),
                 tags=runner.tags,
                 is_draining=each.state == "draining",

@@ -176,6 +176,10 @@ class Engine(Protocol):
         """Find the program on this machine, first in these directories. Raises EngineMissing if it is not installed."""
         ...
 
+    def find_all(self, paths: Sequence[str]) -> Sequence[FoundEngine]:
+        """Find every version of the program on this machine, the one that `find` returns first. Returns nothing if there is none."""
+        ...
+
     def open(self, found: FoundEngine, context: EngineContext) -> EngineSession:
         """Open a session for one attempt. Raises EngineMissing if the program that was found cannot be used."""
         ...

@@ -14,7 +14,7 @@ from terracrew.executor.sources import fetch as sources
 from terracrew.executor.sources import workspace
 from terracrew.executor.sources.contract import FetchContext
 from terracrew.executor.state import leftover
-from terracrew.executor.steps import environment
+from terracrew.executor.steps import engine_choice, environment
 from terracrew.executor.steps.context import StepContext
 from terracrew.protocol.events import EngineUsed, SourceResolved
 from terracrew.protocol.messages import AttemptRef
@@ -28,7 +28,7 @@ async def fetch(context: StepContext) -> None:
     spec = context.spec
     context.files.make()
     context.engine = registry.get(spec.engine)
-    context.found = found = context.engine.find(context.start.engine_paths)
+    context.found = found = await engine_choice.choose(context)
     context.recorder.fact(EngineUsed(found.name, found.version))
     if spec.resume is None or not await _restore(context, spec.resume):
         await _fetch_source(context)

@@ -41,6 +41,7 @@ class ExecutorStarts:
             environment={**self._environment, **temp_directory},
             granted=granted,
             engine_paths=self._config.engine_paths,
+            is_engine_installed=self._config.is_engine_installed,
             source_roots=self._config.source_roots,
             isolation=self._isolation(temp_directory),
             log_stream=self._config.log_stream,

@@ -1,4 +1,4 @@
-"""Finds the engines that this runner announces to the server: for each name, the version that a job would use.
+"""Finds the engines that this runner announces to the server, each with its versions.
 
 The server offers a job only to runners that announce its engine. An engine counts if its adapter is installed, as a part of
 Terracrew or of another package, and finds a program that runs.
@@ -8,41 +8,63 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+import msgspec
+
 from terracrew import plugins
 from terracrew.errors import EngineMissing
 from terracrew.executor.engines import registry
 from terracrew.protocol import limits
 from terracrew.toolchains import discovery
+from terracrew.toolchains.discovery import FoundEngine
 
 log = logging.getLogger(__name__)
 
 
-async def find(extra_paths: Sequence[str]) -> dict[str, str]:
+class AnnouncedEngines(msgspec.Struct, frozen=True):
+    defaults: dict[str, str]
+    """Each engine with the version that a job uses if its module accepts any."""
+    versions: dict[str, list[str]]
+    """Each engine with all versions that this machine has, the default one first."""
+
+
+async def find(extra_paths: Sequence[str]) -> AnnouncedEngines:
     return await asyncio.to_thread(_find, extra_paths)
 
 
-def _find(extra_paths: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _find(extra_paths: Sequence[str]) -> AnnouncedEngines:
+    found: dict[str, list[str]] = {}
     for name in plugins.names(plugins.ENGINES):
         if not plugins.is_name(name):
             log.warning("the engine %r is not used: no module can have this name", name)
-            continue
-        try:
-            engine = registry.get(name).find(extra_paths)
-            if not limits.is_label(engine.version):
-                log.warning(
-                    "the engine %r is not used: the version that %s prints is not a short text", name, engine.path
-                )
-            elif len(found) == limits.MAX_ENGINES:
-                log.warning("the engine %r is not used: a runner has at most %d engines", name, limits.MAX_ENGINES)
-            elif discovery.answers(engine):
-                found[name] = engine.version
-            else:
-                log.warning(
-                    "the engine %r is not used: %s does not answer when it is asked for its version", name, engine.path
-                )
-        except EngineMissing as error:
-            log.debug("%s", error.message)
-        except Exception:  # the code of another package must not keep the runner from serving other engines
-            log.exception("the engine %r is not used", name)
-    return found
+        elif len(found) == limits.MAX_ENGINES:
+            log.warning("the engine %r is not used: a runner has at most %d engines", name, limits.MAX_ENGINES)
+        elif versions := _versions(name, extra_paths):
+            found[name] = versions
+    return AnnouncedEngines({name: versions[0] for name, versions in found.items()}, found)
+
+
+def _versions(name: str, extra_paths: Sequence[str]) -> list[str]:
+    """Return the versions of an engine that run, without those that the hub would refuse."""
+    try:
+        engines = registry.get(name).find_all(extra_paths)
+        usable = [each for each in engines if _is_usable(each)]
+    except EngineMissing as error:
+        log.debug("%s", error.message)
+        return []
+    except Exception:  # the code of another package must not keep the runner from serving other engines
+        log.exception("the engine %r is not used", name)
+        return []
+    if list(engines[:1]) != usable[:1]:
+        return []  # a job that accepts any version would get the one that does not run
+    return list(dict.fromkeys(each.version for each in usable))[: limits.MAX_ENGINE_VERSIONS]
+
+
+def _is_usable(engine: FoundEngine) -> bool:
+    if not limits.is_label(engine.version):
+        problem = f"the version that {engine.path} prints is not a short text"
+    elif not discovery.answers(engine):
+        problem = f"{engine.path} does not answer when it is asked for its version"
+    else:
+        return True
+    log.warning("the engine %r is not used: %s", engine.name, problem)
+    return False

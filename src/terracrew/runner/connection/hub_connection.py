@@ -12,7 +12,7 @@ import msgspec
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
-from terracrew import __version__
+from terracrew import __version__, plugins
 from terracrew.backoff import Backoff
 from terracrew.client import hub
 from terracrew.errors import (
@@ -37,6 +37,7 @@ from terracrew.runner.attempts.supervisor import AttemptSupervisor
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.connection import announced_engines
 from terracrew.runner.connection.access_token import Tokens
+from terracrew.runner.connection.announced_engines import AnnouncedEngines
 from terracrew.runner.connection.heartbeat import DrainState, HeartbeatLoop
 from terracrew.runner.connection.worker_token import WorkerToken
 from terracrew.runner.resources.disk import Disk
@@ -118,7 +119,7 @@ class HubConnection:
         person has to resolve; after a welcome, it is an old connection of this process."""
         return isinstance(error, Incompatible | Removed) or (isinstance(error, Conflict) and not self._was_welcome)
 
-    async def _greet(self, connection: ClientConnection, found: dict[str, str]) -> messages.RunnerWelcome:
+    async def _greet(self, connection: ClientConnection, found: AnnouncedEngines) -> messages.RunnerWelcome:
         drain = self._drain_state()
         hello = messages.RunnerHello(
             runner_id=self._runner_id,
@@ -129,7 +130,9 @@ class HubConnection:
             oldest_protocol=version.OLDEST_VERSION,
             newest_protocol=version.NEWEST_VERSION,
             capacity=self._config.capacity,
-            engines=found,
+            engines=found.defaults,
+            engine_versions=found.versions,
+            installable_engines=sorted(plugins.BUILT_IN[plugins.ENGINES]) if self._config.is_engine_installed else [],
             attempts=self._supervisor.refs,
             is_draining=drain.is_draining,
             is_disk_full=drain.is_disk_full,

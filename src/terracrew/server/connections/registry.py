@@ -13,6 +13,7 @@ from terracrew.server.connections.configuration import UNCONFIGURED, Configurati
 from terracrew.server.connections.socket import HubSocket
 from terracrew.server.connections.withheld import WithheldJobs
 from terracrew.server.db.clock import steady
+from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.principals.model import Principal
 
 GAP_SECONDS = 5.0
@@ -38,7 +39,7 @@ class RunnerSession:
         instance_id: str,
         name: str,
         epoch: int,
-        engines: dict[str, str],
+        engines: AvailableEngines,
         slots: int,
         version: str = "",
         tags: frozenset[str] = frozenset(),

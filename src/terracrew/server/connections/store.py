@@ -22,6 +22,11 @@ class Connecting(msgspec.Struct, frozen=True):
     version: str
     capacity: int
     engines: dict[str, str]
+    """Each engine with the version that a job uses by default."""
+    engine_versions: dict[str, list[str]]
+    """Each engine with all of its versions."""
+    installable_engines: list[str]
+    """The engines of which missing versions are installed when a job needs them."""
     is_draining: bool
     is_disk_full: bool
     isolation: str

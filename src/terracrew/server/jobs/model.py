@@ -88,6 +88,9 @@ class Job(msgspec.Struct, frozen=True):
     source_moved_from: str = ""
     """The commit that the same tag was in an earlier job of the module, if the tag has moved since."""
     engine_version: str = ""
+    """The version of the engine that its current attempt runs with."""
+    pinned_engine_version: str = ""
+    """The version that all of its attempts run with, resolved once from the range of its module; empty if that accepts any."""
     plan: PlanSummary | None = None
     message: str = ""
     claimed_at: datetime | None = None
@@ -116,7 +119,7 @@ class Job(msgspec.Struct, frozen=True):
                 "instance_id": None,
                 "claimed_at": None,
                 "started_at": None,
-                "engine_version": "",
+                "engine_version": self.pinned_engine_version,
                 "plan": None,
                 "plan_attempt": None,
             } | changes

@@ -10,9 +10,11 @@ from terracrew.protocol.limits import MAX_INSTANCE_NAME_CHARACTERS
 from terracrew.protocol.spec import Source
 from terracrew.server.groups.model import Description, Interrupted, MaxDestroy, MaxDestroyPercent, MinApprovals
 from terracrew.server.tags import Tags
+from terracrew.version_ranges import MAX_RANGE_CHARACTERS
 
 EngineName = Annotated[str, msgspec.Meta(min_length=1, max_length=32)]
 """An engine of Terracrew, or one that another package provides on runners. `checks.check_engine` checks its characters."""
+EngineVersion = Annotated[str, msgspec.Meta(max_length=MAX_RANGE_CHARACTERS)]
 Backend = Literal["terracrew", "own"]
 ApprovalSeconds = Annotated[int, msgspec.Meta(ge=60, le=31_536_000)]
 InstanceName = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_INSTANCE_NAME_CHARACTERS)]
@@ -59,6 +61,8 @@ class Module(msgspec.Struct, frozen=True):
     """Only a runner that has all of these tags gets its jobs."""
     priority: int = 0
     """The priority of its jobs that are not given another one."""
+    engine_version: str = ""
+    """The versions of the engine that its jobs may run with, such as `1.12.6` or `~> 1.12`; empty for any."""
     inputs: dict[str, Any] | UnsetType = UNSET
     """Left out in lists. What looks like a secret is `***`; sent back, that keeps the value that is stored."""
     environment: dict[str, str] | UnsetType = UNSET
@@ -71,6 +75,9 @@ class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     engine: EngineName = "tofu"
     """`tofu`, or an engine that a package on the runners provides: lower-case letters, digits and `-`, beginning with a letter.
     Its jobs wait for a runner that has it."""
+    engine_version: EngineVersion = ""
+    """The versions of the engine that its jobs may run with: one (`1.12.6`) or a range (`~> 1.12`, `>= 1.5, < 2`); empty for any.
+    Each job gets one version when it is claimed."""
     inputs: dict[str, Any] = {}
     environment: dict[str, str] = {}
     backend: Backend = "terracrew"
@@ -107,6 +114,7 @@ class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     source: Source | UnsetType = UNSET
     engine: EngineName | UnsetType = UNSET
+    engine_version: EngineVersion | UnsetType = UNSET
     inputs: dict[str, Any] | UnsetType = UNSET
     environment: dict[str, str] | UnsetType = UNSET
     backend: Backend | UnsetType = UNSET

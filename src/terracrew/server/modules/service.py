@@ -13,6 +13,8 @@ from terracrew.protocol.spec import ArchiveSource, GitSource, LocalSource, Plugi
 from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
+from terracrew.server.engines import model as engines
+from terracrew.server.engines import store as engine_store
 from terracrew.server.groups import service as groups
 from terracrew.server.groups import tree_path as paths
 from terracrew.server.groups.model import Interrupted
@@ -92,6 +94,7 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], 
     group = await groups.find(tx, who, group_path)
     path = await groups.hold(tx, group, name)
     checks.check_engine(new.engine)
+    await _remember_versions(tx, new.engine, new.engine_version.strip())
     checks.check_inputs(new.inputs)
     checks.check_environment(new.environment)
     checks.check_audiences(new.oidc_audiences)
@@ -118,6 +121,7 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], 
         max_destroy_percent=new.max_destroy_percent,
         tags=normalized(new.tags),
         priority=new.priority,
+        engine_version=new.engine_version.strip(),
     )
     await store.insert(tx, module)
     given = hidden_values.restored(Content(), new.inputs, new.environment)
@@ -144,6 +148,9 @@ async def change(
         given["tags"] = normalized(given["tags"])
     if "engine" in given:
         checks.check_engine(given["engine"])
+    if "engine_version" in given:
+        given["engine_version"] = given["engine_version"].strip()
+    await _remember_versions(tx, engine, given.get("engine_version", before.engine_version))
     checks.check_inputs(given.get("inputs", {}))
     checks.check_environment(given.get("environment", {}))
     checks.check_audiences(given.get("oidc_audiences", []))
@@ -233,6 +240,13 @@ async def _checked_archive(tx: Tx, organization_id: str, source: ArchiveSource, 
     if known is not None and not configurations.has_configuration(known, source.subdirectory, engine):
         raise Invalid(f"source: {configurations.missing(source.subdirectory, engine, configurations.PATTERNS[engine])}")
     return ArchiveSource(archive.id, source.subdirectory, archive.sha256, archive.size)
+
+
+async def _remember_versions(tx: Tx, engine: str, wanted: str) -> None:
+    """Check the range of versions of a module, and make it known to the statements that compare it with what runners have."""
+    if wanted:
+        engines.check_range(wanted)
+        await engine_store.remember_range(tx, engine, wanted)
 
 
 async def _runner(tx: Tx, who: Principal, reference: str | None) -> str | None:

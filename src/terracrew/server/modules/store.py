@@ -13,6 +13,7 @@ ARCHIVES = Table("archives", Archive)
 _CHANGED_BY_PEOPLE = (
     "description",
     "engine",
+    "engine_version",
     "source",
     "backend",
     "oidc_audiences",

@@ -19,6 +19,7 @@ _COLUMNS: Columns = {
     "place_id": "text",
     "name": "text",
     "engine": "text",
+    "engine_version": "text",
     "tags": "text",
     "now": "double precision",
     "since": "double precision",
@@ -34,7 +35,7 @@ _MEMBERS: LiteralString = """WITH members AS (
 the shared runners."""
 _STAGE: LiteralString = f"""CASE WHEN NOT (members.name = '' OR instances.name = members.name) THEN 0
     WHEN NOT {eligibility.has_tags("members.tags")} THEN 1
-    WHEN NOT ({eligibility.has_engine("members.engine")}) THEN 2
+    WHEN NOT ({eligibility.has_engine("members.engine", "members.engine_version")}) THEN 2
     WHEN NOT ({eligibility.HAS_FREE_SLOT}) THEN 3 ELSE 4 END"""
 """How many conditions of a job an instance meets, in their order: the name, the tags, the engine, a free slot."""
 
@@ -95,21 +96,22 @@ async def assigned_places(tx: Tx, runner_ids: Collection[str]) -> list[Row]:
     )
 
 
-async def counts(tx: Tx, wanted: Sequence[tuple[str, str, str, str]]) -> list[Row]:
+async def counts(tx: Tx, wanted: Sequence[tuple[str, str, str, str, str]]) -> list[Row]:
     """Count the runners of places. The `number` of a row is the index in `wanted`.
 
-    Each element of `wanted` is a place, the name of an instance (empty for any), an engine, and tags as JSON.
+    Each element of `wanted` is a place, the name of an instance (empty for any), an engine, the range of its
+    versions (empty for any), and tags as JSON.
     """
     return await tx.each(_CREWS, _COLUMNS, _batch(tx, wanted))
 
 
 async def first_members(tx: Tx, places: Collection[str]) -> list[Row]:
     """Return the first runners of each place by their paths, each with the instance of the latest contact."""
-    return await tx.each(_FIRST_MEMBERS, _COLUMNS, _batch(tx, [(place, "", "", "[]") for place in sorted(places)]))
+    return await tx.each(_FIRST_MEMBERS, _COLUMNS, _batch(tx, [(place, "", "", "", "[]") for place in sorted(places)]))
 
 
 def _batch(
-    tx: Tx, wanted: Sequence[tuple[str, str, str, str]]
-) -> list[tuple[int, str, str, str, str, float, float, float, int]]:
+    tx: Tx, wanted: Sequence[tuple[str, str, str, str, str]]
+) -> list[tuple[int, str, str, str, str, str, float, float, float, int]]:
     times = tx.now, tx.now - SILENCE_SECONDS, tx.now - GRACE_SECONDS
     return [(number, *each, *times, MAX_LISTED) for number, each in enumerate(wanted)]

@@ -41,9 +41,24 @@ IS_PIN: LiteralString = """(modules.runner_id IS NULL OR modules.runner_id = run
 """Whether the module names this runner and this instance, or none."""
 
 
-def has_engine(engine: LiteralString) -> LiteralString:
-    """Return the condition that an instance has announced an engine. The column holds a JSON object without spaces."""
-    return f"replace(instances.engines, '\"' || {engine} || '\":', '') <> instances.engines"
+WANTED_VERSION: LiteralString = (
+    "CASE WHEN jobs.pinned_engine_version <> '' THEN jobs.pinned_engine_version ELSE modules.engine_version END"
+)
+"""The range of versions of the engine that a job may run with; empty for any. A job whose range was resolved keeps the version."""
+
+
+def has_engine(engine: LiteralString, wanted: LiteralString) -> LiteralString:
+    """Return the condition that an instance has announced an engine in a wanted version, or installs it when it is needed.
+
+    The column `engines` holds a JSON object without spaces. `server/engines` writes the two tables: `position` orders releases,
+    an empty version stands for those that are installed, and the intervals of a range are rows.
+    """
+    return f"""({wanted} = '' AND replace(instances.engines, '"' || {engine} || '":', '') <> instances.engines OR EXISTS (
+    SELECT 1 FROM instance_engines AS have WHERE have.instance_id = instances.id AND have.engine = {engine}
+        AND ({wanted} = '' OR EXISTS (
+            SELECT 1 FROM engine_version_ranges AS ranges WHERE ranges.engine = {engine} AND ranges.wanted = {wanted}
+                AND (have.version = ranges.version OR have.position >= ranges.low AND have.position < ranges.high
+                    OR have.version = '' AND ranges.installs IS NOT NULL)))))"""
 
 
 _TAG_CHARACTERS: LiteralString = "'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-'"

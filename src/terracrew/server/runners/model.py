@@ -69,6 +69,7 @@ class Instance(msgspec.Struct, frozen=True):
     capacity: int
     """How many jobs its own settings let it run at once. The runner's `max_jobs` can only lower this number."""
     engines: dict[str, str]
+    """Each engine with the version that a job uses if its module accepts any."""
     is_connected: bool
     is_draining: bool
     connected_at: datetime
@@ -79,6 +80,10 @@ class Instance(msgspec.Struct, frozen=True):
     isolation: str = ""
     """What keeps the modules that it runs from its own files: `landlock`, or nothing because it is set to `none` or because its
     kernel has none (`unavailable`)."""
+    engine_versions: dict[str, list[str]] = {}
+    """Each engine with all of its versions; empty if the instance runs an older version of Terracrew."""
+    installable_engines: list[str] = []
+    """The engines of which it installs a version that a job needs and that it does not have."""
     jobs: int = 0
     """How many it has now."""
     status: RunnerStatus = RunnerStatus.OFFLINE

@@ -29,6 +29,7 @@ class Route(msgspec.Struct, frozen=True, cache_hash=True):
     runner_id: str | None = None
     """The only runner that may take the job; None if any runner of the places may."""
     tags: frozenset[str] = frozenset()
+    engine_version: str = ""
 
 
 class AssignedRunners:
@@ -96,7 +97,7 @@ class AssignmentView:
 
     def route(self, job: Waiting) -> Route:
         places = tuple(place for place in covering(job) if place in self._members)
-        return Route(places, job.engine, job.runner_instance_name, job.runner_id, job.tags)
+        return Route(places, job.engine, job.runner_instance_name, job.runner_id, job.tags, job.engine_version)
 
     def tiers(self, route: Route) -> Iterator[AssignedRunners]:
         """Yield the runners that may take a job, the nearest first."""

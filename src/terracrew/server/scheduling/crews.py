@@ -39,6 +39,8 @@ class Wanted(NamedTuple):
     instance_name: str
     """The name of the wanted instance; empty for any instance."""
     engine: str
+    engine_version: str = ""
+    """The range of versions of the engine; empty for any."""
     tags: str = "[]"
     """The tags that a runner must have, as JSON."""
 

@@ -80,7 +80,7 @@ async def _ways(tx: Tx, jobs: Sequence[Job], precedence: Precedence, full: Conta
         places = [module["id"], *above.get(module["group_id"], ()), SHARED]
         if runner_id := needs[job_id].runner_id:
             places = [runner_id] if serves.get(runner_id, set()).intersection(places) else []
-        condition = module["instance_name"] or "", module["engine"], module["tags"]
+        condition = module["instance_name"] or "", module["engine"], module["engine_version"], module["tags"]
         wanted[job_id] = [Wanted(place, *condition) for place in places]
     found = await crews.crews(tx, {each for places in wanted.values() for each in places})
     ways: list[Way] = []
@@ -97,7 +97,8 @@ async def _ways(tx: Tx, jobs: Sequence[Job], precedence: Precedence, full: Conta
 
 def _needs(module: Row) -> JobNeeds:
     tags = frozenset(tags_of(module["tags"]))
-    return JobNeeds(module["engine"], tags, module["instance_name"], module["maker_id"] or module["runner_id"])
+    runner_id = module["maker_id"] or module["runner_id"]
+    return JobNeeds(module["engine"], tags, module["instance_name"], runner_id, module["engine_version"])
 
 
 async def _full_groups(tx: Tx, job_ids: Sequence[str]) -> dict[str, FullGroup]:

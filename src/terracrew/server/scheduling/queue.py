@@ -22,6 +22,8 @@ class Waiting(msgspec.Struct, frozen=True):
     runner_instance_name: str | None = None
     made_by: str | None = None
     """The instance that made the plan that the job continues with."""
+    engine_version: str = ""
+    """The range of versions of the engine that it may run with; empty for any."""
     tags: frozenset[str] = frozenset()
     """Only a runner that has all of these tags may take the job."""
 

@@ -8,6 +8,7 @@ import msgspec
 
 from terracrew import plugins
 from terracrew.server.db.seam import Row
+from terracrew.server.engines import model as engines
 from terracrew.server.jobs.model import Job
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Visible
@@ -165,9 +166,8 @@ def _listed(tags: Iterable[str]) -> str:
 
 
 def _no_engine(way: Way) -> Reason:
-    engine = way.needs.engine
-    is_ours = engine in plugins.BUILT_IN[plugins.ENGINES]
-    advice = f"`terracrew engine install {engine}` there" if is_ours else "install the package that provides it there"
+    engine = _engine(way)
+    advice = _engine_advice(way)
     if way.needs.instance_name:
         text = f"the instance {way.needs.instance_name}, to which it is pinned, does not have the engine {engine}"
     elif way.needs.runner_id:
@@ -177,6 +177,29 @@ def _no_engine(way: Way) -> Reason:
     else:
         text = f"no online runner has the engine {engine}"
     return Reason("no_engine", f"{text}: {advice}", RUNNERS)
+
+
+def _engine(way: Way) -> str:
+    return f"{way.needs.engine} {way.needs.engine_version}".rstrip()
+
+
+def _engine_advice(way: Way) -> str:
+    """Return what to do on a runner so that it has the engine in a wanted version."""
+    engine, wanted = way.needs.engine, way.needs.engine_version
+    if engine not in plugins.BUILT_IN[plugins.ENGINES]:
+        return "install the package that provides it there"
+    if not wanted:
+        return f"`terracrew engine install {engine}` there"
+    if way.job.pinned_engine_version:
+        wanted = way.job.pinned_engine_version
+        start = "its first attempt was given this version, and it keeps it: "
+    else:
+        start = ""
+    version = engines.installed_on_demand(engine, wanted)
+    if version is None:
+        return f"{start}Terracrew installs no such version; install one there yourself, or change the module's engine_version"
+    install = f"`terracrew engine install {engine} --version {version}` there"
+    return f'{start}{install} and restart it, or set engine.install = "on-demand" for it'
 
 
 def capped(group: FullGroup) -> Reason:
@@ -196,7 +219,7 @@ def full(way: Way, ahead: int | None) -> Reason:
     if way.needs.instance_name:
         text = f"the instance {way.needs.instance_name}, to which it is pinned, is full ({slots})"
     elif crew.able < crew.tagged:
-        text = f"all of its runners with the engine {way.needs.engine} are full ({slots})"
+        text = f"all of its runners with the engine {_engine(way)} are full ({slots})"
     elif crew.tagged < crew.named:
         text = f"all of its runners with the tags {_listed(way.needs.tags)} are full ({slots})"
     else:

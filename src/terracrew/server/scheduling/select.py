@@ -9,11 +9,12 @@ shared runners). Only the nearest tier that is available gets the job. A tier th
 available: the job waits, and does not go to a farther tier.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
+from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.runners.eligibility import Precedence
 
 Code = Literal[
@@ -36,6 +37,11 @@ class Needs(Protocol):
     @property
     def engine(self) -> str: ...
     @property
+    def engine_version(self) -> str:
+        """The range of versions of the engine that the job may run with; empty for any."""
+        ...
+
+    @property
     def tags(self) -> frozenset[str]: ...
     @property
     def instance_name(self) -> str | None:
@@ -55,6 +61,7 @@ class JobNeeds(msgspec.Struct, frozen=True):
     tags: frozenset[str] = frozenset()
     instance_name: str | None = None
     runner_id: str | None = None
+    engine_version: str = ""
 
 
 class Seat(Protocol):
@@ -65,7 +72,7 @@ class Seat(Protocol):
     @property
     def tags(self) -> frozenset[str]: ...
     @property
-    def engines(self) -> Collection[str]: ...
+    def engines(self) -> AvailableEngines: ...
     @property
     def free(self) -> int: ...
 
@@ -84,7 +91,7 @@ class Candidate(msgspec.Struct, frozen=True):
     is_expected: bool = False
     """Whether it disconnected so short a time ago that it still counts as online for precedence."""
     tags: frozenset[str] = frozenset()
-    engines: frozenset[str] = frozenset()
+    engines: AvailableEngines = AvailableEngines()
     free: int = 0
 
 
@@ -100,7 +107,7 @@ class Tier(msgspec.Struct, frozen=True):
     named: int
     tagged: int
     able: int
-    """How many of them have the engine, too: these can run the job."""
+    """How many of them have the engine in a wanted version, too: these can run the job."""
     free: int
     """How many of them have a free slot, too: these are offered the job."""
 
@@ -119,7 +126,7 @@ def lacks(needs: Needs, seat: Seat) -> Code | None:
         return "instance_absent"
     if not needs.tags <= seat.tags:
         return "wrong_tag"
-    if needs.engine not in seat.engines:
+    if not seat.engines.can_run(needs.engine, needs.engine_version):
         return "no_engine"
     return None if seat.free > 0 else "all_full"
 
@@ -198,7 +205,7 @@ def summarize(needs: Needs, candidates: Sequence[Candidate]) -> Tier:
     online = [each for each in expected if each.is_connected]
     named = [each for each in online if needs.instance_name in (None, each.name)]
     tagged = [each for each in named if needs.tags <= each.tags]
-    able = [each for each in tagged if needs.engine in each.engines]
+    able = [each for each in tagged if each.engines.can_run(needs.engine, needs.engine_version)]
     return Tier(
         runners=len({each.runner_id for each in candidates}),
         expected=len(expected),

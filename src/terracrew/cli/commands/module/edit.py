@@ -38,7 +38,12 @@ _interrupted = click.option(
     metavar="NAME",
     default="tofu",
     show_default=True,
-    help="The engine that runs it: tofu, or one that a package on the runners provides.",
+    help="The engine that runs it: tofu, terraform, or one that a package on the runners provides.",
+)
+@click.option(
+    "--engine-version",
+    metavar="RANGE",
+    help='The versions of the engine that may run it: 1.12.6, "~> 1.12" or ">= 1.5, < 2". By default any.',
 )
 @click.option(
     "--own-backend", is_flag=True, help="Keep the state in the backend that the source configures, not in Terracrew."
@@ -63,6 +68,7 @@ def create(
     environment: tuple[str, ...],
     audiences: tuple[str, ...],
     engine: str,
+    engine_version: str | None,
     own_backend: bool,
     description: str,
     needs_approval: bool | None,
@@ -81,6 +87,8 @@ def create(
         "backend": "own" if own_backend else "terracrew",
         "description": description,
     }
+    if engine_version is not None:
+        body["engine_version"] = engine_version
     if audiences:
         body["oidc_audiences"] = [each for each in audiences if each]
     body |= _approval(needs_approval, approval_timeout, interrupted) | placement_options.given()
@@ -108,6 +116,9 @@ def create(
 @sources.audience_option
 @click.option("--engine", metavar="NAME", help="The engine that runs it.")
 @click.option(
+    "--engine-version", metavar="RANGE", help='The versions of the engine that may run it; "" accepts any again.'
+)
+@click.option(
     "--own-backend/--no-own-backend",
     default=None,
     help="Keep the state in the backend that the source configures, or in Terracrew.",
@@ -133,6 +144,7 @@ def update(
     unset_environment: tuple[str, ...],
     audiences: tuple[str, ...],
     engine: str | None,
+    engine_version: str | None,
     own_backend: bool | None,
     description: str | None,
     needs_approval: bool | None,
@@ -156,6 +168,8 @@ def update(
         changes["environment"] = kept | sources.environment(environment)
     if engine is not None:
         changes["engine"] = engine
+    if engine_version is not None:
+        changes["engine_version"] = engine_version
     if own_backend is not None:
         changes["backend"] = "own" if own_backend else "terracrew"
     if audiences:

@@ -47,7 +47,7 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             ("path", found["path"]),
             ("id", found["id"]),
             ("description", found["description"]),
-            ("engine", found["engine"]),
+            ("engine", f"{found['engine']} {found.get('engine_version') or ''}".strip()),
             ("source", _source(found["source"])),
             ("inputs", found["inputs"]),
             ("environment", sorted(found["environment"])),

@@ -23,6 +23,9 @@ class HclEngine:
     def find(self, paths: Sequence[str]) -> FoundEngine:
         return discovery.require(self.name, paths)
 
+    def find_all(self, paths: Sequence[str]) -> Sequence[FoundEngine]:
+        return discovery.find_versions(self.name, paths)
+
     def open(self, found: FoundEngine, context: EngineContext) -> HclSession:
         return HclSession(self._dialect, found, context)
 

@@ -25,11 +25,7 @@ async def take_place(
             f"a runner's capacity must be between 1 and {limits.MAX_CAPACITY}, and its instance needs a name of up to "
             f"{limits.MAX_INSTANCE_NAME_CHARACTERS} printable characters"
         )
-    about = [hello.version, hello.isolation, *hello.engines, *hello.engines.values()]
-    if len(hello.engines) > limits.MAX_ENGINES or not all(limits.is_label(each) for each in about):
-        raise Invalid(
-            f"a runner has up to {limits.MAX_ENGINES} engines; their names and versions are short and printable"
-        )
+    _check_engines(hello)
     record, place = await _place(hub, principal, hello)
     session = RunnerSession(
         socket,
@@ -38,7 +34,7 @@ async def take_place(
         instance_id=place.instance_id,
         name=hello.instance,
         epoch=place.epoch,
-        engines=hello.engines,
+        engines=instances.available_engines(hello),
         slots=min(hello.capacity, record.max_jobs),
         version=hello.version,
         tags=record.tags,
@@ -54,6 +50,18 @@ async def take_place(
     hub.registry.add(session)
     log.info("runner connected", runner=record.path, instance=hello.instance, version=hello.version)
     return session, place
+
+
+def _check_engines(hello: messages.RunnerHello) -> None:
+    versions = [version for each in hello.engine_versions.values() for version in each]
+    named = [*hello.engines, *hello.engine_versions, *hello.installable_engines]
+    about = [hello.version, hello.isolation, *named, *hello.engines.values(), *versions]
+    if max(map(len, (hello.engines, hello.engine_versions, hello.installable_engines))) > limits.MAX_ENGINES:
+        raise Invalid(f"a runner has up to {limits.MAX_ENGINES} engines")
+    if any(len(each) > limits.MAX_ENGINE_VERSIONS for each in hello.engine_versions.values()):
+        raise Invalid(f"a runner announces up to {limits.MAX_ENGINE_VERSIONS} versions of an engine")
+    if not all(limits.is_label(each) for each in about):
+        raise Invalid("the names and versions of a runner's engines are short and printable")
 
 
 async def _place(

@@ -17,6 +17,9 @@ from terracrew.server.connections.reads import ServedRunner
 from terracrew.server.connections.registry import MAX_REPORTED_ATTEMPTS, RunnerSession
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.engines import model as engines
+from terracrew.server.engines import store as engine_store
+from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.groups import tree_path as paths
 from terracrew.server.hub.runners import takeover
 from terracrew.server.hub.runners.context import RunnerContext
@@ -78,6 +81,8 @@ async def take(
         version=hello.version,
         capacity=hello.capacity,
         engines=hello.engines,
+        engine_versions=hello.engine_versions,
+        installable_engines=hello.installable_engines,
         is_draining=hello.is_draining,
         is_disk_full=hello.is_disk_full,
         isolation=hello.isolation,
@@ -86,9 +91,14 @@ async def take(
     connected = await instance_store.connect(tx, process, takeover.resume_digest(hello))
     if connected is None:
         raise Unavailable(f"another process has just connected as {hello.instance} of {owner.path}; try again")
+    await engine_store.set_available(tx, connected.instance_id, available_engines(hello))
     current = await reads.active_attempts(tx, connected.instance_id)
     await heartbeats.named(tx, connected.instance_id, hello.attempts[:MAX_REPORTED_ATTEMPTS])
     return InstanceRow(connected.instance_id, connected.epoch, current, resume)
+
+
+def available_engines(hello: messages.RunnerHello) -> AvailableEngines:
+    return engines.available(hello.engines, hello.engine_versions, hello.installable_engines)
 
 
 async def disconnect(db: Database, session: RunnerSession) -> None:

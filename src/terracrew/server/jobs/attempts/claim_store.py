@@ -47,7 +47,7 @@ WHERE jobs.id = batch.job_id AND jobs.status || '' = 'QUEUED' AND jobs.attempt =
       AND instances.is_connected AND NOT instances.is_draining AND NOT runners.is_draining AND NOT runners.is_disabled
       AND {eligibility.HAS_FREE_SLOT}
       AND {eligibility.IS_PIN}
-      AND {eligibility.has_engine("modules.engine")}
+      AND {eligibility.has_engine("modules.engine", eligibility.WANTED_VERSION)}
       AND {eligibility.has_tags("modules.tags")}
       AND {eligibility.IS_ASSIGNED}
       AND {eligibility.is_of_nearest_tier(precedence)}
@@ -83,11 +83,13 @@ SELECT jobs.id, jobs.attempt, jobs.number, jobs.queued_at, jobs.type, jobs.is_de
     plans.inputs_sha256 AS plan_inputs_sha256, plans.path AS plan_path, plans.sha256 AS plan_sha256,
     plans.size AS plan_size, plans.made_at AS plan_made_at, plans.decide_by AS plan_decide_by,
     plans.decision AS plan_decision, plans.applied_by AS plan_applied_by,
-    EXISTS (SELECT 1 FROM groups AS capped WHERE {eligibility.IS_CAPPED_BY}) AS is_capped
+    EXISTS (SELECT 1 FROM groups AS capped WHERE {eligibility.IS_CAPPED_BY}) AS is_capped,
+    {eligibility.WANTED_VERSION} AS wanted_version, instances.engines, instances.engine_versions, instances.installable_engines
 FROM batch
 JOIN jobs ON jobs.id = batch.job_id
 JOIN modules ON modules.id = jobs.module_id
 JOIN groups ON groups.id = modules.group_id
+LEFT JOIN instances ON instances.id = jobs.instance_id
 LEFT JOIN states ON states.module_id = modules.id AND states.status = 'current'
 LEFT JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt
 LEFT JOIN attempts AS made ON made.job_id = plans.job_id AND made.number = plans.attempt"""
@@ -131,6 +133,17 @@ async def commits_of_earlier_jobs(tx: Tx, module_id: str, job_id: str) -> list[R
         WHERE source_commit <> '' ORDER BY id DESC""",
         module_id=module_id,
         job_id=job_id,
+    )
+
+
+async def set_engine_versions(tx: Tx, rows: Sequence[tuple[str, str, str]]) -> None:
+    """Write the versions of the engine that claimed jobs run with. Each row has the job, the version, and the version that all of
+    its later attempts must have, too, which is empty for a module that accepts any."""
+    await tx.each(
+        """UPDATE jobs SET engine_version = batch.version, pinned_engine_version = batch.pinned
+        FROM batch WHERE jobs.id = batch.job_id RETURNING jobs.id""",
+        {"job_id": "text", "version": "text", "pinned": "text"},
+        sorted(rows),
     )
 
 

@@ -11,6 +11,9 @@ from terracrew.protocol.messages import MAX_INLINE_ARCHIVE_BYTES, Granted
 from terracrew.protocol.spec import Credentials, JobSpec, JobType, KnownRevision, Resume, Source, StateSeed
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.engines import model as engines
+from terracrew.server.engines import store as engine_store
+from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.jobs import decide, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.attempts import claim_store, known_revisions
@@ -33,7 +36,9 @@ class ClaimWon(msgspec.Struct, frozen=True):
 
 
 _source = msgspec.json.Decoder(Source)
-_audiences = msgspec.json.Decoder(list[str])
+_names = msgspec.json.Decoder(list[str])
+_engines = msgspec.json.Decoder(dict[str, str])
+_versions = msgspec.json.Decoder(dict[str, list[str]])
 
 Claims = Callable[[ClaimRequest], Awaitable[ClaimWon | None]]
 
@@ -115,7 +120,8 @@ async def _claim(tx: Tx, keys: Keyring, precedence: Precedence, turn: Sequence[C
     winners = [item for item in turn if item.claimant.job_id in taken]
     if not winners:
         return {}
-    granted = {row["id"]: row for row in await claim_store.grants(tx, [item.claimant.job_id for item in winners])}
+    rows = await claim_store.grants(tx, [item.claimant.job_id for item in winners])
+    granted = await _with_engine_versions(tx, rows)
     await claim_store.insert_attempts(
         tx,
         [
@@ -141,6 +147,35 @@ async def _claim(tx: Tx, keys: Keyring, precedence: Precedence, turn: Sequence[C
     return granted
 
 
+async def _with_engine_versions(tx: Tx, granted: Sequence[Row]) -> dict[str, Row]:
+    """Choose the version of the engine for each job whose module wants certain versions, or whose instance installs one.
+
+    A job keeps the version of its first attempt: a plan that one version made is not for another one to apply. A job of a
+    module that accepts any version runs with what the instance has, and its executor reports which.
+    """
+    versions: dict[str, str] = {}
+    pinned: dict[str, str] = {}
+    for row in granted:
+        have, wanted = _engines_of(row), row["wanted_version"]
+        if wanted or row["engine"] not in dict(have.versions):
+            versions[row["id"]] = version = engines.resolve(have, row["engine"], wanted) or ""
+            if wanted and version:
+                pinned[row["id"]] = version
+                await engine_store.remember_range(tx, row["engine"], version)
+    if versions:
+        rows = [(job_id, version, pinned.get(job_id, "")) for job_id, version in versions.items()]
+        await claim_store.set_engine_versions(tx, rows)
+    return {row["id"]: {**row, "engine_version": versions.get(row["id"], "")} for row in granted}
+
+
+def _engines_of(row: Row) -> AvailableEngines:
+    """Return the engines of the instance that has claimed a job."""
+    if row["engines"] is None:
+        return AvailableEngines()
+    versions = _versions.decode(row["engine_versions"])
+    return engines.available(_engines.decode(row["engines"]), versions, _names.decode(row["installable_engines"]))
+
+
 def _won(row: Row, own: Credentials, keys: Keyring, known: list[KnownRevision]) -> ClaimWon:
     source = _source.decode(row["source"])
     module = contents.opened(keys, row["module_id"], row["sealed"])
@@ -158,6 +193,7 @@ def _won(row: Row, own: Credentials, keys: Keyring, known: list[KnownRevision]) 
         module_path=row["module_path"],
         group_path=row["group_path"],
         engine=row["engine"],
+        engine_version=row["engine_version"],
         source=source,
         inputs=module.inputs,
         environment=module.environment,
@@ -169,7 +205,7 @@ def _won(row: Row, own: Credentials, keys: Keyring, known: list[KnownRevision]) 
         state=StateSeed(
             version=row["state_version"], sha256=row["sha256"] or "", size=row["size"] or 0, content=content
         ),
-        oidc_audiences=_audiences.decode(row["oidc_audiences"]),
+        oidc_audiences=_names.decode(row["oidc_audiences"]),
         resume=_resume(row, keys),
         is_destroy_plan=bool(row["is_destroy_plan"]),
     )
