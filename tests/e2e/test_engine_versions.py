@@ -57,9 +57,10 @@ def test_a_missing_version_is_installed_on_demand_and_waited_for_otherwise(
     system.start_runner(credentials | own, "never")
     system.module("app", modules.quick(), engine_version=f">= {NEW}")
     waiting = system.run("app", "APPLY")
-    reason = eventually(lambda: "no_engine" in str(found := system.job(waiting)["reason"]) and found, what="the reason")
-    assert f"no online runner has the engine tofu >= {NEW}" in reason["text"]
-    assert f"terracrew engine install tofu --version {NEW}" in reason["text"]
+    eventually(lambda: "no_engine" in str(system.job(waiting)["reason"]), what="the reason")
+    text = system.job(waiting)["reason"]["text"]
+    assert f"no online runner has the engine tofu >= {NEW}" in text
+    assert f"terracrew engine install tofu --version {NEW}" in text
     assert site.asked == [], "nothing is downloaded by a runner that may not install anything"
     system.start_runner(credentials | own | {"TERRACREW_ENGINE__INSTALL": "on-demand"}, "on-demand")
     ended = system.wait(waiting)

@@ -7,8 +7,8 @@ from terracrew.server.engines.model import installed_on_demand
 from terracrew.version_ranges import Version
 
 _MAX_MAJOR, _MAX_OTHER = 999_999, 999_999
-_END = (_MAX_MAJOR + 1) * 10**12
-PRERELEASE_POSITION = -1
+_MAX_POSITION = (_MAX_MAJOR + 1) * 10**12
+PRERELEASE_KEY = -1
 """No interval contains it: a pre-release is in a range only if the range names exactly this version."""
 
 
@@ -26,21 +26,21 @@ class Interval(msgspec.Struct, frozen=True):
 def position(version: Version) -> int:
     """Return the place of a release in the order of all releases."""
     if version.prerelease:
-        return PRERELEASE_POSITION
+        return PRERELEASE_KEY
     return _position(*version.numbers)
 
 
 def position_of(text: str) -> int:
     """Return the place of a version that an instance announced. A text that is not a version is in no interval."""
     version = version_ranges.parse_version(text)
-    return PRERELEASE_POSITION if version is None else position(version)
+    return PRERELEASE_KEY if version is None else position(version)
 
 
 def intervals(engine: str, wanted: str) -> list[Interval]:
     """Return the intervals of a range. At least one is returned, which may be empty, so that every range has rows."""
     found = version_ranges.parse_range(wanted)
     installs = installed_on_demand(engine, wanted)
-    low, high, excluded = 0, _END, set[int]()
+    low, high, excluded = 0, _MAX_POSITION, set[int]()
     for condition in found.conditions:
         at, is_release = _position(*condition.version.numbers), not condition.version.prerelease
         match condition.operator:

@@ -16,7 +16,7 @@ async def set_available(tx: Tx, instance_id: str, have: AvailableEngines) -> Non
         (name, str(version_ranges.parse_version(text) or text)): ranges.position_of(text)
         for name, texts in have.versions
         for text in texts
-    } | {(name, ON_DEMAND): ranges.PRERELEASE_POSITION for name in have.installable}
+    } | {(name, ON_DEMAND): ranges.PRERELEASE_KEY for name in have.installable}
     await tx.each(
         """INSERT INTO instance_engines (instance_id, engine, version, position)
         SELECT instance_id, engine, version, position FROM batch WHERE true RETURNING version""",

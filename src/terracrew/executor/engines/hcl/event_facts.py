@@ -19,38 +19,38 @@ _ACTIONS: dict[str, Action] = {
 }
 
 
-class _Resource(msgspec.Struct):
+class _EventResource(msgspec.Struct):
     addr: str
 
 
-class _Importing(msgspec.Struct):
+class _EventImport(msgspec.Struct):
     id: str = ""
 
 
-class _Change(msgspec.Struct):
-    resource: _Resource
+class _EventChange(msgspec.Struct):
+    resource: _EventResource
     action: str
     reason: str = ""
-    previous_resource: _Resource | None = None
-    importing: _Importing | None = None
+    previous_resource: _EventResource | None = None
+    importing: _EventImport | None = None
 
 
-class _OutputChange(msgspec.Struct):
+class _EventOutput(msgspec.Struct):
     action: str = ""
 
 
-class _Hook(msgspec.Struct):
-    resource: _Resource | None = None
+class _EventHook(msgspec.Struct):
+    resource: _EventResource | None = None
 
 
-class _Message(msgspec.Struct):
+class _EventMessage(msgspec.Struct):
     type: str = ""
-    hook: _Hook | None = None
-    change: _Change | None = None
-    outputs: dict[str, _OutputChange] | None = None
+    hook: _EventHook | None = None
+    change: _EventChange | None = None
+    outputs: dict[str, _EventOutput] | None = None
 
 
-_message = msgspec.json.Decoder(_Message)
+_message = msgspec.json.Decoder(_EventMessage)
 
 
 def read(path: Path) -> PlanFacts:
@@ -73,7 +73,7 @@ def read(path: Path) -> PlanFacts:
     return PlanFacts(changes, outputs, frozenset(vanished), max(len(refreshed) - len(vanished), 0))
 
 
-def _planned(change: _Change, action: Action) -> PlannedChange:
+def _planned(change: _EventChange, action: Action) -> PlannedChange:
     return PlannedChange(
         change.resource.addr,
         action,

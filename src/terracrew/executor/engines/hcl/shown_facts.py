@@ -26,49 +26,49 @@ _REASONS = {
 """The reasons for which the two formats of the engines have different words."""
 
 
-class _Importing(msgspec.Struct):
+class _ShownImport(msgspec.Struct):
     id: str = ""
 
 
-class _Change(msgspec.Struct):
+class _ShownChange(msgspec.Struct):
     actions: tuple[str, ...]
-    importing: _Importing | None = None
+    importing: _ShownImport | None = None
 
 
-class _ResourceChange(msgspec.Struct):
+class _ShownResourceChange(msgspec.Struct):
     address: str
-    change: _Change
+    change: _ShownChange
     mode: str = "managed"
     action_reason: str = ""
     previous_address: str = ""
 
 
-class _Resource(msgspec.Struct):
+class _ShownResource(msgspec.Struct):
     mode: str = "managed"
 
 
-class _Module(msgspec.Struct):
-    resources: list[_Resource] = []
-    child_modules: list["_Module"] = []
+class _ShownModule(msgspec.Struct):
+    resources: list[_ShownResource] = []
+    child_modules: list["_ShownModule"] = []
 
 
-class _Values(msgspec.Struct):
-    root_module: _Module = msgspec.field(default_factory=_Module)
+class _ShownValues(msgspec.Struct):
+    root_module: _ShownModule = msgspec.field(default_factory=_ShownModule)
 
 
-class _State(msgspec.Struct):
-    values: _Values = msgspec.field(default_factory=_Values)
+class _ShownState(msgspec.Struct):
+    values: _ShownValues = msgspec.field(default_factory=_ShownValues)
 
 
-class _Plan(msgspec.Struct):
+class _ShownPlan(msgspec.Struct):
     format_version: str
-    resource_changes: list[_ResourceChange] = []
-    resource_drift: list[_ResourceChange] = []
-    output_changes: dict[str, _Change] = {}
-    prior_state: _State = msgspec.field(default_factory=_State)
+    resource_changes: list[_ShownResourceChange] = []
+    resource_drift: list[_ShownResourceChange] = []
+    output_changes: dict[str, _ShownChange] = {}
+    prior_state: _ShownState = msgspec.field(default_factory=_ShownState)
 
 
-_plan = msgspec.json.Decoder(_Plan)
+_plan = msgspec.json.Decoder(_ShownPlan)
 
 
 def read(printed: bytes) -> PlanFacts:
@@ -86,7 +86,7 @@ def read(printed: bytes) -> PlanFacts:
     )
 
 
-def _changes(found: list[_ResourceChange]) -> Iterator[PlannedChange]:
+def _changes(found: list[_ShownResourceChange]) -> Iterator[PlannedChange]:
     for each in found:
         if each.mode == "data" and each.change.actions == ("delete",):
             continue  # nothing is destroyed, and the engine does not count it
@@ -101,6 +101,6 @@ def _changes(found: list[_ResourceChange]) -> Iterator[PlannedChange]:
             )
 
 
-def _count(module: _Module) -> int:
+def _count(module: _ShownModule) -> int:
     """Count the managed resources of a state, from which those that no longer exist were already removed."""
     return sum(one.mode == "managed" for one in module.resources) + sum(map(_count, module.child_modules))
