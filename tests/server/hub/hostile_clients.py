@@ -66,6 +66,8 @@ class AttackedHub:
                 names = await tx.all("SELECT name FROM sqlite_schema WHERE type = 'table'")
             else:
                 names = await tx.all("SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public'")
+            instances = await tx.all("SELECT id, runner_id FROM instances")
+            self.not_ours |= {row["id"] for row in instances if row["runner_id"] in self.not_ours}
             found: dict[str, list[dict[str, Any]]] = {}
             for name in sorted(row["name"] for row in names):
                 query: Any = f"SELECT * FROM {name}"
