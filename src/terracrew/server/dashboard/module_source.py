@@ -40,6 +40,10 @@ class SourcePage(msgspec.Struct, frozen=True):
     groups: list[Group]
     """The groups that it is in, the organization first."""
 
+    @property
+    def is_repository(self) -> bool:
+        return isinstance(self.module.source, GitSource)
+
 
 def typed(module: Module) -> SourceForm:
     """Return the source of a module as the form shows it. A source of another kind leaves it empty."""

@@ -2,9 +2,10 @@
 
 import pytest
 
-from terracrew.protocol.events import SourceResolved, Stream
+from terracrew.protocol.events import Result, SourceResolved, Stream
+from terracrew.protocol.messages import CancelAttempt
 from terracrew.protocol.spec import GitSource, JobType
-from terracrew.testing.executor_processes import ExecutorProcesses
+from terracrew.testing.executor_processes import ExecutorProcesses, session
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests.executor.engine_runs import statuses
 from tests.machine.git_https import GitHttps
@@ -37,6 +38,20 @@ async def test_a_job_runs_a_subdirectory_of_a_repository_and_has_the_commit_in_i
     assert f"Source: git {server.of('network')}, tag v1.0.0, commit {commit[:12]}".encode() in hub.log(
         Stream.SYSTEM, step="fetch"
     )
+
+
+@pytest.mark.feature("J9.modes")
+async def test_a_job_that_is_canceled_while_its_repository_hangs_ends_with_its_git(
+    hub: FakeExecutorHub, executors: ExecutorProcesses, server: GitHttps, repository: Repository
+) -> None:
+    server.hangs_on = "git-upload-pack"
+    executors.environment |= server.environment
+    executor = await executors.run(executors.spec(JobType.PLAN, GitSource(server.of("network"))))
+    await hub.until(lambda: statuses(hub)[:1] == ["fetch RUNNING"])
+    await hub.tell(CancelAttempt("job_1", 1, "interrupt"))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result == Result("CANCELED", "canceled during fetch")
+    assert session(executor.process.pid) == []
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,12 @@ def _for_https(url: str, token: str, folder: Path, identity: str) -> GivenCreden
     host = parts.netloc.rpartition("@")[2]
     file = _private(folder / "store", f"https://{quote(user, safe='')}:{quote(token, safe='')}@{host}\n")
     helper = f"store --file={shlex.quote(str(file))}"
-    return GivenCredential(("credential.helper=", f"credential.helper={helper}"), {"GIT_ASKPASS": ""}, identity)
+    settings = (
+        "core.askPass=",
+        "credential.helper=",
+        f"credential.helper={helper}",
+    )  # an empty one drops those before it
+    return GivenCredential(settings, {"GIT_ASKPASS": "", "SSH_ASKPASS": ""}, identity)
 
 
 def _for_ssh(known_hosts: str, key: str, folder: Path, identity: str) -> GivenCredential:

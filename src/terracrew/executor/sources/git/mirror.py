@@ -35,11 +35,11 @@ class Mirror:
         return self._git.local(f"--git-dir={self.folder}", *arguments, env=env, cwd=cwd)
 
     def has(self, commit: str) -> bool:
-        if not self.exists:
-            return False
+        """Return whether this commit was fetched. A ref is kept for it, which is quicker to find than the commit itself."""
         try:
-            self.run("cat-file", "-e", f"{commit}^{{commit}}")
-        except GitFailed:
+            if (self.folder / _KEPT / commit).read_text().strip() != commit:
+                return False
+        except OSError:
             return False
         os.utime(self.folder)  # mark it as used, so that others are removed first
         return True
@@ -47,23 +47,31 @@ class Mirror:
     def fetch(self, revision: Revision) -> None:
         """Get the files of this revision, without its history. Raises NotFound if the repository does not have it."""
         self._prepare()
-        own = f"{_KEPT}{revision.commit}"
         try:
-            self._fetch("--depth=1", f"+{revision.commit}:{own}")
+            self._fetch("--depth=1", f"+{revision.commit}:{_KEPT}{revision.commit}")
         except GitFailed as error:
             if not remote_errors.is_missing_commit(error):
                 raise
         if not self.has(revision.commit) and revision.ref:  # an old server gives out only what its refs name
-            self._fetch("--depth=1", f"+{revision.ref}:{own}")
+            self._fetch("--depth=1", f"+{revision.ref}:{_KEPT}named")
+            self._keep(revision.commit)
         if not self.has(revision.commit):
             depth = f"--depth={_MAX_DEPTH}"
             self._fetch(depth, "--prune", f"+refs/heads/*:{_KEPT}heads/*", f"+refs/tags/*:{_KEPT}tags/*")
-        if not self.has(revision.commit):
-            raise NotFound(f"the repository {self.url} has no commit {revision.commit} (any more)")
+            if not self._keep(revision.commit):
+                raise NotFound(f"the repository {self.url} has no commit {revision.commit} (any more)")
         self._combine_packs()
 
     def remove(self) -> None:
         trees.remove(self.folder)
+
+    def _keep(self, commit: str) -> bool:
+        """Make the ref of a commit. Returns False if the mirror does not have the commit."""
+        try:
+            self.run("update-ref", f"{_KEPT}{commit}", f"{commit}^{{commit}}")
+        except GitFailed:
+            return False
+        return True
 
     def _prepare(self) -> None:
         if not self.exists:

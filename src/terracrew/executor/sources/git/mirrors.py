@@ -12,7 +12,7 @@ from terracrew.errors import TerracrewError
 from terracrew.executor.sources.git import mirror_lock, remote_errors
 from terracrew.executor.sources.git.limits import Deadline
 from terracrew.executor.sources.git.mirror import Mirror
-from terracrew.executor.sources.git.program import PROGRESS_SECONDS, Git, GitFailed
+from terracrew.executor.sources.git.program import PROGRESS_SECONDS, Git, GitFailed, MirrorFailed
 from terracrew.executor.sources.git.revisions import Revision
 
 MAX_BYTES = 20 << 30
@@ -36,11 +36,12 @@ class Mirrors:
         try:
             return self._use(mirror, revision, read)
         except GitFailed as error:
-            if not remote_errors.is_corrupt(error) or not mirror.exists:
+            if not isinstance(error, MirrorFailed) and not remote_errors.is_corrupt(error):
                 raise remote_errors.explained(error, url) from error
         self._say(f"The cached copy of {url} on this runner is damaged, so it is fetched again")
         with self._hold(mirror, "change"):
-            mirror.remove()
+            if mirror.folder.exists():
+                mirror.remove()
         try:
             return self._use(mirror, revision, read)
         except GitFailed as error:

@@ -71,6 +71,10 @@ class GitFailed(TerracrewError):
     """A git command that ended with an error; its message is the last thing that it printed."""
 
 
+class MirrorFailed(GitFailed):
+    """A git command failed that uses only this machine: its mirror is damaged."""
+
+
 class _Printed(NamedTuple):
     output: bytes
     errors: bytes
@@ -100,7 +104,10 @@ class Git:
     def local(self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> bytes:
         """Run a command that uses only this machine, without the configuration of the runner's user. Returns what it printed."""
         own = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_ALLOW_PROTOCOL": ""}
-        return self._run(arguments, "git", own | dict(env or {}), cwd)
+        try:
+            return self._run(arguments, "git", own | dict(env or {}), cwd)
+        except GitFailed as error:
+            raise MirrorFailed(error.message) from error
 
     def remote(self, *arguments: str, what: str) -> bytes:
         """Run a command that talks to another machine, as the user of the runner. `what` describes it for people."""
@@ -124,15 +131,15 @@ class Git:
             output, errors = self._follow(process, what)
         finally:
             code = _end(process)
+        if code == 0:
+            return output
         if b"File too large" in errors:
             raise TooLarge(
                 f"{what} wrote a file of more than {self._deadline.limits.pack_bytes:,} bytes, so it was ended"
             )
         if b"No space left on device" in errors:
             raise OSError(errno.ENOSPC, f"{what}: {os.strerror(errno.ENOSPC)}")
-        if code != 0:
-            raise GitFailed(printed(errors) or f"git ended with exit code {code}")
-        return output
+        raise GitFailed(printed(errors) or f"git ended with exit code {code}")
 
     def _limit(self, pid: int) -> None:
         """Limit the process and what it starts. It has just been started and has not connected to anything yet."""
@@ -194,7 +201,9 @@ class _Progress:
         self._wait *= 2
         lines = re.split(rb"[\r\n]+", bytes(errors[-2000:]).strip())
         last = escapes.plain(lines[-1].decode(errors="replace"))[:200].strip()
-        self._say(f"{self._what} takes {now - self._began:.0f} s so far{': ' + last if last else ''}")
+        self._say(
+            f"{self._what[0].upper()}{self._what[1:]} takes {now - self._began:.0f} s so far{': ' + last if last else ''}"
+        )
 
 
 def printed(errors: bytes) -> str:
