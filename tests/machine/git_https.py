@@ -22,6 +22,8 @@ class GitHttps:
         """`name:password` that every request must have; '' lets everybody in."""
         self.hangs_on = ""
         """Requests with this in their address are never answered."""
+        self.is_old = False
+        """Whether it speaks only the first version of git's protocol, in which commits are not given out by their ids."""
         self.requests: list[str] = []
         self.ending = threading.Event()
 
@@ -72,7 +74,7 @@ def running(root: Path) -> Generator[GitHttps]:
                 "CONTENT_TYPE": self.headers.get("Content-Type") or "",
                 "CONTENT_LENGTH": str(len(body)),
                 "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding") or "",
-                "GIT_PROTOCOL": self.headers.get("Git-Protocol") or "",
+                "GIT_PROTOCOL": "" if served.is_old else self.headers.get("Git-Protocol") or "",
                 "GIT_CONFIG_GLOBAL": os.devnull,
                 "GIT_CONFIG_COUNT": "1",
                 "GIT_CONFIG_KEY_0": "safe.directory",

@@ -70,6 +70,21 @@ async def test_a_revision_that_does_not_exist_is_named(
         await fetch(GitSource(server.of("network"), **source))
 
 
+async def test_a_server_that_does_not_give_out_commits_by_their_ids_is_asked_for_refs_and_then_for_everything(
+    server: GitHttps, repository: Repository, fetch: Fetches
+) -> None:
+    server.is_old, first = True, repository.git("rev-parse", "HEAD")
+    tagged = repository.commit("second", main="# second\n")
+    repository.git("tag", "--annotate", "--message", "the second", "v1.0.0")
+    repository.commit("third", main="# third\n")
+    assert (await fetch(GitSource(server.of("network"), tag="v1.0.0"))).commit == tagged
+    assert fetch.files == {"main.tf": "# second\n"}
+    assert (await fetch(GitSource(server.of("network"), commit=first))).commit == first
+    assert fetch.files == {"main.tf": MODULE}
+    with pytest.raises(NotFound, match=r"has no commit a{40}"):
+        await fetch(GitSource(server.of("network"), commit="a" * 40))
+
+
 async def test_an_empty_repository_has_no_commits(server: GitHttps, fetch: Fetches) -> None:
     Repository(server.root / "empty")
     with pytest.raises(NotFound, match="has no commits yet"):
