@@ -229,6 +229,8 @@ def _clean(environment: Mapping[str, str]) -> dict[str, str]:
     }
     if "GIT_SSH" not in kept and "GIT_SSH_COMMAND" not in kept:
         ours |= {"GIT_SSH_COMMAND": _SSH, "GIT_SSH_VARIANT": "ssh"}
+    if "SSL_CERT_FILE" in kept:  # git has its own name for the same setting
+        kept = {"GIT_SSL_CAINFO": kept["SSL_CERT_FILE"]} | kept
     return kept | ours
 
 
