@@ -43,7 +43,7 @@ async def test_a_job_that_is_canceled_during_a_fetch_ends_git(
     canceling.start()
     with pytest.raises(Conflict, match="was stopped"):
         await fetch(GitSource(server.of("network")), control=control)
-    assert fetch.said[0].startswith(f"Asking {server.of('network')} for its revisions takes 0 s so far")
+    assert fetch.said[0].startswith(f"Fetching {server.of('network')} takes 0 s so far")
     assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and server.url in command_line(pid)]
 
 

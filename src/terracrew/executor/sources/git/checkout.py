@@ -5,15 +5,15 @@ from pathlib import Path
 
 from terracrew.errors import Conflict, NotFound
 from terracrew.executor.sources.contract import FetchContext
-from terracrew.executor.sources.git import revisions, submodules, tree
+from terracrew.executor.sources.git import remote_errors, revisions, submodules, tree
 from terracrew.executor.sources.git.credential import GivenCredential
 from terracrew.executor.sources.git.limits import Deadline
 from terracrew.executor.sources.git.mirror import Mirror
 from terracrew.executor.sources.git.mirrors import Mirrors
-from terracrew.executor.sources.git.program import Git
+from terracrew.executor.sources.git.program import Git, GitFailed
 from terracrew.executor.sources.git.revisions import Revision
 from terracrew.executor.sources.git.tree import Submodule, Tree, TreeBudget
-from terracrew.protocol.spec import FOLDER_MARK
+from terracrew.protocol.spec import FOLDER_MARK, GitSource
 
 DIGEST_PREFIX = "git:"
 
@@ -46,6 +46,15 @@ class Checkout:
         if not digest.startswith(DIGEST_PREFIX) or not revisions.COMMIT.fullmatch(commit):
             return None
         return Revision(commit, self._context.revision or f"commit {commit[:12]}")
+
+    def resolve(self, source: GitSource) -> Revision:
+        """Return the revision that the source means now. What it names is fetched with the same request, if possible."""
+        try:
+            if (named := revisions.named(source)) and (commit := self._mirrors.fetch_ref(source.url, named[0])):
+                return Revision(commit, named[1], named[0])
+            return revisions.resolve(self.git, source)
+        except GitFailed as error:
+            raise remote_errors.explained(error, source.url) from error
 
     def write(self, url: str, revision: Revision) -> None:
         """Write all files. Raises if something of them must not be written."""

@@ -6,10 +6,9 @@ from functools import partial
 from pathlib import Path
 
 from terracrew.executor.sources.contract import FetchContext
-from terracrew.executor.sources.git import credential, remote_errors, revisions
+from terracrew.executor.sources.git import credential
 from terracrew.executor.sources.git.checkout import DIGEST_PREFIX, Checkout
 from terracrew.executor.sources.git.limits import Deadline, FetchLimits
-from terracrew.executor.sources.git.program import GitFailed
 from terracrew.executor.sources.git.revisions import Revision
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.spec import GitSource, KnownRevision
@@ -32,10 +31,7 @@ def _fetch(
 ) -> SourceResolved:
     with credential.given(source, context.variables.get(source.credential), context.scratch) as given:
         checkout = Checkout(workspace, context, deadline, say, submodules=source.submodules, credential=given)
-        try:
-            revision = checkout.pinned() or revisions.resolve(checkout.git, source)
-        except GitFailed as error:
-            raise remote_errors.explained(error, source.url) from error
+        revision = checkout.pinned() or checkout.resolve(source)
         checkout.write(source.url, revision)
     moved = moved_tag(revision, context.known_revisions)
     if moved is not None:

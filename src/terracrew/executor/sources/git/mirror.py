@@ -16,6 +16,8 @@ MAX_KEPT_REVISIONS = 10
 """How many of the newest revisions are kept when packs are combined."""
 _MAX_DEPTH = 2**31 - 1
 _KEPT = "refs/terracrew/"
+_NAMED = f"{_KEPT}named"
+"""What the last ref that was fetched by its name was."""
 _LEFT_BEHIND = ("*.lock", "refs/terracrew/*.lock", "objects/pack/tmp_*", "objects/tmp_*", "objects/pack/*.lock")
 """What a git that was killed leaves behind. It would make the next fetch fail, or stay forever."""
 
@@ -53,7 +55,7 @@ class Mirror:
             if not remote_errors.is_missing_commit(error):
                 raise
         if not self.has(revision.commit) and revision.ref:  # an old server gives out only what its refs name
-            self._fetch("--depth=1", f"+{revision.ref}:{_KEPT}named")
+            self._fetch("--depth=1", f"+{revision.ref}:{_NAMED}")
             self._keep(revision.commit)
         if not self.has(revision.commit):
             depth = f"--depth={_MAX_DEPTH}"
@@ -61,6 +63,16 @@ class Mirror:
             if not self._keep(revision.commit):
                 raise NotFound(f"the repository {self.url} has no commit {revision.commit} (any more)")
         self._combine_packs()
+
+    def fetch_ref(self, ref: str) -> str:
+        """Get the files of what a ref names now, and return the commit. Raises GitFailed if there is no such ref."""
+        self._prepare()
+        self._fetch("--depth=1", f"+{ref}:{_NAMED}")
+        commit = self.run("rev-parse", "--verify", "--end-of-options", f"{_NAMED}^{{commit}}").decode().strip()
+        if not self.has(commit):
+            self._keep(commit)
+            self._combine_packs()
+        return commit
 
     def remove(self) -> None:
         trees.remove(self.folder)

@@ -32,7 +32,7 @@ class Mirrors:
 
     def use(self, url: str, revision: Revision, read: Callable[[Mirror], T]) -> T:
         """Call a function with a mirror that has this revision. A mirror that turns out to be damaged is made again."""
-        mirror = Mirror(self._git, self.folder / hashlib.sha256(f"{self._owner}\n{url}".encode()).hexdigest()[:40], url)
+        mirror = self._mirror(url)
         try:
             return self._use(mirror, revision, read)
         except GitFailed as error:
@@ -46,6 +46,32 @@ class Mirrors:
             return self._use(mirror, revision, read)
         except GitFailed as error:
             raise remote_errors.explained(error, url) from error
+
+    def fetch_ref(self, url: str, ref: str) -> str | None:
+        """Fetch what a ref names now with one request, if nobody uses the mirror at this moment. Returns its commit.
+
+        None means that it has to be resolved first: others use the mirror, and should not have to wait for a network; the
+        mirror is damaged, which `use` repairs; or there is no such ref.
+        """
+        mirror = self._mirror(url)
+        with mirror_lock.try_to_change(_lock_of(mirror.folder)) as lock:
+            if lock is None:
+                return None
+            try:
+                commit = mirror.fetch_ref(ref)
+            except GitFailed as error:
+                if (
+                    isinstance(error, MirrorFailed)
+                    or remote_errors.is_corrupt(error)
+                    or remote_errors.is_missing_ref(error)
+                ):
+                    return None
+                raise
+            self.prune(mirror)
+            return commit
+
+    def _mirror(self, url: str) -> Mirror:
+        return Mirror(self._git, self.folder / hashlib.sha256(f"{self._owner}\n{url}".encode()).hexdigest()[:40], url)
 
     def _use(self, mirror: Mirror, revision: Revision, read: Callable[[Mirror], T]) -> T:
         with self._hold(mirror, "read"):

@@ -25,17 +25,24 @@ class Revision(msgspec.Struct, frozen=True):
     """The ref that leads to it, for servers that do not give out a commit by its id."""
 
 
+def named(source: GitSource) -> tuple[str, str] | None:
+    """Return the ref that the source names, and the words for it; None if it names a commit or a range."""
+    if source.commit or source.version:
+        return None
+    if source.tag:
+        return f"{_TAGS}{source.tag}", f"tag {source.tag}"
+    if source.branch:
+        return f"refs/heads/{source.branch}", f"branch {source.branch}"
+    return "HEAD", "default branch"
+
+
 def resolve(git: Git, source: GitSource) -> Revision:
     """Return the revision that the source means now."""
     if source.commit:
         return Revision(source.commit, f"commit {source.commit[:12]}")
-    if source.version:
-        return _of_version(git, source)
-    if source.tag:
-        return _of_ref(git, source.url, f"{_TAGS}{source.tag}", f"tag {source.tag}")
-    if source.branch:
-        return _of_ref(git, source.url, f"refs/heads/{source.branch}", f"branch {source.branch}")
-    return _of_ref(git, source.url, "HEAD", "default branch")
+    if found := named(source):
+        return _of_ref(git, source.url, *found)
+    return _of_version(git, source)
 
 
 def of_any_kind(git: Git, url: str, name: str) -> Revision:

@@ -3,6 +3,7 @@
 import os
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -11,12 +12,17 @@ from terracrew import archive, trees
 from terracrew.errors import Invalid, TooLarge
 from terracrew.executor.sources.git.mirror import Mirror
 
-_ENTRY = re.compile(rb"([0-7]{6}) ([a-z]+) ([0-9a-f]+) +([0-9]+|-)\t([^\0]*)\0")
 _LINK, _SUBMODULE = b"120000", b"160000"
-_REFUSED = re.compile(rb"[/\0](?:\.|\.\.|\.git)(?=[/\0])", re.IGNORECASE)
-"""A component of a path that must not be written. The paths are separated and surrounded by NUL."""
-_MAYBE_LEFT_OUT = re.compile(rb"\.terraform|tfstate|" + re.escape(archive.IGNORE_FILE.encode()))
-"""Occurs in the list of files if the tree may have something that does not belong to a source, see `archive.Ignore`."""
+_SPECIAL = re.compile(rb"(?:(?<=\0)|\A)(1[26]0000) [a-z]+ ([0-9a-f]+) +(?:[0-9]+|-)\t([^\0]*)\0")
+"""An entry that is a link or a submodule."""
+_SIZE = re.compile(rb" ([0-9]+)\t")
+_PATH = re.compile(rb"\t([^\0]*)\0")
+_REFUSED = tuple(
+    before + name + after for before in (b"\t", b"/") for name in (b".", b"..", b".git") for after in (b"/", b"\0")
+)
+"""Components of paths that must not be written, with what is around them in a list."""
+_MAYBE_LEFT_OUT = (b".terraform", b"tfstate", archive.IGNORE_FILE.encode())
+"""One of these is in the list if the tree may have something that does not belong to a source, see `archive.Ignore`."""
 
 
 class Submodule(NamedTuple):
@@ -55,31 +61,30 @@ class TreeBudget:
 
 
 def read(mirror: Mirror, commit: str) -> Tree:
-    """List the files of a commit. Raises Invalid if it has paths that must not be written."""
+    """List the files of a commit. Raises Invalid if it has paths that must not be written.
+
+    The list may have 100,000 lines, so it is searched as a whole, and only lines of interest are taken apart.
+    """
     listed = mirror.run("ls-tree", "-r", "-l", "-z", "--full-tree", commit)
-    entries = _ENTRY.findall(listed)
-    paths = [path for *_, path in entries]
-    if _REFUSED.search(b"\0".join([b"", *paths, b""])):
+    folded = listed.lower()
+    if any(each in folded for each in _REFUSED):
         raise Invalid(f"the repository {mirror.url} has a path with `.git`, `.` or `..` in it, which is refused")
+    special = _SPECIAL.findall(listed)
     return Tree(
-        entries=len(entries),
-        size=sum(int(size) for *_, size, _ in entries if size != b"-"),
-        links=[os.fsdecode(path) for mode, *_, path in entries if mode == _LINK],
-        submodules=[
-            Submodule(os.fsdecode(path), of.decode()) for mode, _, of, _, path in entries if mode == _SUBMODULE
-        ],
-        has_left_out=_MAYBE_LEFT_OUT.search(listed) is not None,
-        same_name=_same_name(paths),
+        entries=listed.count(b"\0"),
+        size=sum(map(int, _SIZE.findall(listed))),
+        links=[os.fsdecode(path) for mode, _, path in special if mode == _LINK],
+        submodules=[Submodule(os.fsdecode(path), of.decode()) for mode, of, path in special if mode == _SUBMODULE],
+        has_left_out=any(each in folded for each in _MAYBE_LEFT_OUT),
+        same_name=_same_name(_PATH.findall(folded)),
     )
 
 
-def _same_name(paths: list[bytes]) -> str:
-    seen: set[bytes] = set()
-    for path in paths:
-        if (folded := path.lower()) in seen:
-            return os.fsdecode(path)
-        seen.add(folded)
-    return ""
+def _same_name(folded: list[bytes]) -> str:
+    """Return a path that is in the list twice; '' if there is none."""
+    if len(set(folded)) == len(folded):
+        return ""
+    return next(os.fsdecode(path) for path, count in Counter(folded).items() if count > 1)
 
 
 def check_case(found: Tree, folder: Path, url: str) -> None:
