@@ -52,6 +52,8 @@ _SEES = (
         "GET /jobs/{job}/log",
         "GET /jobs/{job}/log/stream",
         "GET /jobs/{job}/attempts/{attempt}",
+        "GET /jobs/{job}/inputs",
+        "GET /inputs",
         "GET /dashboard/jobs/{job}",
         "GET /dashboard/modules/{module}",
         "GET /dashboard/groups",
@@ -166,12 +168,17 @@ FORM = {
 """These fields are enough for every form. A form ignores the fields of other forms."""
 ARCHIVE = b"\x1f\x8b"
 OURS_IN_PARTS = {"target": "archive", "sha256": "1" * 64, "size": 2_000_000}
-QUERIES = {"GET /access/explain": "?verb=job.run&path=team"}
+QUERIES = {
+    "GET /access/explain": "?verb=job.run&path=team",
+    "GET /inputs": "?place=team",
+    "DELETE /inputs": "?place=team&name=region",
+}
 """What an operation is asked for besides its path."""
 BODIES: dict[str, Any] = {
     "POST /groups": {"path": "made-by-{who}"},
     "POST /modules": {"path": "module-by-{who}", "source": {"kind": "archive", "archive_id": "{archive}"}},
     "PATCH /modules/{module}": {"description": "mine now"},
+    "POST /inputs": {"place": "team", "name": "region", "value": "mine"},
     "POST /archives": ARCHIVE,
     "PUT /uploads": {"target": "archive", "sha256": "0" * 64, "size": 2_000_000},
     "PUT /uploads/{upload}/{index}": b"x" * PART_BYTES,

@@ -220,6 +220,11 @@ class JobSpec(msgspec.Struct, frozen=True):
     """The version of the engine that the server has chosen for this job; empty if the module accepts any version."""
     is_destroy_plan: bool = False
     """Whether a PLAN shows what a DESTROY would destroy."""
+    secrets: list[str] = []
+    """The values of the secrets among inputs and environment. They are masked whatever their names are."""
+
+    def __repr__(self) -> str:
+        return f"JobSpec({self.job_id!r}, {self.attempt})"
 
     @property
     def is_destroying(self) -> bool:

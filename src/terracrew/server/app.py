@@ -83,8 +83,10 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
     try:
         keys = await open_keyring(db, settings.master_key, settings.master_key_file, settings.directory)
         await key_holders.require_key(db, keys)
-        if count := await contents.seal_plain(db, keys):
-            log.info("inputs and environment of modules, which were stored in plain text, are encrypted", modules=count)
+        if count := await contents.convert_earlier(db, keys):
+            log.info(
+                "inputs and environment of modules are stored in their new form, each value by itself", modules=count
+            )
         organization = await db.write(lambda tx: ensure_organization(tx, settings.organization))
         access = await open_identity(db, keys, settings.url)
     except BaseException:
@@ -103,7 +105,7 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
         scheduler=Scheduler(db, registry, settings.precedence),
         claim=claims(db, keys, settings.precedence),
         ingest=ingest(db, keys, timedelta(days=settings.late_delivery_days)),
-        create_job=creator(db, settings.local_roots),
+        create_job=creator(db, keys, settings.local_roots),
         heartbeats=Heartbeats(db, registry, server_id),
         archives=Archives(objects),
         watchers=Watchers(registry, objects),

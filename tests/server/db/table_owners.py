@@ -6,13 +6,16 @@ STORES: dict[str, tuple[str, ...]] = {
     "api_tokens": ("identity/people/store.py",),
     "archives": ("modules/store.py",),
     "assignments": ("assignments/store.py",),
+    "attempt_inputs": ("jobs/input_store.py",),
     "attempts": ("jobs/attempt_store.py", "jobs/attempts/claim_store.py"),
     "audit": ("audit/store.py",),
     "clock": ("db/postgres/clock.py", "db/sqlite/database.py"),
     "engine_version_ranges": ("engines/store.py",),
     "groups": ("groups/store.py",),
+    "inputs": ("inputs/store.py",),
     "instance_engines": ("engines/store.py",),
     "instances": ("connections/store.py",),
+    "job_inputs": ("jobs/input_store.py",),
     "jobs": ("jobs/store.py", "jobs/attempts/claim_store.py"),
     "leases": ("db/lease.py",),
     "log_chunks": ("logs/store.py",),
@@ -101,7 +104,9 @@ WRITERS = (
         _writer("rekey/inventory.py", table, column, "rekey replaces ciphertexts by compare-and-set, and nothing else")
         for table, column in (
             ("attempts", "state_key"),
-            ("modules", "sealed"),
+            ("inputs", "sealed"),
+            ("job_inputs", "sealed"),
+            ("modules", "earlier_sealed"),
             ("outputs", "content"),
             ("settings", "value"),
             ("signing_keys", "private_jwk"),
@@ -145,7 +150,7 @@ READERS = (
     ),
     _reader(
         "rekey/inventory.py",
-        "attempts modules outputs settings signing_keys states",
+        "attempts inputs job_inputs modules outputs settings signing_keys states",
         "the inventory has the statements of each encrypted column side by side, and a test compares it with the schema",
     ),
     _reader(

@@ -55,9 +55,11 @@ async def test_inputs_and_environment_are_not_in_the_database_in_plain_text(
     application: Application, tmp_path: Path
 ) -> None:
     made = await make(application, inputs={"innocent": "a-value-in-plain-text"})
-    row = await application.server.db.read(lambda tx: tx.one("SELECT * FROM modules WHERE id = :id", id=made["id"]))
-    assert "a-value-in-plain-text" not in repr(dict(row or {}))
-    assert "hunter2" not in repr(dict(row or {}))
+    for sql in ("SELECT * FROM modules WHERE id = :id", "SELECT * FROM inputs WHERE place_id = :id"):
+        rows = await application.server.db.read(lambda tx, sql=sql: tx.all(sql, id=made["id"]))
+        assert rows
+        assert "a-value-in-plain-text" not in repr([dict(row) for row in rows])
+        assert "hunter2" not in repr([dict(row) for row in rows])
 
 
 async def test_what_is_sent_back_as_it_was_shown_stays(application: Application) -> None:
@@ -86,21 +88,27 @@ async def test_a_hidden_value_that_is_not_stored_is_refused(application: Applica
     await application.admin.refused("POST", "/api/v1/modules", 400, json=body)
 
 
-async def test_what_an_earlier_version_stored_in_plain_text_is_encrypted_at_start(
-    database_url: str, tmp_path: Path
+@pytest.mark.parametrize("is_sealed", [False, True], ids=["plain", "encrypted"])
+async def test_what_an_earlier_version_stored_in_modules_is_converted_at_start(
+    database_url: str, tmp_path: Path, is_sealed: bool
 ) -> None:
     roots = (Path("/srv/sources"),)
     count = 450  # more than two batches
     async with open_application(database_url, tmp_path / "data", local_roots=roots) as application:
         first = await make(application)
+        keys = application.server.keys
 
         async def plant(tx: Any) -> None:
             row = await tx.one("SELECT * FROM modules WHERE id = :id", id=first["id"])
             for number in range(count):
                 id_ = f"mod_{number:04d}"
-                plain = {"plain_inputs": '{"a": "planted-in-plain-text"}', "plain_environment": '{"B": "planted-too"}'}
+                inputs, environment = '{"a": "planted-before"}', '{"B": "planted-too"}'
+                earlier: dict[str, Any] = {"plain_inputs": inputs, "plain_environment": environment}
+                if is_sealed:
+                    plain = '{"inputs":' + inputs + ',"environment":' + environment + "}"
+                    earlier = {"earlier_sealed": keys.encrypt(plain.encode(), contents.earlier_context(id_))}
                 rest = {name: row[name] for name in ("organization_id", "group_id", "source", "engine", "created_at")}
-                await insert(tx, "modules", id=id_, name=id_, path=id_, **plain, **rest)
+                await insert(tx, "modules", id=id_, name=id_, path=id_, **earlier, **rest)
 
         await application.server.db.write(plant)
         settings = application.server.settings
@@ -109,13 +117,10 @@ async def test_what_an_earlier_version_stored_in_plain_text_is_encrypted_at_star
         rows = await server.db.read(lambda tx: tx.all("SELECT * FROM modules"))
         assert len(rows) == count + 1
         assert "planted" not in repr([dict(row) for row in rows])
+        assert all(row["earlier_sealed"] is None for row in rows)
         found = await server.db.read(lambda tx: contents.load(tx, server.keys, "mod_0449"))
-        assert found == Content({"a": "planted-in-plain-text"}, {"B": "planted-too"})
-        # A plan that waits was compared by the hash of these very texts.
-        row = next(row for row in rows if row["id"] == "mod_0001")
-        texts = contents.plain_texts(server.keys, row["id"], row["sealed"])
-        assert texts == ['{"a": "planted-in-plain-text"}', '{"B": "planted-too"}']
-        assert await contents.seal_plain(server.db, server.keys) == 0
+        assert found == Content({"a": "planted-before"}, {"B": "planted-too"})
+        assert await contents.convert_earlier(server.db, server.keys) == 0
     finally:
         await close(server)
     if database_url.startswith("sqlite"):

@@ -35,6 +35,8 @@ MATRIX = {
     "job.approve": "aw",
     "state.read": "oaw",
     "state.write": "w",
+    "secret.use": "oaw",
+    "secret.set": "w",
     "runner.read": "voaw",
     "runner.write": "w",
     "access.read": "w",

@@ -12,6 +12,9 @@ from terracrew.protocol.events import Output, OutputsRead
 from terracrew.server.app import build, close
 from terracrew.server.context import Server
 from terracrew.server.db import lease
+from terracrew.server.inputs import sealing
+from terracrew.server.inputs.effective import JobContent
+from terracrew.server.jobs import job_inputs
 from terracrew.server.modules import contents
 from terracrew.server.modules.contents import Content
 from terracrew.server.process import builtin
@@ -45,12 +48,17 @@ async def populate(application: Application) -> str:
     await attempt.deliver(DONE)
     keys, db, module_id = application.server.keys, application.server.db, attempt.module_id
     await db.write(lambda tx: contents.save(tx, keys, module_id, Content({"a": 1}, {"B": "c"})))
+    sealed = keys.encrypt(b'{"inputs":{"a":1},"environment":{"B":"c"}}', contents.earlier_context(module_id))
+    sql = "UPDATE modules SET earlier_sealed = :sealed WHERE id = :id"
+    await db.write(lambda tx: tx.run(sql, sealed=sealed, id=module_id))
+    own = {attempt.ref.job_id: JobContent({"c": 2}, {})}
+    await db.write(lambda tx: job_inputs.save_own(tx, keys, own))
     await db.write(lambda tx: builtin.secret(tx, keys))
     part = "parts/upl_1/0"
     await application.server.objects.put(part, keys.encrypt(b"a part", part))
     earlier = sealed_by_an_earlier_version(keys, content(1), f"state:{module_id}")
-    sql = "UPDATE states SET content = :new WHERE module_id = :id AND version = 1"
-    assert await db.write(lambda tx: tx.run(sql, new=earlier, id=module_id)) == 1
+    older = "UPDATE states SET content = :new WHERE module_id = :id AND version = 1"
+    assert await db.write(lambda tx: tx.run(older, new=earlier, id=module_id)) == 1
     return module_id
 
 
@@ -144,8 +152,8 @@ async def test_a_write_between_reading_and_replacing_wins(application: Applicati
 
 async def test_what_cannot_be_decrypted_is_told_and_the_old_key_stays_needed(application: Application) -> None:
     module_id = await populate(application)
-    foreign = Keyring([b"f" * 32]).encrypt(b"{}", contents.context(module_id))
-    sql = "UPDATE modules SET sealed = :new WHERE id = :id"
+    foreign = Keyring([b"f" * 32]).encrypt(b"1", sealing.context(module_id, "variable", "a", 1))
+    sql = "UPDATE inputs SET sealed = :new WHERE place_id = :id AND name = 'a'"
     await application.server.db.write(lambda tx: tx.run(sql, new=foreign, id=module_id))
     server = replace(application.server, keys=_with_new_key(application))
     found = await rekeyed(server)

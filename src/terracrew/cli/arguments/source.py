@@ -107,16 +107,18 @@ def upload(api: "Api", folder: Path) -> str:
 
 
 def inputs(given: Iterable[str]) -> dict[str, Any]:
-    """Parse `--var` options. A value that is not valid JSON is a string."""
+    """Parse `--var` options."""
+    return {name: value(text) for name, text in _pairs(given, "--var")}
+
+
+def value(text: str) -> Any:
+    """Return the value that a text stands for. One that is not valid JSON is a string."""
     import msgspec
 
-    found: dict[str, Any] = {}
-    for name, value in _pairs(given, "--var"):
-        try:
-            found[name] = msgspec.json.decode(value)
-        except msgspec.DecodeError:
-            found[name] = value
-    return found
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
 
 
 def environment(given: Iterable[str]) -> dict[str, str]:
@@ -132,8 +134,8 @@ def without(given: dict[str, Any], names: Iterable[str], refusal: str) -> dict[s
 
 def _pairs(given: Iterable[str], option: str) -> Iterable[tuple[str, str]]:
     for pair in given:
-        name, equals, value = pair.partition("=")
+        name, equals, text = pair.partition("=")
         if not name or not equals:
             # The value may be a secret, so it is not part of the message.
             raise Invalid(f"{option} {name or '…'}: expected NAME=VALUE")
-        yield name, value
+        yield name, text

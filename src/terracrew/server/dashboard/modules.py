@@ -11,9 +11,10 @@ from litestar.params import FromPath, FromQuery
 
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import JobType, Step
-from terracrew.server.dashboard import forms, nav, render, states, words
+from terracrew.server.dashboard import forms, inputs, nav, render, states, words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
+from terracrew.server.dashboard.inputs import InputsPanel
 from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.jobs.rows import JobRow
 from terracrew.server.dashboard.states import QuarantineRow
@@ -26,7 +27,7 @@ from terracrew.server.http.request import tree_path
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.create import JobRequest, NewJob
 from terracrew.server.jobs.model import Job, JobStatus, Lock
-from terracrew.server.modules import reads, service
+from terracrew.server.modules import places, reads, service
 from terracrew.server.modules.model import Module
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -36,6 +37,7 @@ from terracrew.server.runs.held_lock import HeldLock
 from terracrew.server.runs.model import AttemptReport
 from terracrew.server.runs.placement import Placement
 from terracrew.server.runs.reasons import Watch
+from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import resources
 from terracrew.server.state.resources import Resources
 
@@ -92,6 +94,7 @@ class ModulePage(msgspec.Struct, frozen=True):
     doubts: list[AttemptReport]
     quarantine: list[QuarantineRow]
     jobs: list[JobRow]
+    inputs: InputsPanel
     may_run: bool
     may_change: bool
     may_read_access: bool
@@ -133,7 +136,7 @@ async def read_rows(tx: Tx, who: Principal, ids: Sequence[str]) -> list[ModuleRo
     ]
 
 
-async def read_one(tx: Tx, who: Principal, name: str, watch: Watch) -> ModulePage:
+async def read_one(tx: Tx, who: Principal, name: str, watch: Watch, keys: Keyring) -> ModulePage:
     module = await service.find(tx, who, name, Verb.TREE_READ)
     place = authorize.module(module.organization_id, module.path)
     return ModulePage(
@@ -145,6 +148,7 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch) -> ModulePag
         doubts=await attempt_report.doubts(tx, module.id),
         quarantine=await states.rows(tx, who, module.id, place),
         jobs=(await job_rows.read_page(tx, who, "", module.path, None, watch, MAX_RECENT_JOBS)).rows,
+        inputs=await inputs.panel(tx, who, keys, places.of_module(module)),
         may_run=(await authorize.visible(tx, who, Verb.JOB_RUN)).covers(place),
         may_change=(await authorize.visible(tx, who, Verb.TREE_WRITE)).covers(place),
         may_read_access=(await authorize.visible(tx, who, Verb.ACCESS_READ)).covers(place),
@@ -159,8 +163,8 @@ async def list_page(request: DashboardCall, q: FromQuery[str] = "", after: FromQ
 
 @get("/{module:str}")
 async def module_page(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
-    who, watch = request.user, request.context.watch.for_reader(request.user)
-    found = await request.context.db.read_in_background(lambda tx: read_one(tx, who, tree_path(module), watch))
+    who, watch, keys = request.user, request.context.watch.for_reader(request.user), request.context.keys
+    found = await request.context.db.read_in_background(lambda tx: read_one(tx, who, tree_path(module), watch, keys))
     return await render.page(request, "modules/module_page.html", "modules/module.html", page=found)
 
 

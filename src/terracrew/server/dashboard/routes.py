@@ -13,6 +13,7 @@ from terracrew.server.dashboard.access.users import pages as users
 from terracrew.server.dashboard.account import pages as account
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.groups.handlers import pages as groups
+from terracrew.server.dashboard.inputs import pages as inputs
 from terracrew.server.dashboard.jobs.handlers import pages as jobs
 from terracrew.server.dashboard.login import HOME
 from terracrew.server.dashboard.login import pages as identity
@@ -36,6 +37,7 @@ routers: list[ControllerRouterHandler] = [
     modules,
     placement,
     module_source,
+    inputs,
     groups,
     access,
     users,

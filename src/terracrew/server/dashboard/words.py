@@ -136,6 +136,18 @@ OUTPUT_CHANGES = {"create": "added", "update": "changed", "delete": "removed"}
 PLANS_AND_ASKS = "It plans first, and somebody must approve the plan."
 """What a job does if its plan needs an approval."""
 APPLIES_WITHOUT_ASKING = "It plans first, and then applies the plan without asking again."
+REMOVES_INPUT = "If a group above has an input of this name, it applies from then on."
+ERASES_VALUE = "Its value is erased. A job that waits and would have used it fails before it starts."
+NO_INPUTS = {
+    "organization": "Nothing is set for all modules of the organization.",
+    "group": "Nothing is set here or in a group above.",
+    "module": "Nothing is set here or in a group above. The defaults of the source apply.",
+}
+SETS_INPUT = {
+    "organization": "It applies to all modules of the organization that have none of this name set nearer.",
+    "group": "It applies to all modules in and below this group that have none of this name set nearer.",
+    "module": "It applies to this module, instead of one of the same name in a group above.",
+}
 DESTROYS_WITHOUT_ASKING = "It plans first, and then destroys what the plan lists without asking again."
 GROUP_SETTINGS = {
     "interrupted": "After an interrupted change",

@@ -9,6 +9,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.groups import organization_store, store
 from terracrew.server.groups import tree_path as paths
 from terracrew.server.groups.model import Organization
+from terracrew.server.inputs import store as inputs
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -57,6 +58,7 @@ async def delete(tx: Tx, who: Principal, reference: str) -> Organization:
         raise Conflict(f"organization {found.name} is not empty: it has {_words(left)}", **left)
     if root_id is not None:
         await assignments.forget(tx, root_id)
+        await inputs.forget(tx, root_id)
         await store.delete(tx, root_id)  # the roles at the root group are deleted with it
     await organization_store.delete(tx, found.id)
     await _record(tx, who, "organization.delete", found, {"name": found.name})

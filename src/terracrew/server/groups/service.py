@@ -11,6 +11,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.groups import store
 from terracrew.server.groups import tree_path as paths
 from terracrew.server.groups.model import Group, GroupChange, NewGroup, Organization
+from terracrew.server.inputs import store as inputs
 from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -124,6 +125,7 @@ async def delete(tx: Tx, who: Principal, reference: str) -> None:
         words = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in left.items())
         raise Conflict(f"group `{group.path}` is not empty: it has {words}", **left)
     await assignments.forget(tx, group.id)
+    await inputs.forget(tx, group.id)
     await store.delete(tx, group.id)
     details, organization_id = {"path": group.path}, group.organization_id
     await audit.record(tx, who, "group.delete", "group", group.id, details, organization_id=organization_id)

@@ -1,7 +1,7 @@
 """New jobs: requests that come at the same time share a transaction and its statements."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,16 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups import store as groups
 from terracrew.server.groups.model import Interrupted
-from terracrew.server.jobs import priorities, service, store
+from terracrew.server.inputs import checks as input_checks
+from terracrew.server.inputs.effective import JobContent
+from terracrew.server.jobs import job_inputs, priorities, service, store
 from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.modules import service as modules
 from terracrew.server.modules.model import Module, Priority
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.secrets.keyring import Keyring
 
 
 class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,6 +40,14 @@ class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether the plan needs approval even if the module does not require it."""
     is_destroy_plan: bool = False
     """Only for a PLAN: show what a DESTROY would destroy, and change nothing."""
+    inputs: dict[str, Any] = {}
+    """Variables of this job alone. They take precedence over those of the module and of the groups above it, and need the
+    permission to change the module."""
+    environment: dict[str, str] = {}
+    """Environment variables of this job alone, likewise."""
+
+    def __repr__(self) -> str:
+        return f"NewJob({self.type})"
 
 
 def again(like: Job) -> NewJob:
@@ -58,8 +69,9 @@ class JobRequest(msgspec.Struct, frozen=True):
     """Its id or its path."""
     asked: NewJob
     idempotency_key: str | None = None
-    is_repetition: bool = False
-    """Whether the request is that of an earlier job. Its priority is then lowered to what the principal may choose."""
+    repeats: str = ""
+    """The id of the earlier job whose request this is. Its inputs are taken over, and its priority is lowered to what the
+    principal may choose."""
 
 
 class Created(msgspec.Struct, frozen=True):
@@ -71,9 +83,12 @@ Create = Callable[[JobRequest], Awaitable[Created]]
 
 
 async def run_again(db: Database, create: Create, who: Principal, name: str) -> Job:
-    """Queue a new job with the same request as this one, on behalf of the caller."""
+    """Queue a new job with the same request as this one, on behalf of the caller.
+
+    It gets the inputs that apply to the module when it starts, and those that this job was given for itself.
+    """
     like = await db.read(lambda tx: service.find(tx, who, name, Verb.JOB_READ))
-    return (await create(JobRequest(who, like.module_id, again(like), is_repetition=True))).job
+    return (await create(JobRequest(who, like.module_id, again(like), repeats=like.id))).job
 
 
 class _Checked(msgspec.Struct, frozen=True):
@@ -83,19 +98,25 @@ class _Checked(msgspec.Struct, frozen=True):
     module: Module
     source: Source
     priority: int
+    content: JobContent
+    """What the job is given for itself."""
     known: Job | None
 
 
-def creator(db: Database, roots: Sequence[Path]) -> Create:
+def creator(db: Database, keys: Keyring, roots: Sequence[Path]) -> Create:
     """Return the function that creates jobs."""
 
     async def work(tx: Tx, items: list[JobRequest]) -> list[Created | Exception]:
         found = await modules.find_many(tx, [(item.principal, item.module) for item in items], Verb.JOB_RUN)
+        may_use = await _may_use_secrets(tx, [item.principal for item in items])
         checked: list[_Checked | TerracrewError] = []
         for item in items:
             module = found[modules.asked_for(item.principal, item.module)]
             try:  # a request that is refused here has written nothing yet, so the other requests of the group are not affected
-                checked.append(module if isinstance(module, TerracrewError) else await _check(tx, item, module, roots))
+                if isinstance(module, TerracrewError):
+                    raise module
+                await _check_secrets(tx, may_use, item.principal, module)
+                checked.append(await _check(tx, keys, item, module, roots))
             except TerracrewError as error:
                 checked.append(error)
         new = [one for one in checked if isinstance(one, _Checked) and one.known is None]
@@ -103,7 +124,7 @@ def creator(db: Database, roots: Sequence[Path]) -> Create:
             {(one.wanted.principal.id, one.wanted.idempotency_key) for one in new if one.wanted.idempotency_key}
         ) < sum(one.wanted.idempotency_key is not None for one in new):
             raise Conflict("two jobs of a group have the same idempotency key")  # the second then finds the first
-        made = dict(zip(map(id, new), await _insert(tx, new), strict=True)) if new else {}
+        made = dict(zip(map(id, new), await _insert(tx, keys, new), strict=True)) if new else {}
         return [
             one if isinstance(one, TerracrewError) else Created(one.known or made[id(one)], is_new=one.known is None)
             for one in checked
@@ -122,7 +143,25 @@ def creator(db: Database, roots: Sequence[Path]) -> Create:
     return create
 
 
-async def _check(tx: Tx, wanted: JobRequest, module: Module, roots: Sequence[Path]) -> _Checked:
+async def _may_use_secrets(tx: Tx, principals: Sequence[Principal]) -> dict[tuple[str, str | None], authorize.Visible]:
+    """Return where each of these principals may use secrets."""
+    found: dict[tuple[str, str | None], authorize.Visible] = {}
+    for who in principals:
+        if (actor := (who.id, who.organization_id)) not in found:
+            found[actor] = await authorize.visible(tx, who, Verb.SECRET_USE)
+    return found
+
+
+async def _check_secrets(
+    tx: Tx, may_use: Mapping[tuple[str, str | None], authorize.Visible], who: Principal, module: Module
+) -> None:
+    """Refuse a job whose engine would be given secrets that the principal may not use."""
+    place = modules.place(module)
+    if not may_use[who.id, who.organization_id].covers(place) and await job_inputs.has_secrets(tx, module.id):
+        await authorize.require(tx, who, Verb.SECRET_USE, place)
+
+
+async def _check(tx: Tx, keys: Keyring, wanted: JobRequest, module: Module, roots: Sequence[Path]) -> _Checked:
     asked = wanted.asked
     if asked.type not in STEPS_OF:
         raise Invalid(f"{asked.type} is not a job for a module: use PLAN, APPLY or DESTROY")
@@ -136,8 +175,18 @@ async def _check(tx: Tx, wanted: JobRequest, module: Module, roots: Sequence[Pat
         # Running other code with the same runner's credentials has the effect of changing the module, so it needs that permission.
         await authorize.require(tx, wanted.principal, Verb.TREE_WRITE, modules.place(module))
         source = await modules.checked_source(tx, module.organization_id, asked.source, roots, module.engine)
+    content = JobContent(asked.inputs, asked.environment)
+    if wanted.repeats:
+        content = (await job_inputs.own(tx, keys, [wanted.repeats])).get(wanted.repeats, content)
+    if content != JobContent():
+        # An input can decide what is changed or destroyed, and an environment variable can make the engine run other code.
+        await authorize.require(tx, wanted.principal, Verb.TREE_WRITE, modules.place(module))
+        input_checks.check_inputs(content.inputs)
+        input_checks.check_environment(content.environment)
     known = None if wanted.idempotency_key is None else await _repeated(tx, wanted, module, source)
-    return _Checked(wanted, module, source, priority, known)
+    if known is not None and content != (await job_inputs.own(tx, keys, [known.id])).get(known.id, JobContent()):
+        raise _other_job(known)
+    return _Checked(wanted, module, source, priority, content, known)
 
 
 async def _priority(tx: Tx, wanted: JobRequest, module: Module) -> int:
@@ -145,7 +194,7 @@ async def _priority(tx: Tx, wanted: JobRequest, module: Module) -> int:
     asked = wanted.asked.priority
     if asked is None:
         return module.priority
-    if not wanted.is_repetition:
+    if not wanted.repeats:
         await priorities.require(tx, wanted.principal, module, asked)
         return asked
     highest = await priorities.max_priority(tx, wanted.principal, module)
@@ -164,16 +213,21 @@ async def _repeated(tx: Tx, wanted: JobRequest, module: Module, source: Source) 
     wanted_job = (module.id, asked.type, priority, asked.is_destroy_plan)
     is_other = (job.module_id, job.type, job.priority, job.is_destroy_plan) != wanted_job
     if is_other or is_other_source or is_unasked:
-        raise Conflict("this idempotency key was used for another job", job_id=job.id)
+        raise _other_job(job)
     return job
 
 
-async def _insert(tx: Tx, checked: Sequence[_Checked]) -> list[Job]:
+def _other_job(job: Job) -> Conflict:
+    return Conflict("this idempotency key was used for another job", job_id=job.id)
+
+
+async def _insert(tx: Tx, keys: Keyring, checked: Sequence[_Checked]) -> list[Job]:
     numbers = await _numbers(tx, Counter(one.module.organization_id for one in checked))
     now = store.moment(tx)
     interrupted = await modules.interrupted(tx, [one.module for one in checked])
     jobs = [_job(one, next(numbers[one.module.organization_id]), interrupted[one.module.id], now) for one in checked]
     await store.insert(tx, [(job, one.wanted.idempotency_key) for job, one in zip(jobs, checked, strict=True)])
+    await job_inputs.save_own(tx, keys, {job.id: one.content for job, one in zip(jobs, checked, strict=True)})
     await audit.record_all(
         tx,
         [

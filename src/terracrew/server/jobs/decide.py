@@ -222,6 +222,14 @@ def hand_back(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decisio
     return _requeue(job, ended, now, plan_attempt=job.plan_attempt)
 
 
+def refuse(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision | None:
+    """Fail a job that was just claimed and cannot be started, because something that it needs is missing."""
+    if not is_current(job, attempt) or attempt.begun_at is not None or attempt.started_at is not None:
+        return None
+    ended = replace(attempt.end("failed", now, reason), is_gone=True)
+    return Decision(job.to(JobStatus.FAILED, now, message=plain(reason)), ended)
+
+
 def set_back(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision | None:
     """Requeue a job that cannot continue before a person has decided something that needs the module's lock to be free."""
     if not is_current(job, attempt) or attempt.begun_at is not None:

@@ -1,29 +1,19 @@
-"""Checks what people put into a module: its engine, the names and sizes of its inputs, and where its source may be."""
+"""Checks what people put into a module: its engine, its audiences, and where its source may be."""
 
 import posixpath
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from terracrew import configurations, plugins
-from terracrew.errors import Invalid, TooLarge
+from terracrew.errors import Invalid
 from terracrew.protocol.spec import LocalSource, PluginSource, audience_slug
+from terracrew.server.inputs.checks import check_depth, check_size
 from terracrew.server.principals.model import AUDIENCE
 
-MAX_CONTENT_BYTES = 256 * 1024
 MAX_SOURCE_SETTINGS_BYTES = 16 * 1024
 MAX_SUBDIRECTORY_CHARACTERS = 1_000
 MAX_AUDIENCES = 5
 MAX_AUDIENCE_CHARACTERS = 200
-MAX_INPUT_LEVELS = 100
-"""The deepest nesting of lists and objects in an input or in the settings of a source, so that decoding never runs out of stack."""
-_INPUT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,254}\Z")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}\Z")
-# The executor itself sets these. A module that could set them could redirect its state or read with another job's token.
-_RESERVED = re.compile(r"(TERRACREW_|TF_HTTP_|TF_TOKEN_).*|TF_CLI_CONFIG_FILE\Z|TF_DATA_DIR\Z", re.DOTALL)
 
 
 def check_engine(engine: str) -> None:
@@ -43,29 +33,6 @@ def check_engine(engine: str) -> None:
             f"{', '.join(plugins.names(plugins.ENGINES))}",
             field="engine",
         )
-
-
-def check_inputs(inputs: Mapping[str, Any]) -> None:
-    _check_depth("inputs", inputs)
-    _check_size("inputs", inputs)
-    for name in inputs:
-        if not _INPUT.match(name):
-            raise Invalid(
-                f"inputs: {name!r} is not a valid name: use letters, digits, _ and -, and no digit first", field=name
-            )
-
-
-def check_environment(environment: Mapping[str, str]) -> None:
-    _check_size("environment", environment)
-    for name, value in environment.items():
-        if not _VARIABLE.match(name):
-            raise Invalid(
-                f"environment: {name!r} is not a valid name: use letters, digits and _, and no digit first", field=name
-            )
-        if _RESERVED.match(name):
-            raise Invalid(f"environment: {name} is set by Terracrew itself and cannot be set here", field=name)
-        if "\0" in value:
-            raise Invalid(f"environment: the value of {name} has a NUL character in it", field=name)
 
 
 def check_audiences(audiences: Sequence[str]) -> None:
@@ -106,8 +73,8 @@ def check_plugin_source(source: PluginSource) -> None:
         )
     if source.plugin in plugins.BUILT_IN[plugins.SOURCES]:
         raise Invalid(f"source.plugin: {source.plugin} is a kind of source of Terracrew itself: give it as source.kind")
-    _check_depth("source.settings", source.settings)
-    _check_size("source.settings", source.settings, MAX_SOURCE_SETTINGS_BYTES)
+    check_depth("source.settings", source.settings)
+    check_size("source.settings", source.settings, MAX_SOURCE_SETTINGS_BYTES)
 
 
 def check_subdirectory(subdirectory: str) -> None:
@@ -120,22 +87,3 @@ def check_subdirectory(subdirectory: str) -> None:
     is_plain = posixpath.normpath(subdirectory) == subdirectory and not subdirectory.startswith(("/", ".."))
     if not is_plain or subdirectory == "." or "\0" in subdirectory or "\\" in subdirectory:
         raise Invalid(f"source.subdirectory: {subdirectory!r} should be relative, without `.`, `..` or double slashes")
-
-
-def _check_depth(what: str, content: Mapping[str, Any]) -> None:
-    level: list[Any] = list(content.values())
-    for _ in range(MAX_INPUT_LEVELS):
-        level = [below for each in level for below in _below(each)]
-        if not level:
-            return
-    raise Invalid(f"{what}: they are nested more than {MAX_INPUT_LEVELS} levels deep", field=what)
-
-
-def _below(value: Any) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()  # pyright: ignore[reportUnknownVariableType]
-
-
-def _check_size(what: str, content: Mapping[str, Any], max_bytes: int = MAX_CONTENT_BYTES) -> None:
-    size = len(msgspec.json.encode(content))
-    if size > max_bytes:
-        raise TooLarge(f"{what}: {size:,} bytes are too many: at most {max_bytes:,} are allowed", field=what)

@@ -1,12 +1,18 @@
-"""The inputs and the environment of a module. They are encrypted at rest, and only the module's jobs get all of their values."""
+"""The literal inputs and the environment of a module itself, as its API shows and replaces them, and their conversion.
 
-import secrets
+They are stored as rows of `inputs`. An earlier version stored them in one column of the module.
+"""
+
 from typing import Any
 
 import msgspec
 
-from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.seam import Database, Row, Tx
+from terracrew.server.inputs import changes, sealing
+from terracrew.server.inputs import store as input_store
+from terracrew.server.inputs.model import Target
 from terracrew.server.modules import store
+from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.secrets.keyring import Keyring
 
 _BATCH_ROWS = 200
@@ -23,46 +29,48 @@ class Content(msgspec.Struct, frozen=True):
 _decode = msgspec.json.Decoder(Content).decode
 
 
-def context(module_id: str) -> str:
+async def load(tx: Tx, keys: Keyring, module_id: str) -> Content:
+    found = Content({}, {})
+    for each in await input_store.at_place(tx, module_id):
+        if each.kind == "literal" and each.sealed is not None:
+            values = found.inputs if each.target == "variable" else found.environment
+            values[each.name] = sealing.opened(keys, each)
+    return found
+
+
+async def save(tx: Tx, keys: Keyring, module_id: str, content: Content, who: Principal = SYSTEM) -> None:
+    """Make these the only literals of a module. What does not change keeps its version and who set it."""
+    wanted: dict[Target, dict[str, Any]] = {"variable": content.inputs, "environment": content.environment}
+    await changes.replace_literals(tx, keys, who, module_id, wanted)
+
+
+def earlier_context(module_id: str) -> str:
     return f"module-content:{module_id}"
 
 
-def opened(keys: Keyring, module_id: str, sealed: bytes | None) -> Content:
-    return Content() if sealed is None else _decode(keys.decrypt(bytes(sealed), context(module_id)))
+async def convert_earlier(db: Database, keys: Keyring) -> int:
+    """Convert in batches what an earlier version stored in the rows of modules. After an interruption, the next call continues.
 
-
-def plain_texts(keys: Keyring, module_id: str, sealed: bytes | None) -> list[str]:
-    """Return the inputs and the environment as an earlier version stored them. The hashes of waiting plans were made from these texts."""
-    if sealed is None:
-        return ["{}", "{}"]
-    found = msgspec.json.decode(keys.decrypt(bytes(sealed), context(module_id)), type=dict[str, msgspec.Raw])
-    return [bytes(found[field]).decode() for field in ("inputs", "environment")]
-
-
-async def load(tx: Tx, keys: Keyring, module_id: str) -> Content:
-    return opened(keys, module_id, await store.sealed_content(tx, module_id))
-
-
-async def save(tx: Tx, keys: Keyring, module_id: str, content: Content) -> None:
-    """Store the content with a new revision. The revision shows later whether a plan was made from this content. It is random,
-    because the content could be guessed from a hash."""
-    sealed = keys.encrypt(msgspec.json.encode(content), context(module_id))
-    await store.set_content(tx, module_id, sealed, revision=secrets.token_hex(8))
-
-
-async def seal_plain(db: Database, keys: Keyring) -> int:
-    """Encrypt in batches what an earlier version stored in plain text. After an interruption, the next call continues."""
+    Returns how many modules were converted.
+    """
 
     async def work(tx: Tx) -> tuple[int, bool]:
-        rows = await store.hold_plain(tx, _BATCH_ROWS)
+        rows = await store.hold_earlier_content(tx, _BATCH_ROWS)
         for row in rows:
-            plain = '{"inputs":' + row["plain_inputs"] + ',"environment":' + row["plain_environment"] + "}"
-            await store.seal_plain(tx, row["id"], keys.encrypt(plain.encode(), context(row["id"])))
-        # The rows above may be fewer than a batch although more follow, because another server has just encrypted some.
-        return len(rows), await store.has_plain(tx)
+            await save(tx, keys, row["id"], _earlier(keys, row))
+            await store.forget_earlier_content(tx, row["id"])
+        # The rows above may be fewer than a batch although more follow, because another server has just converted some.
+        return len(rows), await store.has_earlier_content(tx)
 
     count, has_more = 0, True
     while has_more:
         done, has_more = await db.write(work)
         count += done
     return count
+
+
+def _earlier(keys: Keyring, row: Row) -> Content:
+    """Return the content that an earlier version stored, encrypted or, by a still earlier one, in plain text."""
+    if row["earlier_sealed"] is None:
+        return _decode('{"inputs":' + row["plain_inputs"] + ',"environment":' + row["plain_environment"] + "}")
+    return _decode(keys.decrypt(bytes(row["earlier_sealed"]), earlier_context(row["id"])))

@@ -18,6 +18,8 @@ from terracrew.server.engines import store as engine_store
 from terracrew.server.groups import service as groups
 from terracrew.server.groups import tree_path as paths
 from terracrew.server.groups.model import Interrupted
+from terracrew.server.inputs import checks as input_checks
+from terracrew.server.inputs import store as inputs
 from terracrew.server.modules import checks, contents, hidden_values, reads, removal, store
 from terracrew.server.modules.contents import Content
 from terracrew.server.modules.model import Module, ModuleChange, NewModule
@@ -95,8 +97,8 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], 
     path = await groups.hold(tx, group, name)
     checks.check_engine(new.engine)
     await _remember_versions(tx, new.engine, new.engine_version.strip())
-    checks.check_inputs(new.inputs)
-    checks.check_environment(new.environment)
+    input_checks.check_inputs(new.inputs)
+    input_checks.check_environment(new.environment)
     checks.check_audiences(new.oidc_audiences)
     module = Module(
         id=ids.new("mod"),
@@ -125,7 +127,7 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], 
     )
     await store.insert(tx, module)
     given = hidden_values.restored(Content(), new.inputs, new.environment)
-    await contents.save(tx, keys, module.id, given)
+    await contents.save(tx, keys, module.id, given, who)
     await audit.record(tx, who, "module.create", "module", module.id, {"path": path})
     tx.wake("tree", module.id)
     return hidden_values.shown(module, given)
@@ -151,8 +153,8 @@ async def change(
     if "engine_version" in given:
         given["engine_version"] = given["engine_version"].strip()
     await _remember_versions(tx, engine, given.get("engine_version", before.engine_version))
-    checks.check_inputs(given.get("inputs", {}))
-    checks.check_environment(given.get("environment", {}))
+    input_checks.check_inputs(given.get("inputs", {}))
+    input_checks.check_environment(given.get("environment", {}))
     checks.check_audiences(given.get("oidc_audiences", []))
     had = await contents.load(tx, keys, before.id)
     has = hidden_values.restored(had, given.pop("inputs", had.inputs), given.pop("environment", had.environment))
@@ -161,7 +163,7 @@ async def change(
         return hidden_values.shown(before, had)
     await store.update(tx, after)
     if has != had:
-        await contents.save(tx, keys, after.id, has)
+        await contents.save(tx, keys, after.id, has, who)
     # Values are not recorded in the audit log, because inputs and environment may contain secrets.
     changed = [field for field in given if getattr(before, field) != getattr(after, field)]
     changed = sorted(
@@ -190,6 +192,7 @@ async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
             states=kept.states,
         )
     await assignments.forget(tx, module.id)
+    await inputs.forget(tx, module.id)
     await removal.delete(tx, module.id)
     details = {"path": module.path, "jobs": kept.jobs, "states": kept.states}
     await audit.record(tx, who, "module.delete", "module", module.id, details, organization_id=module.organization_id)

@@ -1,6 +1,7 @@
 """The rows of modules and archives."""
 
 from collections.abc import Sequence
+from typing import LiteralString
 
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
@@ -40,41 +41,29 @@ async def update(tx: Tx, module: Module) -> None:
     await tx.run(_UPDATE, **to_params(module, "id", *_CHANGED_BY_PEOPLE))
 
 
-async def set_content(tx: Tx, id: str, sealed: bytes, revision: str) -> None:  # noqa: A002
-    """Write the encrypted inputs and environment of a module."""
-    await tx.run(
-        "UPDATE modules SET sealed = :sealed, content_revision = :revision WHERE id = :id",
-        sealed=sealed,
-        revision=revision,
-        id=id,
-    )
+_HAS_EARLIER_CONTENT: LiteralString = (
+    "(earlier_sealed IS NOT NULL OR plain_inputs <> '{}' OR plain_environment <> '{}')"
+)
+"""The condition of an index: word for word, without the parentheses."""
 
 
-async def sealed_content(tx: Tx, id: str) -> bytes | None:  # noqa: A002
-    """Return the encrypted inputs and environment of a module; None if it has none."""
-    row = await tx.one("SELECT sealed FROM modules WHERE id = :id", id=id)
-    return None if row is None else row["sealed"]
-
-
-async def hold_plain(tx: Tx, count: int) -> list[Row]:
-    """Return and lock modules whose inputs and environment an earlier version stored in plain text."""
+async def hold_earlier_content(tx: Tx, count: int) -> list[Row]:
+    """Return and lock modules whose inputs and environment an earlier version stored in their rows."""
     return await tx.all(
-        """SELECT id, plain_inputs, plain_environment FROM modules WHERE sealed IS NULL
+        f"""SELECT id, earlier_sealed, plain_inputs, plain_environment FROM modules WHERE {_HAS_EARLIER_CONTENT}
             ORDER BY id LIMIT :most FOR UPDATE""",
         most=count,
     )
 
 
-async def has_plain(tx: Tx) -> bool:
-    return await tx.one("SELECT id FROM modules WHERE sealed IS NULL LIMIT 1") is not None
+async def has_earlier_content(tx: Tx) -> bool:
+    return await tx.one(f"SELECT id FROM modules WHERE {_HAS_EARLIER_CONTENT} LIMIT 1") is not None
 
 
-async def seal_plain(tx: Tx, id: str, sealed: bytes) -> None:  # noqa: A002
-    """Replace what an earlier version stored in plain text by its encrypted form."""
+async def forget_earlier_content(tx: Tx, id: str) -> None:  # noqa: A002
+    """Empty the columns in which an earlier version stored inputs and environment."""
     await tx.run(
-        "UPDATE modules SET sealed = :sealed, plain_inputs = '{}', plain_environment = '{}' WHERE id = :id",
-        sealed=sealed,
-        id=id,
+        "UPDATE modules SET earlier_sealed = NULL, plain_inputs = '{}', plain_environment = '{}' WHERE id = :id", id=id
     )
 
 

@@ -20,6 +20,7 @@ Every error is a problem document (RFC 9457): `code` is stable and meant for pro
 
 TAGS = {
     "modules": "A source, an engine and the inputs of one root module.",
+    "inputs": "What the jobs of modules are given: variables, environment variables and secrets, at any place of the tree.",
     "jobs": "Plans, applies and destroys of a module, and the decisions about them.",
     "logs": "What jobs print.",
     "states": "The states that engines wrote, their outputs, and those that arrived too late.",

@@ -23,6 +23,8 @@ class Verb(StrEnum):
     JOB_APPROVE = "job.approve"
     STATE_READ = "state.read"
     STATE_WRITE = "state.write"
+    SECRET_USE = "secret.use"  # noqa: S105
+    SECRET_SET = "secret.set"  # noqa: S105
     RUNNER_READ = "runner.read"
     RUNNER_WRITE = "runner.write"
     ACCESS_READ = "access.read"
@@ -37,9 +39,19 @@ class Verb(StrEnum):
 V = Verb
 _VIEWER = frozenset({V.TREE_READ, V.JOB_READ, V.RUNNER_READ})
 # A state may contain passwords, so the right to see the tree does not include it.
-_OPERATOR = _VIEWER | {V.JOB_RUN, V.JOB_CANCEL, V.STATE_READ}
+# Whoever runs a job lets its engine use the secrets that apply to the module. To set them is another right: it does not include
+# reading them, which nobody can.
+_OPERATOR = _VIEWER | {V.JOB_RUN, V.JOB_CANCEL, V.STATE_READ, V.SECRET_USE}
 _APPROVER = _OPERATOR | {V.JOB_APPROVE}
-_OWNER = _APPROVER | {V.TREE_WRITE, V.STATE_WRITE, V.RUNNER_WRITE, V.ACCESS_READ, V.ACCESS_WRITE, V.AUDIT_READ}
+_OWNER = _APPROVER | {
+    V.TREE_WRITE,
+    V.STATE_WRITE,
+    V.SECRET_SET,
+    V.RUNNER_WRITE,
+    V.ACCESS_READ,
+    V.ACCESS_WRITE,
+    V.AUDIT_READ,
+}
 GRANTS: dict[Role, frozenset[Verb]] = {
     Role.VIEWER: _VIEWER,
     Role.OPERATOR: _OPERATOR,

@@ -11,6 +11,8 @@ WORDS: dict[Verb, str] = {
     Verb.JOB_APPROVE: "approve and decline plans",
     Verb.STATE_READ: "read states and sensitive outputs",
     Verb.STATE_WRITE: "adopt and discard states",
+    Verb.SECRET_USE: "run jobs that use secrets",
+    Verb.SECRET_SET: "set and remove secrets",
     Verb.RUNNER_READ: "see runners",
     Verb.RUNNER_WRITE: "register and change runners",
     Verb.ACCESS_READ: "see who has access",

@@ -9,6 +9,8 @@ from typing import Any, LiteralString
 
 from terracrew.server.db.seam import Param, Row
 from terracrew.server.identity.keys import signing
+from terracrew.server.inputs import sealing as input_sealing
+from terracrew.server.jobs import job_inputs
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.modules import contents
 from terracrew.server.secrets import keyring as master_key
@@ -54,13 +56,32 @@ class Folder:
 COLUMNS: tuple[Column, ...] = (
     Column(
         "modules",
-        "modules.sealed",
+        "modules.earlier_sealed",
         {"id": ""},
-        """SELECT id, substr(sealed, 1, 9) AS head FROM modules
+        """SELECT id, substr(earlier_sealed, 1, 9) AS head FROM modules
+        WHERE id > :id AND earlier_sealed IS NOT NULL ORDER BY id LIMIT :most""",
+        "SELECT id, earlier_sealed AS sealed FROM modules WHERE id = :id",
+        "UPDATE modules SET earlier_sealed = :new WHERE id = :id AND earlier_sealed = :old",
+        lambda row: (contents.earlier_context(row["id"]),),
+    ),
+    Column(
+        "inputs",
+        "inputs.sealed",
+        {"id": ""},
+        """SELECT id, substr(sealed, 1, 9) AS head FROM inputs
         WHERE id > :id AND sealed IS NOT NULL ORDER BY id LIMIT :most""",
-        "SELECT id, sealed FROM modules WHERE id = :id",
-        "UPDATE modules SET sealed = :new WHERE id = :id AND sealed = :old",
-        lambda row: (contents.context(row["id"]),),
+        "SELECT id, place_id, target, name, version, sealed FROM inputs WHERE id = :id",
+        "UPDATE inputs SET sealed = :new WHERE id = :id AND sealed = :old",
+        lambda row: (input_sealing.context(row["place_id"], row["target"], row["name"], row["version"]),),
+    ),
+    Column(
+        "inputs of jobs",
+        "job_inputs.sealed",
+        {"job_id": ""},
+        "SELECT job_id, substr(sealed, 1, 9) AS head FROM job_inputs WHERE job_id > :job_id ORDER BY job_id LIMIT :most",
+        "SELECT job_id, sealed FROM job_inputs WHERE job_id = :job_id",
+        "UPDATE job_inputs SET sealed = :new WHERE job_id = :job_id AND sealed = :old",
+        lambda row: (job_inputs.context(row["job_id"]),),
     ),
     Column(
         "states",

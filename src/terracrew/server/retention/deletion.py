@@ -7,7 +7,7 @@ restart. Two servers that do it at the same time delete each row once.
 from terracrew.errors import Conflict, Superseded
 from terracrew.logging import get_logger
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import attempt_store
+from terracrew.server.jobs import attempt_store, input_store
 from terracrew.server.jobs import reads as job_reads
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs import store as job_store
@@ -74,6 +74,7 @@ async def _remove_job(db: Database, job_id: str) -> None:
 async def _delete_small_rows(tx: Tx, job_id: str) -> None:
     """Delete everything of a job except the chunks of its log, which is a few rows for each attempt."""
     await attempt_store.delete_details(tx, job_id)  # first, in the order in which the ingest locks rows
+    await input_store.delete_of_job(tx, job_id)
     named = await log_store.delete_objects(tx, job_id)
     named += await state_store.delete_outputs(tx, job_id)
     named += await plan_store.delete_of_job(tx, job_id)

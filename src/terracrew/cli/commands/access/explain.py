@@ -17,6 +17,8 @@ VERBS = (
     "job.approve",
     "state.read",
     "state.write",
+    "secret.use",
+    "secret.set",
     "runner.read",
     "runner.write",
     "access.read",

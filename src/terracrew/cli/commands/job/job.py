@@ -2,7 +2,7 @@
 
 import click
 
-from terracrew.cli.commands.job import approval, cancel, gone, logs, run, show, update
+from terracrew.cli.commands.job import approval, cancel, gone, inputs, logs, run, show, update
 
 
 @click.group()
@@ -16,5 +16,5 @@ def job() -> None:
 
 for _command in (run.run, run.rerun, run.wait, show.list_jobs, show.show_job, logs.logs, update.update, cancel.cancel):
     job.add_command(_command)
-for _command in (approval.approve, approval.decline, approval.replan, gone.gone):
+for _command in (approval.approve, approval.decline, approval.replan, gone.gone, inputs.job_inputs):
     job.add_command(_command)

@@ -47,6 +47,7 @@ color_option = click.option(
 )
 @click.option("--idempotency-key", metavar="KEY", help="Repeated calls with the same key return the same job.")
 @sources.source_options
+@sources.input_options
 @stop_option
 @timeout_option
 @color_option
@@ -67,6 +68,8 @@ def run(
     folder: Path | None,
     local_path: str | None,
     subdirectory: str,
+    variables: tuple[str, ...],
+    environment: tuple[str, ...],
     stop_at_approval: bool,
     timeout: float | None,
     color: bool | None,
@@ -75,6 +78,8 @@ def run(
     """Queue a job for MODULE. With --from or --git, the job uses that source; the module keeps its own one.
 
     For a module whose source is a git repository, --branch, --git-tag, --commit or --version alone choose another revision.
+
+    --var and --env are for this job alone. They take precedence over the inputs of the module and of the groups above it.
     """
     from uuid import uuid4
 
@@ -91,6 +96,10 @@ def run(
     before = api.get(f"/modules/{segment(module)}")["source"] if remote_sources.is_given() else None
     if found := sources.source(api, folder, local_path, subdirectory, before):
         body["source"] = found
+    if variables:
+        body["inputs"] = sources.inputs(variables)
+    if environment:
+        body["environment"] = sources.environment(environment)
     # With a key, a request whose answer was lost can be repeated and still creates one job only.
     headers = {"Idempotency-Key": idempotency_key or uuid4().hex}
     made = api.post(f"/modules/{segment(module)}/jobs", body, headers)

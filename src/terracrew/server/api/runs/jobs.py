@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 from litestar import Response, Router, get, patch, post
-from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, PathParameter
+from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, PathParameter, QueryParameter
 
 from terracrew.errors import Invalid
 from terracrew.protocol.messages import AttemptRef, CancelMode
@@ -17,8 +17,9 @@ from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.paging import Page
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.runs import attempt_report, lists, view
+from terracrew.server.runs import attempt_report, lists, used_inputs, view
 from terracrew.server.runs.model import AttemptReport, JobListed, JobView
+from terracrew.server.runs.used_inputs import JobInputs
 
 Number = Annotated[int, PathParameter(ge=1, le=1 << 31)]
 
@@ -140,6 +141,22 @@ async def get_attempt(request: RunsCall, job: FromPath[str], attempt: Number) ->
     return await attempt_report.read(db, request.context.objects, found.id, attempt)
 
 
+@get("/jobs/{job:str}/inputs", summary="Show what a job was given")
+async def get_inputs(
+    request: RunsCall, job: FromPath[str], attempt: Annotated[int | None, QueryParameter(ge=1, le=1 << 31)] = None
+) -> JobInputs:
+    """Show which inputs an attempt of a job was given, without values: where each is set, by whom, when, and in which version.
+
+    Without `attempt`, it is the last attempt that was given any.
+    """
+    who = request.user
+
+    async def read(tx: Tx) -> JobInputs:
+        return await used_inputs.of_job(tx, await service.find(tx, who, job, Verb.JOB_READ), attempt)
+
+    return await request.context.db.read_in_background(read)
+
+
 @post("/jobs/{job:str}/attempts/{attempt:int}/gone", status_code=200, summary="Give up on a lost attempt")
 async def give_up_attempt(request: RunsCall, job: FromPath[str], attempt: Number) -> Job:
     """Say that an attempt which was lost in the middle of a change is gone; to unlock its module by force is the same act.
@@ -152,9 +169,10 @@ async def give_up_attempt(request: RunsCall, job: FromPath[str], attempt: Number
 
 @post("/jobs/{job:str}/rerun", summary="Run a job again")
 async def rerun_job(request: RunsCall, job: FromPath[str]) -> Job:
-    """Queue a new job that asks for the same: type, destroy plan, priority, approval, and its own source if it had one.
+    """Queue a new job that asks for the same: type, destroy plan, priority, approval, its own inputs, and its own source if it
+    had one.
 
-    Otherwise it takes the module's source as it is now.
+    Otherwise it takes the module's source and inputs as they are when it starts.
     """
     return await create.run_again(request.context.db, request.context.create_job, request.user, job)
 
@@ -167,6 +185,7 @@ router = Router(
         get_job,
         change_job,
         get_attempt,
+        get_inputs,
         cancel_job,
         cancel_jobs,
         rerun_job,

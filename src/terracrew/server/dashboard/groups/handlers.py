@@ -48,9 +48,9 @@ async def group_page(
 
 
 async def _group_answer(request: DashboardCall, reference: str, groups_after: str, modules_after: str) -> Response[Any]:
-    who = request.user
+    who, keys = request.user, request.context.keys
     found = await request.context.db.read_in_background(
-        lambda tx: page.read(tx, who, reference, groups_after, modules_after)
+        lambda tx: page.read(tx, who, keys, reference, groups_after, modules_after)
     )
     return await render.page(request, "groups/group_page.html", "groups/group.html", page=found, wrong="")
 

@@ -2,7 +2,8 @@
 
 import msgspec
 
-from terracrew.server.dashboard import modules, nav, words
+from terracrew.server.dashboard import inputs, modules, nav, words
+from terracrew.server.dashboard.inputs import InputsPanel
 from terracrew.server.dashboard.modules import ModuleRow
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
@@ -11,12 +12,14 @@ from terracrew.server.groups import inheritance, level_reads, service
 from terracrew.server.groups.inheritance import InForce
 from terracrew.server.groups.model import Group
 from terracrew.server.modules import level_reads as module_reads
+from terracrew.server.modules import places
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads as runner_reads
 from terracrew.server.runners import views
 from terracrew.server.runners.model import RunnerView
+from terracrew.server.secrets.keyring import Keyring
 
 HERE = "/dashboard/groups"
 PAGE_ROWS = 50
@@ -64,6 +67,8 @@ class GroupPage(msgspec.Struct, frozen=True):
     settings: dict[str, InForce]
     modules_below: int | None
     """How many modules are in the group and below it; None if the reader may not see all of them."""
+    inputs: InputsPanel | None
+    """None if the reader may not see the group itself."""
     groups_after: str = ""
     next_group: str = ""
     """The name of the last group that is shown, if there are more."""
@@ -86,7 +91,9 @@ async def read_head(tx: Tx, who: Principal, reference: str) -> GroupHead:
     )
 
 
-async def read(tx: Tx, who: Principal, reference: str, groups_after: str, modules_after: str) -> GroupPage:
+async def read(
+    tx: Tx, who: Principal, keys: Keyring, reference: str, groups_after: str, modules_after: str
+) -> GroupPage:
     """Return a page of the groups, and a page of the modules, that are directly in a group."""
     head = await read_head(tx, who, reference)
     group = head.group
@@ -105,6 +112,7 @@ async def read(tx: Tx, who: Principal, reference: str, groups_after: str, module
         [RunnerLine(each) for each in await views.views_of(tx, runner_ids[:MAX_RUNNERS])],
         {name: inheritance.in_force(head.lineage, name) for name in inheritance.DEFAULTS},
         await module_reads.count_below(tx, group.id, nav.MAX_COUNTED + 1) if is_whole else None,
+        await inputs.panel(tx, who, keys, places.of_group(group)) if is_whole else None,
         groups_after,
         children[PAGE_ROWS - 1].name if len(children) > PAGE_ROWS else "",
         modules_after,

@@ -1,17 +1,16 @@
-"""Masks a module's own secrets in what an executor delivers: salvaged output may not have been masked on its runner."""
+"""Masks the secrets of a job in what its executor delivers: salvaged output may not have been masked on its runner."""
 
 from collections.abc import Sequence
 
-from terracrew.masking import facts, names
+from terracrew.masking import facts
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.events import Kind, OutputsRead, Record
-from terracrew.server.modules.contents import Content
 
 
 class ModuleSecrets:
-    def __init__(self, content: Content) -> None:
-        self._redactor = Redactor([*names.secrets_of(content.environment), *names.secrets_of(content.inputs)])
+    def __init__(self, values: Sequence[str]) -> None:
+        self._redactor = Redactor(values)
 
     def __bool__(self) -> bool:
         return bool(self._redactor)

@@ -17,11 +17,9 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.hub.executors.context import ExecutorContext
 from terracrew.server.hub.executors.deliveries import Deliveries
 from terracrew.server.hub.executors.module_secrets import ModuleSecrets
-from terracrew.server.jobs import decide
+from terracrew.server.jobs import decide, job_inputs
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.attempts import begin, claims
-from terracrew.server.modules import contents
-from terracrew.server.modules.contents import Content
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -67,14 +65,14 @@ async def _admitted(hub: ExecutorContext, principal: Principal, hello: messages.
 async def _welcome(hub: ExecutorContext, session: ExecutorSession, protocol: int) -> Deliveries:
     ref, socket = session.ref, session.socket
 
-    async def read(tx: Tx) -> tuple[jobs.Owned, Configuration, Content]:
+    async def read(tx: Tx) -> tuple[jobs.Owned, Configuration, list[str]]:
         found = await jobs.owned(tx, ref)
         session.runner_id = found.attempt.runner_id  # before its configuration is read, so that later changes are sent
         configured = (await reads.configurations(tx, [session.runner_id])).get(session.runner_id, UNCONFIGURED)
-        return found, configured, await contents.load(tx, hub.keys, found.job.module_id)
+        return found, configured, await job_inputs.values_to_mask(tx, hub.keys, found.job)
 
-    owned, configured, content = await hub.db.read(read)
-    module_secrets = await asyncio.to_thread(ModuleSecrets, content) if content != Content() else ModuleSecrets(content)
+    owned, configured, secrets = await hub.db.read(read)
+    module_secrets = await asyncio.to_thread(ModuleSecrets, secrets) if secrets else ModuleSecrets([])
     session.log_settings = LogSettings(False, configured.batch_size_limit, configured.period_seconds)
     job, attempt = owned.job, owned.attempt
     state_key = hub.keys.decrypt(owned.sealed_key, claims.state_key_context(ref.job_id, ref.attempt))

@@ -72,10 +72,10 @@ _INSERT_ATTEMPTS: LiteralString = (
 )
 
 _GRANTS: LiteralString = f"""
-SELECT jobs.id, jobs.attempt, jobs.number, jobs.queued_at, jobs.type, jobs.is_destroy_plan,
+SELECT jobs.id, jobs.attempt, jobs.number, jobs.created_at, jobs.queued_at, jobs.type, jobs.is_destroy_plan,
     jobs.organization_id, jobs.module_id, jobs.source, jobs.source_digest,
     jobs.source_commit, jobs.source_revision,
-    modules.path AS module_path, modules.engine, modules.sealed, modules.content_revision, modules.backend,
+    modules.path AS module_path, modules.engine, modules.content_revision, modules.backend,
     modules.oidc_audiences, modules.state_version, groups.path AS group_path, states.sha256, states.size, states.content,
     states.job_id AS state_job_id, states.attempt AS state_attempt, states.event AS state_event,
     made.state_key AS plan_key, made.runner_id AS maker_id, jobs.runner_id,

@@ -14,14 +14,14 @@ from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.engines import model as engines
 from terracrew.server.engines import store as engine_store
 from terracrew.server.engines.model import AvailableEngines
-from terracrew.server.jobs import decide, store
+from terracrew.server.inputs.effective import Given
+from terracrew.server.jobs import decide, job_inputs, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.attempts import claim_store, known_revisions
 from terracrew.server.jobs.attempts.claim_store import ClaimRequest
 from terracrew.server.jobs.attempts.group_caps import PlacesInGroups
 from terracrew.server.jobs.model import Plan
 from terracrew.server.jobs.plans import decide_plan
-from terracrew.server.modules import contents
 from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.keyring import Keyring
@@ -72,15 +72,21 @@ class ClaimGroup:
         rest = sorted(items, key=lambda item: item.claimant.job_id)
         while rest:
             turn, rest = places.turn(rest)
-            granted = await _claim(tx, self._keys, self._precedence, turn)
+            granted, given = await _claim(tx, self._keys, self._precedence, turn)
             if not self._has_caps and any(row["is_capped"] for row in granted.values()):
                 self._has_caps = True
                 raise CapFound
             places.take(granted)
             won |= {
-                id(item): _won(row, item.credentials, self._keys, await known_revisions.of_job(tx, row))
+                id(item): _won(
+                    granted[job_id],
+                    given[job_id],
+                    item.credentials,
+                    self._keys,
+                    await known_revisions.of_job(tx, granted[job_id]),
+                )
                 for item in turn
-                if (row := granted.get(item.claimant.job_id)) is not None
+                if (job_id := item.claimant.job_id) in given
             }
         return [won.get(id(item)) for item in items]
 
@@ -114,14 +120,18 @@ async def take_back(db: Database, offered: ClaimRequest) -> None:
     await db.write(work)
 
 
-async def _claim(tx: Tx, keys: Keyring, precedence: Precedence, turn: Sequence[ClaimRequest]) -> dict[str, Row]:
-    """Claim the jobs of one turn. Returns the rows that the winners are given, by their jobs."""
+async def _claim(
+    tx: Tx, keys: Keyring, precedence: Precedence, turn: Sequence[ClaimRequest]
+) -> tuple[dict[str, Row], dict[str, Given]]:
+    """Claim the jobs of one turn. Returns the rows of those that were claimed, and the inputs of those that can start, by job."""
     taken = await claim_store.claim(tx, precedence, [item.claimant for item in turn]) if turn else set[str]()
     winners = [item for item in turn if item.claimant.job_id in taken]
     if not winners:
-        return {}
+        return {}, {}
     rows = await claim_store.grants(tx, [item.claimant.job_id for item in winners])
     granted = await _with_engine_versions(tx, rows)
+    resolved = await job_inputs.resolve(tx, keys, granted)
+    given = {job_id: each for job_id, each in resolved.items() if isinstance(each, Given)}
     await claim_store.insert_attempts(
         tx,
         [
@@ -131,7 +141,7 @@ async def _claim(tx: Tx, keys: Keyring, precedence: Precedence, turn: Sequence[C
                 item.claimant.runner_id,
                 item.claimant.instance_id,
                 tx.now,
-                _inputs_sha256(granted[item.claimant.job_id], keys),
+                _inputs_sha256(granted[item.claimant.job_id], given.get(item.claimant.job_id)),
                 credentials.digest(item.credentials.hub),
                 credentials.digest(item.credentials.api),
                 keys.encrypt(
@@ -141,10 +151,15 @@ async def _claim(tx: Tx, keys: Keyring, precedence: Precedence, turn: Sequence[C
             for item in winners
         ],
     )
+    attempts = {item.claimant.job_id: item.claimant.attempt for item in winners}
+    await job_inputs.record(tx, {(job_id, attempts[job_id]): each for job_id, each in given.items()})
+    for job_id, problem in resolved.items():
+        if isinstance(problem, str):
+            await _refuse(tx, job_id, attempts[job_id], problem)
     for item in winners:
         tx.wake("jobs", item.claimant.job_id)
     tx.on_commit(partial(counts.claimed, [tx.now - row["queued_at"] for row in granted.values()]))
-    return granted
+    return granted, given
 
 
 async def _with_engine_versions(tx: Tx, granted: Sequence[Row]) -> dict[str, Row]:
@@ -176,9 +191,15 @@ def _engines_of(row: Row) -> AvailableEngines:
     return engines.available(_engines.decode(row["engines"]), versions, _names.decode(row["installable_engines"]))
 
 
-def _won(row: Row, own: Credentials, keys: Keyring, known: list[KnownRevision]) -> ClaimWon:
+async def _refuse(tx: Tx, job_id: str, attempt: int, problem: str) -> None:
+    """Fail a job that cannot be started. Its runner is told that it missed the job."""
+    found = await store.hold(tx, job_id, attempt)
+    if found and (failed := decide.refuse(*found, problem, store.moment(tx))):
+        await store.move(tx, *found, failed)
+
+
+def _won(row: Row, given: Given, own: Credentials, keys: Keyring, known: list[KnownRevision]) -> ClaimWon:
     source = _source.decode(row["source"])
-    module = contents.opened(keys, row["module_id"], row["sealed"])
     content: bytes | None = row["content"]
     if content is not None:
         event = row["state_job_id"], row["state_attempt"], row["state_event"]
@@ -195,8 +216,9 @@ def _won(row: Row, own: Credentials, keys: Keyring, known: list[KnownRevision]) 
         engine=row["engine"],
         engine_version=row["engine_version"],
         source=source,
-        inputs=module.inputs,
-        environment=module.environment,
+        inputs=given.inputs,
+        environment=given.environment,
+        secrets=given.secrets,
         backend=row["backend"],
         source_digest=row["source_digest"],
         source_commit=row["source_commit"],
@@ -206,7 +228,7 @@ def _won(row: Row, own: Credentials, keys: Keyring, known: list[KnownRevision]) 
             version=row["state_version"], sha256=row["sha256"] or "", size=row["size"] or 0, content=content
         ),
         oidc_audiences=_names.decode(row["oidc_audiences"]),
-        resume=_resume(row, keys),
+        resume=_resume(row, given, keys),
         is_destroy_plan=bool(row["is_destroy_plan"]),
     )
     archive = source.upload
@@ -215,16 +237,14 @@ def _won(row: Row, own: Credentials, keys: Keyring, known: list[KnownRevision]) 
     return ClaimWon(Granted(spec, own), name, row["module_id"])
 
 
-def _inputs_sha256(row: Row, keys: Keyring) -> str:
-    """Hash everything that a plan was made from, except the state. The revision stands for the content of the module."""
-    content: list[str] = [row["content_revision"]]
-    if not row["content_revision"]:
-        content = contents.plain_texts(keys, row["module_id"], row["sealed"])
-    parts = [row["engine"], row["backend"], row["source"], *content, row["oidc_audiences"]]
+def _inputs_sha256(row: Row, given: Given | None) -> str:
+    """Hash everything that a plan was made from, except the state. The ids of their versions stand for the inputs."""
+    parts = [row["engine"], row["backend"], row["source"], row["content_revision"], row["oidc_audiences"]]
+    parts += given.revision if given else []
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
 
-def _resume(row: Row, keys: Keyring) -> Resume | None:
+def _resume(row: Row, given: Given, keys: Keyring) -> Resume | None:
     """Return the saved plan that the job continues with, unless something that it was made from has changed since.
 
     Another runner than the one that made it must not see it: if that one was disabled or removed, the job plans again.
@@ -234,7 +254,7 @@ def _resume(row: Row, keys: Keyring) -> Resume | None:
     plan = row_to(
         Plan, {"job_id": row["id"]} | {key[5:]: value for key, value in row.items() if key.startswith("plan_")}
     )
-    if not decide_plan.is_resumable(plan, state_version=row["state_version"], inputs_sha256=_inputs_sha256(row, keys)):
+    if not decide_plan.is_resumable(plan, state_version=row["state_version"], inputs_sha256=_inputs_sha256(row, given)):
         return None
     key = keys.decrypt(bytes(row["plan_key"]), state_key_context(plan.job_id, plan.attempt))
     return Resume(plan.attempt, plan.state_version, plan.sha256, plan.size, plan.path, key)

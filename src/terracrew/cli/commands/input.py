@@ -1,0 +1,139 @@
+"""`terracrew input`: what the jobs of modules are given, at any place of the tree."""
+
+import sys
+from typing import Any
+
+import click
+
+from terracrew.cli.arguments import name_completion
+from terracrew.cli.arguments import source as sources
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output
+from terracrew.errors import Invalid
+
+HIDDEN = "•••"
+_environment = click.option("--env", "is_environment", is_flag=True, help="An environment variable, not a variable.")
+
+
+@click.group("input")
+def inputs() -> None:
+    """Set what the jobs of modules are given: variables, environment variables and secrets.
+
+    PLACE is the path of a group or a module, or `/` for the organization. An input applies to all modules at and below its
+    place. If several places have one of the same name, the nearest one applies.
+    """
+
+
+@inputs.command("list")
+@click.argument("place", default="/", shell_complete=name_completion.places)
+@click.option("--own", is_flag=True, help="Only those that are set at PLACE itself.")
+@output.json_option
+@pass_target
+def list_inputs(target: Target, place: str, own: bool, as_json: bool) -> None:
+    """List the inputs that apply to PLACE, with where each is set, by whom and when."""
+    items = list(target.api().list("/inputs", place=place, inherited="false" if own else None))
+    if as_json:
+        return output.as_json(items)
+    rows = [(name_of(each), shown(each), origin(each), who(each)) for each in items]
+    empty = f"no inputs: `terracrew input set {place} NAME VALUE`"
+    return output.table(("NAME", "VALUE", "FROM", "SET"), rows, empty=empty)
+
+
+@inputs.command("set")
+@click.argument("place", shell_complete=name_completion.places)
+@click.argument("name")
+@click.argument("value", required=False)
+@_environment
+@click.option(
+    "--secret",
+    "is_secret",
+    is_flag=True,
+    help="A secret, which nobody can read back. It is asked for, or read from a pipe.",
+)
+@click.option("--text", "is_text", is_flag=True, help="VALUE is a text, even if it is valid JSON (`5`, `true`).")
+@output.json_option
+@pass_target
+def set_input(
+    target: Target,
+    place: str,
+    name: str,
+    value: str | None,
+    is_environment: bool,
+    is_secret: bool,
+    is_text: bool,
+    as_json: bool,
+) -> None:
+    """Set the input NAME at PLACE. A VALUE that is valid JSON is a number, a list and so on; any other is a text.
+
+    Without VALUE, it is asked for or read from standard input. The value of a secret is never an argument, because other
+    users of this machine could see it.
+    """
+    if is_secret and value is not None:
+        raise Invalid(
+            "a secret is not given as an argument, which the history of the shell and other users could see",
+            hint=f"terracrew input set {place} {name} --secret, and enter it when you are asked, or pipe it in",
+        )
+    given = _read(name, is_hidden=is_secret) if value is None else value
+    body: dict[str, Any] = {"place": place, "name": name, "target": "environment" if is_environment else "variable"}
+    if is_secret:
+        body["secret"] = given
+    else:
+        body["value"] = given if is_environment or is_text else sources.value(given)
+    made = target.api().post("/inputs", body)
+    if as_json:
+        return output.as_json(made)
+    noun = "secret" if is_secret else "environment variable" if is_environment else "variable"
+    return click.echo(f"set {noun} {name} of {origin(made)}, version {made['version']}")
+
+
+@inputs.command("remove")
+@click.argument("place", shell_complete=name_completion.places)
+@click.argument("name")
+@_environment
+@output.json_option
+@pass_target
+def remove(target: Target, place: str, name: str, is_environment: bool, as_json: bool) -> None:
+    """Remove the input NAME from PLACE. If a place above has one of that name, it applies from then on."""
+    from urllib.parse import urlencode
+
+    query = {"place": place, "name": name, "target": "environment" if is_environment else "variable"}
+    target.api().delete(f"/inputs?{urlencode(query)}")
+    if as_json:
+        return output.as_json({"removed": name, "place": place})
+    return click.echo(f"removed {name} from {place}")
+
+
+def shown(each: dict[str, Any]) -> str:
+    """Return the value of an input as a cell of a table."""
+    return HIDDEN if each["is_hidden"] else text_of(each["value"])
+
+
+def text_of(value: Any) -> str:
+    import msgspec
+
+    return value if isinstance(value, str) and value else msgspec.json.encode(value).decode()
+
+
+def origin(each: dict[str, Any]) -> str:
+    """Return the place where an input is set."""
+    return {"organization": "the organization", "job": "the job itself"}.get(each["place_kind"]) or each["path"]
+
+
+def who(each: dict[str, Any]) -> str:
+    """Return who set an input and when."""
+    return f"by {each['set_by_name']}, {output.age(each['set_at'])}" if each.get("set_at") else ""
+
+
+def name_of(each: dict[str, Any]) -> str:
+    return f"${each['name']}" if each["target"] == "environment" else each["name"]
+
+
+def _read(name: str, *, is_hidden: bool) -> str:
+    """Ask for a value, or read it from a pipe without the line end after it."""
+    if sys.stdin.isatty():
+        entered: str = click.prompt(name, hide_input=is_hidden, confirmation_prompt=is_hidden, err=True)
+        return entered
+    piped = sys.stdin.read()
+    if not piped:
+        raise Invalid(f"standard input is empty: there is no value for {name}")
+    return piped.removesuffix("\n").removesuffix("\r")

@@ -1,0 +1,173 @@
+"""The inputs of a group or module: the panel on its page, and the page on which they are set and removed."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+from litestar import Response, Router, get, post
+from litestar.params import FromPath
+
+from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge
+from terracrew.server.dashboard import forms, render
+from terracrew.server.dashboard.context import DashboardCall
+from terracrew.server.dashboard.errors import HANDLERS
+from terracrew.server.db.seam import Tx
+from terracrew.server.groups import level_reads
+from terracrew.server.groups.model import Group
+from terracrew.server.inputs import service
+from terracrew.server.inputs.model import InputPlace, InputView, NewInput, Target
+from terracrew.server.modules import places
+from terracrew.server.modules import service as modules
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.secrets.keyring import Keyring
+
+HERE = "/dashboard/inputs"
+MAX_ROWS = 100
+MAX_VALUE_CHARACTERS = 300
+HIDDEN = "•••"
+
+
+class InputRow(msgspec.Struct, frozen=True):
+    input: InputView
+
+    @property
+    def value(self) -> str:
+        """The value as the engine's language writes it, shortened."""
+        if self.input.is_hidden:
+            return HIDDEN
+        text = msgspec.json.encode(self.input.value).decode()
+        return text if len(text) <= MAX_VALUE_CHARACTERS else text[:MAX_VALUE_CHARACTERS] + "…"
+
+
+class InputsPanel(msgspec.Struct, frozen=True):
+    place: InputPlace
+    rows: list[InputRow]
+    count: int
+    may_set: bool
+    may_set_secrets: bool
+
+    @property
+    def may_change(self) -> bool:
+        return self.may_set or self.may_set_secrets
+
+
+class InputsPage(msgspec.Struct, frozen=True):
+    panel: InputsPanel
+    groups: list[Group]
+    """The groups on the way to the place, the organization first."""
+
+
+class InputForm(msgspec.Struct, frozen=True):
+    name: str = ""
+    target: Target = "variable"
+    kind: Literal["literal", "secret"] = "literal"
+    value: str = ""
+
+    def __repr__(self) -> str:
+        return f"InputForm({self.name!r})"
+
+    @property
+    def kept(self) -> "InputForm":
+        """What is shown again after an error: everything but the value of a secret."""
+        return msgspec.structs.replace(self, value="") if self.kind == "secret" else self
+
+
+class RemoveForm(msgspec.Struct, frozen=True):
+    name: str
+    target: Target = "variable"
+
+
+async def panel(tx: Tx, who: Principal, keys: Keyring, at: InputPlace) -> InputsPanel:
+    """Return the inputs that apply to a place that the reader may see."""
+    found = await service.views(tx, keys, at, is_inherited=True)
+    place = service.place_of(at)
+    return InputsPanel(
+        at,
+        rows(found[:MAX_ROWS]),
+        len(found),
+        may_set=(await authorize.visible(tx, who, Verb.TREE_WRITE)).covers(place),
+        may_set_secrets=(await authorize.visible(tx, who, Verb.SECRET_SET)).covers(place),
+    )
+
+
+def rows(found: Sequence[InputView]) -> list[InputRow]:
+    return [InputRow(each) for each in found]
+
+
+def wanted(form: InputForm, place_id: str) -> NewInput:
+    """Return the input that the form asks for. A value of a variable that is not JSON is a text."""
+    name = form.name.strip()
+    if form.kind == "secret":
+        return NewInput(name, place_id, form.target, secret=form.value)
+    return NewInput(name, place_id, form.target, form.value if form.target == "environment" else _value(form.value))
+
+
+def _value(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+async def _read(tx: Tx, request: DashboardCall, place: str) -> InputsPage:
+    who, keys = request.user, request.context.keys
+    at = await places.find(tx, who, place)
+    found = await panel(tx, who, keys, at)
+    if not found.may_change:
+        raise Forbidden(f"you may not change the inputs of {at.words}: ask an owner for a role")
+    module = await modules.find(tx, who, at.id, Verb.TREE_READ) if at.kind == "module" else None
+    lineage = await level_reads.lineage(tx, module.group_id if module else at.id)
+    return InputsPage(found, lineage[::-1])
+
+
+@get("/{place:str}")
+async def inputs_page(request: DashboardCall, place: FromPath[str]) -> Response[Any]:
+    return await _answer(request, place)
+
+
+@post("/{place:str}", status_code=200)
+async def set_input(request: DashboardCall, place: FromPath[str]) -> Response[Any]:
+    form, context, who = await forms.read(request, InputForm), request.context, request.user
+
+    async def write(tx: Tx) -> None:
+        at = await places.hold(tx, who, place)
+        await service.put(tx, context.keys, who, at, wanted(form, at.id))
+
+    await context.db.read(lambda tx: _read(tx, request, place))  # a missing place is not an error of the form
+    try:
+        await context.db.write(write)
+    except (Invalid, Conflict, Forbidden, TooLarge) as error:
+        return await _answer(request, place, form.kept, error.message)
+    return await _answer(request, place)
+
+
+@post("/{place:str}/remove", status_code=200)
+async def remove_input(request: DashboardCall, place: FromPath[str]) -> Response[Any]:
+    form, context, who = await forms.read(request, RemoveForm), request.context, request.user
+
+    async def write(tx: Tx) -> None:
+        await service.remove(tx, who, await places.hold(tx, who, place), form.target, form.name)
+
+    await context.db.read(lambda tx: _read(tx, request, place))
+    try:
+        await context.db.write(write)
+    except (NotFound, Forbidden) as error:
+        return await _answer(request, place, wrong=error.message)
+    return await _answer(request, place)
+
+
+async def _answer(request: DashboardCall, place: str, form: InputForm | None = None, wrong: str = "") -> Response[Any]:
+    page = await request.context.db.read(lambda tx: _read(tx, request, place))
+    return await render.page(
+        request, "inputs/page.html", "inputs/form.html", page=page, form=form or InputForm(), wrong=wrong
+    )
+
+
+pages = Router(
+    HERE,
+    route_handlers=[inputs_page, set_input, remove_input],
+    exception_handlers=HANDLERS,
+    include_in_schema=False,
+)

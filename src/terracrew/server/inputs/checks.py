@@ -1,0 +1,77 @@
+"""Checks the names, the sizes and the depth of inputs."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from terracrew.errors import Invalid, TooLarge
+from terracrew.masking.names import MIN_SECRET_BYTES
+
+MAX_CONTENT_BYTES = 256 * 1024
+MAX_INPUTS = 500
+"""The most inputs that a place can have."""
+MAX_INPUT_LEVELS = 100
+"""The deepest nesting of lists and objects in an input or in the settings of a source, so that decoding never runs out of stack."""
+_INPUT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,254}\Z")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}\Z")
+# The executor itself sets these. A module that could set them could redirect its state or read with another job's token.
+_RESERVED = re.compile(r"(TERRACREW_|TF_HTTP_|TF_TOKEN_).*|TF_CLI_CONFIG_FILE\Z|TF_DATA_DIR\Z", re.DOTALL)
+
+
+def check_inputs(inputs: Mapping[str, Any]) -> None:
+    """Check the variables of a place or a job."""
+    check_depth("inputs", inputs)
+    check_size("inputs", inputs)
+    for name in inputs:
+        if not _INPUT.match(name):
+            raise Invalid(
+                f"inputs: {name[:300]!r} is not a valid name: use letters, digits, _ and -, and no digit first",
+                field=name[:300],
+            )
+
+
+def check_environment(environment: Mapping[str, str]) -> None:
+    """Check the environment variables of a place or a job."""
+    check_size("environment", environment)
+    for name, value in environment.items():
+        if not _VARIABLE.match(name):
+            raise Invalid(
+                f"environment: {name[:300]!r} is not a valid name: use letters, digits and _, and no digit first",
+                field=name[:300],
+            )
+        if _RESERVED.match(name):
+            raise Invalid(f"environment: {name} is set by Terracrew itself and cannot be set here", field=name)
+        if "\0" in value:
+            raise Invalid(f"environment: the value of {name} has a NUL character in it", field=name)
+
+
+def check_secret(name: str, text: str) -> None:
+    """Refuse a secret that cannot be masked in logs, or that an engine cannot be given."""
+    if len(text.strip().encode()) < MIN_SECRET_BYTES:
+        raise Invalid(
+            f"secret {name}: it needs at least {MIN_SECRET_BYTES} characters: a shorter one cannot be masked in logs",
+            field=name,
+        )
+    if "\0" in text:
+        raise Invalid(f"secret {name}: it has a NUL character in it", field=name)
+
+
+def check_depth(what: str, content: Mapping[str, Any]) -> None:
+    level: list[Any] = list(content.values())
+    for _ in range(MAX_INPUT_LEVELS):
+        level = [below for each in level for below in _below(each)]
+        if not level:
+            return
+    raise Invalid(f"{what}: they are nested more than {MAX_INPUT_LEVELS} levels deep", field=what)
+
+
+def check_size(what: str, content: Mapping[str, Any], max_bytes: int = MAX_CONTENT_BYTES) -> None:
+    size = len(msgspec.json.encode(content))
+    if size > max_bytes:
+        raise TooLarge(f"{what}: {size:,} bytes are too many: at most {max_bytes:,} are allowed", field=what)
+
+
+def _below(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()  # pyright: ignore[reportUnknownVariableType]

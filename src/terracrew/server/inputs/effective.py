@@ -1,0 +1,109 @@
+"""Decides which inputs apply to a place: of each name, the one of the nearest place."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from terracrew.server.inputs import sealing
+from terracrew.server.inputs.model import PlacedInput, PlaceKind, UsedInput
+from terracrew.server.secrets.keyring import Keyring
+
+
+class Applying(msgspec.Struct, frozen=True):
+    """An input that applies to a place."""
+
+    input: PlacedInput
+    overridden: PlacedInput | None = None
+    """The next one above of the same name, which does not apply."""
+
+
+class JobContent(msgspec.Struct, frozen=True):
+    """What a job was given for itself. It takes precedence over everything that is set at places."""
+
+    inputs: dict[str, Any] = {}
+    environment: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return "JobContent(…)"
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What an attempt is given."""
+
+    inputs: dict[str, Any]
+    environment: dict[str, str]
+    secrets: list[str]
+    """The values of the secrets among them, which are masked whatever their names are."""
+    used: list[UsedInput]
+    revision: list[str]
+    """The ids of the versions that are used: they change with every value that is set."""
+
+    def __repr__(self) -> str:
+        return f"Given({len(self.used)} inputs)"
+
+
+def applying(found: Iterable[PlacedInput]) -> list[Applying]:
+    """Return the inputs that apply, ordered by target and name."""
+    by_name: dict[tuple[str, str], list[PlacedInput]] = {}
+    for each in sorted(found, key=lambda each: each.level):
+        if each.sealed is not None:
+            by_name.setdefault((each.target, each.name), []).append(each)
+    return [
+        Applying(nearest, others[0] if others else None)
+        for _, (nearest, *others) in sorted(by_name.items(), key=lambda item: item[0])
+    ]
+
+
+def removed_secret(found: Iterable[PlacedInput], since: datetime) -> PlacedInput | None:
+    """Return a secret that would have applied and was removed after `since`, if no nearer place has an input of its name."""
+    nearest: dict[tuple[str, str], PlacedInput] = {}
+    for each in sorted(found, key=lambda each: each.level):
+        is_removed = each.sealed is None
+        if not is_removed or (each.kind == "secret" and each.set_at > since):
+            nearest.setdefault((each.target, each.name), each)
+    return next((each for each in nearest.values() if each.sealed is None), None)
+
+
+def given(keys: Keyring, found: Iterable[PlacedInput], own: JobContent) -> Given:
+    """Return what a job is given: what applies to its module, and what the job was given for itself."""
+    values: Mapping[str, dict[str, Any]] = {"variable": {}, "environment": {}}
+    secrets: list[str] = []
+    used: list[UsedInput] = []
+    revision: list[str] = []
+    job: Mapping[str, Mapping[str, Any]] = {"variable": own.inputs, "environment": own.environment}
+    for each in (each.input for each in applying(found)):
+        if each.name in job[each.target]:
+            continue
+        value = values[each.target][each.name] = sealing.opened(keys, each)
+        if each.kind == "secret":
+            secrets.append(value)
+        revision.append(each.id)
+        used.append(_used(each))
+    for target in ("variable", "environment"):
+        values[target].update(job[target])
+        used += [UsedInput(target, name, "literal", "job") for name in job[target]]
+    return Given(values["variable"], values["environment"], secrets, used, revision)
+
+
+def place_kind(each: PlacedInput, *, is_module: bool) -> PlaceKind:
+    """Return what kind of place an input is set at. `is_module` says whether the place in question is a module."""
+    if each.path == "":
+        return "organization"
+    return "module" if is_module and each.level == 0 else "group"
+
+
+def _used(each: PlacedInput) -> UsedInput:
+    return UsedInput(
+        each.target,
+        each.name,
+        each.kind,
+        place_kind(each, is_module=True),
+        each.path,
+        each.id,
+        each.version,
+        each.set_by,
+        each.set_by_name,
+        each.set_at,
+    )

@@ -1,0 +1,23 @@
+"""Encrypts the values of inputs. A ciphertext is bound to its place, its name and its version, so it is of no use anywhere else."""
+
+from typing import Any
+
+import msgspec
+
+from terracrew.server.inputs.model import Input
+from terracrew.server.secrets.keyring import Keyring
+
+
+def context(place_id: str, target: str, name: str, version: int) -> str:
+    return f"input:{place_id}:{target}:{name}:{version}"
+
+
+def sealed(keys: Keyring, place_id: str, target: str, name: str, version: int, plain: bytes) -> bytes:
+    return keys.encrypt(plain, context(place_id, target, name, version))
+
+
+def opened(keys: Keyring, each: Input) -> Any:
+    """Return the value of an input that was not removed."""
+    assert each.sealed is not None
+    bound_to = context(each.place_id, each.target, each.name, each.version)
+    return msgspec.json.decode(keys.decrypt(bytes(each.sealed), bound_to))

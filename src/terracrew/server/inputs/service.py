@@ -1,0 +1,172 @@
+"""Sets, removes and lists the inputs of a place, and checks that the caller may do so."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from terracrew.errors import Invalid, NotFound, Undecryptable
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Tx
+from terracrew.server.inputs import changes, checks, effective, hidden_values, reads, sealing, store
+from terracrew.server.inputs.effective import Applying
+from terracrew.server.inputs.model import (
+    TARGETS,
+    Input,
+    InputPlace,
+    InputView,
+    Kind,
+    NewInput,
+    PlacedInput,
+    Target,
+)
+from terracrew.server.paging import Page, cursor, start
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Place, Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.secrets.keyring import Keyring
+
+_VERBS: dict[Kind, Verb] = {"literal": Verb.TREE_WRITE, "secret": Verb.SECRET_SET}
+_NAMES: dict[Target, str] = {"variable": "variable", "environment": "environment variable"}
+
+
+def place_of(at: InputPlace) -> Place:
+    if at.kind == "module":
+        return authorize.module(at.organization_id, at.path)
+    return authorize.group(at.organization_id, at.path)
+
+
+async def put(tx: Tx, keys: Keyring, who: Principal, at: InputPlace, new: NewInput) -> InputView:
+    """Set an input. Another kind of input of the same name is replaced, which needs the permissions for both kinds."""
+    kind, value = _given(new)
+    before = await store.current(tx, at.id, new.target, new.name)
+    kinds: set[Kind] = {kind} if before is None or before.sealed is None else {kind, before.kind}
+    for each in sorted(kinds):
+        await authorize.require(tx, who, _VERBS[each], place_of(at))
+    if kind == "literal":
+        value = _restored(keys, before, new.name, value)
+    made = await changes.put(tx, keys, who, at.id, new.target, new.name, kind, value)
+    await changes.check_room(tx, at.id)
+    if before is None or made.version != before.version:
+        await _record(tx, who, at, "set", made)
+    [view] = shown(keys, [_placed(made, at)], is_module=at.kind == "module", is_inherited=False)
+    return view
+
+
+async def remove(tx: Tx, who: Principal, at: InputPlace, target: Target, name: str) -> None:
+    """Remove an input. What is set for the same name at a place above applies from then on."""
+    before = await store.current(tx, at.id, target, name)
+    if before is None or before.sealed is None:
+        await authorize.require(tx, who, Verb.TREE_READ, place_of(at))
+        raise NotFound(f"{at.words} has no {_NAMES[target]} `{name[:300]}` of its own")
+    await authorize.require(tx, who, _VERBS[before.kind], place_of(at))
+    await changes.take(tx, who, before)
+    await _record(tx, who, at, "remove", before)
+
+
+async def views(tx: Tx, keys: Keyring, at: InputPlace, *, is_inherited: bool) -> list[InputView]:
+    """Return the inputs that apply to a place, or only those that are set at the place itself."""
+    is_module = at.kind == "module"
+    found = (await reads.of_modules(tx, [at.id])).get(at.id, []) if is_module else await reads.of_group(tx, at.id)
+    return shown(keys, found, is_module=is_module, is_inherited=is_inherited)
+
+
+def shown(keys: Keyring, found: Iterable[PlacedInput], *, is_module: bool, is_inherited: bool) -> list[InputView]:
+    """Return inputs as people see them. A value that looks like a secret, or contains one, is masked in all of them."""
+    applying = [each for each in effective.applying(found) if is_inherited or each.input.level == 0]
+    visible: dict[str, Any] = {}
+    problems: dict[str, str] = {}
+    for each in (each.input for each in applying):
+        try:
+            value = sealing.opened(keys, each)
+        except Undecryptable as error:
+            problems[each.id] = error.message
+        else:
+            visible |= {} if _is_hidden(each) else {each.name: value}
+    values = hidden_values.shown_inputs(visible)
+    views = [_view(each, values, is_module=is_module) for each in applying]
+    return [
+        msgspec.structs.replace(view, problem=problems.get(each.input.id, ""))
+        for view, each in zip(views, applying, strict=True)
+    ]
+
+
+async def listing(
+    tx: Tx, keys: Keyring, at: InputPlace, after: str | None, limit: int, *, is_inherited: bool
+) -> Page[InputView]:
+    """Return a page of the inputs of a place. A place has few, so they are counted out here."""
+    found = await views(tx, keys, at, is_inherited=is_inherited)
+    rest = [each for each in found if _key(each) > start(after)]
+    return Page(rest[:limit], cursor(_key(rest[limit - 1])) if len(rest) > limit else None)
+
+
+def _key(each: InputView) -> str:
+    """Return the text by which inputs are ordered and pages continue."""
+    return f"{each.target}:{each.name}"
+
+
+def _given(new: NewInput) -> tuple[Kind, Any]:
+    if (new.value is msgspec.UNSET) == (new.secret is None):
+        raise Invalid("an input has either a `value` or a `secret`: give exactly one of them")
+    check_name = {new.name: ""}
+    (checks.check_inputs if new.target == "variable" else checks.check_environment)(check_name)
+    if new.secret is not None:
+        checks.check_secret(new.name, new.secret)
+        return "secret", new.secret
+    if new.target == "variable":
+        checks.check_inputs({new.name: new.value})
+    elif isinstance(new.value, str):
+        checks.check_environment({new.name: new.value})
+    else:
+        raise Invalid(f"environment: the value of {new.name} is not a text", field=new.name)
+    return "literal", new.value
+
+
+def _restored(keys: Keyring, before: Input | None, name: str, value: Any) -> Any:
+    """Return the value that was sent, with the stored one wherever the person sent back what they were shown in its place."""
+    is_stored = before is not None and before.sealed is not None and before.kind == "literal"
+    stored = {name: sealing.opened(keys, before)} if before is not None and is_stored else {}
+    is_environment = before is not None and before.target == "environment"
+    seen = dict.fromkeys(stored, hidden_values.HIDDEN) if is_environment else hidden_values.shown_inputs(stored)
+    found = hidden_values.restored({name: value}, seen, stored)
+    hidden_values.refuse_hidden("input", hidden_values.still_hidden(found, is_secret=is_environment))
+    return found[name]
+
+
+def _placed(each: Input, at: InputPlace) -> PlacedInput:
+    return PlacedInput(**msgspec.structs.asdict(each), path=at.path, level=0)
+
+
+def _is_hidden(each: Input) -> bool:
+    return each.kind == "secret" or (each.kind == "literal" and each.target == "environment")
+
+
+def _view(each: Applying, values: dict[str, Any], *, is_module: bool) -> InputView:
+    found = each.input
+    is_hidden = _is_hidden(found)
+    return InputView(
+        target=found.target,
+        name=found.name,
+        kind=found.kind,
+        value=None if is_hidden else values.get(found.name),
+        is_hidden=is_hidden,
+        place_kind=effective.place_kind(found, is_module=is_module),
+        path=found.path,
+        is_inherited=found.level > 0,
+        version=found.version,
+        set_by=found.set_by,
+        set_by_name=found.set_by_name,
+        set_at=found.set_at,
+        overrides=each.overridden.path if each.overridden else None,
+    )
+
+
+async def _record(tx: Tx, who: Principal, at: InputPlace, verb: str, each: Input) -> None:
+    noun = "secret" if each.kind == "secret" else "input"
+    target_kind = "module" if at.kind == "module" else "group"
+    details = {"path": at.path, "name": each.name, "target": each.target, "version": each.version}
+    await audit.record(tx, who, f"{noun}.{verb}", target_kind, at.id, details, organization_id=at.organization_id)
+    tx.wake("tree", at.id)
+
+
+assert set(_NAMES) == set(TARGETS)

@@ -1,0 +1,103 @@
+"""The inputs of a job: what it was given for itself when it was created, and what its attempts are given when they are claimed."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from terracrew.masking import names
+from terracrew.server.db.seam import Row, Tx
+from terracrew.server.inputs import effective, sealing
+from terracrew.server.inputs import reads as input_reads
+from terracrew.server.inputs.effective import Given, JobContent
+from terracrew.server.inputs.model import PlacedInput, UsedInput
+from terracrew.server.jobs import input_store
+from terracrew.server.jobs.model import Job
+from terracrew.server.secrets.keyring import Keyring
+
+_content = msgspec.json.Decoder(JobContent)
+_used = msgspec.json.Decoder(list[UsedInput])
+
+
+def context(job_id: str) -> str:
+    return f"job-inputs:{job_id}"
+
+
+async def save_own(tx: Tx, keys: Keyring, contents: Mapping[str, JobContent]) -> None:
+    """Store what new jobs are given for themselves."""
+    rows = [
+        (job_id, keys.encrypt(msgspec.json.encode(content), context(job_id)))
+        for job_id, content in sorted(contents.items())
+        if content != JobContent()
+    ]
+    if rows:
+        await input_store.insert_own(tx, rows)
+
+
+async def own(tx: Tx, keys: Keyring, job_ids: Sequence[str]) -> dict[str, JobContent]:
+    """Return what jobs were given for themselves."""
+    found = await input_store.own(tx, job_ids)
+    return {job_id: _content.decode(keys.decrypt(sealed, context(job_id))) for job_id, sealed in found.items()}
+
+
+async def has_secrets(tx: Tx, module_id: str) -> bool:
+    """Return whether a secret applies to a module."""
+    found = (await input_reads.of_modules(tx, [module_id])).get(module_id, [])
+    return any(each.input.kind == "secret" for each in effective.applying(found))
+
+
+async def resolve(tx: Tx, keys: Keyring, granted: Mapping[str, Row]) -> dict[str, Given | str]:
+    """Return by job what its attempt is given, or a sentence that says why it cannot be.
+
+    The values are those of this moment, so a job that waited gets a secret that was replaced meanwhile.
+    """
+    placed = await input_reads.of_modules(tx, [row["module_id"] for row in granted.values()])
+    contents = await own(tx, keys, list(granted))
+    found: dict[str, Given | str] = {}
+    for job_id, row in granted.items():
+        inputs, content = placed.get(row["module_id"], []), contents.get(job_id, JobContent())
+        gone = effective.removed_secret(inputs, datetime.fromtimestamp(row["created_at"], UTC))
+        is_replaced = gone is not None and gone.name in (
+            content.inputs if gone.target == "variable" else content.environment
+        )
+        found[job_id] = effective.given(keys, inputs, content) if gone is None or is_replaced else _missing(gone)
+    return found
+
+
+def _missing(gone: PlacedInput) -> str:
+    place = f"`{gone.path}`" if gone.path else "the organization"
+    return (
+        f"the secret {gone.name} of {place} was removed by {gone.set_by_name} after this job was queued, so nothing was started: "
+        f"set it again (terracrew input set {gone.path or '/'} {gone.name} --secret), or run the job again without it"
+    )
+
+
+async def record(tx: Tx, given: Mapping[tuple[str, int], Given]) -> None:
+    """Record what attempts are given, without values."""
+    rows = [
+        (job_id, attempt, msgspec.json.encode(each.used).decode())
+        for (job_id, attempt), each in sorted(given.items())
+        if each.used
+    ]
+    if rows:
+        await input_store.insert_used(tx, rows)
+
+
+async def used(tx: Tx, job_id: str, attempt: int | None) -> tuple[int | None, list[UsedInput]]:
+    """Return which attempt was given inputs, and which ones: that attempt, or the last one."""
+    row = await input_store.used(tx, job_id, attempt)
+    return (None, []) if row is None else (row["attempt"], _used.decode(row["used"]))
+
+
+async def values_to_mask(tx: Tx, keys: Keyring, job: Job) -> list[str]:
+    """Return the secrets that a job may print: those that apply to its module, in all kept versions, and its own."""
+    placed = (await input_reads.of_modules(tx, [job.module_id])).get(job.module_id, [])
+    live = [each for each in placed if each.sealed is not None]
+    secret = [each for each in live if each.kind == "secret"]
+    versions = await input_reads.secret_versions(tx, secret) if secret else []
+    content = (await own(tx, keys, [job.id])).get(job.id, JobContent())
+    found = [str(sealing.opened(keys, each)) for each in versions]
+    for each in live:
+        if each.kind == "literal":
+            found += names.secrets_of({each.name: sealing.opened(keys, each)})
+    return [*found, *names.secrets_of(content.inputs), *names.secrets_of(content.environment)]

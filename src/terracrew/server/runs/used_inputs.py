@@ -1,0 +1,32 @@
+"""What an attempt of a job was given: where each input came from, and whether a new job would be given another value."""
+
+import msgspec
+
+from terracrew.server.db.seam import Tx
+from terracrew.server.inputs import effective
+from terracrew.server.inputs import reads as input_reads
+from terracrew.server.inputs.model import UsedInput
+from terracrew.server.jobs import job_inputs
+from terracrew.server.jobs.model import Job
+
+
+class JobInput(UsedInput, frozen=True, kw_only=True, omit_defaults=False):
+    """An input that an attempt was given, without its value."""
+
+    is_current: bool
+    """Whether the same version still applies to the module. What the job itself was given always does."""
+
+
+class JobInputs(msgspec.Struct, frozen=True):
+    attempt: int | None
+    """The attempt that was given these; null if none has been given any."""
+    items: list[JobInput]
+
+
+async def of_job(tx: Tx, job: Job, attempt: int | None = None) -> JobInputs:
+    """Return what an attempt was given: this one, or the last one that was given anything."""
+    number, used = await job_inputs.used(tx, job.id, attempt)
+    placed = (await input_reads.of_modules(tx, [job.module_id])).get(job.module_id, [])
+    now = {each.input.id for each in effective.applying(placed)}
+    items = [JobInput(**msgspec.structs.asdict(each), is_current=not each.id or each.id in now) for each in used]
+    return JobInputs(number, items)
