@@ -222,6 +222,8 @@ class JobSpec(msgspec.Struct, frozen=True):
     """Whether a PLAN shows what a DESTROY would destroy."""
     secrets: list[str] = []
     """The values of the secrets among inputs and environment. They are masked whatever their names are."""
+    inherited: list[str] = []
+    """The names of the inputs that are set at a group above the module. A source need not declare them."""
 
     def __repr__(self) -> str:
         return f"JobSpec({self.job_id!r}, {self.attempt})"

@@ -223,3 +223,19 @@ async def test_the_inputs_of_what_is_deleted_are_deleted(application: Applicatio
     assert (await application.admin.delete("/api/v1/modules/platform%2Fnetwork%2Fvpc")).status_code == 204
     assert (await application.admin.delete("/api/v1/groups/platform%2Fnetwork")).status_code == 204
     assert await application.scalar("SELECT count(*) FROM inputs") == 0
+
+
+@pytest.mark.feature("J6.inputs")
+async def test_inputs_that_are_too_large_together_fail_the_job_before_anything_runs(
+    runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A grant has a bounded size: a runner could not have read a larger one, and would have been offered the job for ever."""
+    monkeypatch.setattr("terracrew.server.jobs.job_inputs.MAX_GIVEN_BYTES", 20)
+    module_id = await tree(runner.app)
+    await put(runner.app.admin, "/", "a", "x" * 15)
+    await put(runner.app.admin, "platform", "b", "x" * 15)
+    made = await runner.app.admin.made(f"/api/v1/modules/{module_id}/jobs", {"type": "PLAN"})
+    assert await runner.instance.claim(made["id"], 1) is None
+    found = (await runner.app.admin.get(f"/api/v1/jobs/{made['id']}")).json()
+    assert found["status"] == "FAILED"
+    assert "have 34 bytes together" in found["message"]

@@ -4,9 +4,9 @@ An `Engine` is registered under its name (see `terracrew.plugins`) and knows not
 `EngineSession` for each attempt. `terracrew.testing.engine_contract` tests both against the real program.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -74,6 +74,15 @@ class FailureDetails(msgspec.Struct, frozen=True):
     """The first error, in one line."""
     memory_error: str = ""
     """The line in which the engine reports that it got no memory."""
+
+
+@runtime_checkable
+class DeclaresInputs(Protocol):
+    """A session of an engine whose source says which inputs it has. Others are given every input."""
+
+    def declared_inputs(self) -> Collection[str]:
+        """Return the names of the inputs that the source declares."""
+        ...
 
 
 class EngineSession(Protocol):

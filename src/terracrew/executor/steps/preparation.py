@@ -2,13 +2,14 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 from terracrew import configurations
 from terracrew.attempt import reference
 from terracrew.errors import Conflict, Invalid, TerracrewError
 from terracrew.executor import backend_credentials
 from terracrew.executor.engines import registry
-from terracrew.executor.engines.contract import ApiAccess, EngineContext, StateAccess
+from terracrew.executor.engines.contract import ApiAccess, DeclaresInputs, EngineContext, StateAccess
 from terracrew.executor.saved_plan import save
 from terracrew.executor.sources import fetch as sources
 from terracrew.executor.sources import workspace
@@ -46,8 +47,17 @@ async def fetch_state(context: StepContext) -> None:
 
 
 def write_inputs(context: StepContext) -> None:
-    context.session.prepare(context.spec.inputs, has_our_backend=context.spec.backend == "terracrew")
+    context.session.prepare(_inputs(context), has_our_backend=context.spec.backend == "terracrew")
     _set_environment(context)
+
+
+def _inputs(context: StepContext) -> dict[str, Any]:
+    """Return the inputs without those of groups that the source does not declare, which an engine would warn of."""
+    spec, session = context.spec, context.session
+    if not spec.inherited or not isinstance(session, DeclaresInputs):
+        return spec.inputs
+    unknown = set(spec.inherited) - set(session.declared_inputs())
+    return {name: value for name, value in spec.inputs.items() if name not in unknown}
 
 
 async def _fetch_source(context: StepContext) -> None:

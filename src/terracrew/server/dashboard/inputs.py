@@ -129,13 +129,14 @@ async def inputs_page(request: DashboardCall, place: FromPath[str]) -> Response[
 
 @post("/{place:str}", status_code=200)
 async def set_input(request: DashboardCall, place: FromPath[str]) -> Response[Any]:
-    form, context, who = await forms.read(request, InputForm), request.context, request.user
+    context, who = request.context, request.user
+    await context.db.read(lambda tx: _read(tx, request, place))  # a missing place is not an error of the form
+    form = await forms.read(request, InputForm)
 
     async def write(tx: Tx) -> None:
         at = await places.hold(tx, who, place)
         await service.put(tx, context.keys, who, at, wanted(form, at.id))
 
-    await context.db.read(lambda tx: _read(tx, request, place))  # a missing place is not an error of the form
     try:
         await context.db.write(write)
     except (Invalid, Conflict, Forbidden, TooLarge) as error:
@@ -145,12 +146,13 @@ async def set_input(request: DashboardCall, place: FromPath[str]) -> Response[An
 
 @post("/{place:str}/remove", status_code=200)
 async def remove_input(request: DashboardCall, place: FromPath[str]) -> Response[Any]:
-    form, context, who = await forms.read(request, RemoveForm), request.context, request.user
+    context, who = request.context, request.user
+    await context.db.read(lambda tx: _read(tx, request, place))
+    form = await forms.read(request, RemoveForm)
 
     async def write(tx: Tx) -> None:
         await service.remove(tx, who, await places.hold(tx, who, place), form.target, form.name)
 
-    await context.db.read(lambda tx: _read(tx, request, place))
     try:
         await context.db.write(write)
     except (NotFound, Forbidden) as error:

@@ -36,6 +36,8 @@ class Given(msgspec.Struct, frozen=True):
     environment: dict[str, str]
     secrets: list[str]
     """The values of the secrets among them, which are masked whatever their names are."""
+    inherited: list[str]
+    """The names of the variables among them that are set at a group."""
     used: list[UsedInput]
     revision: list[str]
     """The ids of the versions that are used: they change with every value that is set."""
@@ -84,7 +86,10 @@ def given(keys: Keyring, found: Iterable[PlacedInput], own: JobContent) -> Given
     for target in ("variable", "environment"):
         values[target].update(job[target])
         used += [UsedInput(target, name, "literal", "job") for name in job[target]]
-    return Given(values["variable"], values["environment"], secrets, used, revision)
+    inherited = [
+        each.name for each in used if each.target == "variable" and each.place_kind in ("organization", "group")
+    ]
+    return Given(values["variable"], values["environment"], secrets, inherited, used, revision)
 
 
 def place_kind(each: PlacedInput, *, is_module: bool) -> PlaceKind:

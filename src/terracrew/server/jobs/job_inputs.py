@@ -15,6 +15,8 @@ from terracrew.server.jobs import input_store
 from terracrew.server.jobs.model import Job
 from terracrew.server.secrets.keyring import Keyring
 
+MAX_GIVEN_BYTES = 2 << 20
+"""The largest total of the inputs of one job. A grant has a bounded size, and it also holds the state and the source."""
 _content = msgspec.json.Decoder(JobContent)
 _used = msgspec.json.Decoder(list[UsedInput])
 
@@ -60,7 +62,16 @@ async def resolve(tx: Tx, keys: Keyring, granted: Mapping[str, Row]) -> dict[str
         is_replaced = gone is not None and gone.name in (
             content.inputs if gone.target == "variable" else content.environment
         )
-        found[job_id] = effective.given(keys, inputs, content) if gone is None or is_replaced else _missing(gone)
+        size = sum(each.input.size for each in effective.applying(inputs))
+        if gone is not None and not is_replaced:
+            found[job_id] = _missing(gone)
+        elif size > MAX_GIVEN_BYTES:
+            found[job_id] = (
+                f"the inputs that apply to the module have {size:,} bytes together, and at most {MAX_GIVEN_BYTES:,} can be given "
+                f"to a job, so nothing was started: remove some (terracrew input list {row['module_path']})"
+            )
+        else:
+            found[job_id] = effective.given(keys, inputs, content)
     return found
 
 

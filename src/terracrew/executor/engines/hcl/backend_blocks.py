@@ -45,7 +45,7 @@ def _in_native(text: str) -> tuple[int, str] | None:
     depth = 0
     in_terraform = False
     head: list[str] = []  # the words and labels of what may become a block
-    for kind, value, position in _tokens(text):
+    for kind, value, position in tokens(text):
         if kind in ("word", "label"):
             head.append(value)
         elif value == "{":
@@ -65,7 +65,7 @@ def _in_native(text: str) -> tuple[int, str] | None:
     return None
 
 
-def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
+def tokens(text: str) -> Iterator[tuple[str, str, int]]:
     """Yield words, quoted labels and brackets. The content of comments, heredocs and longer strings is skipped."""
     position = 0
     while match := _TOKEN.search(text, position):
@@ -115,16 +115,16 @@ def _in_json(text: str) -> tuple[int, str] | None:
         content = msgspec.json.decode(text)
     except ValueError:
         return None  # the engine reports what is wrong, and where
-    for terraform in _blocks(content, "terraform"):
-        for backend in _blocks(terraform, "backend"):
+    for terraform in blocks(content, "terraform"):
+        for backend in blocks(terraform, "backend"):
             for name in backend:
                 return 1, f'backend "{name}"'
-        for _ in _blocks(terraform, "cloud"):
+        for _ in blocks(terraform, "cloud"):
             return 1, "cloud"
     return None
 
 
-def _blocks(value: object, name: str) -> Iterator[dict[str, Any]]:
+def blocks(value: object, name: str) -> Iterator[dict[str, Any]]:
     """Yield the blocks of this name. In JSON a block may be an object or a list of objects, at every level."""
     for body in _objects(value):
         yield from _objects(body.get(name))

@@ -14,6 +14,7 @@ from terracrew.errors import Conflict, EngineMissing, Invalid
 from terracrew.executor.engines.contract import ApiAccess, EngineContext, FailureDetails, StateAccess
 from terracrew.executor.engines.hcl import (
     backend_blocks,
+    declared_variables,
     event_facts,
     failure,
     operator_paths,
@@ -73,6 +74,9 @@ class HclSession:
             _write(folder / OVERRIDE_FILE, _OVERRIDE)
         if inputs:
             _write(folder / INPUTS_FILE, msgspec.json.encode(inputs))
+
+    def declared_inputs(self) -> set[str]:
+        return declared_variables.declared(self._context.folder, configurations.PATTERNS[self._dialect.name])
 
     def environment(self, base: Mapping[str, str], api: ApiAccess) -> dict[str, str]:
         env = dict(base) | _api_tokens(api)

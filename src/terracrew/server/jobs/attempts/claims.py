@@ -219,6 +219,7 @@ def _won(row: Row, given: Given, own: Credentials, keys: Keyring, known: list[Kn
         inputs=given.inputs,
         environment=given.environment,
         secrets=given.secrets,
+        inherited=given.inherited,
         backend=row["backend"],
         source_digest=row["source_digest"],
         source_commit=row["source_commit"],

@@ -1,0 +1,97 @@
+"""`terracrew input`: values are typed, and a secret is never an argument."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Terracrew
+from tests.client.scripted_server import ScriptedServer
+
+pytestmark = pytest.mark.feature("E1.commands", "J6.inputs")
+VIEW: dict[str, Any] = {
+    "target": "variable",
+    "name": "zones",
+    "kind": "literal",
+    "value": ["a", "b"],
+    "is_hidden": False,
+    "place_kind": "group",
+    "path": "platform",
+    "is_inherited": True,
+    "version": 2,
+    "set_by": "usr_1",
+    "set_by_name": "olga",
+    "set_at": "2024-01-02T03:04:05Z",
+    "overrides": None,
+    "problem": "",
+}
+SECRET = VIEW | {"name": "DB", "kind": "secret", "target": "environment", "value": None, "is_hidden": True, "path": ""}
+
+
+def test_the_list_says_where_each_input_comes_from(terracrew: Terracrew, server: ScriptedServer) -> None:
+    secret = SECRET | {"place_kind": "organization"}
+    server.on("GET /api/v1/inputs?place=platform%2Fvpc", {"items": [VIEW, secret], "next": None})
+    lines = terracrew("input", "list", "platform/vpc").splitlines()
+    assert lines[0].split() == ["NAME", "VALUE", "FROM", "SET"]
+    assert lines[1].split("  ")[0:4:1][0] == "zones"
+    assert '["a","b"]' in lines[1]
+    assert "platform" in lines[1]
+    assert "by olga" in lines[1]
+    assert lines[2].startswith("$DB")
+    assert "•••" in lines[2]
+    assert "the organization" in lines[2]
+    assert json.loads(terracrew("input", "list", "platform/vpc", "--json"))[0] == VIEW
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "sent"),
+    [
+        (["zones", '["a","b"]'], "", {"target": "variable", "value": ["a", "b"]}),
+        (["zones", "5"], "", {"target": "variable", "value": 5}),
+        (["zones", "5", "--text"], "", {"target": "variable", "value": "5"}),
+        (["zones", "a text"], "", {"target": "variable", "value": "a text"}),
+        (["zones"], "from a pipe\n", {"target": "variable", "value": "from a pipe"}),
+        (["zones", "5", "--env"], "", {"target": "environment", "value": "5"}),
+        (["zones", "--secret"], "two\nlines\n", {"target": "variable", "secret": "two\nlines"}),
+        (["zones", "--secret", "--env"], "a secret", {"target": "environment", "secret": "a secret"}),
+    ],
+)
+def test_values_have_types(
+    terracrew: Terracrew, server: ScriptedServer, arguments: list[str], stdin: str, sent: dict[str, Any]
+) -> None:
+    server.on("POST /api/v1/inputs", VIEW)
+    said = terracrew("input", "set", "platform", *arguments, stdin=stdin)
+    assert terracrew.code == 0, terracrew.err
+    assert json.loads(server.asked[-1].body) == {"place": "platform", "name": "zones", **sent}
+    assert "version 2" in said
+
+
+def test_a_secret_is_no_argument(terracrew: Terracrew, server: ScriptedServer) -> None:
+    terracrew("input", "set", "platform", "db", "hunter2-hunter2", "--secret")
+    assert terracrew.code != 0
+    assert "a secret is not given as an argument" in terracrew.err
+    assert "hunter2" not in terracrew.out + terracrew.err
+    assert not server.asked
+
+
+def test_an_empty_pipe_is_no_value(terracrew: Terracrew, server: ScriptedServer) -> None:
+    terracrew("input", "set", "platform", "db", "--secret")
+    assert terracrew.code != 0
+    assert "standard input is empty" in terracrew.err
+    assert not server.asked
+
+
+def test_an_input_is_removed(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("DELETE /api/v1/inputs?place=platform&name=DB&target=environment", None)
+    assert terracrew("input", "remove", "platform", "DB", "--env") == "removed DB from platform\n"
+
+
+def test_what_a_job_was_given_is_shown_without_values(terracrew: Terracrew, server: ScriptedServer) -> None:
+    used = {name: VIEW[name] for name in ("target", "name", "kind", "place_kind", "path", "version", "set_by_name")}
+    used |= {"set_at": VIEW["set_at"], "is_current": False}
+    own = {"target": "environment", "name": "A", "kind": "literal", "place_kind": "job", "path": "", "version": 0}
+    own |= {"set_by_name": "", "set_at": None, "is_current": True}
+    server.on("GET /api/v1/jobs/7/inputs", {"attempt": 1, "items": [used, own]})
+    lines = terracrew("job", "inputs", "7").splitlines()
+    assert "changed since" in lines[1]
+    assert "the job itself" in lines[2]

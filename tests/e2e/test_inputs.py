@@ -1,0 +1,89 @@
+"""Inputs and secrets of groups reach the real engine, and nothing that anybody can read contains a secret."""
+
+import base64
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.system import System
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
+
+SECRET = "quiet-river-under-the-bridge-77"
+ENVIRONMENT_SECRET = "loud-river-over-the-bridge-78"
+MAIN = """
+variable "zones" { type = list(string) }
+variable "size" { type = number }
+variable "connection" { type = string }
+resource "terraform_data" "all" {
+  input = "${join("+", var.zones)} ${var.size * 2} ${nonsensitive(var.connection)}"
+  provisioner "local-exec" { command = "echo $CONNECTION; echo ${base64encode(nonsensitive(var.connection))}; echo region $REGION" }
+}
+output "zones" { value = var.zones }
+output "connection" { value = var.connection }
+"""
+
+
+@pytest.mark.feature("J6.inputs", "J6.secrets", "L5.executor")
+def test_inputs_from_every_place_reach_the_engine_and_secrets_reach_nobody_else(system: System) -> None:
+    server = system.start_server(runner=True)
+    system.module("platform/network/vpc", MAIN, inputs={"size": 21})
+    for place, name, value in (
+        ("/", "zones", ["a"]),
+        ("platform", "zones", ["b", "c"]),
+        ("/", "unused", "not declared"),
+    ):
+        system.api.post("/inputs", {"place": place, "name": name, "value": value})
+    system.api.post("/inputs", {"place": "/", "name": "REGION", "value": "north", "target": "environment"})
+    system.api.post("/inputs", {"place": "platform", "name": "connection", "secret": SECRET})
+    system.api.post(
+        "/inputs",
+        {"place": "platform/network", "name": "CONNECTION", "secret": ENVIRONMENT_SECRET, "target": "environment"},
+    )
+    applied = system.wait(system.run("platform/network/vpc", "APPLY"))
+    log = system.log(applied["id"])
+    assert applied["status"] == "SUCCEEDED", log
+    assert "region north" in log
+    assert "undeclared" not in log, "an input of the organization that the source does not declare is no warning"
+    outputs = system.api.get("/modules/platform%2Fnetwork%2Fvpc/outputs")["outputs"]
+    assert outputs["zones"]["value"] == ["b", "c"]
+    assert outputs["connection"]["sensitive"], "an output that holds a secret is not shown"
+    used = {each["name"]: each for each in system.api.get(f"/jobs/{applied['id']}/inputs")["items"]}
+    assert (used["zones"]["path"], used["connection"]["kind"], used["size"]["place_kind"]) == (
+        "platform",
+        "secret",
+        "module",
+    )
+    assert system.state("platform/network/vpc")["resources"][0]["instances"][0]["attributes"]["input"]["value"] == (
+        f"b+c 42 {SECRET}"
+    ), "the engine itself got the secret"
+    _assert_nowhere(system, server.log, log)
+
+
+def _assert_nowhere(system: System, server_log: Path, log: str) -> None:
+    """Search what was printed, logged and stored for the secrets, as they are and in base64."""
+    for secret in (SECRET, ENVIRONMENT_SECRET):
+        forms = [secret.encode(), base64.b64encode(secret.encode())]
+        assert not any(form in log.encode() for form in forms)
+        files = [path for path in system.directory.rglob("*") if path.is_file() and not path.is_symlink()]
+        assert server_log in files or server_log.exists()
+        for path in [*files, server_log]:
+            content = path.read_bytes() if os.access(path, os.R_OK) else b""
+            assert not any(form in content for form in forms), path
+    audit = str(system.api.get("/audit", limit=200))
+    assert SECRET not in audit
+    assert ENVIRONMENT_SECRET not in audit
+
+
+@pytest.mark.feature("J6.inputs")
+def test_a_job_with_inputs_of_its_own_leaves_the_module_as_it_is(system: System) -> None:
+    system.start_server(runner=True)
+    system.module("hello", 'variable "name" {}\noutput "hello" { value = var.name }', inputs={"name": "module"})
+    made = system.api.post("/modules/hello/jobs", {"type": "APPLY", "inputs": {"name": "job"}})
+    assert system.wait(made["id"])["status"] == "SUCCEEDED", system.log(made["id"])
+    assert system.api.get("/modules/hello/outputs")["outputs"]["hello"]["value"] == "job"
+    again = system.api.post(f"/jobs/{made['id']}/rerun")
+    assert system.wait(again["id"])["status"] == "SUCCEEDED"
+    assert system.api.get("/modules/hello/outputs")["outputs"]["hello"]["value"] == "job"
+    assert system.api.get("/modules/hello")["inputs"] == {"name": "module"}
