@@ -1,6 +1,7 @@
 """`terracrew input`: values are typed, and a secret is never an argument."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,6 +54,7 @@ def test_the_list_says_where_each_input_comes_from(terracrew: Terracrew, server:
         (["zones"], "from a pipe\n", {"target": "variable", "value": "from a pipe"}),
         (["zones", "5", "--env"], "", {"target": "environment", "value": "5"}),
         (["zones", "--secret"], "two\nlines\n", {"target": "variable", "secret": "two\nlines"}),
+        (["zones", "--file", "--overwrite"], "5\n", {"target": "file", "value": "5", "overwrite": True}),
         (["zones", "--secret", "--env"], "a secret", {"target": "environment", "secret": "a secret"}),
     ],
 )
@@ -72,6 +74,15 @@ def test_a_secret_is_no_argument(terracrew: Terracrew, server: ScriptedServer) -
     assert "a secret is not given as an argument" in terracrew.err
     assert "hunter2" not in terracrew.out + terracrew.err
     assert not server.asked
+
+
+def test_a_file_is_sent_as_it_is(terracrew: Terracrew, server: ScriptedServer, tmp_path: Path) -> None:
+    server.on("POST /api/v1/inputs", VIEW)
+    (tmp_path / "ca.pem").write_text("two\nlines\n")
+    terracrew("input", "set", "/", "certs/ca.pem", "--file", "--from", str(tmp_path / "ca.pem"))
+    assert server.asked[-1].json() == {"place": "/", "name": "certs/ca.pem", "target": "file", "value": "two\nlines\n"}
+    terracrew("input", "set", "/", "a", "--file", "--env", "x")
+    assert "exclude each other" in terracrew.err
 
 
 def test_an_empty_pipe_is_no_value(terracrew: Terracrew, server: ScriptedServer) -> None:

@@ -178,7 +178,7 @@ BODIES: dict[str, Any] = {
     "POST /groups": {"path": "made-by-{who}"},
     "POST /modules": {"path": "module-by-{who}", "source": {"kind": "archive", "archive_id": "{archive}"}},
     "PATCH /modules/{module}": {"description": "mine now"},
-    "POST /inputs": {"place": "team", "name": "region", "value": "mine"},
+    "POST /inputs": {"place": "{group}", "name": "region", "value": "mine"},
     "POST /archives": ARCHIVE,
     "PUT /uploads": {"target": "archive", "sha256": "0" * 64, "size": 2_000_000},
     "PUT /uploads/{upload}/{index}": b"x" * PART_BYTES,

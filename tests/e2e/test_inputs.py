@@ -3,6 +3,7 @@
 import base64
 import os
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -87,3 +88,30 @@ def test_a_job_with_inputs_of_its_own_leaves_the_module_as_it_is(system: System)
     assert system.wait(again["id"])["status"] == "SUCCEEDED"
     assert system.api.get("/modules/hello/outputs")["outputs"]["hello"]["value"] == "job"
     assert system.api.get("/modules/hello")["inputs"] == {"name": "module"}
+
+
+@pytest.mark.feature("J6.files")
+def test_what_an_extra_file_replaced_is_there_again_when_it_is_no_longer_listed(system: System) -> None:
+    system.start_server(runner=True)
+    system.module("hello", 'output "text" { value = file("main.tf") }\noutput "new" { value = fileexists("a/b.txt") }')
+    extra = {"place": "/", "target": "file"}
+    system.api.post("/inputs", extra | {"name": "a/b.txt", "value": "new"})
+    system.api.post("/inputs", extra | {"name": "main.tf", "value": 'output "text" { value = "replaced" }'})
+    refused = system.wait(system.run("hello", "APPLY"))
+    assert refused["status"] == "FAILED"
+    assert "the source has a file main.tf already" in refused["message"]
+    more = 'output "text" { value = "replaced" }\noutput "new" { value = fileexists("a/b.txt") }'
+    system.api.post("/inputs", extra | {"name": "main.tf", "value": more, "overwrite": True})
+    assert _outputs(system) == ("replaced", True)
+    for name in ("main.tf", "a/b.txt"):
+        system.api.delete(f"/inputs?target=file&name={quote(name)}")
+    text, is_new = _outputs(system)
+    assert text.startswith('output "text" { value = file("main.tf") }')
+    assert not is_new
+
+
+def _outputs(system: System) -> tuple[str, bool]:
+    applied = system.wait(system.run("hello", "APPLY"))
+    assert applied["status"] == "SUCCEEDED", system.log(applied["id"])
+    outputs = system.api.get("/modules/hello/outputs")["outputs"]
+    return outputs["text"]["value"], outputs["new"]["value"]

@@ -151,7 +151,7 @@ def _team(system: System) -> dict[str, str]:
     account = api.post("/service-accounts", {"name": "bot", "group": "team"})["id"]
     return {
         "group": api.get("/groups/team")["id"],
-        "place": api.get("/groups/team")["id"],
+        "place": api.get("/modules/team%2Fdb")["id"],
         "module": module["id"],
         "archive": module["source"]["archive_id"],
         "job": system.run("team/web"),

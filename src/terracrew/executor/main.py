@@ -134,7 +134,7 @@ def _record(start: ExecutorStart, granted: Granted) -> AttemptRecord:
     spec, credentials = granted.spec, granted.credentials
     keys = [credentials.state_key] + ([spec.resume.key] if spec.resume else [])
     secrets = [credentials.api, *(base64.b64encode(key).decode() for key in keys)]
-    secrets += spec.secrets
+    secrets += spec.secrets + names.secrets_of({file.path: file.content for file in spec.files})
     secrets += names.secrets_of(start.environment) + names.secrets_of(spec.environment) + names.secrets_of(spec.inputs)
     if isinstance(spec.source, GitSource) and (credential := spec.environment.get(spec.source.credential)):
         secrets.append(credential.strip())

@@ -188,6 +188,19 @@ class KnownRevision(msgspec.Struct, frozen=True):
     """The number of the job."""
 
 
+class ExtraFile(msgspec.Struct, frozen=True):
+    """A file that is written beside the source before the engine starts."""
+
+    path: str
+    """Relative to the folder of the module."""
+    content: str
+    is_overwriting: bool = False
+    """Whether it may replace a file of the source."""
+
+    def __repr__(self) -> str:
+        return f"ExtraFile({self.path!r})"
+
+
 class JobSpec(msgspec.Struct, frozen=True):
     job_id: str
     attempt: int
@@ -222,6 +235,8 @@ class JobSpec(msgspec.Struct, frozen=True):
     """Whether a PLAN shows what a DESTROY would destroy."""
     secrets: list[str] = []
     """The values of the secrets among inputs and environment. They are masked whatever their names are."""
+    files: list[ExtraFile] = []
+    """The extra files, which are written beside the source."""
     inherited: list[str] = []
     """The names of the inputs that are set at a group above the module. A source need not declare them."""
 

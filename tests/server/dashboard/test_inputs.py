@@ -4,8 +4,7 @@ import pytest
 
 from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
-from tests.server.inputs.test_precedence import put, tree
-from tests.server.inputs.test_secrets import SECRET, put_secret
+from tests.server.inputs.places import SECRET, put, put_secret, tree
 
 
 @pytest.mark.feature("J6.inputs", "J6.secrets", "U6.tree")

@@ -4,29 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.server.application import Application, Person, on_one
+from terracrew.testing.deliveries import DONE, RUNNING
+from tests.server.application import Application, on_one
+from tests.server.inputs.places import granted, put, tree, tree_again
 from tests.server.simulated_runner import SimulatedRunner
-
-SOURCE = {"kind": "local", "path": "/srv/sources/vpc"}
-
-
-async def tree(application: Application) -> str:
-    """The module `platform/network/vpc`; its id."""
-    await application.admin.made("/api/v1/groups", {"path": "platform/network"}, parents=True)
-    made = await application.admin.made("/api/v1/modules", {"path": "platform/network/vpc", "source": SOURCE})
-    return made["id"]
-
-
-async def put(who: Person, place: str, name: str, value: Any, **more: Any) -> Any:
-    answer = await who.post("/api/v1/inputs", json={"place": place, "name": name, "value": value, **more})
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
-async def granted(runner: SimulatedRunner, module_id: str, **asked: Any) -> Any:
-    """The specification that a new job of the module is granted with."""
-    made = await runner.app.admin.made(f"/api/v1/modules/{module_id}/jobs", {"type": "PLAN", **asked})
-    return (await runner.instance.has(made["id"], 1)).spec, made
 
 
 @pytest.mark.feature("J6.inputs")
@@ -51,10 +32,6 @@ async def test_the_nearest_place_decides_and_a_job_decides_before_all(runner: Si
         "place": ("job", ""),
         "PLACE": ("job", ""),
     }
-
-
-async def tree_again(application: Application, name: str) -> Any:
-    return await application.admin.made("/api/v1/modules", {"path": f"platform/network/{name}", "source": SOURCE})
 
 
 @pytest.mark.feature("J6.inputs")
@@ -102,16 +79,11 @@ async def test_what_is_removed_uncovers_what_is_set_above(application: Applicati
 async def test_a_plan_that_waited_is_made_again_if_an_input_from_above_has_changed(runner: SimulatedRunner) -> None:
     """Only the module's own inputs counted, so a plan that was made with another value of the group was applied."""
     module_id = await tree(runner.app)
-    _, first = await granted(runner, module_id)
-    await put(runner.app.admin, "platform", "region", "eu-1")
+    first = await runner.run(module_id)
     hashes = "SELECT inputs_sha256 FROM attempts WHERE job_id = :id"
-    before = await runner.app.scalar(hashes, id=first["id"])
-    other = await tree_again(runner.app, "c")
-    del other
-    await runner.app.admin.post(f"/api/v1/jobs/{first['id']}/cancel", json={"mode": "kill"})
-    await runner.rows.run(
-        "UPDATE jobs SET status = 'CANCELED', finished_at = created_at WHERE id = :id", id=first["id"]
-    )
+    before = await runner.app.scalar(hashes, id=first.ref.job_id)
+    await first.deliver(RUNNING, DONE)
+    await put(runner.app.admin, "platform", "region", "eu-1")
     _, second = await granted(runner, module_id)
     assert await runner.app.scalar(hashes, id=second["id"]) != before
 

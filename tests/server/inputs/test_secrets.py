@@ -7,18 +7,9 @@ import pytest
 from terracrew.errors import Undecryptable
 from terracrew.server.inputs import reads, sealing
 from terracrew.server.inputs.model import PlacedInput
-from tests.server.application import Application, Person
-from tests.server.inputs.test_precedence import granted, put, tree
+from tests.server.application import Application
+from tests.server.inputs.places import PLACE, SECRET, granted, put, put_secret, tree
 from tests.server.simulated_runner import SimulatedRunner
-
-SECRET = "hunter2-of-the-group"
-PLACE = "platform/network/vpc"
-
-
-async def put_secret(who: Person, place: str, name: str, secret: str = SECRET, **more: Any) -> Any:
-    answer = await who.post("/api/v1/inputs", json={"place": place, "name": name, "secret": secret, **more})
-    assert answer.status_code == 200, answer.text
-    return answer.json()
 
 
 @pytest.mark.feature("J6.secrets")

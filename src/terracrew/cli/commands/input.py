@@ -1,7 +1,7 @@
 """`terracrew input`: what the jobs of modules are given, at any place of the tree."""
 
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -12,12 +12,14 @@ from terracrew.cli.printing import output
 from terracrew.errors import Invalid
 
 HIDDEN = "•••"
+_NOUNS = {"variable": "variable", "environment": "environment variable", "file": "file"}
 _environment = click.option("--env", "is_environment", is_flag=True, help="An environment variable, not a variable.")
+_file = click.option("--file", "is_file", is_flag=True, help="An extra file beside the source; NAME is its path.")
 
 
 @click.group("input")
 def inputs() -> None:
-    """Set what the jobs of modules are given: variables, environment variables and secrets.
+    """Set what the jobs of modules are given: variables, environment variables, extra files and secrets.
 
     PLACE is the path of a group or a module, or `/` for the organization. An input applies to all modules at and below its
     place. If several places have one of the same name, the nearest one applies.
@@ -44,6 +46,9 @@ def list_inputs(target: Target, place: str, own: bool, as_json: bool) -> None:
 @click.argument("name")
 @click.argument("value", required=False)
 @_environment
+@_file
+@click.option("--from", "source", type=click.File(encoding="utf-8"), help="Read the value from this file.")
+@click.option("--overwrite", is_flag=True, help="With --file: it may replace a file of the source.")
 @click.option(
     "--secret",
     "is_secret",
@@ -59,6 +64,9 @@ def set_input(
     name: str,
     value: str | None,
     is_environment: bool,
+    is_file: bool,
+    source: TextIO | None,
+    overwrite: bool,
     is_secret: bool,
     is_text: bool,
     as_json: bool,
@@ -73,16 +81,20 @@ def set_input(
             "a secret is not given as an argument, which the history of the shell and other users could see",
             hint=f"terracrew input set {place} {name} --secret, and enter it when you are asked, or pipe it in",
         )
-    given = _read(name, is_hidden=is_secret) if value is None else value
-    body: dict[str, Any] = {"place": place, "name": name, "target": "environment" if is_environment else "variable"}
+    if source is not None and value is not None:
+        raise Invalid("the value is given twice, as an argument and with --from: give only one of them")
+    given = source.read() if source is not None else _read(name, is_hidden=is_secret) if value is None else value
+    body: dict[str, Any] = {"place": place, "name": name, "target": _target(is_environment, is_file)}
+    if overwrite:
+        body["overwrite"] = True
     if is_secret:
         body["secret"] = given
     else:
-        body["value"] = given if is_environment or is_text else sources.value(given)
+        body["value"] = given if is_environment or is_file or is_text else sources.value(given)
     made = target.api().post("/inputs", body)
     if as_json:
         return output.as_json(made)
-    noun = "secret" if is_secret else "environment variable" if is_environment else "variable"
+    noun = "secret" if is_secret else _NOUNS[body["target"]]
     return click.echo(f"set {noun} {name} of {origin(made)}, version {made['version']}")
 
 
@@ -90,13 +102,14 @@ def set_input(
 @click.argument("place", shell_complete=name_completion.places)
 @click.argument("name")
 @_environment
+@_file
 @output.json_option
 @pass_target
-def remove(target: Target, place: str, name: str, is_environment: bool, as_json: bool) -> None:
+def remove(target: Target, place: str, name: str, is_environment: bool, is_file: bool, as_json: bool) -> None:
     """Remove the input NAME from PLACE. If a place above has one of that name, it applies from then on."""
     from urllib.parse import urlencode
 
-    query = {"place": place, "name": name, "target": "environment" if is_environment else "variable"}
+    query = {"place": place, "name": name, "target": _target(is_environment, is_file)}
     target.api().delete(f"/inputs?{urlencode(query)}")
     if as_json:
         return output.as_json({"removed": name, "place": place})
@@ -125,7 +138,14 @@ def who(each: dict[str, Any]) -> str:
 
 
 def name_of(each: dict[str, Any]) -> str:
-    return f"${each['name']}" if each["target"] == "environment" else each["name"]
+    """Return the name of an input, which tells what becomes of it: `$NAME` is an environment variable, `./path` a file."""
+    return {"environment": "$", "file": "./"}.get(each["target"], "") + each["name"]
+
+
+def _target(is_environment: bool, is_file: bool) -> str:
+    if is_environment and is_file:
+        raise Invalid("--env and --file exclude each other: an input is an environment variable or a file")
+    return "environment" if is_environment else "file" if is_file else "variable"
 
 
 def _read(name: str, *, is_hidden: bool) -> str:

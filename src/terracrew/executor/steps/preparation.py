@@ -15,7 +15,7 @@ from terracrew.executor.sources import fetch as sources
 from terracrew.executor.sources import workspace
 from terracrew.executor.sources.contract import FetchContext
 from terracrew.executor.state import leftover
-from terracrew.executor.steps import engine_choice, environment
+from terracrew.executor.steps import engine_choice, environment, extra_files
 from terracrew.executor.steps.context import StepContext
 from terracrew.protocol.events import EngineUsed, SourceResolved
 from terracrew.protocol.messages import AttemptRef
@@ -47,6 +47,8 @@ async def fetch_state(context: StepContext) -> None:
 
 
 def write_inputs(context: StepContext) -> None:
+    for path in extra_files.write(context.folder, context.spec.files, [context.session.leftover]):
+        context.recorder.say(f"The extra file {path} replaces the one of the source")
     context.session.prepare(_inputs(context), has_our_backend=context.spec.backend == "terracrew")
     _set_environment(context)
 

@@ -64,6 +64,7 @@ class InputForm(msgspec.Struct, frozen=True):
     target: Target = "variable"
     kind: Literal["literal", "secret"] = "literal"
     value: str = ""
+    overwrite: bool = False
 
     def __repr__(self) -> str:
         return f"InputForm({self.name!r})"
@@ -100,8 +101,9 @@ def wanted(form: InputForm, place_id: str) -> NewInput:
     """Return the input that the form asks for. A value of a variable that is not JSON is a text."""
     name = form.name.strip()
     if form.kind == "secret":
-        return NewInput(name, place_id, form.target, secret=form.value)
-    return NewInput(name, place_id, form.target, form.value if form.target == "environment" else _value(form.value))
+        return NewInput(name, place_id, form.target, secret=form.value, overwrite=form.overwrite)
+    value = _value(form.value) if form.target == "variable" else form.value
+    return NewInput(name, place_id, form.target, value, overwrite=form.overwrite)
 
 
 def _value(text: str) -> Any:

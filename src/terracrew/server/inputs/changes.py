@@ -14,9 +14,9 @@ from terracrew.server.inputs.model import Input, Kind, Target
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
 
-KEPT_VERSIONS = 10
+MAX_VERSIONS = 10
 """How many versions of an input are kept, so that the log of a job that still uses an earlier secret can be masked."""
-KEPT_REMOVALS = 500
+MAX_REMOVALS = 500
 """How many removed secrets of a place are remembered, so that a job that waited for one of them can say so."""
 
 
@@ -32,7 +32,7 @@ async def put(
     sealed = sealing.sealed(keys, place_id, target, name, version, plain)
     made = _version(tx, who, place_id, target, name, version, kind, sealed, len(plain))
     await store.insert(tx, made)
-    await store.delete_versions(tx, place_id, target, name, version - KEPT_VERSIONS)
+    await store.delete_versions(tx, place_id, target, name, version - MAX_VERSIONS)
     return made
 
 
@@ -42,7 +42,7 @@ async def take(tx: Tx, who: Principal, before: Input) -> None:
     if before.kind == "secret":
         await store.insert(tx, _version(tx, who, place_id, target, name, before.version + 1, "secret", None, 0))
         await store.erase(tx, place_id, target, name)
-        await store.delete_removals(tx, place_id, KEPT_REMOVALS)
+        await store.delete_removals(tx, place_id, MAX_REMOVALS)
     else:
         await store.delete_versions(tx, place_id, target, name, before.version)
 
@@ -50,10 +50,11 @@ async def take(tx: Tx, who: Principal, before: Input) -> None:
 async def replace_literals(
     tx: Tx, keys: Keyring, who: Principal, place_id: str, wanted: Mapping[Target, Mapping[str, Any]]
 ) -> None:
-    """Make these the only literals of a place. Its other inputs stay as they are."""
+    """Make these the only literals of a place that have one of these targets. Its other inputs stay as they are."""
     found = {(each.target, each.name): each for each in await store.at_place(tx, place_id)}
     for each in found.values():
-        if each.kind == "literal" and each.sealed is not None and each.name not in wanted[each.target]:
+        is_concerned = each.target in wanted and each.kind == "literal" and each.sealed is not None
+        if is_concerned and each.name not in wanted[each.target]:
             await take(tx, who, each)
     for target, values in wanted.items():
         for name, value in values.items():

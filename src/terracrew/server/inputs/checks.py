@@ -1,5 +1,6 @@
 """Checks the names, the sizes and the depth of inputs."""
 
+import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,6 +13,7 @@ from terracrew.masking.names import MIN_SECRET_BYTES
 MAX_CONTENT_BYTES = 256 * 1024
 MAX_INPUTS = 500
 """The most inputs that a place can have."""
+MAX_PATH_CHARACTERS = 500
 MAX_INPUT_LEVELS = 100
 """The deepest nesting of lists and objects in an input or in the settings of a source, so that decoding never runs out of stack."""
 _INPUT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,254}\Z")
@@ -45,6 +47,17 @@ def check_environment(environment: Mapping[str, str]) -> None:
             raise Invalid(f"environment: {name} is set by Terracrew itself and cannot be set here", field=name)
         if "\0" in value:
             raise Invalid(f"environment: the value of {name} has a NUL character in it", field=name)
+
+
+def check_file_path(path: str) -> None:
+    """Refuse a path that is not inside a source, or that another path could stand for."""
+    is_plain = posixpath.normpath(path) == path and not path.startswith(("/", "..")) and path != "."
+    if not is_plain or len(path) > MAX_PATH_CHARACTERS or not path.isprintable() or "\\" in path:
+        raise Invalid(
+            f"file: {path[:300]!r} is not a valid path: it should be relative, without `.`, `..` or double slashes, and have "
+            f"at most {MAX_PATH_CHARACTERS} printable characters",
+            field=path[:300],
+        )
 
 
 def check_secret(name: str, text: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from terracrew.protocol.spec import ExtraFile
 from terracrew.server.inputs import sealing
 from terracrew.server.inputs.model import PlacedInput, PlaceKind, UsedInput
 from terracrew.server.secrets.keyring import Keyring
@@ -29,11 +30,12 @@ class JobContent(msgspec.Struct, frozen=True):
         return "JobContent(…)"
 
 
-class Given(msgspec.Struct, frozen=True):
+class GivenInputs(msgspec.Struct, frozen=True):
     """What an attempt is given."""
 
     inputs: dict[str, Any]
     environment: dict[str, str]
+    files: list[ExtraFile]
     secrets: list[str]
     """The values of the secrets among them, which are masked whatever their names are."""
     inherited: list[str]
@@ -43,7 +45,7 @@ class Given(msgspec.Struct, frozen=True):
     """The ids of the versions that are used: they change with every value that is set."""
 
     def __repr__(self) -> str:
-        return f"Given({len(self.used)} inputs)"
+        return f"GivenInputs({len(self.used)} inputs)"
 
 
 def applying(found: Iterable[PlacedInput]) -> list[Applying]:
@@ -68,19 +70,24 @@ def removed_secret(found: Iterable[PlacedInput], since: datetime) -> PlacedInput
     return next((each for each in nearest.values() if each.sealed is None), None)
 
 
-def given(keys: Keyring, found: Iterable[PlacedInput], own: JobContent) -> Given:
+def given(keys: Keyring, found: Iterable[PlacedInput], own: JobContent) -> GivenInputs:
     """Return what a job is given: what applies to its module, and what the job was given for itself."""
     values: Mapping[str, dict[str, Any]] = {"variable": {}, "environment": {}}
+    files: list[ExtraFile] = []
     secrets: list[str] = []
     used: list[UsedInput] = []
     revision: list[str] = []
     job: Mapping[str, Mapping[str, Any]] = {"variable": own.inputs, "environment": own.environment}
     for each in (each.input for each in applying(found)):
-        if each.name in job[each.target]:
+        if each.name in job.get(each.target, {}):
             continue
-        value = values[each.target][each.name] = sealing.opened(keys, each)
+        if each.target == "file":
+            file = sealing.opened_file(keys, each)
+            files.append(ExtraFile(each.name, file.content, file.overwrite))
+        else:
+            values[each.target][each.name] = sealing.opened(keys, each)
         if each.kind == "secret":
-            secrets.append(value)
+            secrets.append(sealing.text(keys, each))
         revision.append(each.id)
         used.append(_used(each))
     for target in ("variable", "environment"):
@@ -89,7 +96,7 @@ def given(keys: Keyring, found: Iterable[PlacedInput], own: JobContent) -> Given
     inherited = [
         each.name for each in used if each.target == "variable" and each.place_kind in ("organization", "group")
     ]
-    return Given(values["variable"], values["environment"], secrets, inherited, used, revision)
+    return GivenInputs(values["variable"], values["environment"], files, secrets, inherited, used, revision)
 
 
 def place_kind(each: PlacedInput, *, is_module: bool) -> PlaceKind:

@@ -5,11 +5,12 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-Target = Literal["variable", "environment"]
-"""What becomes of an input: a variable of the engine's configuration, or an environment variable."""
+Target = Literal["variable", "environment", "file"]
+"""What becomes of an input: a variable of the engine's configuration, an environment variable, or an extra file beside the
+source, whose path is the name."""
 Kind = Literal["literal", "secret"]
 """Where the value comes from: it was given as it is, or it is a secret, which nobody can read back."""
-TARGETS: tuple[Target, ...] = ("variable", "environment")
+TARGETS: tuple[Target, ...] = ("variable", "environment", "file")
 PlaceKind = Literal["organization", "group", "module"]
 SecretText = Annotated[str, msgspec.Meta(max_length=65_536)]
 
@@ -37,6 +38,16 @@ class Input(msgspec.Struct, frozen=True):
         return f"Input({self.place_id}, {self.target}, {self.name!r}, {self.version})"
 
 
+class FileContent(msgspec.Struct, frozen=True):
+    """The value of an extra file."""
+
+    content: str
+    overwrite: bool = False
+
+    def __repr__(self) -> str:
+        return "FileContent(…)"
+
+
 class InputPlace(msgspec.Struct, frozen=True):
     """A place at which inputs are set, which was found and locked by the caller."""
 
@@ -59,7 +70,7 @@ class PlacedInput(Input, frozen=True):
 
 
 class InputView(msgspec.Struct, frozen=True, kw_only=True):
-    """An input as people see it. The value of a secret is never shown, nor is that of an environment variable."""
+    """An input as people see it. The value of a secret is never shown, nor is that of an environment variable or a file."""
 
     target: Target
     name: str
@@ -81,6 +92,8 @@ class InputView(msgspec.Struct, frozen=True, kw_only=True):
     set_at: datetime
     overrides: str | None = None
     """The path of the next place above with an input of the same name, which does not apply here; null if there is none."""
+    overwrite: bool = False
+    """Whether a file may replace one of the source."""
     problem: str = ""
     """Why its value cannot be used, so that no job can start with it; empty if it can."""
 
@@ -93,9 +106,11 @@ class NewInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The path or id of a group or module; empty or `/` for the organization."""
     target: Target = "variable"
     value: Any = msgspec.UNSET
-    """Any JSON value for a variable, a text for an environment variable."""
+    """Any JSON value for a variable, a text for an environment variable or a file."""
     secret: SecretText | None = None
     """A text that nobody can read back. It needs the permission `secret.set`."""
+    overwrite: bool = False
+    """Whether a file may replace one of the source. Otherwise a job whose source has such a file fails."""
 
     def __repr__(self) -> str:
         return f"NewInput({self.place!r}, {self.target}, {self.name!r})"

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from terracrew.server.inputs.model import Input
+from terracrew.server.inputs.model import FileContent, Input
 from terracrew.server.secrets.keyring import Keyring
 
 
@@ -21,3 +21,13 @@ def opened(keys: Keyring, each: Input) -> Any:
     assert each.sealed is not None
     bound_to = context(each.place_id, each.target, each.name, each.version)
     return msgspec.json.decode(keys.decrypt(bytes(each.sealed), bound_to))
+
+
+def opened_file(keys: Keyring, each: Input) -> FileContent:
+    """Return the content of an extra file that was not removed."""
+    return msgspec.convert(opened(keys, each), FileContent)
+
+
+def text(keys: Keyring, each: Input) -> str:
+    """Return the text of a secret that was not removed."""
+    return opened_file(keys, each).content if each.target == "file" else str(opened(keys, each))

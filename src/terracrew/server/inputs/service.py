@@ -12,6 +12,7 @@ from terracrew.server.inputs import changes, checks, effective, hidden_values, r
 from terracrew.server.inputs.effective import Applying
 from terracrew.server.inputs.model import (
     TARGETS,
+    FileContent,
     Input,
     InputPlace,
     InputView,
@@ -27,7 +28,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
 
 _VERBS: dict[Kind, Verb] = {"literal": Verb.TREE_WRITE, "secret": Verb.SECRET_SET}
-_NAMES: dict[Target, str] = {"variable": "variable", "environment": "environment variable"}
+_NAMES: dict[Target, str] = {"variable": "variable", "environment": "environment variable", "file": "file"}
 
 
 def place_of(at: InputPlace) -> Place:
@@ -43,7 +44,7 @@ async def put(tx: Tx, keys: Keyring, who: Principal, at: InputPlace, new: NewInp
     kinds: set[Kind] = {kind} if before is None or before.sealed is None else {kind, before.kind}
     for each in sorted(kinds):
         await authorize.require(tx, who, _VERBS[each], place_of(at))
-    if kind == "literal":
+    if kind == "literal" and new.target != "file":
         value = _restored(keys, before, new.name, value)
     made = await changes.put(tx, keys, who, at.id, new.target, new.name, kind, value)
     await changes.check_room(tx, at.id)
@@ -75,6 +76,7 @@ def shown(keys: Keyring, found: Iterable[PlacedInput], *, is_module: bool, is_in
     """Return inputs as people see them. A value that looks like a secret, or contains one, is masked in all of them."""
     applying = [each for each in effective.applying(found) if is_inherited or each.input.level == 0]
     visible: dict[str, Any] = {}
+    overwriting: set[str] = set()
     problems: dict[str, str] = {}
     for each in (each.input for each in applying):
         try:
@@ -83,10 +85,11 @@ def shown(keys: Keyring, found: Iterable[PlacedInput], *, is_module: bool, is_in
             problems[each.id] = error.message
         else:
             visible |= {} if _is_hidden(each) else {each.name: value}
+            overwriting |= {each.id} if each.target == "file" and value["overwrite"] else set()
     values = hidden_values.shown_inputs(visible)
     views = [_view(each, values, is_module=is_module) for each in applying]
     return [
-        msgspec.structs.replace(view, problem=problems.get(each.input.id, ""))
+        msgspec.structs.replace(view, problem=problems.get(each.input.id, ""), overwrite=each.input.id in overwriting)
         for view, each in zip(views, applying, strict=True)
     ]
 
@@ -108,11 +111,17 @@ def _key(each: InputView) -> str:
 def _given(new: NewInput) -> tuple[Kind, Any]:
     if (new.value is msgspec.UNSET) == (new.secret is None):
         raise Invalid("an input has either a `value` or a `secret`: give exactly one of them")
-    check_name = {new.name: ""}
-    (checks.check_inputs if new.target == "variable" else checks.check_environment)(check_name)
+    if new.overwrite and new.target != "file":
+        raise Invalid("only a file can overwrite something", field="overwrite")
+    _check_name(new.target, new.name)
     if new.secret is not None:
         checks.check_secret(new.name, new.secret)
-        return "secret", new.secret
+        return "secret", FileContent(new.secret, new.overwrite) if new.target == "file" else new.secret
+    if new.target == "file":
+        if not isinstance(new.value, str):
+            raise Invalid(f"file: the content of {new.name} is not a text", field=new.name)
+        checks.check_size("file", {new.name: new.value})
+        return "literal", FileContent(new.value, new.overwrite)
     if new.target == "variable":
         checks.check_inputs({new.name: new.value})
     elif isinstance(new.value, str):
@@ -120,6 +129,15 @@ def _given(new: NewInput) -> tuple[Kind, Any]:
     else:
         raise Invalid(f"environment: the value of {new.name} is not a text", field=new.name)
     return "literal", new.value
+
+
+def _check_name(target: Target, name: str) -> None:
+    if target == "file":
+        checks.check_file_path(name)
+    elif target == "environment":
+        checks.check_environment({name: ""})
+    else:
+        checks.check_inputs({name: ""})
 
 
 def _restored(keys: Keyring, before: Input | None, name: str, value: Any) -> Any:
@@ -138,7 +156,7 @@ def _placed(each: Input, at: InputPlace) -> PlacedInput:
 
 
 def _is_hidden(each: Input) -> bool:
-    return each.kind == "secret" or (each.kind == "literal" and each.target == "environment")
+    return each.kind == "secret" or each.target != "variable"
 
 
 def _view(each: Applying, values: dict[str, Any], *, is_module: bool) -> InputView:

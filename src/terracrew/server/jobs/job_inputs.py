@@ -9,7 +9,7 @@ from terracrew.masking import names
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.inputs import effective, sealing
 from terracrew.server.inputs import reads as input_reads
-from terracrew.server.inputs.effective import Given, JobContent
+from terracrew.server.inputs.effective import GivenInputs, JobContent
 from terracrew.server.inputs.model import PlacedInput, UsedInput
 from terracrew.server.jobs import input_store
 from terracrew.server.jobs.model import Job
@@ -48,19 +48,19 @@ async def has_secrets(tx: Tx, module_id: str) -> bool:
     return any(each.input.kind == "secret" for each in effective.applying(found))
 
 
-async def resolve(tx: Tx, keys: Keyring, granted: Mapping[str, Row]) -> dict[str, Given | str]:
+async def resolve(tx: Tx, keys: Keyring, granted: Mapping[str, Row]) -> dict[str, GivenInputs | str]:
     """Return by job what its attempt is given, or a sentence that says why it cannot be.
 
     The values are those of this moment, so a job that waited gets a secret that was replaced meanwhile.
     """
     placed = await input_reads.of_modules(tx, [row["module_id"] for row in granted.values()])
     contents = await own(tx, keys, list(granted))
-    found: dict[str, Given | str] = {}
+    found: dict[str, GivenInputs | str] = {}
     for job_id, row in granted.items():
         inputs, content = placed.get(row["module_id"], []), contents.get(job_id, JobContent())
         gone = effective.removed_secret(inputs, datetime.fromtimestamp(row["created_at"], UTC))
         is_replaced = gone is not None and gone.name in (
-            content.inputs if gone.target == "variable" else content.environment
+            {"variable": content.inputs, "environment": content.environment}.get(gone.target, {})
         )
         size = sum(each.input.size for each in effective.applying(inputs))
         if gone is not None and not is_replaced:
@@ -83,7 +83,7 @@ def _missing(gone: PlacedInput) -> str:
     )
 
 
-async def record(tx: Tx, given: Mapping[tuple[str, int], Given]) -> None:
+async def record(tx: Tx, given: Mapping[tuple[str, int], GivenInputs]) -> None:
     """Record what attempts are given, without values."""
     rows = [
         (job_id, attempt, msgspec.json.encode(each.used).decode())
@@ -107,8 +107,9 @@ async def values_to_mask(tx: Tx, keys: Keyring, job: Job) -> list[str]:
     secret = [each for each in live if each.kind == "secret"]
     versions = await input_reads.secret_versions(tx, secret) if secret else []
     content = (await own(tx, keys, [job.id])).get(job.id, JobContent())
-    found = [str(sealing.opened(keys, each)) for each in versions]
+    found = [sealing.text(keys, each) for each in versions]
     for each in live:
         if each.kind == "literal":
-            found += names.secrets_of({each.name: sealing.opened(keys, each)})
+            value = sealing.opened_file(keys, each).content if each.target == "file" else sealing.opened(keys, each)
+            found += names.secrets_of({each.name: value})
     return [*found, *names.secrets_of(content.inputs), *names.secrets_of(content.environment)]

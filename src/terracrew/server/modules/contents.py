@@ -32,7 +32,7 @@ _decode = msgspec.json.Decoder(Content).decode
 async def load(tx: Tx, keys: Keyring, module_id: str) -> Content:
     found = Content({}, {})
     for each in await input_store.at_place(tx, module_id):
-        if each.kind == "literal" and each.sealed is not None:
+        if each.kind == "literal" and each.sealed is not None and each.target != "file":
             values = found.inputs if each.target == "variable" else found.environment
             values[each.name] = sealing.opened(keys, each)
     return found

@@ -14,7 +14,7 @@ from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.engines import model as engines
 from terracrew.server.engines import store as engine_store
 from terracrew.server.engines.model import AvailableEngines
-from terracrew.server.inputs.effective import Given
+from terracrew.server.inputs.effective import GivenInputs
 from terracrew.server.jobs import decide, job_inputs, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.attempts import claim_store, known_revisions
@@ -122,7 +122,7 @@ async def take_back(db: Database, offered: ClaimRequest) -> None:
 
 async def _claim(
     tx: Tx, keys: Keyring, precedence: Precedence, turn: Sequence[ClaimRequest]
-) -> tuple[dict[str, Row], dict[str, Given]]:
+) -> tuple[dict[str, Row], dict[str, GivenInputs]]:
     """Claim the jobs of one turn. Returns the rows of those that were claimed, and the inputs of those that can start, by job."""
     taken = await claim_store.claim(tx, precedence, [item.claimant for item in turn]) if turn else set[str]()
     winners = [item for item in turn if item.claimant.job_id in taken]
@@ -131,7 +131,7 @@ async def _claim(
     rows = await claim_store.grants(tx, [item.claimant.job_id for item in winners])
     granted = await _with_engine_versions(tx, rows)
     resolved = await job_inputs.resolve(tx, keys, granted)
-    given = {job_id: each for job_id, each in resolved.items() if isinstance(each, Given)}
+    given = {job_id: each for job_id, each in resolved.items() if isinstance(each, GivenInputs)}
     await claim_store.insert_attempts(
         tx,
         [
@@ -198,7 +198,7 @@ async def _refuse(tx: Tx, job_id: str, attempt: int, problem: str) -> None:
         await store.move(tx, *found, failed)
 
 
-def _won(row: Row, given: Given, own: Credentials, keys: Keyring, known: list[KnownRevision]) -> ClaimWon:
+def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: list[KnownRevision]) -> ClaimWon:
     source = _source.decode(row["source"])
     content: bytes | None = row["content"]
     if content is not None:
@@ -218,6 +218,7 @@ def _won(row: Row, given: Given, own: Credentials, keys: Keyring, known: list[Kn
         source=source,
         inputs=given.inputs,
         environment=given.environment,
+        files=given.files,
         secrets=given.secrets,
         inherited=given.inherited,
         backend=row["backend"],
@@ -238,14 +239,14 @@ def _won(row: Row, given: Given, own: Credentials, keys: Keyring, known: list[Kn
     return ClaimWon(Granted(spec, own), name, row["module_id"])
 
 
-def _inputs_sha256(row: Row, given: Given | None) -> str:
+def _inputs_sha256(row: Row, given: GivenInputs | None) -> str:
     """Hash everything that a plan was made from, except the state. The ids of their versions stand for the inputs."""
     parts = [row["engine"], row["backend"], row["source"], row["content_revision"], row["oidc_audiences"]]
     parts += given.revision if given else []
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
 
-def _resume(row: Row, given: Given, keys: Keyring) -> Resume | None:
+def _resume(row: Row, given: GivenInputs, keys: Keyring) -> Resume | None:
     """Return the saved plan that the job continues with, unless something that it was made from has changed since.
 
     Another runner than the one that made it must not see it: if that one was disabled or removed, the job plans again.
