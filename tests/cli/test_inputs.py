@@ -106,3 +106,17 @@ def test_what_a_job_was_given_is_shown_without_values(terracrew: Terracrew, serv
     lines = terracrew("job", "inputs", "7").splitlines()
     assert "changed since" in lines[1]
     assert "the job itself" in lines[2]
+
+
+def test_an_output_of_another_module_is_a_value(terracrew: Terracrew, server: ScriptedServer) -> None:
+    view = VIEW | {"kind": "output", "is_hidden": True, "value": None, "source_module": "net", "source_output": "id"}
+    server.on("POST /api/v1/inputs", view)
+    said = terracrew("input", "set", "app", "vpc_id", "--output", "net:id")
+    sent = {"place": "app", "name": "vpc_id", "target": "variable", "output": {"module": "net", "output": "id"}}
+    assert server.asked[-1].json() == sent
+    assert said == "set vpc_id of platform to the output id of net\n"
+    server.on("GET /api/v1/inputs?place=app", {"items": [view], "next": None})
+    assert "net:id" in terracrew("input", "list", "app")
+    for bad in (["--output", "net"], ["x", "--output", "net:id"], ["--secret", "--output", "net:id"]):
+        terracrew("input", "set", "app", "vpc_id", *bad)
+        assert terracrew.code != 0

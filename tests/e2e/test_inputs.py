@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.e2e.system import System
+from tests.e2e.system import System, eventually
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
@@ -115,3 +115,16 @@ def _outputs(system: System) -> tuple[str, bool]:
     assert applied["status"] == "SUCCEEDED", system.log(applied["id"])
     outputs = system.api.get("/modules/hello/outputs")["outputs"]
     return outputs["text"]["value"], outputs["new"]["value"]
+
+
+@pytest.mark.feature("J6.outputs", "S6.dependency")
+def test_a_module_waits_for_the_output_of_another_one_and_uses_it(system: System) -> None:
+    system.start_server(runner=True)
+    system.module("network", 'output "id" { value = "vpc-1" }')
+    system.module("app", 'variable "vpc_id" { type = string }\noutput "used" { value = "uses ${var.vpc_id}" }')
+    system.api.post("/inputs", {"place": "app", "name": "vpc_id", "output": {"module": "network", "output": "id"}})
+    waiting = system.run("app", "APPLY")
+    eventually(lambda: (system.job(waiting).get("reason") or {}).get("code") == "dependency" or None)
+    assert system.wait(system.run("network", "APPLY"))["status"] == "SUCCEEDED"
+    assert system.wait(waiting)["status"] == "SUCCEEDED", system.log(waiting)
+    assert system.api.get("/modules/app/outputs")["outputs"]["used"]["value"] == "uses vpc-1"

@@ -135,12 +135,12 @@ FRAGMENTS = (
 READERS = (
     _reader(
         "runs/reads.py",
-        "attempts jobs modules plans states steps",
+        "attempts inputs jobs modules plans states steps",
         "what people are told about a job comes from several packages, all below `runs`, which owns no table",
     ),
     _reader(
         "scheduling/reads.py",
-        "attempts groups instances jobs modules runners states",
+        "attempts groups inputs instances jobs modules runners states",
         "the candidates of the scheduler are read by statements that are tuned together; `scheduling` owns no table",
     ),
     _reader(

@@ -55,6 +55,13 @@ def list_inputs(target: Target, place: str, own: bool, as_json: bool) -> None:
     is_flag=True,
     help="A secret, which nobody can read back. It is asked for, or read from a pipe.",
 )
+@click.option(
+    "--output",
+    "reference",
+    metavar="MODULE:OUTPUT",
+    shell_complete=name_completion.modules,
+    help="An output of another module; jobs wait until it exists.",
+)
 @click.option("--text", "is_text", is_flag=True, help="VALUE is a text, even if it is valid JSON (`5`, `true`).")
 @output.json_option
 @pass_target
@@ -68,6 +75,7 @@ def set_input(
     source: TextIO | None,
     overwrite: bool,
     is_secret: bool,
+    reference: str | None,
     is_text: bool,
     as_json: bool,
 ) -> None:
@@ -83,6 +91,10 @@ def set_input(
         )
     if source is not None and value is not None:
         raise Invalid("the value is given twice, as an argument and with --from: give only one of them")
+    if reference is not None:
+        if value is not None or source is not None or is_secret:
+            raise Invalid("--output names the value: leave out VALUE, --from and --secret")
+        return _set_output(target, place, name, _target(is_environment, is_file), reference, as_json)
     given = source.read() if source is not None else _read(name, is_hidden=is_secret) if value is None else value
     body: dict[str, Any] = {"place": place, "name": name, "target": _target(is_environment, is_file)}
     if overwrite:
@@ -96,6 +108,17 @@ def set_input(
         return output.as_json(made)
     noun = "secret" if is_secret else _NOUNS[body["target"]]
     return click.echo(f"set {noun} {name} of {origin(made)}, version {made['version']}")
+
+
+def _set_output(target: Target, place: str, name: str, kind: str, reference: str, as_json: bool) -> None:
+    module, _, output_name = reference.partition(":")
+    if not module or not output_name:
+        raise Invalid(f"--output {reference}: expected MODULE:OUTPUT, for example platform/network:vpc_id")
+    body = {"place": place, "name": name, "target": kind, "output": {"module": module, "output": output_name}}
+    made = target.api().post("/inputs", body)
+    if as_json:
+        return output.as_json(made)
+    return click.echo(f"set {name} of {origin(made)} to the output {output_name} of {made['source_module']}")
 
 
 @inputs.command("remove")
@@ -118,6 +141,8 @@ def remove(target: Target, place: str, name: str, is_environment: bool, is_file:
 
 def shown(each: dict[str, Any]) -> str:
     """Return the value of an input as a cell of a table."""
+    if each["kind"] == "output":
+        return f"{each['source_module'] or 'a deleted module'}:{each['source_output']}"
     return HIDDEN if each["is_hidden"] else text_of(each["value"])
 
 

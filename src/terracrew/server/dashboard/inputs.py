@@ -15,8 +15,8 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.groups import level_reads
 from terracrew.server.groups.model import Group
 from terracrew.server.inputs import service
-from terracrew.server.inputs.model import InputPlace, InputView, NewInput, Target
-from terracrew.server.modules import places
+from terracrew.server.inputs.model import InputPlace, InputView, NewInput, OutputReference, Target
+from terracrew.server.modules import output_references, places
 from terracrew.server.modules import service as modules
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -62,7 +62,7 @@ class InputsPage(msgspec.Struct, frozen=True):
 class InputForm(msgspec.Struct, frozen=True):
     name: str = ""
     target: Target = "variable"
-    kind: Literal["literal", "secret"] = "literal"
+    kind: Literal["literal", "secret", "output"] = "literal"
     value: str = ""
     overwrite: bool = False
 
@@ -102,6 +102,11 @@ def wanted(form: InputForm, place_id: str) -> NewInput:
     name = form.name.strip()
     if form.kind == "secret":
         return NewInput(name, place_id, form.target, secret=form.value, overwrite=form.overwrite)
+    if form.kind == "output":
+        module, _, output = form.value.strip().partition(":")
+        if not module or not output:
+            raise Invalid("an output is given as MODULE:OUTPUT, for example `platform/network:vpc_id`")
+        return NewInput(name, place_id, form.target, output=OutputReference(module, output))
     value = _value(form.value) if form.target == "variable" else form.value
     return NewInput(name, place_id, form.target, value, overwrite=form.overwrite)
 
@@ -137,11 +142,13 @@ async def set_input(request: DashboardCall, place: FromPath[str]) -> Response[An
 
     async def write(tx: Tx) -> None:
         at = await places.hold(tx, who, place)
-        await service.put(tx, context.keys, who, at, wanted(form, at.id))
+        new = wanted(form, at.id)
+        source = None if new.output is None else await output_references.checked(tx, who, at, new.output)
+        await service.put(tx, context.keys, who, at, new, source)
 
     try:
         await context.db.write(write)
-    except (Invalid, Conflict, Forbidden, TooLarge) as error:
+    except (Invalid, Conflict, Forbidden, NotFound, TooLarge) as error:
         return await _answer(request, place, form.kept, error.message)
     return await _answer(request, place)
 

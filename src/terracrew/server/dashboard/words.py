@@ -179,6 +179,7 @@ _LINKS = {
     "lost": "Show the attempt",
     "quarantine": "Show the state",
     "module_busy": "Show that job",
+    "dependency": "Show that module",
     "silent": "Show the attempt",
 }
 _NEEDS_A_PERSON = {
@@ -191,6 +192,7 @@ _NEEDS_A_PERSON = {
     "instance_absent",
     "plan_runner",
     "undecryptable",
+    "dependency",
 }
 """The reasons for waiting that usually do not end by themselves."""
 

@@ -21,16 +21,29 @@ MAX_REMOVALS = 500
 
 
 async def put(
-    tx: Tx, keys: Keyring, who: Principal, place_id: str, target: Target, name: str, kind: Kind, value: Any
+    tx: Tx,
+    keys: Keyring,
+    who: Principal,
+    place_id: str,
+    target: Target,
+    name: str,
+    kind: Kind,
+    value: Any,
+    source: tuple[str, str] | None = None,
 ) -> Input:
-    """Set an input, unless a literal is set to the value that it has already. Returns its newest version."""
+    """Set an input, unless it has this value already and is no secret. Returns its newest version.
+
+    `source` is the id of the module and the name of the output that the input is.
+    """
     before = await store.current(tx, place_id, target, name)
     plain = msgspec.json.encode(value)
-    if before is not None and kind == before.kind == "literal" and _has_value(keys, before, plain):
+    if before is not None and kind == before.kind != "secret" and _has_value(keys, before, plain):
         return before
     version = 1 if before is None else before.version + 1
     sealed = sealing.sealed(keys, place_id, target, name, version, plain)
     made = _version(tx, who, place_id, target, name, version, kind, sealed, len(plain))
+    if source is not None:
+        made = msgspec.structs.replace(made, source_module_id=source[0], source_output=source[1])
     await store.insert(tx, made)
     await store.delete_versions(tx, place_id, target, name, version - MAX_VERSIONS)
     return made
@@ -60,9 +73,9 @@ async def replace_literals(
         for name, value in values.items():
             before = found.get((target, name))
             if before is not None and before.kind != "literal" and before.sealed is not None:
-                raise Conflict(
-                    f"{name} is set as a {before.kind} here: remove it first (terracrew input remove), or leave it out"
-                )
+                what = "an output of another module" if before.kind == "output" else "a secret"
+                hint = "remove it first (terracrew input remove), or leave it out"
+                raise Conflict(f"{name} is set as {what} here: {hint}")
             await put(tx, keys, who, place_id, target, name, "literal", value)
     await check_room(tx, place_id)
 

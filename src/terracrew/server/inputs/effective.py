@@ -30,6 +30,21 @@ class JobContent(msgspec.Struct, frozen=True):
         return "JobContent(…)"
 
 
+class OutputValue(msgspec.Struct, frozen=True):
+    """The value of an output of another module, when an attempt is claimed."""
+
+    value: Any
+    secrets: list[str]
+    """The values to mask, if the output is sensitive."""
+    sha256: str
+    """The checksum of the outputs that it is one of."""
+    job_id: str
+    """The job that read it."""
+
+    def __repr__(self) -> str:
+        return f"OutputValue({self.job_id!r})"
+
+
 class GivenInputs(msgspec.Struct, frozen=True):
     """What an attempt is given."""
 
@@ -70,8 +85,13 @@ def removed_secret(found: Iterable[PlacedInput], since: datetime) -> PlacedInput
     return next((each for each in nearest.values() if each.sealed is None), None)
 
 
-def given(keys: Keyring, found: Iterable[PlacedInput], own: JobContent) -> GivenInputs:
-    """Return what a job is given: what applies to its module, and what the job was given for itself."""
+def given(
+    keys: Keyring, found: Iterable[PlacedInput], own: JobContent, outputs: Mapping[str, OutputValue]
+) -> GivenInputs:
+    """Return what a job is given: what applies to its module, and what the job was given for itself.
+
+    `outputs` has the values of the inputs that are outputs of other modules, by the ids of the inputs.
+    """
     values: Mapping[str, dict[str, Any]] = {"variable": {}, "environment": {}}
     files: list[ExtraFile] = []
     secrets: list[str] = []
@@ -81,7 +101,14 @@ def given(keys: Keyring, found: Iterable[PlacedInput], own: JobContent) -> Given
     for each in (each.input for each in applying(found)):
         if each.name in job.get(each.target, {}):
             continue
-        if each.target == "file":
+        if each.kind == "output":
+            found_output = outputs[each.id]
+            value = found_output.value
+            is_text = each.target == "variable" or isinstance(value, str)
+            values[each.target][each.name] = value if is_text else msgspec.json.encode(value).decode()
+            secrets += found_output.secrets
+            revision.append(found_output.sha256)
+        elif each.target == "file":
             file = sealing.opened_file(keys, each)
             files.append(ExtraFile(each.name, file.content, file.overwrite))
         else:
@@ -89,7 +116,7 @@ def given(keys: Keyring, found: Iterable[PlacedInput], own: JobContent) -> Given
         if each.kind == "secret":
             secrets.append(sealing.text(keys, each))
         revision.append(each.id)
-        used.append(_used(each))
+        used.append(_used(each, outputs.get(each.id)))
     for target in ("variable", "environment"):
         values[target].update(job[target])
         used += [UsedInput(target, name, "literal", "job") for name in job[target]]
@@ -106,7 +133,7 @@ def place_kind(each: PlacedInput, *, is_module: bool) -> PlaceKind:
     return "module" if is_module and each.level == 0 else "group"
 
 
-def _used(each: PlacedInput) -> UsedInput:
+def _used(each: PlacedInput, output: OutputValue | None) -> UsedInput:
     return UsedInput(
         each.target,
         each.name,
@@ -118,4 +145,7 @@ def _used(each: PlacedInput) -> UsedInput:
         each.set_by,
         each.set_by_name,
         each.set_at,
+        each.source_path,
+        each.source_output,
+        output.job_id if output else None,
     )

@@ -8,8 +8,9 @@ import msgspec
 Target = Literal["variable", "environment", "file"]
 """What becomes of an input: a variable of the engine's configuration, an environment variable, or an extra file beside the
 source, whose path is the name."""
-Kind = Literal["literal", "secret"]
-"""Where the value comes from: it was given as it is, or it is a secret, which nobody can read back."""
+Kind = Literal["literal", "secret", "output"]
+"""Where the value comes from: it was given as it is, it is a secret, which nobody can read back, or it is an output of another
+module."""
 TARGETS: tuple[Target, ...] = ("variable", "environment", "file")
 PlaceKind = Literal["organization", "group", "module"]
 SecretText = Annotated[str, msgspec.Meta(max_length=65_536)]
@@ -33,6 +34,9 @@ class Input(msgspec.Struct, frozen=True):
     set_by: str
     set_by_name: str
     set_at: datetime
+    source_module_id: str | None = None
+    """The module whose output it is."""
+    source_output: str | None = None
 
     def __repr__(self) -> str:
         return f"Input({self.place_id}, {self.target}, {self.name!r}, {self.version})"
@@ -61,12 +65,14 @@ class InputPlace(msgspec.Struct, frozen=True):
         return "the organization" if self.kind == "organization" else f"{self.kind} `{self.path}`"
 
 
-class PlacedInput(Input, frozen=True):
+class PlacedInput(Input, frozen=True, kw_only=True):
     """An input with the path of its place, and how far that is from the place in question."""
 
     path: str
     level: int
     """0 for the place itself, 1 for the group that it is in, and so on."""
+    source_path: str | None = None
+    """The path of the module whose output it is; None if that was deleted."""
 
 
 class InputView(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,12 +100,31 @@ class InputView(msgspec.Struct, frozen=True, kw_only=True):
     """The path of the next place above with an input of the same name, which does not apply here; null if there is none."""
     overwrite: bool = False
     """Whether a file may replace one of the source."""
+    source_module: str | None = None
+    """The path of the module whose output it is; null for other kinds, and if that module was deleted."""
+    source_output: str | None = None
+    """The name of that output."""
     problem: str = ""
     """Why its value cannot be used, so that no job can start with it; empty if it can."""
 
 
+class OutputReference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An output of another module."""
+
+    module: str
+    """Its path or id."""
+    output: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+
+
+class SourceModule(msgspec.Struct, frozen=True):
+    """A module whose output an input is, which was found by the caller."""
+
+    id: str
+    path: str
+
+
 class NewInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The input to set, with exactly one of `value` and `secret`."""
+    """The input to set, with exactly one of `value`, `secret` and `output`."""
 
     name: str
     place: str = ""
@@ -109,6 +134,9 @@ class NewInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Any JSON value for a variable, a text for an environment variable or a file."""
     secret: SecretText | None = None
     """A text that nobody can read back. It needs the permission `secret.set`."""
+    output: OutputReference | None = None
+    """An output of another module, for a variable or an environment variable of a module. It needs the permission to read the
+    state of the other module."""
     overwrite: bool = False
     """Whether a file may replace one of the source. Otherwise a job whose source has such a file fails."""
 
@@ -130,3 +158,8 @@ class UsedInput(msgspec.Struct, frozen=True, omit_defaults=True):
     set_by: str = ""
     set_by_name: str = ""
     set_at: datetime | None = None
+    source_module: str | None = None
+    """The path of the module whose output it was."""
+    source_output: str | None = None
+    source_job_id: str | None = None
+    """The job that had read this output."""

@@ -8,11 +8,20 @@ from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.inputs.model import Input, PlacedInput
 from terracrew.server.inputs.store import INPUTS
 
+IS_WAITED_FOR: LiteralString = """inputs.is_current AND inputs.source_module_id IS NOT NULL
+    AND EXISTS (SELECT 1 FROM modules AS source WHERE source.id = inputs.source_module_id AND source.path <> source.id)
+    AND NOT EXISTS (SELECT 1 FROM outputs WHERE outputs.module_id = inputs.source_module_id AND NOT EXISTS (
+        SELECT 1 FROM jobs AS ended WHERE ended.module_id = outputs.module_id AND ended.type = 'DESTROY'
+            AND ended.status = 'SUCCEEDED' AND ended.finished_at > outputs.created_at))"""
+"""The condition that an input is an output of a module that exists and has no outputs: it was not applied yet, or destroyed since.
+Jobs of the module that needs it wait."""
 _UP: LiteralString = """
     UNION ALL SELECT above.start_id, groups.id, groups.parent_id, groups.path, above.level + 1
     FROM above JOIN groups ON groups.id = above.parent_id)"""
 _PLACED: LiteralString = f"""
-SELECT above.start_id, above.path, above.level, {INPUTS.columns}
+SELECT above.start_id, above.path, above.level, {INPUTS.columns},
+    (SELECT source.path FROM modules AS source WHERE source.id = inputs.source_module_id AND source.path <> source.id)
+        AS source_path
 FROM above JOIN inputs ON inputs.place_id = above.place_id AND inputs.is_current"""
 _ABOVE: LiteralString = "WITH RECURSIVE above (start_id, place_id, parent_id, path, level) AS ("
 _OF_MODULES: LiteralString = f"""{_ABOVE}
@@ -47,3 +56,16 @@ async def secret_versions(tx: Tx, inputs: Sequence[Input]) -> list[Input]:
         [(each.place_id, each.target, each.name) for each in inputs],
     )
     return rows_to(Input, rows)
+
+
+async def needs(tx: Tx, module_id: str, other_id: str) -> bool:
+    """Return whether a module is, or needs an output of, another one, directly or through others."""
+    row = await tx.one(
+        """WITH RECURSIVE needed (id) AS (SELECT CAST(:module_id AS text) UNION
+            SELECT inputs.source_module_id FROM needed JOIN inputs ON inputs.place_id = needed.id
+                AND inputs.is_current AND inputs.source_module_id IS NOT NULL)
+        SELECT id FROM needed WHERE id = :other_id""",
+        module_id=module_id,
+        other_id=other_id,
+    )
+    return row is not None

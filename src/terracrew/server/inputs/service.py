@@ -19,6 +19,7 @@ from terracrew.server.inputs.model import (
     Kind,
     NewInput,
     PlacedInput,
+    SourceModule,
     Target,
 )
 from terracrew.server.paging import Page, cursor, start
@@ -27,7 +28,7 @@ from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
 
-_VERBS: dict[Kind, Verb] = {"literal": Verb.TREE_WRITE, "secret": Verb.SECRET_SET}
+_VERBS: dict[Kind, Verb] = {"literal": Verb.TREE_WRITE, "secret": Verb.SECRET_SET, "output": Verb.TREE_WRITE}
 _NAMES: dict[Target, str] = {"variable": "variable", "environment": "environment variable", "file": "file"}
 
 
@@ -37,20 +38,26 @@ def place_of(at: InputPlace) -> Place:
     return authorize.group(at.organization_id, at.path)
 
 
-async def put(tx: Tx, keys: Keyring, who: Principal, at: InputPlace, new: NewInput) -> InputView:
-    """Set an input. Another kind of input of the same name is replaced, which needs the permissions for both kinds."""
-    kind, value = _given(new)
+async def put(
+    tx: Tx, keys: Keyring, who: Principal, at: InputPlace, new: NewInput, source: SourceModule | None = None
+) -> InputView:
+    """Set an input. Another kind of input of the same name is replaced, which needs the permissions for both kinds.
+
+    `source` is the module whose output it is. The caller has checked that the reference makes no cycle.
+    """
+    kind, value = _given(new, source)
     before = await store.current(tx, at.id, new.target, new.name)
     kinds: set[Kind] = {kind} if before is None or before.sealed is None else {kind, before.kind}
     for each in sorted(kinds):
         await authorize.require(tx, who, _VERBS[each], place_of(at))
     if kind == "literal" and new.target != "file":
         value = _restored(keys, before, new.name, value)
-    made = await changes.put(tx, keys, who, at.id, new.target, new.name, kind, value)
+    reference = (source.id, new.output.output) if source and new.output else None
+    made = await changes.put(tx, keys, who, at.id, new.target, new.name, kind, value, reference)
     await changes.check_room(tx, at.id)
     if before is None or made.version != before.version:
         await _record(tx, who, at, "set", made)
-    [view] = shown(keys, [_placed(made, at)], is_module=at.kind == "module", is_inherited=False)
+    [view] = shown(keys, [_placed(made, at, source)], is_module=at.kind == "module", is_inherited=False)
     return view
 
 
@@ -108,12 +115,16 @@ def _key(each: InputView) -> str:
     return f"{each.target}:{each.name}"
 
 
-def _given(new: NewInput) -> tuple[Kind, Any]:
-    if (new.value is msgspec.UNSET) == (new.secret is None):
-        raise Invalid("an input has either a `value` or a `secret`: give exactly one of them")
+def _given(new: NewInput, source: SourceModule | None) -> tuple[Kind, Any]:
+    if sum((new.value is not msgspec.UNSET, new.secret is not None, new.output is not None)) != 1:
+        raise Invalid("an input has a `value`, a `secret` or an `output`: give exactly one of them")
     if new.overwrite and new.target != "file":
         raise Invalid("only a file can overwrite something", field="overwrite")
     _check_name(new.target, new.name)
+    if new.output is not None:
+        if new.target == "file" or source is None:
+            raise Invalid("an output can be a variable or an environment variable, not a file", field="output")
+        return "output", {"module": source.id, "output": new.output.output}
     if new.secret is not None:
         checks.check_secret(new.name, new.secret)
         return "secret", FileContent(new.secret, new.overwrite) if new.target == "file" else new.secret
@@ -151,12 +162,13 @@ def _restored(keys: Keyring, before: Input | None, name: str, value: Any) -> Any
     return found[name]
 
 
-def _placed(each: Input, at: InputPlace) -> PlacedInput:
-    return PlacedInput(**msgspec.structs.asdict(each), path=at.path, level=0)
+def _placed(each: Input, at: InputPlace, source: SourceModule | None) -> PlacedInput:
+    source_path = source.path if source else None
+    return PlacedInput(**msgspec.structs.asdict(each), path=at.path, level=0, source_path=source_path)
 
 
 def _is_hidden(each: Input) -> bool:
-    return each.kind == "secret" or each.target != "variable"
+    return each.kind != "literal" or each.target != "variable"
 
 
 def _view(each: Applying, values: dict[str, Any], *, is_module: bool) -> InputView:
@@ -176,6 +188,8 @@ def _view(each: Applying, values: dict[str, Any], *, is_module: bool) -> InputVi
         set_by_name=found.set_by_name,
         set_at=found.set_at,
         overrides=each.overridden.path if each.overridden else None,
+        source_module=found.source_path,
+        source_output=found.source_output,
     )
 
 

@@ -11,7 +11,7 @@ from terracrew.server.inputs import effective, sealing
 from terracrew.server.inputs import reads as input_reads
 from terracrew.server.inputs.effective import GivenInputs, JobContent
 from terracrew.server.inputs.model import PlacedInput, UsedInput
-from terracrew.server.jobs import input_store
+from terracrew.server.jobs import input_store, module_outputs
 from terracrew.server.jobs.model import Job
 from terracrew.server.secrets.keyring import Keyring
 
@@ -71,7 +71,8 @@ async def resolve(tx: Tx, keys: Keyring, granted: Mapping[str, Row]) -> dict[str
                 f"to a job, so nothing was started: remove some (terracrew input list {row['module_path']})"
             )
         else:
-            found[job_id] = effective.given(keys, inputs, content)
+            outputs = await module_outputs.values(tx, keys, [each.input for each in effective.applying(inputs)])
+            found[job_id] = outputs if isinstance(outputs, str) else effective.given(keys, inputs, content, outputs)
     return found
 
 
@@ -112,4 +113,7 @@ async def values_to_mask(tx: Tx, keys: Keyring, job: Job) -> list[str]:
         if each.kind == "literal":
             value = sealing.opened_file(keys, each).content if each.target == "file" else sealing.opened(keys, each)
             found += names.secrets_of({each.name: value})
+    outputs = await module_outputs.values(tx, keys, live)
+    if not isinstance(outputs, str):
+        found += [secret for each in outputs.values() for secret in each.secrets]
     return [*found, *names.secrets_of(content.inputs), *names.secrets_of(content.environment)]

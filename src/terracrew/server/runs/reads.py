@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.fragments import instance_name, runner_path
+from terracrew.server.inputs.reads import IS_WAITED_FOR
 
 
 async def attempt_facts(tx: Tx, job_id: str, attempt: int) -> Row | None:
@@ -86,6 +87,19 @@ async def oldest_quarantined_states(tx: Tx, waiting: Sequence[tuple[str, str]]) 
         FROM batch JOIN states ON states.id = (SELECT min(late.id) FROM states AS late
             WHERE late.module_id = batch.module_id AND late.status = 'quarantined')
         JOIN jobs ON jobs.id = states.job_id""",
+        {"id": "text", "module_id": "text"},
+        waiting,
+    )
+
+
+async def missing_dependencies(tx: Tx, waiting: Sequence[tuple[str, str]]) -> list[Row]:
+    """Return the inputs of the modules of these jobs (job, module) that are outputs which do not exist yet; `waiting` is the job."""
+    return await tx.each(
+        f"""SELECT batch.id AS waiting, inputs.name, inputs.source_output, source.id AS source_id, source.path, inputs.set_at,
+            source.organization_id
+        FROM batch JOIN inputs ON inputs.place_id = batch.module_id
+        JOIN modules AS source ON source.id = inputs.source_module_id
+        WHERE {IS_WAITED_FOR} ORDER BY source.path, inputs.name""",
         {"id": "text", "module_id": "text"},
         waiting,
     )

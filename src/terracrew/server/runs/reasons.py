@@ -14,6 +14,8 @@ from terracrew.server.jobs import decide, store
 from terracrew.server.jobs.attempts import contact
 from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.jobs.model import Attempt, GivenApproval, Job, JobStatus
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.runs import reads
@@ -55,10 +57,25 @@ async def _why_each(tx: Tx, jobs: Sequence[Job], watch: Watch, *, with_turn: boo
     found = await _undecided(tx, [job for job in jobs if job.status is JobStatus.AWAITING_APPROVAL])
     found |= await _held_up(tx, [job for job in jobs if job.is_active], watch)
     queued = [job for job in jobs if job.status is JobStatus.QUEUED]
+    found |= await _dependencies(tx, queued, watch)
     found |= await _busy(tx, queued)
     found |= await _quarantine(tx, queued)  # this reason takes precedence over a busy module
     free = [job for job in queued if job.id not in found]
     return found | await explain.why_each(tx, free, watch.registry, watch.reader, watch.precedence, with_turn=with_turn)
+
+
+async def _dependencies(tx: Tx, queued: Sequence[Job], watch: Watch) -> dict[str, Reason]:
+    """Explain the wait for outputs of other modules. A module that the reader may not see is not named."""
+    rows = await reads.missing_dependencies(tx, _with_modules(queued))
+    seen = await authorize.visible(tx, watch.reader, Verb.TREE_READ) if rows and watch.reader is not None else None
+    found: dict[str, Reason] = {}
+    for row in rows:
+        is_seen = seen is None or seen.covers(authorize.module(row["organization_id"], row["path"]))
+        module = f"module {row['path']}" if is_seen else "a module that you may not see"
+        text = f"its input {row['name']} is the output {row['source_output']} of {module}, which has no outputs yet: apply that first"
+        link = f"/dashboard/modules/{row['source_id']}" if is_seen else ""
+        found.setdefault(row["waiting"], Reason("dependency", text, link))
+    return found
 
 
 async def _busy(tx: Tx, queued: Sequence[Job]) -> dict[str, Reason]:

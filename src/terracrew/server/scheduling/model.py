@@ -26,6 +26,7 @@ class Reason(msgspec.Struct, frozen=True):
         "settling",
         "lost",
         "quarantine",
+        "dependency",
         "approval",
         "in_doubt",
         "undecryptable",

@@ -8,6 +8,7 @@ from typing import LiteralString
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.db.statements.mapping import rows_to
+from terracrew.server.inputs.reads import IS_WAITED_FOR
 from terracrew.server.runners import eligibility
 from terracrew.server.runners.eligibility import GRACE_SECONDS
 from terracrew.server.scheduling.assignment_view import groups_above
@@ -82,13 +83,14 @@ async def queued(tx: Tx, job_ids: Sequence[str]) -> list[Waiting]:
 
 
 async def busy(tx: Tx) -> tuple[set[str], dict[str, set[str]]]:
-    """Return the modules with an active job or a state in quarantine, and the active jobs of each instance."""
+    """Return the modules with an active job, a state in quarantine or a missing dependency, and the active jobs of each instance."""
     active = await tx.all(f"SELECT id, module_id, instance_id FROM jobs WHERE status IN {ACTIVE_STATUSES}")
     held: dict[str, set[str]] = defaultdict(set)
     for row in active:
         held[row["instance_id"]].add(row["id"])
     waiting = await tx.all("SELECT module_id FROM states WHERE status = 'quarantined'")
-    return {row["module_id"] for row in (*active, *waiting)}, held
+    dependent = await tx.all(f"SELECT place_id AS module_id FROM inputs WHERE {IS_WAITED_FOR}")
+    return {row["module_id"] for row in (*active, *waiting, *dependent)}, held
 
 
 async def online_of_runner(tx: Tx, runner_id: str) -> set[str]:

@@ -89,7 +89,7 @@ async def count_unreadable(tx: Tx, job_id: str, attempt: int) -> int:
 async def latest_outputs(tx: Tx, module_id: str) -> Row | None:
     """Return the outputs that a job read last, unless everything was destroyed since."""
     return await tx.one(
-        """SELECT job_id, module_id, content, object, created_at FROM outputs
+        """SELECT job_id, module_id, sha256, content, object, created_at FROM outputs
         WHERE module_id = :module_id AND NOT EXISTS (
             SELECT 1 FROM jobs WHERE jobs.module_id = :module_id AND jobs.type = 'DESTROY' AND jobs.status = 'SUCCEEDED'
                 AND jobs.finished_at > outputs.created_at)

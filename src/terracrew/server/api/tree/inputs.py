@@ -9,7 +9,7 @@ from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.inputs import service
 from terracrew.server.inputs.model import InputView, NewInput, Target
-from terracrew.server.modules import places
+from terracrew.server.modules import output_references, places
 from terracrew.server.paging import After, Limit, Page
 
 PlacePath = Annotated[
@@ -41,14 +41,18 @@ async def listing(
 
 @post("/inputs", status_code=200, summary="Set an input")
 async def set_input(request: TreeCall, data: JSONBody[NewInput]) -> InputView:
-    """Set a literal or a secret at a group or module. It applies to the jobs of all modules there that start from now on.
+    """Set a literal or a secret at a group or module, or an output of another module at a module.
 
-    A literal needs the permission to change the place, a secret the permission `secret.set`. A secret cannot be read back.
+    It applies to the jobs of all modules there that start from now on. A literal needs the permission to change the place, a
+    secret the permission `secret.set`, and cannot be read back. An output needs the permission to read the state of its module,
+    and is refused if it would make a cycle; jobs wait until it exists.
     """
     who, keys = request.user, request.context.keys
 
     async def write(tx: Tx) -> InputView:
-        return await service.put(tx, keys, who, await places.hold(tx, who, data.place), data)
+        at = await places.hold(tx, who, data.place)
+        source = None if data.output is None else await output_references.checked(tx, who, at, data.output)
+        return await service.put(tx, keys, who, at, data, source)
 
     return await request.context.db.write(write)
 

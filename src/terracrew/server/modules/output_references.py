@@ -1,0 +1,35 @@
+"""Finds the module whose output becomes an input of another one, and refuses a reference that would make a cycle."""
+
+from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.server.db.seam import Tx
+from terracrew.server.groups import store as groups
+from terracrew.server.inputs import reads
+from terracrew.server.inputs.model import InputPlace, OutputReference, SourceModule
+from terracrew.server.modules import service
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+
+
+async def checked(tx: Tx, who: Principal, at: InputPlace, wanted: OutputReference) -> SourceModule:
+    """Return the module that a reference names, if the caller may read its outputs and it does not need the module at `at`.
+
+    All references of an organization are made one after the other: each holds the row of the root group until it is
+    committed. Otherwise two of them, each of which makes no cycle by itself, could make one together.
+    """
+    if at.kind != "module":
+        raise Invalid("an output of another module can be an input of a module only, not of a group", field="output")
+    unseen = NotFound(f"there is no module `{wanted.module[:300]}` here, or you may not see it")
+    source = await service.find(tx, who, wanted.module, Verb.STATE_READ, unseen)
+    if source.organization_id != at.organization_id:
+        raise unseen
+    root = await groups.at(tx, at.organization_id, "")
+    if root is not None:
+        await groups.hold(tx, root.id)
+    if await reads.needs(tx, source.id, at.id):
+        way = (
+            "itself"
+            if source.id == at.id
+            else f"`{source.path}`, which needs an output of `{at.path}`, directly or not"
+        )
+        raise Conflict(f"`{at.path}` would need an output of {way}: a cycle could never be applied", module=source.path)
+    return SourceModule(source.id, source.path)
