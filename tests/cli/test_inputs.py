@@ -109,7 +109,7 @@ def test_what_a_job_was_given_is_shown_without_values(terracrew: Terracrew, serv
 
 
 def test_an_output_of_another_module_is_a_value(terracrew: Terracrew, server: ScriptedServer) -> None:
-    view = VIEW | {"kind": "output", "is_hidden": True, "value": None, "source_module": "net", "source_output": "id"}
+    view = VIEW | {"name": "vpc_id", "kind": "output", "value": None, "source_module": "net", "source_output": "id"}
     server.on("POST /api/v1/inputs", view)
     said = terracrew("input", "set", "app", "vpc_id", "--output", "net:id")
     sent = {"place": "app", "name": "vpc_id", "target": "variable", "output": {"module": "net", "output": "id"}}
@@ -120,3 +120,26 @@ def test_an_output_of_another_module_is_a_value(terracrew: Terracrew, server: Sc
     for bad in (["--output", "net"], ["x", "--output", "net:id"], ["--secret", "--output", "net:id"]):
         terracrew("input", "set", "app", "vpc_id", *bad)
         assert terracrew.code != 0
+
+
+def test_something_about_the_job_is_a_value(terracrew: Terracrew, server: ScriptedServer) -> None:
+    view = VIEW | {"name": "where", "kind": "definition", "value": None, "definition": "module_path"}
+    server.on("POST /api/v1/inputs", view)
+    said = terracrew("input", "set", "platform", "where", "--about", "module_path")
+    sent = {"place": "platform", "name": "where", "target": "variable", "definition": "module_path"}
+    assert server.asked[-1].json() == sent
+    assert said == "set where of platform to the module path of the job\n"
+    server.on("GET /api/v1/inputs?place=platform", {"items": [view], "next": None})
+    assert "(module path)" in terracrew("input", "list", "platform")
+    terracrew("input", "set", "platform", "where", "--about", "module_path", "--output", "a:b")
+    assert terracrew.code != 0
+
+
+def test_the_definitions_are_those_of_the_server() -> None:
+    from typing import get_args
+
+    from terracrew.cli.commands.input import DEFINITIONS
+    from terracrew.protocol.spec import Definition
+    from terracrew.server.dashboard import words
+
+    assert DEFINITIONS == get_args(Definition) == tuple(words.DEFINITIONS)

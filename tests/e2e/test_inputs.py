@@ -77,13 +77,16 @@ def _assert_nowhere(system: System, server_log: Path, log: str) -> None:
     assert ENVIRONMENT_SECRET not in audit
 
 
-@pytest.mark.feature("J6.inputs")
+@pytest.mark.feature("J6.definitions", "J6.inputs", "J10.rerun")
 def test_a_job_with_inputs_of_its_own_leaves_the_module_as_it_is(system: System) -> None:
     system.start_server(runner=True)
-    system.module("hello", 'variable "name" {}\noutput "hello" { value = var.name }', inputs={"name": "module"})
+    main = 'variable "name" {}\nvariable "where" {}\noutput "hello" { value = var.name }\noutput "where" { value = var.where }'
+    system.module("hello", main, inputs={"name": "module"})
+    system.api.post("/inputs", {"place": "/", "name": "where", "definition": "module_path"})
     made = system.api.post("/modules/hello/jobs", {"type": "APPLY", "inputs": {"name": "job"}})
     assert system.wait(made["id"])["status"] == "SUCCEEDED", system.log(made["id"])
     assert system.api.get("/modules/hello/outputs")["outputs"]["hello"]["value"] == "job"
+    assert system.api.get("/modules/hello/outputs")["outputs"]["where"]["value"] == "hello", "the path of the module"
     again = system.api.post(f"/jobs/{made['id']}/rerun")
     assert system.wait(again["id"])["status"] == "SUCCEEDED"
     assert system.api.get("/modules/hello/outputs")["outputs"]["hello"]["value"] == "job"

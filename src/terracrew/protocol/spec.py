@@ -201,6 +201,28 @@ class ExtraFile(msgspec.Struct, frozen=True):
         return f"ExtraFile({self.path!r})"
 
 
+Definition = Literal[
+    "organization_id",
+    "group_path",
+    "module_path",
+    "module_name",
+    "module_id",
+    "job_number",
+    "job_type",
+    "source_commit",
+    "source_revision",
+]
+"""What an input can say about the job that it is given to. The last two are empty if the source is not a repository."""
+
+
+class DefinedInput(msgspec.Struct, frozen=True):
+    """An input whose value says something about the job. Only the executor knows all of these values."""
+
+    target: Literal["variable", "environment"]
+    name: str
+    definition: Definition
+
+
 class JobSpec(msgspec.Struct, frozen=True):
     job_id: str
     attempt: int
@@ -237,6 +259,8 @@ class JobSpec(msgspec.Struct, frozen=True):
     """The values of the secrets among inputs and environment. They are masked whatever their names are."""
     files: list[ExtraFile] = []
     """The extra files, which are written beside the source."""
+    definitions: list[DefinedInput] = []
+    """Further inputs, whose values say something about the job."""
     inherited: list[str] = []
     """The names of the inputs that are set at a group above the module. A source need not declare them."""
 

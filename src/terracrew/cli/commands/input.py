@@ -12,6 +12,17 @@ from terracrew.cli.printing import output
 from terracrew.errors import Invalid
 
 HIDDEN = "•••"
+DEFINITIONS = (
+    "organization_id",
+    "group_path",
+    "module_path",
+    "module_name",
+    "module_id",
+    "job_number",
+    "job_type",
+    "source_commit",
+    "source_revision",
+)
 _NOUNS = {"variable": "variable", "environment": "environment variable", "file": "file"}
 _environment = click.option("--env", "is_environment", is_flag=True, help="An environment variable, not a variable.")
 _file = click.option("--file", "is_file", is_flag=True, help="An extra file beside the source; NAME is its path.")
@@ -62,6 +73,12 @@ def list_inputs(target: Target, place: str, own: bool, as_json: bool) -> None:
     shell_complete=name_completion.modules,
     help="An output of another module; jobs wait until it exists.",
 )
+@click.option(
+    "--about",
+    "definition",
+    type=click.Choice(DEFINITIONS),
+    help="Something about the job: its module's path, its number and so on.",
+)
 @click.option("--text", "is_text", is_flag=True, help="VALUE is a text, even if it is valid JSON (`5`, `true`).")
 @output.json_option
 @pass_target
@@ -76,6 +93,7 @@ def set_input(
     overwrite: bool,
     is_secret: bool,
     reference: str | None,
+    definition: str | None,
     is_text: bool,
     as_json: bool,
 ) -> None:
@@ -91,10 +109,14 @@ def set_input(
         )
     if source is not None and value is not None:
         raise Invalid("the value is given twice, as an argument and with --from: give only one of them")
-    if reference is not None:
-        if value is not None or source is not None or is_secret:
-            raise Invalid("--output names the value: leave out VALUE, --from and --secret")
-        return _set_output(target, place, name, _target(is_environment, is_file), reference, as_json)
+    if reference is not None or definition is not None:
+        if value is not None or source is not None or is_secret or (reference and definition):
+            raise Invalid("--output or --about says what the value is: leave out VALUE, --from and --secret")
+        kind = _target(is_environment, is_file)
+        if definition is not None:
+            body = {"place": place, "name": name, "target": kind, "definition": definition}
+            return _said(target.api().post("/inputs", body), f"the {definition.replace('_', ' ')} of the job", as_json)
+        return _set_output(target, place, name, kind, reference or "", as_json)
     given = source.read() if source is not None else _read(name, is_hidden=is_secret) if value is None else value
     body: dict[str, Any] = {"place": place, "name": name, "target": _target(is_environment, is_file)}
     if overwrite:
@@ -116,9 +138,13 @@ def _set_output(target: Target, place: str, name: str, kind: str, reference: str
         raise Invalid(f"--output {reference}: expected MODULE:OUTPUT, for example platform/network:vpc_id")
     body = {"place": place, "name": name, "target": kind, "output": {"module": module, "output": output_name}}
     made = target.api().post("/inputs", body)
+    return _said(made, f"the output {output_name} of {made['source_module']}", as_json)
+
+
+def _said(made: dict[str, Any], what: str, as_json: bool) -> None:
     if as_json:
         return output.as_json(made)
-    return click.echo(f"set {name} of {origin(made)} to the output {output_name} of {made['source_module']}")
+    return click.echo(f"set {made['name']} of {origin(made)} to {what}")
 
 
 @inputs.command("remove")
@@ -141,6 +167,8 @@ def remove(target: Target, place: str, name: str, is_environment: bool, is_file:
 
 def shown(each: dict[str, Any]) -> str:
     """Return the value of an input as a cell of a table."""
+    if each["kind"] == "definition":
+        return f"({each['definition'].replace('_', ' ')})"
     if each["kind"] == "output":
         return f"{each['source_module'] or 'a deleted module'}:{each['source_output']}"
     return HIDDEN if each["is_hidden"] else text_of(each["value"])

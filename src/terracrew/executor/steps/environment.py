@@ -1,5 +1,6 @@
 """The environment of every job: the runner's, the module's environment inputs, and what Terracrew adds."""
 
+from terracrew.executor.steps import definitions
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import GitSource
@@ -14,4 +15,7 @@ def of_job(start: ExecutorStart, granted: Granted, source: SourceResolved) -> di
         ours |= {"TERRACREW_SOURCE_COMMIT": source.commit, "TERRACREW_SOURCE_REVISION": source.revision}
     withheld = spec.source.credential if isinstance(spec.source, GitSource) else ""
     own = {name: text for name, text in spec.environment.items() if name != withheld}
-    return start.environment | own | ours
+    defined = {
+        each.name: definitions.text(each, spec, source) for each in spec.definitions if each.target == "environment"
+    }
+    return start.environment | own | defined | ours

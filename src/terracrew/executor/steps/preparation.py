@@ -15,7 +15,7 @@ from terracrew.executor.sources import fetch as sources
 from terracrew.executor.sources import workspace
 from terracrew.executor.sources.contract import FetchContext
 from terracrew.executor.state import leftover
-from terracrew.executor.steps import engine_choice, environment, extra_files
+from terracrew.executor.steps import definitions, engine_choice, environment, extra_files
 from terracrew.executor.steps.context import StepContext
 from terracrew.protocol.events import EngineUsed, SourceResolved
 from terracrew.protocol.messages import AttemptRef
@@ -56,10 +56,15 @@ def write_inputs(context: StepContext) -> None:
 def _inputs(context: StepContext) -> dict[str, Any]:
     """Return the inputs without those of groups that the source does not declare, which an engine would warn of."""
     spec, session = context.spec, context.session
+    inputs = spec.inputs | {
+        each.name: definitions.value(each, spec, context.resolved)
+        for each in spec.definitions
+        if each.target == "variable"
+    }
     if not spec.inherited or not isinstance(session, DeclaresInputs):
-        return spec.inputs
+        return inputs
     unknown = set(spec.inherited) - set(session.declared_inputs())
-    return {name: value for name, value in spec.inputs.items() if name not in unknown}
+    return {name: value for name, value in inputs.items() if name not in unknown}
 
 
 async def _fetch_source(context: StepContext) -> None:

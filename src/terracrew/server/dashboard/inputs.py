@@ -8,7 +8,8 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath
 
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge
-from terracrew.server.dashboard import forms, render
+from terracrew.protocol.spec import Definition
+from terracrew.server.dashboard import forms, render, words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
@@ -62,7 +63,7 @@ class InputsPage(msgspec.Struct, frozen=True):
 class InputForm(msgspec.Struct, frozen=True):
     name: str = ""
     target: Target = "variable"
-    kind: Literal["literal", "secret", "output"] = "literal"
+    kind: Literal["literal", "secret", "output", "definition"] = "literal"
     value: str = ""
     overwrite: bool = False
 
@@ -107,6 +108,12 @@ def wanted(form: InputForm, place_id: str) -> NewInput:
         if not module or not output:
             raise Invalid("an output is given as MODULE:OUTPUT, for example `platform/network:vpc_id`")
         return NewInput(name, place_id, form.target, output=OutputReference(module, output))
+    if form.kind == "definition":
+        if form.value.strip() not in words.DEFINITIONS:
+            raise Invalid(
+                f"{form.value.strip()[:100]!r} is nothing that a job has; it has {', '.join(words.DEFINITIONS)}"
+            )
+        return NewInput(name, place_id, form.target, definition=msgspec.convert(form.value.strip(), Definition))
     value = _value(form.value) if form.target == "variable" else form.value
     return NewInput(name, place_id, form.target, value, overwrite=form.overwrite)
 

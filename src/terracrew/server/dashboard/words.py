@@ -138,6 +138,18 @@ PLANS_AND_ASKS = "It plans first, and somebody must approve the plan."
 APPLIES_WITHOUT_ASKING = "It plans first, and then applies the plan without asking again."
 REMOVES_INPUT = "If a group above has an input of this name, it applies from then on."
 ERASES_VALUE = "Its value is erased. A job that waits and would have used it fails before it starts."
+DEFINITIONS = {
+    "organization_id": "the id of the organization",
+    "group_path": "the path of the group",
+    "module_path": "the path of the module",
+    "module_name": "the name of the module",
+    "module_id": "the id of the module",
+    "job_number": "the number of the job",
+    "job_type": "the type of the job",
+    "source_commit": "the commit of the source",
+    "source_revision": "the revision of the source",
+}
+"""What an input can say about the job that it is given to."""
 NO_INPUTS = {
     "organization": "Nothing is set for all modules of the organization.",
     "group": "Nothing is set here or in a group above.",

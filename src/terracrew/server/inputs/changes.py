@@ -73,7 +73,9 @@ async def replace_literals(
         for name, value in values.items():
             before = found.get((target, name))
             if before is not None and before.kind != "literal" and before.sealed is not None:
-                what = "an output of another module" if before.kind == "output" else "a secret"
+                what = {"output": "an output of another module", "definition": "a definition"}.get(
+                    before.kind, "a secret"
+                )
                 hint = "remove it first (terracrew input remove), or leave it out"
                 raise Conflict(f"{name} is set as {what} here: {hint}")
             await put(tx, keys, who, place_id, target, name, "literal", value)

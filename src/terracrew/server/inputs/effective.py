@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from terracrew.protocol.spec import ExtraFile
+from terracrew.protocol.spec import DefinedInput, ExtraFile
 from terracrew.server.inputs import sealing
 from terracrew.server.inputs.model import PlacedInput, PlaceKind, UsedInput
 from terracrew.server.secrets.keyring import Keyring
@@ -51,6 +51,7 @@ class GivenInputs(msgspec.Struct, frozen=True):
     inputs: dict[str, Any]
     environment: dict[str, str]
     files: list[ExtraFile]
+    definitions: list[DefinedInput]
     secrets: list[str]
     """The values of the secrets among them, which are masked whatever their names are."""
     inherited: list[str]
@@ -94,6 +95,7 @@ def given(
     """
     values: Mapping[str, dict[str, Any]] = {"variable": {}, "environment": {}}
     files: list[ExtraFile] = []
+    definitions: list[DefinedInput] = []
     secrets: list[str] = []
     used: list[UsedInput] = []
     revision: list[str] = []
@@ -108,6 +110,8 @@ def given(
             values[each.target][each.name] = value if is_text else msgspec.json.encode(value).decode()
             secrets += found_output.secrets
             revision.append(found_output.sha256)
+        elif each.kind == "definition" and each.target != "file":
+            definitions.append(DefinedInput(each.target, each.name, sealing.opened_definition(keys, each)))
         elif each.target == "file":
             file = sealing.opened_file(keys, each)
             files.append(ExtraFile(each.name, file.content, file.overwrite))
@@ -123,7 +127,9 @@ def given(
     inherited = [
         each.name for each in used if each.target == "variable" and each.place_kind in ("organization", "group")
     ]
-    return GivenInputs(values["variable"], values["environment"], files, secrets, inherited, used, revision)
+    return GivenInputs(
+        values["variable"], values["environment"], files, definitions, secrets, inherited, used, revision
+    )
 
 
 def place_kind(each: PlacedInput, *, is_module: bool) -> PlaceKind:

@@ -5,12 +5,14 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from terracrew.protocol.spec import Definition
+
 Target = Literal["variable", "environment", "file"]
 """What becomes of an input: a variable of the engine's configuration, an environment variable, or an extra file beside the
 source, whose path is the name."""
-Kind = Literal["literal", "secret", "output"]
-"""Where the value comes from: it was given as it is, it is a secret, which nobody can read back, or it is an output of another
-module."""
+Kind = Literal["literal", "secret", "output", "definition"]
+"""Where the value comes from: it was given as it is, it is a secret, which nobody can read back, it is an output of another
+module, or it says something about the job."""
 TARGETS: tuple[Target, ...] = ("variable", "environment", "file")
 PlaceKind = Literal["organization", "group", "module"]
 SecretText = Annotated[str, msgspec.Meta(max_length=65_536)]
@@ -104,6 +106,8 @@ class InputView(msgspec.Struct, frozen=True, kw_only=True):
     """The path of the module whose output it is; null for other kinds, and if that module was deleted."""
     source_output: str | None = None
     """The name of that output."""
+    definition: Definition | None = None
+    """What it says about the job; null for other kinds."""
     problem: str = ""
     """Why its value cannot be used, so that no job can start with it; empty if it can."""
 
@@ -124,7 +128,7 @@ class SourceModule(msgspec.Struct, frozen=True):
 
 
 class NewInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The input to set, with exactly one of `value`, `secret` and `output`."""
+    """The input to set, with exactly one of `value`, `secret`, `output` and `definition`."""
 
     name: str
     place: str = ""
@@ -137,6 +141,8 @@ class NewInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     output: OutputReference | None = None
     """An output of another module, for a variable or an environment variable of a module. It needs the permission to read the
     state of the other module."""
+    definition: Definition | None = None
+    """Something about the job, for a variable or an environment variable: the path of its module, its number and so on."""
     overwrite: bool = False
     """Whether a file may replace one of the source. Otherwise a job whose source has such a file fails."""
 

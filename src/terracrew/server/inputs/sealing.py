@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from terracrew.protocol.spec import Definition
 from terracrew.server.inputs.model import FileContent, Input
 from terracrew.server.secrets.keyring import Keyring
 
@@ -26,6 +27,11 @@ def opened(keys: Keyring, each: Input) -> Any:
 def opened_file(keys: Keyring, each: Input) -> FileContent:
     """Return the content of an extra file that was not removed."""
     return msgspec.convert(opened(keys, each), FileContent)
+
+
+def opened_definition(keys: Keyring, each: Input) -> Definition:
+    """Return what an input says about its job."""
+    return msgspec.convert(opened(keys, each)["definition"], Definition)
 
 
 def text(keys: Keyring, each: Input) -> str:

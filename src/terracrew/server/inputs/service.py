@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from terracrew.errors import Invalid, NotFound, Undecryptable
+from terracrew.protocol.spec import Definition
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.inputs import changes, checks, effective, hidden_values, reads, sealing, store
@@ -28,7 +29,12 @@ from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
 
-_VERBS: dict[Kind, Verb] = {"literal": Verb.TREE_WRITE, "secret": Verb.SECRET_SET, "output": Verb.TREE_WRITE}
+_VERBS: dict[Kind, Verb] = {
+    "literal": Verb.TREE_WRITE,
+    "secret": Verb.SECRET_SET,
+    "output": Verb.TREE_WRITE,
+    "definition": Verb.TREE_WRITE,
+}
 _NAMES: dict[Target, str] = {"variable": "variable", "environment": "environment variable", "file": "file"}
 
 
@@ -84,6 +90,7 @@ def shown(keys: Keyring, found: Iterable[PlacedInput], *, is_module: bool, is_in
     applying = [each for each in effective.applying(found) if is_inherited or each.input.level == 0]
     visible: dict[str, Any] = {}
     overwriting: set[str] = set()
+    definitions: dict[str, Definition] = {}
     problems: dict[str, str] = {}
     for each in (each.input for each in applying):
         try:
@@ -92,11 +99,18 @@ def shown(keys: Keyring, found: Iterable[PlacedInput], *, is_module: bool, is_in
             problems[each.id] = error.message
         else:
             visible |= {} if _is_hidden(each) else {each.name: value}
+            if each.kind == "definition":
+                definitions[each.id] = sealing.opened_definition(keys, each)
             overwriting |= {each.id} if each.target == "file" and value["overwrite"] else set()
     values = hidden_values.shown_inputs(visible)
     views = [_view(each, values, is_module=is_module) for each in applying]
     return [
-        msgspec.structs.replace(view, problem=problems.get(each.input.id, ""), overwrite=each.input.id in overwriting)
+        msgspec.structs.replace(
+            view,
+            problem=problems.get(each.input.id, ""),
+            overwrite=each.input.id in overwriting,
+            definition=definitions.get(each.input.id),
+        )
         for view, each in zip(views, applying, strict=True)
     ]
 
@@ -116,8 +130,9 @@ def _key(each: InputView) -> str:
 
 
 def _given(new: NewInput, source: SourceModule | None) -> tuple[Kind, Any]:
-    if sum((new.value is not msgspec.UNSET, new.secret is not None, new.output is not None)) != 1:
-        raise Invalid("an input has a `value`, a `secret` or an `output`: give exactly one of them")
+    named = [each is not None for each in (new.secret, new.output, new.definition)]
+    if sum((new.value is not msgspec.UNSET, *named)) != 1:
+        raise Invalid("an input has a `value`, a `secret`, an `output` or a `definition`: give exactly one of them")
     if new.overwrite and new.target != "file":
         raise Invalid("only a file can overwrite something", field="overwrite")
     _check_name(new.target, new.name)
@@ -125,6 +140,10 @@ def _given(new: NewInput, source: SourceModule | None) -> tuple[Kind, Any]:
         if new.target == "file" or source is None:
             raise Invalid("an output can be a variable or an environment variable, not a file", field="output")
         return "output", {"module": source.id, "output": new.output.output}
+    if new.definition is not None:
+        if new.target == "file":
+            raise Invalid("a definition can be a variable or an environment variable, not a file", field="definition")
+        return "definition", {"definition": new.definition}
     if new.secret is not None:
         checks.check_secret(new.name, new.secret)
         return "secret", FileContent(new.secret, new.overwrite) if new.target == "file" else new.secret
@@ -173,13 +192,13 @@ def _is_hidden(each: Input) -> bool:
 
 def _view(each: Applying, values: dict[str, Any], *, is_module: bool) -> InputView:
     found = each.input
-    is_hidden = _is_hidden(found)
+    is_stored = found.kind in ("literal", "secret")
     return InputView(
         target=found.target,
         name=found.name,
         kind=found.kind,
-        value=None if is_hidden else values.get(found.name),
-        is_hidden=is_hidden,
+        value=None if _is_hidden(found) else values.get(found.name),
+        is_hidden=is_stored and _is_hidden(found),
         place_kind=effective.place_kind(found, is_module=is_module),
         path=found.path,
         is_inherited=found.level > 0,

@@ -219,6 +219,7 @@ def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: l
         inputs=given.inputs,
         environment=given.environment,
         files=given.files,
+        definitions=given.definitions,
         secrets=given.secrets,
         inherited=given.inherited,
         backend=row["backend"],
