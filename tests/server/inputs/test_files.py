@@ -49,6 +49,7 @@ async def test_extra_files_of_groups_reach_the_jobs_and_are_shown_to_nobody(runn
         {"name": "", "value": "x"},
         {"name": "a\\b", "value": "x"},
         {"name": "a\nb", "value": "x"},
+        {"name": "ä.txt", "value": "x"},
         {"name": "x" * 501, "value": "x"},
         {"name": "a", "value": 5},
         {"name": "a", "value": {"content": "x"}},

@@ -156,6 +156,8 @@ async def test_a_reference_needs_the_right_to_read_the_other_module(application:
         reference("other/app", "other/app", target="file"),
         reference("other/app", "other/app") | {"value": 1},
         reference("other/app", "other/app", output=""),
+        reference("other/app", "other/app", output="a\0b"),
+        reference("other/app", "other\0app"),
     ):
         assert (await owner.post("/api/v1/inputs", json=bad)).status_code in (400, 409)
     await put_secret(owner, "other/app", "vpc_id")

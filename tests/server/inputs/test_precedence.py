@@ -71,6 +71,7 @@ async def test_what_is_removed_uncovers_what_is_set_above(application: Applicati
     assert answer.status_code == 204, answer.text
     [left] = await admin.listed("/api/v1/inputs", place=place)
     assert (left["value"], left["place_kind"]) == ("above", "organization")
+    await admin.refused("DELETE", "/api/v1/inputs", 400, params={"place": place, "name": "a\0b"})
     words = await admin.refused("DELETE", "/api/v1/inputs", 404, params={"place": place, "name": "region"})
     assert "has no variable `region` of its own" in words
 
@@ -162,6 +163,7 @@ async def test_an_idempotency_key_stands_for_one_set_of_inputs(application: Appl
         {"name": "a", "value": 1, "target": "elsewhere"},
         {"name": "a", "value": 1, "other": 2},
         {"name": "password", "value": "***"},
+        {"name": "ANYTHING", "value": "***", "target": "environment"},
         {"name": "a", "value": 1, "place": "../etc"},
     ],
 )

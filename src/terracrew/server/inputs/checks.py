@@ -49,13 +49,22 @@ def check_environment(environment: Mapping[str, str]) -> None:
             raise Invalid(f"environment: the value of {name} has a NUL character in it", field=name)
 
 
+def check_output(name: str) -> None:
+    """Check the name of an output of another module."""
+    if not _INPUT.match(name):
+        raise Invalid(
+            f"output: {name[:300]!r} is not a valid name: use letters, digits, _ and -, and no digit first",
+            field="output",
+        )
+
+
 def check_file_path(path: str) -> None:
     """Refuse a path that is not inside a source, or that another path could stand for."""
     is_plain = posixpath.normpath(path) == path and not path.startswith(("/", "..")) and path != "."
-    if not is_plain or len(path) > MAX_PATH_CHARACTERS or not path.isprintable() or "\\" in path:
+    if not is_plain or len(path) > MAX_PATH_CHARACTERS or not (path.isprintable() and path.isascii()) or "\\" in path:
         raise Invalid(
             f"file: {path[:300]!r} is not a valid path: it should be relative, without `.`, `..` or double slashes, and have "
-            f"at most {MAX_PATH_CHARACTERS} printable characters",
+            f"at most {MAX_PATH_CHARACTERS} printable ASCII characters",
             field=path[:300],
         )
 

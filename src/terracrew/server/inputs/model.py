@@ -13,7 +13,6 @@ source, whose path is the name."""
 Kind = Literal["literal", "secret", "output", "definition"]
 """Where the value comes from: it was given as it is, it is a secret, which nobody can read back, it is an output of another
 module, or it says something about the job."""
-TARGETS: tuple[Target, ...] = ("variable", "environment", "file")
 PlaceKind = Literal["organization", "group", "module"]
 SecretText = Annotated[str, msgspec.Meta(max_length=65_536)]
 

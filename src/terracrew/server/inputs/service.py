@@ -1,5 +1,6 @@
 """Sets, removes and lists the inputs of a place, and checks that the caller may do so."""
 
+import contextlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,7 +13,6 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.inputs import changes, checks, effective, hidden_values, reads, sealing, store
 from terracrew.server.inputs.effective import Applying
 from terracrew.server.inputs.model import (
-    TARGETS,
     FileContent,
     Input,
     InputPlace,
@@ -57,7 +57,7 @@ async def put(
     for each in sorted(kinds):
         await authorize.require(tx, who, _VERBS[each], place_of(at))
     if kind == "literal" and new.target != "file":
-        value = _restored(keys, before, new.name, value)
+        value = _restored(keys, before, new, value)
     reference = (source.id, new.output.output) if source and new.output else None
     made = await changes.put(tx, keys, who, at.id, new.target, new.name, kind, value, reference)
     await changes.check_room(tx, at.id)
@@ -69,6 +69,7 @@ async def put(
 
 async def remove(tx: Tx, who: Principal, at: InputPlace, target: Target, name: str) -> None:
     """Remove an input. What is set for the same name at a place above applies from then on."""
+    _check_name(target, name)
     before = await store.current(tx, at.id, target, name)
     if before is None or before.sealed is None:
         await authorize.require(tx, who, Verb.TREE_READ, place_of(at))
@@ -139,6 +140,7 @@ def _given(new: NewInput, source: SourceModule | None) -> tuple[Kind, Any]:
     if new.output is not None:
         if new.target == "file" or source is None:
             raise Invalid("an output can be a variable or an environment variable, not a file", field="output")
+        checks.check_output(new.output.output)
         return "output", {"module": source.id, "output": new.output.output}
     if new.definition is not None:
         if new.target == "file":
@@ -170,15 +172,17 @@ def _check_name(target: Target, name: str) -> None:
         checks.check_inputs({name: ""})
 
 
-def _restored(keys: Keyring, before: Input | None, name: str, value: Any) -> Any:
+def _restored(keys: Keyring, before: Input | None, new: NewInput, value: Any) -> Any:
     """Return the value that was sent, with the stored one wherever the person sent back what they were shown in its place."""
-    is_stored = before is not None and before.sealed is not None and before.kind == "literal"
-    stored = {name: sealing.opened(keys, before)} if before is not None and is_stored else {}
-    is_environment = before is not None and before.target == "environment"
+    stored: dict[str, Any] = {}
+    if before is not None and before.sealed is not None and before.kind == "literal":
+        with contextlib.suppress(Undecryptable):  # it can still be replaced
+            stored = {new.name: sealing.opened(keys, before)}
+    is_environment = new.target == "environment"
     seen = dict.fromkeys(stored, hidden_values.HIDDEN) if is_environment else hidden_values.shown_inputs(stored)
-    found = hidden_values.restored({name: value}, seen, stored)
+    found = hidden_values.restored({new.name: value}, seen, stored)
     hidden_values.refuse_hidden("input", hidden_values.still_hidden(found, is_secret=is_environment))
-    return found[name]
+    return found[new.name]
 
 
 def _placed(each: Input, at: InputPlace, source: SourceModule | None) -> PlacedInput:
@@ -218,6 +222,3 @@ async def _record(tx: Tx, who: Principal, at: InputPlace, verb: str, each: Input
     details = {"path": at.path, "name": each.name, "target": each.target, "version": each.version}
     await audit.record(tx, who, f"{noun}.{verb}", target_kind, at.id, details, organization_id=at.organization_id)
     tx.wake("tree", at.id)
-
-
-assert set(_NAMES) == set(TARGETS)
