@@ -27,6 +27,19 @@ NEW_TOKEN = """async () => (await fetch("/api/v1/tokens", {
 })).status"""
 """Makes an API token: its row on the account page made the page 190 px wider than a phone."""
 
+NEW_INPUTS = """async (module) => Promise.all([
+    { name: "region", value: "eu-central-1" },
+    { name: "tags", value: { cost_center: "4410", owners: ["payments", "a-long-name-without-any-space-".repeat(5)] } },
+    { name: "db_password", secret: "quiet river under the bridge" },
+    { place: module, name: "REGION", value: "eu", target: "environment" },
+    { place: module, name: "region", value: "eu-west-1" },
+    { place: module, name: "certificates/authority/with/a/long/path/authority.pem", value: "text", target: "file", overwrite: true },
+    { place: module, name: "where", definition: "module_path" },
+].map(async (each) => (await fetch("/api/v1/inputs", {
+    method: "POST", body: JSON.stringify(each),
+    headers: { "Content-Type": "application/json", "X-CSRF-Token": document.querySelector("[name=_csrf]").value },
+})).status))"""
+
 
 @pytest.mark.feature("U1.list", "U2.jobs", "U5.list", "U5.page")
 @pytest.mark.parametrize(("scheme", "width", "height"), LOOKS)
@@ -46,6 +59,8 @@ async def test_every_page_is_drawn_without_a_complaint_and_nothing_is_wider_than
     assert await page.evaluate(NEW_TOKEN) == 201
     paths |= {f"runner-{name}": address for name, address in (await runners_of(stage)).items()}
     paths["module"] = f"/dashboard/modules/{await module_of(stage, 'doubt')}"
+    paths["inputs"] = paths["module"].replace("/modules/", "/inputs/")
+    assert set(await page.evaluate(NEW_INPUTS, await module_of(stage, "doubt"))) == {200}
     paths["placement"] = f"{paths['module']}/placement"
     paths["source"] = f"{paths['module']}/source"
     paths |= {"organization": "/dashboard/groups", "group": "/dashboard/groups/platform"}
