@@ -131,3 +131,10 @@ def test_a_module_waits_for_the_output_of_another_one_and_uses_it(system: System
     assert system.wait(system.run("network", "APPLY"))["status"] == "SUCCEEDED"
     assert system.wait(waiting)["status"] == "SUCCEEDED", system.log(waiting)
     assert system.api.get("/modules/app/outputs")["outputs"]["used"]["value"] == "uses vpc-1"
+    system.api.post("/inputs", {"place": "app", "name": "vpc_id", "output": {"module": "network", "output": "gone"}})
+    failed = system.wait(system.run("app", "APPLY"))
+    assert failed["status"] == "FAILED"
+    assert "module `network` has no output gone" in failed["message"]
+    assert all(step["status"] in ("PENDING", "SKIPPED") for step in failed["steps"]), "nothing was started"
+    system.api.post("/inputs", {"place": "app", "name": "vpc_id", "value": "vpc-2"})
+    assert system.wait(system.run("app", "APPLY"))["status"] == "SUCCEEDED", "the runner takes the next job"

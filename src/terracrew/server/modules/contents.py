@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from terracrew.server.db.seam import Database, Row, Tx
+from terracrew.server.groups.store import DELETED_ORGANIZATION
 from terracrew.server.inputs import changes, sealing
 from terracrew.server.inputs import store as input_store
 from terracrew.server.inputs.model import Target
@@ -57,7 +58,8 @@ async def convert_earlier(db: Database, keys: Keyring) -> int:
     async def work(tx: Tx) -> tuple[int, bool]:
         rows = await store.hold_earlier_content(tx, _BATCH_ROWS)
         for row in rows:
-            await save(tx, keys, row["id"], _earlier(keys, row))
+            if row["organization_id"] != DELETED_ORGANIZATION:  # what is left of a deleted module has no use for it
+                await save(tx, keys, row["id"], _earlier(keys, row))
             await store.forget_earlier_content(tx, row["id"])
         # The rows above may be fewer than a batch although more follow, because another server has just converted some.
         return len(rows), await store.has_earlier_content(tx)

@@ -50,7 +50,7 @@ _HAS_EARLIER_CONTENT: LiteralString = (
 async def hold_earlier_content(tx: Tx, count: int) -> list[Row]:
     """Return and lock modules whose inputs and environment an earlier version stored in their rows."""
     return await tx.all(
-        f"""SELECT id, earlier_sealed, plain_inputs, plain_environment FROM modules WHERE {_HAS_EARLIER_CONTENT}
+        f"""SELECT id, organization_id, earlier_sealed, plain_inputs, plain_environment FROM modules WHERE {_HAS_EARLIER_CONTENT}
             ORDER BY id LIMIT :most FOR UPDATE""",
         most=count,
     )
