@@ -5,7 +5,7 @@ next attempt that is not given the extra file.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
@@ -44,7 +44,7 @@ def _parts(path: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def _parent(folder: Path, names: Sequence[str], path: str) -> Iterator[int]:
+def _parent(folder: Path, names: Sequence[str], path: str) -> Generator[int]:
     """Open the directory of a file, and make what is missing of it. No part of the way may be a link."""
     found = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
