@@ -26,7 +26,7 @@ demo: .venv/.run
 test: .venv/.dev
 	@scripts/system-packages
 	@$(PYTHON) -m terracrew.cli engine install tofu
-	PYTHONPATH=scripts $(PYTHON) -m pytest -p left_out -q -n $(WORKERS) --maxprocesses 8 --dist loadfile --durations=5 $(ARGS)
+	PYTHONPATH=scripts $(PYTHON) -m pytest -p left_out -q -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder --durations=5 $(ARGS)
 
 check: .venv/.dev
 	@$(MAKE) --no-print-directory --keep-going --output-sync --jobs=4 lint format types imports
