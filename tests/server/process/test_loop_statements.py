@@ -6,7 +6,7 @@ import pytest
 
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
-from terracrew.server.db.seam import Database, Param, Row, Tx
+from terracrew.server.db.seam import Database, Param, Tx
 from terracrew.server.identity.access.role_expiry import RoleExpiry
 from terracrew.server.jobs import approvals
 from terracrew.server.jobs.reaper import Reaper
@@ -16,32 +16,10 @@ from terracrew.server.runners.removal.loop import Removals
 from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.testing.job_rows import JobRows
-from tests.server.hub.statement_counts import on_each_unit
+from tests.server.hub.statement_counts import RecordingTx, on_each_unit
 
 SMALL = ("api_tokens", "service_account_secrets", "one_time_links", "leases", "removed", "runners", "batch")
 """Tables that the loops may read whole: they stay small, or are read once an hour."""
-
-
-class RecordingTx:
-    """Passes everything on to a transaction, and keeps the statements with their parameters."""
-
-    def __init__(self, tx: Tx, said: list[tuple[LiteralString, dict[str, Param]]]) -> None:
-        self._tx, self._said = tx, said
-
-    async def all(self, sql: LiteralString, /, **params: Param) -> list[Row]:
-        self._said.append((sql, params))
-        return await self._tx.all(sql, **params)
-
-    async def one(self, sql: LiteralString, /, **params: Param) -> Row | None:
-        self._said.append((sql, params))
-        return await self._tx.one(sql, **params)
-
-    async def run(self, sql: LiteralString, /, **params: Param) -> int:
-        self._said.append((sql, params))
-        return await self._tx.run(sql, **params)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._tx, name)
 
 
 async def test_no_loop_reads_a_large_table_from_end_to_end(rows: JobRows, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from litestar.response import Stream
 
 from terracrew.server.api.access.context import AccessCall
 from terracrew.server.audit import service
-from terracrew.server.audit.listing import AuditQuery, listing, oldest_first
+from terracrew.server.audit.listing import AuditQuery, check, listing, oldest_first
 from terracrew.server.audit.model import Entry
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.paging import After, Limit, Page
@@ -74,7 +74,7 @@ async def export(
     query = AuditQuery(actor, action, target, path, since, until, text)
 
     async def begin(tx: Tx) -> float:
-        await oldest_first(tx, who, query, "", 1)
+        await check(tx, who, query)
         asked = {name: value for name, value in msgspec.to_builtins(query).items() if value is not None}
         await service.record(tx, who, "audit.export", "audit", who.organization_id or "", {"format": format} | asked)
         return tx.now + CLOCK_PRECISION_SECONDS
