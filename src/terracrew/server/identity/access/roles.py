@@ -9,7 +9,7 @@ from terracrew.server.groups import reads as groups
 from terracrew.server.groups import tree_path as paths
 from terracrew.server.identity.access import role_reads, role_store, subjects
 from terracrew.server.identity.access.model import RoleBinding, RoleListed, ServiceAccount
-from terracrew.server.identity.people import store
+from terracrew.server.identity.people import link_rights, store
 from terracrew.server.identity.people.model import User
 from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize
@@ -59,6 +59,8 @@ async def bind_role(
     if binding.expires_at is not None:
         details["expires_at"] = binding.expires_at.isoformat(timespec="seconds")
     await audit.record(tx, who, "role.grant", "role", binding.id, details)
+    if isinstance(subject, User) and subject.organization_id != organization_id:
+        await link_rights.end_uncovered_link(tx, subject.id)
     tx.wake("roles", subject.id)
     return binding
 

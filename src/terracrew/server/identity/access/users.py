@@ -8,7 +8,7 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.access import role_reads, role_store, subjects
 from terracrew.server.identity.access.model import RoleListed
-from terracrew.server.identity.people import oversight, service, sessions, store, user_reads
+from terracrew.server.identity.people import link_rights, oversight, service, sessions, store, user_reads
 from terracrew.server.identity.people.model import User, UserListed
 from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize, delegation
@@ -108,6 +108,7 @@ async def _set_system_admin(tx: Tx, who: Principal, user: User, is_system_admin:
     await store.set_system_admin(tx, user.id, is_system_admin)
     action = "user.make_administrator" if is_system_admin else "user.unmake_administrator"
     await _record(tx, who, user, action, {"name": user.name})
+    await link_rights.end_uncovered_link(tx, user.id)
     tx.wake("roles", user.id)
 
 
@@ -132,7 +133,7 @@ async def reset(db: Database, who: Principal, reference: str) -> tuple[User, str
             raise Conflict("you would lock yourself out: change your password, or use `terracrew login --link`")
         if user.is_system_admin:
             delegation.require_login(who, "reset an administrator")
-        if await role_store.is_member_elsewhere(tx, user.id, user.organization_id):
+        if await user_reads.is_member_elsewhere(tx, user.id, user.organization_id):
             await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
         await store.clear_password(tx, user.id)
         ended = await store.delete_sessions_of(tx, user.id)

@@ -6,7 +6,7 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity import limits
 from terracrew.server.identity.guard import LoginGuard
-from terracrew.server.identity.people import logins, passwords, sessions, store
+from terracrew.server.identity.people import link_rights, logins, passwords, sessions, store
 from terracrew.server.identity.people.model import ApiToken, Session, User
 from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize, delegation
@@ -62,7 +62,7 @@ async def link_user(
 ) -> bool:
     if user.is_disabled:
         raise Conflict(f"{user.name} is disabled: enable the user first")
-    is_replaced = await store.insert_link(tx, user.id, link.sha256, tx.now + lifetime_seconds)
+    is_replaced = await store.insert_link(tx, user.id, link.sha256, tx.now + lifetime_seconds, who.id)
     await audit.record(tx, who, "user.link", "user", user.id, {"name": user.name}, organization_id=user.organization_id)
     return is_replaced
 
@@ -74,7 +74,7 @@ def link_url(url: str, token: str) -> str:
 async def link_owner(guard: LoginGuard, token: str, address: str) -> User:
     """Return the user whom a link would log in, without using the link up, so that a program that previews links does no harm."""
     sha256 = credentials.digest(token)
-    user = await guard.db.read(lambda tx: store.link_owner(tx, sha256))
+    user = await guard.db.read(lambda tx: link_rights.owner(tx, sha256))
     if user is None:
         guard.failures.note("link.fail", address)
         guard.limits.attempt(limits.ADDRESS.of(f"link:{limit_key(address)}"))
@@ -89,7 +89,7 @@ async def redeem_link(guard: LoginGuard, token: str, address: str, password: str
     sha256 = credentials.digest(token)
 
     async def work(tx: Tx) -> Session:
-        user = await store.link_owner(tx, sha256)
+        user = await link_rights.owner(tx, sha256)
         if user is None or not await store.take_link(tx, sha256):
             raise Unauthenticated(WRONG_LINK)
         if password_hash is not None:

@@ -1,8 +1,8 @@
-"""Reads users for people who manage them."""
+"""Reads users for people who manage them, and the rows of other tables that say what a user or a maker of links may do."""
 
 from typing import LiteralString
 
-from terracrew.server.db.seam import Param, Tx
+from terracrew.server.db.seam import Param, Row, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.identity.people.model import UserListed
 from terracrew.server.identity.people.store import USERS
@@ -30,6 +30,25 @@ async def listing(tx: Tx, organization_id: str, search: str | None, after: str, 
 async def of_id(tx: Tx, user_id: str) -> UserListed | None:
     row = await tx.one(_SELECT + " WHERE users.id = :id", id=user_id, now=tx.now)
     return None if row is None else row_to(UserListed, row)
+
+
+async def is_member_elsewhere(tx: Tx, user_id: str, organization_id: str) -> bool:
+    """Return whether a user has a role in another organization than this one."""
+    row = await tx.one(
+        "SELECT id FROM role_bindings WHERE principal_id = :id AND organization_id <> :organization_id LIMIT 1",
+        id=user_id,
+        organization_id=organization_id,
+    )
+    return row is not None
+
+
+async def enabled_account(tx: Tx, account_id: str) -> Row | None:
+    """Return the name and the organization of a service account that is not disabled."""
+    return await tx.one(
+        "SELECT name, organization_id FROM service_accounts WHERE id = :id AND is_disabled = :no",
+        id=account_id,
+        no=False,
+    )
 
 
 async def credential_counts(tx: Tx, user_id: str, seen_after: float) -> tuple[int, int]:
