@@ -49,6 +49,21 @@ async def test_a_token_of_one_day_makes_nothing_that_lives_longer(server: Identi
         assert grandchild.json()["expires_at"] == made.json()["expires_at"], "nor does what it has made"
 
 
+@pytest.mark.feature("X3.roles")
+async def test_a_role_that_a_token_of_one_day_grants_ends_with_the_token(server: IdentityServer) -> None:
+    """A leaked token of one day gave its finder's own account a role without an end."""
+    admin, owner = await server.user("root", is_system_admin=True), await server.user("olga", Role.OWNER)
+    await server.user("eve")
+    for who in (admin, owner):
+        async with server.client(await token(server, who, 1)) as client:
+            wanted = {"principal": "eve", "role": "owner"}
+            assert (await post(client, "/roles", wanted | {"expires_in_days": 2})).status_code == 403
+            granted = await post(client, "/roles", wanted)
+            assert (granted.status_code, days_left(granted) <= 1) == (201, True)
+    async with server.client(await token(server, owner)) as client:
+        assert (await post(client, "/roles", wanted)).json()["expires_at"] is None
+
+
 async def test_a_secret_that_ends_makes_no_secret_that_does_not(server: IdentityServer) -> None:
     owner = await server.user("olga", Role.OWNER)
     async with server.client(await server.token(owner)) as client:

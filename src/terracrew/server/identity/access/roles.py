@@ -12,11 +12,9 @@ from terracrew.server.identity.access.model import RoleBinding, RoleListed, Serv
 from terracrew.server.identity.people import link_rights, store
 from terracrew.server.identity.people.model import User
 from terracrew.server.paging import Page, page, start
-from terracrew.server.principals import authorize
+from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal, Role
-
-DAY_SECONDS = 86400
 
 
 class RoleQuery(msgspec.Struct, frozen=True):
@@ -42,7 +40,7 @@ async def bind_role(
     """Give a role at a place to a user or a service account of the caller's organization.
 
     Only an administrator can give a user of another organization their first role in this one. A caller whose own right to
-    grant roles ends cannot grant one that lasts longer.
+    grant roles ends, or whose API token or client secret ends, cannot grant a role that lasts longer.
     """
     organization_id = who.organization_id or ""
     place = place_of(organization_id, paths.parse(path), kind)
@@ -72,16 +70,17 @@ async def _subject(tx: Tx, who: Principal, organization_id: str, reference: str)
 
 
 async def _expiry(tx: Tx, who: Principal, place: Place, days: int | None) -> float | None:
-    """Return when a new role ends: not after the role by which the caller grants it."""
-    wanted = None if days is None else tx.now + days * DAY_SECONDS
+    """Return when a new role ends: neither after the credential of the request nor after the role by which the caller grants it."""
+    wanted = delegation.expiry(who, tx.now, days)
     decision = await authorize.decide(tx, who, Verb.ACCESS_WRITE, place)
     own = [each.expires_at for each in decision.applying if authorize.allows(frozenset({each.role}), Verb.ACCESS_WRITE)]
     ends = [at for at in own if at is not None]
     if not ends or len(ends) < len(own):
         return wanted
-    if wanted is not None and wanted > max(ends):
+    last = max(ends)
+    if days is not None and wanted is not None and wanted > last:
         raise Forbidden("your own role here ends earlier, so you cannot grant one for that long: ask for fewer days")
-    return max(ends) if wanted is None else wanted
+    return last if wanted is None else min(wanted, last)
 
 
 async def unbind_role(tx: Tx, who: Principal, binding_id: str) -> None:
