@@ -61,7 +61,14 @@ def list_entries(target_server: Target, limit: int, as_json: bool, **filters: st
 
 @audit.command("export")
 @_filters
-@click.option("--format", "kind", type=click.Choice(["jsonl", "csv"]), default="jsonl", show_default=True)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["jsonl", "csv"]),
+    default="jsonl",
+    show_default=True,
+    help="JSON, one object on each line; or CSV with a heading.",
+)
 @click.option(
     "--output", "-o", "file", type=click.File("wb", lazy=False), default="-", help="A file instead of standard output."
 )

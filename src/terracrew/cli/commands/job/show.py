@@ -10,7 +10,10 @@ from terracrew.cli.printing import output
 
 @click.command("list")
 @click.option(
-    "--status", type=click.Choice(status_line.STATUSES, case_sensitive=False), help="Only jobs with this status."
+    "--status",
+    type=click.Choice(status_line.STATUSES, case_sensitive=False),
+    metavar="STATUS",
+    help=f"Only jobs with this status: {', '.join(status_line.STATUSES).lower()}.",
 )
 @click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help="Only jobs of this module.")
 @click.option("--active", is_flag=True, help="Only jobs that have not ended.")

@@ -29,8 +29,9 @@ def backup(ctx: click.Context, directory: Path, as_json: bool) -> None:
 
 
 @click.command("admin-token")
+@output.json_option
 @click.pass_context
-def admin_token(ctx: click.Context) -> None:
+def admin_token(ctx: click.Context, as_json: bool) -> None:
     """Print an API token of the administrator, for a command line without a browser.
 
     On SQLite it is the one in the data directory, which the server renews. On PostgreSQL each call makes a new one, for
@@ -38,16 +39,19 @@ def admin_token(ctx: click.Context) -> None:
     """
     from terracrew.server.maintenance.administrator import admin_token
 
-    click.echo(admin_token(ctx.meta[GIVEN_KEY].settings()))
+    made = admin_token(ctx.meta[GIVEN_KEY].settings())
+    return output.as_json({"token": made}) if as_json else click.echo(made)
 
 
 @click.command("admin-link")
+@output.json_option
 @click.pass_context
-def admin_link(ctx: click.Context) -> None:
+def admin_link(ctx: click.Context, as_json: bool) -> None:
     """Print a link that logs the administrator in to the dashboard. It works once, within an hour.
 
     It needs the database, which a running server on SQLite has locked: use `terracrew login --link` then.
     """
     from terracrew.server.maintenance.administrator import admin_link
 
-    click.echo(admin_link(ctx.meta[GIVEN_KEY].settings()))
+    made = admin_link(ctx.meta[GIVEN_KEY].settings())
+    return output.as_json({"link": made}) if as_json else click.echo(made)
