@@ -33,6 +33,7 @@ def page(*items: Any) -> dict[str, Any]:
     return {"items": list(items), "next": None}
 
 
+@pytest.mark.feature("E1.json")
 def test_whoami_names_person_roles_and_server(terracrew: Terracrew, server: ScriptedServer) -> None:
     me = {"kind": "user", "id": "usr_1", "name": "ada", "is_system_admin": False, "roles": [ROLE]}
     server.on("GET /api/v1/me", me)
@@ -178,6 +179,7 @@ def test_a_token_is_revoked_by_its_name_and_a_state_shown_by_its_version(
     assert "with --module PATH" in terracrew.err
 
 
+@pytest.mark.feature("E1.commands", "E1.json")
 def test_the_audit_is_listed(terracrew: Terracrew, server: ScriptedServer) -> None:
     entry = {
         "created_at": THEN,
@@ -197,7 +199,7 @@ def test_the_audit_is_listed(terracrew: Terracrew, server: ScriptedServer) -> No
         assert (terracrew.code, "is not a moment" in terracrew.err) == (2, True)
 
 
-@pytest.mark.feature("E1.commands", "E1.json")
+@pytest.mark.feature("E1.commands")
 def test_the_audit_is_exported_to_a_file_byte_by_byte(
     terracrew: Terracrew, server: ScriptedServer, tmp_path: Path
 ) -> None:
@@ -266,6 +268,7 @@ def test_any_request_can_be_sent(terracrew: Terracrew, server: ScriptedServer) -
     assert terracrew.code == 2
 
 
+@pytest.mark.feature("E1.completion")
 @pytest.mark.parametrize(
     ("line", "place", "items", "names"),
     [
@@ -299,6 +302,7 @@ def test_names_are_completed_by_the_server(
     assert completed([*line], "n") == names
 
 
+@pytest.mark.feature("E1.completion")
 def test_a_completion_without_a_server_says_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

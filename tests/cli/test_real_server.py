@@ -60,6 +60,7 @@ def test_a_folder_becomes_a_module_is_applied_and_can_be_read(called: Called) ->
     assert "0 added, 0 changed, 4 destroyed." in called("job", "run", "platform/network", "--destroy", "--yes", "-f")
 
 
+@pytest.mark.feature("E1.codes")
 def test_a_job_that_fails_says_so_in_the_exit_code(called: Called) -> None:
     called("module", "create", "payments/broken", "-p", "--from", str(FOLDER / "broken"))
     assert "Payment records must be kept" in called("job", "run", "payments/broken", "--apply", "--follow", code=10)

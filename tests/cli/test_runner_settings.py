@@ -49,7 +49,7 @@ def test_each_setting_is_printed_with_its_layer_and_what_it_overrides(
     assert "runner.credentials.helper" not in found
 
 
-@pytest.mark.feature("E1.commands", "E1.json", "T2.shown")
+@pytest.mark.feature("E1.commands", "T2.shown")
 def test_the_table_is_for_people(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli(["runner", "settings", "--config", str(file)]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -13,7 +13,7 @@ from terracrew.protocol.messages import Claim, Gone, Heartbeat, Offer
 from tests.runner.conftest import TIMEOUT_SECONDS, Runners, refs
 
 
-@pytest.mark.feature("O4.salvaged")
+@pytest.mark.feature("C3.journal", "O4.salvaged")
 @pytest.mark.parametrize("is_delivered", [True, False])
 async def test_a_killed_executor_is_salvaged_and_reported_gone_with_what_was_delivered(
     runners: Runners, is_delivered: bool
@@ -154,7 +154,7 @@ async def test_an_engine_that_outlives_runner_and_executor_is_waited_for_by_the_
     await runners.settle(peer)
 
 
-@pytest.mark.feature("O3.lost", "O4.salvaged")
+@pytest.mark.feature("C3.journal", "O3.lost", "O4.salvaged")
 async def test_gone_is_said_again_by_the_next_runner_until_the_server_has_heard_it(runners: Runners) -> None:
     runner, peer = await runners.connected()
     await (await runners.grant(peer)).kill()

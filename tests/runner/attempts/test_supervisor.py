@@ -91,7 +91,7 @@ async def test_a_cancel_through_the_runner_interrupts_an_orphaned_engine(runners
     assert (await runners.executors.next()).facts["is_salvage"]
 
 
-@pytest.mark.feature("J9.modes")
+@pytest.mark.feature("C2.cancellation", "J9.modes")
 async def test_a_cancel_through_the_runner_interrupts_the_executor(runners: Runners) -> None:
     _, peer = await runners.connected()
     executor = await runners.grant(peer)
@@ -132,6 +132,7 @@ async def test_a_process_that_only_has_the_number_of_the_executor_is_not_adopted
     await salvage.tell("exit 0")
 
 
+@pytest.mark.feature("C3.claims")
 async def test_a_hand_back_that_was_not_acknowledged_is_said_again_on_the_next_connection(
     runners: Runners,
 ) -> None:
