@@ -84,5 +84,5 @@ def test_wrong_settings_are_refused_with_the_option_that_gave_them(
 ) -> None:
     assert cli(["runner", "settings", "--config", str(file), "--capacity", "none", "--set", "runner.color=red"]) != 0
     printed = capsys.readouterr().err
-    assert "runner.capacity (option --capacity): Input should be a valid integer" in printed
+    assert "runner.capacity (option --capacity): must be a whole number from 1 to 1000, not 'none'" in printed
     assert "runner.color (option --set runner.color): there is no such setting" in printed
