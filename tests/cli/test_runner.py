@@ -156,6 +156,9 @@ def test_a_runner_is_registered_again_after_a_question(terracrew: Terracrew, ser
     words = " ".join(terracrew.err.split())
     assert "Give a/r a new token? The old one ends. Its connected instance loses its connection within seconds" in words
     assert "Running jobs continue." in words
+    assert "a/r has a new token. The old one has ended" in words
+    assert "Stop its processes and start each of them again with this; the token is shown only once:" in words
+    assert "registered" not in words
     terracrew("runner", "reregister", "a/r", stdin="n\n")
     assert (terracrew.code, "The token stays as it is." in terracrew.err) == (1, True)
     assert json.loads(terracrew("runner", "reregister", "a/r", "--yes", "--json")) == REGISTERED

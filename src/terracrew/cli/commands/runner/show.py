@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import name_completion
+from terracrew.cli.arguments import name_completion, references
 from terracrew.cli.commands.runner.api_path import api_path
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
@@ -65,7 +65,7 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
             ("limit", _limit(found)),
             ("instances", "several" if found.get("allow_multiple_instances") else "one"),
             ("tags", found["tags"]),
-            ("service account", found.get("service_account_id")),
+            ("service account", references.account_path(api, found.get("service_account_id"))),
             ("configured", {name: value for name, value in found.get("configuration", {}).items() if value}),
             ("assigned to", [each["path"] or "(everything)" for each in assignments]),
             ("created", output.age(found["created_at"])),
