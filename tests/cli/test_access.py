@@ -185,11 +185,29 @@ def test_the_audit_is_listed(terracrew: Terracrew, server: ScriptedServer) -> No
         "created_at": THEN,
         "actor_name": "ada",
         "action": "module.create",
+        "target_kind": "module",
         "target_id": "mod_1",
         "details": {"path": "a/b"},
+        "organization_id": "org_2",
+        "address": "192.0.2.1",
     }
+    me = {"is_system_admin": False, "organizations": [{"id": "org_1"}, {"id": "org_2"}]}
+    server.on("GET /api/v1/me", me)
     server.on("GET /api/v1/audit", page(entry))
-    assert terracrew("audit", "list").splitlines()[1].split()[2:] == ["ada", "module.create", "a/b"]
+    heading, row = terracrew("audit", "list").splitlines()
+    assert heading.split() == ["WHEN", "WHO", "WHAT"]
+    assert row.split()[2:] == ["ada", "created", "the", "module", "a/b"]
+    heading, row = terracrew("audit", "list", "--wide").splitlines()
+    assert heading.split() == ["WHEN", "WHO", "WHAT", "TIME", "ADDRESS", "ACTION", "ID"]
+    assert row.split()[-4:] == [THEN, "192.0.2.1", "module.create", "mod_1"]
+    # An administrator who has chosen no organization sees the changes of all of them.
+    server.on("GET /api/v1/me", me | {"is_system_admin": True})
+    names = [{"id": "org_1", "name": "one"}, {"id": "org_2", "name": "two"}]
+    server.on("GET /api/v1/organizations", page(*names))
+    server.on("GET /api/v1/audit", page(entry, entry | {"organization_id": None}))
+    lines = terracrew("audit", "list").splitlines()
+    assert [line.split()[0] for line in lines] == ["ORGANIZATION", "two", "(server)"]
+    assert terracrew("--organization", "two", "audit", "list").split()[0] == "WHEN"
     filters = ("--actor", "ada", "--action", "module", "--path", "a", "--since", "2026-11-16", "--search", "x y")
     query = "actor=ada&action=module&path=a&since=2026-11-16T00%3A00%3A00%2B00%3A00&text=x+y"
     server.on(f"GET /api/v1/audit?{query}", page(entry | {"path": "a/b"}))

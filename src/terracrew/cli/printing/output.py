@@ -12,6 +12,7 @@ import msgspec
 from terracrew import plan_words
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+wide_option = click.option("--wide", is_flag=True, help="Print all columns, on lines that may be long.")
 
 _COLOURS = {
     "SUCCEEDED": "green",
@@ -36,13 +37,16 @@ def as_json(value: Any) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
-    """Print rows below their headings. If there are none, print a sentence to standard error, to keep pipes clean."""
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str, wide: bool = False) -> None:
+    """Print rows below their headings. If there are none, print a sentence to standard error, to keep pipes clean.
+
+    A terminal breaks long cells within their column; with `wide`, each row stays one line.
+    """
     cells = [[text(value) for value in row] for row in rows]
     if not cells:
         click.echo(empty, err=True)
         return
-    if not sys.stdout.isatty():
+    if wide or not sys.stdout.isatty():
         click.echo("\n".join(aligned([columns, *cells])))
         return
     from rich.console import Console

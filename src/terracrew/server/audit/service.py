@@ -44,7 +44,7 @@ async def record(
 async def record_all(tx: Tx, changes: Sequence[Change]) -> None:
     """Write the entries of many changes with one statement."""
     now = datetime.fromtimestamp(tx.now, UTC)
-    rows: list[tuple[str | None, Entry]] = []
+    rows: list[Entry] = []
     places = await _paths(tx, changes)
     for change, path in zip(changes, places, strict=True):
         # Callers do not put secrets here. If one does by mistake, the secret is replaced.
@@ -63,8 +63,9 @@ async def record_all(tx: Tx, changes: Sequence[Change]) -> None:
             who.address,
             who.credential_id,
             path,
+            change.organization_id or who.organization_id,
         )
-        rows.append((change.organization_id or who.organization_id, entry))
+        rows.append(entry)
     await store.insert(tx, rows)
     tx.on_commit(partial(_count, [change.action for change in changes]))
 

@@ -39,7 +39,7 @@ async def approve(
         await plan_store.save(tx, decided)
         await store.save_transition(tx, job, after)
         named = [{"job_id": ref.job_id, "attempt": ref.attempt} for ref in decided.doubts]
-        await audit.record(tx, who, "job.approve", "job", job.id, {"plan": attempt, "doubts": named})
+        await audit.record(tx, who, "job.approve", "job", job.id, {"job": job.number, "plan": attempt, "doubts": named})
         return after
 
     return await db.write(work)
@@ -53,7 +53,8 @@ async def decline(db: Database, who: Principal, name: str, attempt: int, reason:
         after, decided = decide_plan.decline(job, plan, who.name, reason, store.moment(tx))
         await plan_store.save(tx, decided)
         await store.save_transition(tx, job, after)
-        await audit.record(tx, who, "job.decline", "job", job.id, {"plan": attempt, "reason": decided.reason})
+        details = {"job": job.number, "plan": attempt, "reason": decided.reason}
+        await audit.record(tx, who, "job.decline", "job", job.id, details)
         return after
 
     return await db.write(work)
@@ -66,7 +67,7 @@ async def replan(db: Database, who: Principal, name: str, attempt: int) -> Job:
         job, plan = await _held(tx, (await service.find(tx, who, name, Verb.JOB_RUN)).id, attempt)
         after = decide_plan.replan(job, plan, store.moment(tx))
         await store.save_transition(tx, job, after)
-        await audit.record(tx, who, "job.replan", "job", job.id, {"plan": attempt})
+        await audit.record(tx, who, "job.replan", "job", job.id, {"job": job.number, "plan": attempt})
         return after
 
     return await db.write(work)

@@ -88,7 +88,8 @@ async def unbind_role(tx: Tx, who: Principal, binding_id: str) -> None:
     place = place_of(binding.organization_id, binding.path, binding.place_kind)
     await authorize.require(tx, who, Verb.ACCESS_WRITE, place, role_store.no_role(binding_id))
     await role_store.unbind_role(tx, binding.id)
-    details = {"principal": binding.principal_id, "role": binding.role.value, "path": binding.path}
+    name = await role_reads.principal_name(tx, binding.principal_id)
+    details = {"principal": binding.principal_id, "name": name, "role": binding.role.value, "path": binding.path}
     await audit.record(tx, who, "role.revoke", "role", binding.id, details, organization_id=binding.organization_id)
     tx.wake("roles", binding.principal_id)
 

@@ -133,15 +133,7 @@ async def create_secret(
             raise Conflict(f"{account.name} has {MAX_SECRETS} secrets: revoke one that is no longer used")
         expires_at = delegation.expiry(who, tx.now, expires_in_days)
         stored = await access_store.insert_secret(tx, account.id, secret.sha256, who.id, expires_at)
-        await audit.record(
-            tx,
-            who,
-            "service_account.add_secret",
-            "service_account",
-            account.id,
-            {"secret": stored.id},
-            organization_id=account.organization_id,
-        )
+        await _record(tx, who, account, "service_account.add_secret", {"secret": stored.id})
         return account, stored
 
     account, stored = await db.write(work)
@@ -152,15 +144,7 @@ async def revoke_secret(tx: Tx, who: Principal, account_id: str, secret_id: str)
     """Revoke a secret. The access tokens that were issued for it end, and so do the connections that were opened with them."""
     account = await _account(tx, who, account_id, Verb.ACCESS_WRITE)
     await access_store.delete_secret(tx, account.id, secret_id)
-    await audit.record(
-        tx,
-        who,
-        "service_account.revoke_secret",
-        "service_account",
-        account.id,
-        {"secret": secret_id},
-        organization_id=account.organization_id,
-    )
+    await _record(tx, who, account, "service_account.revoke_secret", {"secret": secret_id})
     tx.wake("access", account.id)
 
 

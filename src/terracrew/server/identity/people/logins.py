@@ -136,7 +136,7 @@ async def store_password(
     await store.delete_links_of(tx, user.id)
     ended = await store.delete_sessions_of(tx, user.id, but=keep_session)
     revoked = await store.delete_tokens_of(tx, user.id) if before is not None and before[1] is not None else 0
-    details = {"sessions": ended, "tokens": revoked}
+    details = {"name": user.name, "sessions": ended, "tokens": revoked}
     await audit.record(tx, who, "user.password", "user", user.id, details, organization_id=user.organization_id)
     tx.wake("access", user.id)
     return PasswordChanged(ended, revoked)
