@@ -301,7 +301,6 @@ def test_registering_a_runner_prints_what_can_be_pasted(terracrew: Terracrew, se
     assert server.asked[-1].json() == {"name": "fast", "group": "a", "tags": ["gpu"]}
 
 
-@pytest.mark.feature("S1.assigned")
 def test_assignments_are_made_and_taken_away(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on("POST /api/v1/runners/a%2Ffast/assignments", page(), 201)
     server.on("DELETE /api/v1/runners/a%2Ffast/assignments", None, 204)

@@ -96,8 +96,9 @@ def create(target: Target, name: str, group: str, as_json: bool) -> None:
         return output.as_json(made)
     click.echo(f"created service account {made['name']} ({made['id']})")
     # The role is suggested for the account's own group: without --group it would apply to the whole organization.
-    role = f"terracrew role grant {made['id']} operator{f' --group {group}' if group else ''}"
-    return output.note(f"next: {role}, terracrew service-account add-secret {made['id']}")
+    path = f"{group}/{made['name']}" if group else made["name"]
+    role = f"terracrew role grant {path} operator{f' --group {group}' if group else ''}"
+    return output.note(f"next: {role}, terracrew service-account add-secret {path}")
 
 
 @service_account.command("delete")
