@@ -72,7 +72,7 @@ async def test_a_walk_from_a_group_to_its_access_through_a_grant_and_its_explana
     await page.keyboard.type("elena")
     await dialog.get_by_role("radio", name="Approver").check()
     await expect(dialog.locator("#effect")).to_contain_text(
-        "elena will be able to approve plans of 1 module, including destroys, and run jobs."
+        "elena will be able to approve plans of 1 module, including destroys, and run jobs, until "
     )
     await expect(dialog.get_by_role("button", name="Grant approver")).to_be_visible()
     await look(page, "walk-grant")

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Protocol
 
-from terracrew.server.dashboard.words import Badge, counted, sentence
+from terracrew.server.dashboard.words import Badge, counted
 from terracrew.server.principals import verb_words
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Role
@@ -52,7 +52,7 @@ def action(verb: Verb) -> str:
 
 def role_effect(role: str, place: str) -> str:
     """Return what a role allows at a place, before it is known who gets it."""
-    return sentence(ROLE_EFFECTS[Role(role)].format(modules=f"the modules of {place}"))
+    return f"They will be able to {ROLE_EFFECTS[Role(role)].format(modules=f'the modules of {place}')}."
 
 
 class _Held(Protocol):
