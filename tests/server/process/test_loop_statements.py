@@ -67,6 +67,35 @@ async def test_selection_reads_neither_the_assignments_of_other_runners_nor_ever
     ] == []
 
 
+async def test_running_jobs_below_a_group_and_instances_that_left_lately_are_ranges_of_an_index(
+    rows: JobRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each claim below a cap read all running jobs with their modules: 50 ms with 4,800 of them."""
+    counted = eligibility.running_below("CAST(:organization AS text)", "CAST(:path AS text)")
+    below = await _index_conditions(rows.db, f"SELECT {counted} AS jobs", organization="org", path="a/b")
+    said: list[tuple[LiteralString, dict[str, Param]]] = []
+    on_each_unit(rows.db, monkeypatch, lambda tx: RecordingTx(tx, said))
+    await reads.online_elsewhere(rows.db, ())
+    monkeypatch.undo()
+    left = await _index_conditions(rows.db, said[-1][0], **said[-1][1])
+    assert any("organization_id=" in each and "module_path>" in each and "module_path<" in each for each in below)
+    assert any("disconnected_at>" in each for each in left)
+
+
+async def _index_conditions(db: Database, sql: Any, **params: Param) -> list[str]:
+    """Return the conditions with which a statement searches indexes, without spaces and parentheses."""
+
+    async def explain(tx: Tx) -> list[str]:
+        if db.kind == "sqlite":
+            lines = [str(row["detail"]) for row in await tx.all("EXPLAIN QUERY PLAN " + sql, **params)]
+            return [line.replace(" ", "") for line in lines if line.startswith("SEARCH")]
+        await tx.run("SET LOCAL enable_seqscan = off")
+        lines = [str(row["QUERY PLAN"]) for row in await tx.all("EXPLAIN " + sql, **params)]
+        return ["".join(line.split()).replace("(", "") for line in lines if "Index Cond" in line]
+
+    return await db.write(explain)
+
+
 async def _tables_read_whole(db: Database, sql: Any, params: dict[str, Param]) -> set[str]:
     async def explain(tx: Tx) -> set[str]:
         if db.kind == "sqlite":

@@ -213,7 +213,7 @@ async def build(tx: Tx, world: World) -> None:
     await _module(
         tx, "module", "a/b", "m", tags=_json(world.tags), engine=world.engine, runner_id=pin, pin=world.pinned_name
     )
-    await _job(tx, "job", "module", 1, "QUEUED", None)
+    await _job(tx, "job", "module", "a/b/m", 1, "QUEUED", None)
     for number, runner in enumerate(world.runners):
         await _runner(tx, world, number, runner)
 
@@ -235,11 +235,14 @@ async def _module(tx: Tx, module_id: str, group: str, name: str, **values: Param
     await insert(tx, "modules", **row)
 
 
-async def _job(tx: Tx, job_id: str, module_id: str, number: int, status: str, instance: str | None) -> None:
+async def _job(
+    tx: Tx, job_id: str, module_id: str, module_path: str, number: int, status: str, instance: str | None
+) -> None:
     row: dict[str, Param] = {
         "id": job_id,
         "organization_id": "org",
         "module_id": module_id,
+        "module_path": module_path,
         "number": number,
         "type": "PLAN",
         "status": status,
@@ -308,7 +311,15 @@ async def _instance(tx: Tx, runner_id: str, its_id: str, instance: InstanceCase)
     for count, group in enumerate(instance.held):
         name = f"{its_id}-{count}"
         await _module(tx, name, group, name)
-        await _job(tx, f"job-{name}", name, int.from_bytes(name.encode()) % 2**60, "CLAIMED", its_id)
+        await _job(
+            tx,
+            f"job-{name}",
+            name,
+            f"{group}/{name}".lstrip("/"),
+            int.from_bytes(name.encode()) % 2**60,
+            "CLAIMED",
+            its_id,
+        )
 
 
 def connected(world: World) -> Registry:
