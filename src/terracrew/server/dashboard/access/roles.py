@@ -227,8 +227,8 @@ async def revoke(request: DashboardCall, role_id: FromPath[str]) -> Response[Any
     who, it = request.user, ids.parse("rol", role_id)
 
     async def work(tx: Tx) -> str:
-        at = await place.read(tx, who, *_place(request), Verb.ACCESS_READ)
-        await roles.unbind_role(tx, who, it)
+        at = await place.read(tx, who, *_place(request), Verb.ACCESS_WRITE)
+        await roles.unbind_role(tx, who, it, at.place)
         return f"{at.base}/access"
 
     to = await request.context.db.write(work)

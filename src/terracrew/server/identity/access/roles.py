@@ -83,9 +83,12 @@ async def _expiry(tx: Tx, who: Principal, place: Place, days: int | None) -> flo
     return last if wanted is None else min(wanted, last)
 
 
-async def unbind_role(tx: Tx, who: Principal, binding_id: str) -> None:
+async def unbind_role(tx: Tx, who: Principal, binding_id: str, at: Place | None = None) -> None:
+    """Revoke a role. With `at`, a role at any other place is not found."""
     binding = await role_store.role(tx, binding_id)
     place = place_of(binding.organization_id, binding.path, binding.place_kind)
+    if at is not None and at != place:
+        raise role_store.no_role(binding_id)
     await authorize.require(tx, who, Verb.ACCESS_WRITE, place, role_store.no_role(binding_id))
     await role_store.unbind_role(tx, binding.id)
     name = await role_reads.principal_name(tx, binding.principal_id)
