@@ -99,7 +99,7 @@ class Browser:
 
     def csrf(self) -> str:
         page = self.send("GET", "/dashboard/runners").data.decode()
-        found = re.search(r'name="_csrf" value="([0-9a-f]{64})"', page)
+        found = re.search(r'name="_csrf" value="(\w*\.[0-9a-f]{64})"', page)
         assert found is not None
         return found[1]
 
