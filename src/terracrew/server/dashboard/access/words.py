@@ -80,6 +80,23 @@ def account_consequence(secrets: int, roles: int, runners: int) -> str:
     return text
 
 
+def disable_consequence(secrets: int, runners: int) -> str:
+    """Return what happens if a service account with so many secrets and runners is disabled."""
+    refused = (
+        f"{counted(secrets, 'secret')} {'is' if secrets == 1 else 'are'} refused" if secrets else "It cannot log in"
+    )
+    text = f"{refused}, and programs and runners that are connected with it are disconnected within seconds."
+    if runners:
+        text += f" {counted(runners, 'runner')} that it serves cannot take jobs meanwhile."
+    return f"{text} Secrets and roles are kept: enabling it restores them."
+
+
+def enable_consequence(secrets: int, roles: int) -> str:
+    """Return what happens if a service account with so many secrets and roles is enabled again."""
+    again = f"Its {counted(secrets, 'secret')} can be used again, with its {counted(roles, 'role')}."
+    return f"{again} Runners that it serves can take jobs again."
+
+
 class _Person(Protocol):
     @property
     def is_disabled(self) -> bool: ...
