@@ -16,6 +16,7 @@ from terracrew.server.dashboard.groups.handlers import pages as groups
 from terracrew.server.dashboard.jobs.handlers import pages as jobs
 from terracrew.server.dashboard.login import HOME
 from terracrew.server.dashboard.login import pages as identity
+from terracrew.server.dashboard.module_creation import pages as module_creation
 from terracrew.server.dashboard.modules import pages as modules
 from terracrew.server.dashboard.placement import pages as placement
 from terracrew.server.dashboard.runners.handlers import pages as runners
@@ -33,6 +34,7 @@ routers: list[ControllerRouterHandler] = [
     runners,
     jobs,
     modules,
+    module_creation,
     placement,
     groups,
     access,
