@@ -261,6 +261,8 @@ def ended(outcome: str) -> str:
 
 def link(reason: Reason) -> str:
     """Return the text of the link that leads to what a job waits for."""
+    if reason.link.startswith("/dashboard/runners/"):
+        return "Show the runner"
     return _LINKS.get(reason.code, "Show runners")
 
 
