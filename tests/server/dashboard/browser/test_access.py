@@ -10,16 +10,14 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import roles
 from terracrew.server.identity.people import sessions, store
 from terracrew.server.principals.model import Role
-from tests.server.dashboard.browser.accessibility import faults
+from tests.server.dashboard.browser.looks import look
 from tests.server.dashboard.company.stage import Stage
-from tests.server.dashboard.conftest import SHOTS
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.browser,
     pytest.mark.feature("U6.access", "U6.tree"),
 ]
-LOOKS = [("light", 1440), ("dark", 1440), ("light", 820), ("dark", 390)]
 PROD = "/dashboard/groups/payments%2Fprod"
 
 
@@ -35,18 +33,6 @@ async def people(stage: Stage) -> None:
         await roles.bind_role(tx, admin, "priya", Role.APPROVER, "payments", "group")
 
     await stage.write(work)
-
-
-async def look(page: Page, name: str) -> None:
-    """Look at a page in light and dark on three widths: nothing is cut off, hard to read or without a name."""
-    for scheme, width in LOOKS:
-        await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # pyright: ignore[reportArgumentType]
-        await page.set_viewport_size({"width": width, "height": 900})
-        await page.screenshot(path=SHOTS / f"{name}-{scheme}-{width}.png", animations="disabled")
-        assert await page.evaluate("document.documentElement.scrollWidth") <= width, f"{name} at {width}"
-        if width == 1440:
-            assert await faults(page) == [], f"{name} {scheme}"
-    await page.set_viewport_size({"width": 1280, "height": 860})
 
 
 @pytest.mark.usefixtures("people")
