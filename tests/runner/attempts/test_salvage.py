@@ -10,7 +10,7 @@ import pytest
 
 from terracrew import procfs
 from terracrew.protocol.messages import Claim, Gone, Heartbeat, Offer
-from tests.runner.conftest import TIMEOUT_SECONDS, Runners, refs
+from tests.runner.conftest import TIMEOUT_SECONDS, Runners, refs, until_reported
 
 
 @pytest.mark.feature("C3.journal", "O4.salvaged")
@@ -112,6 +112,7 @@ async def test_an_engine_that_outlives_its_executor_is_let_finish_before_the_sal
     engine = (await executor.tell(f"engine {fifo}"))["engine"]
     await executor.kill()
     await peer.send(Offer("job_2", 1))
+    await until_reported(peer, ("job_1", 1))
     for _ in range(5):
         assert (await peer.receive(Heartbeat)).attempts == refs(("job_1", 1))
     assert procfs.stat(engine)
