@@ -138,13 +138,15 @@ async def test_an_export_has_every_entry_once_oldest_first_and_is_itself_recorde
     monkeypatch.setattr(export_face, "EXPORT_PAGE_ROWS", 7)
     vera = await server.user("vera", Role.OWNER)
     client = await client_of(server, vera)
-    await written(server, *(audit.Change(vera, f"n.{n}", "thing", "=1+1", {"a": 'x,"y"'}) for n in range(25)))
+    targets = ["=1+1", "\uff1d1+1", "\n=1+1"]
+    await written(server, *(audit.Change(vera, f"n.{n}", "thing", targets[n % 3], {"a": 'x,"y"'}) for n in range(25)))
     lines = (await client.get("/api/v1/audit/export")).text.splitlines()
     assert [json.loads(line)["action"] for line in lines][-26:] == [*(f"n.{n}" for n in range(25)), "audit.export"]
     answer = await client.get("/api/v1/audit/export", params={"format": "csv", "action": "n"})
-    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    rows = list(csv.DictReader(io.StringIO(answer.text, newline="")))
     assert [row["action"] for row in rows] == [f"n.{n}" for n in range(25)]
-    assert rows[0]["target_id"] == "'=1+1", "a spreadsheet does not calculate it"
+    written_as = [f"'{target}" for target in targets]
+    assert [row["target_id"] for row in rows[:3]] == written_as, "a spreadsheet does not calculate it"
     assert json.loads(rows[0]["details"]) == {"a": 'x,"y"'}
     assert answer.headers["Content-Type"].startswith("text/csv")
     assert (await actions(client, action="audit.export")) == ["audit.export"] * 2

@@ -24,8 +24,8 @@ EXPORT_PAGE_ROWS = 1000
 CLOCK_PRECISION_SECONDS = 0.001
 """Times of entries are rounded, so an entry that was made at the time of the request may seem to be later."""
 COLUMNS = Entry.__struct_fields__
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""A spreadsheet takes a cell that begins with one of these for a formula."""
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""A spreadsheet takes a cell that begins with one of these for a formula; the last four are wide forms of the first four."""
 
 Actor = Annotated[str | None, QueryParameter(description="The name or id of who made the change")]
 Action = Annotated[str | None, QueryParameter(description="An action (`job.approve`), or all of a kind (`job`)")]

@@ -45,7 +45,7 @@ async def bind_role(
     organization_id = who.organization_id or ""
     place = place_of(organization_id, paths.parse(path), kind)
     await authorize.require(tx, who, Verb.ACCESS_WRITE, place)
-    expires_at = await _expiry(tx, who, place, expires_in_days)
+    expires_at = await expiry(tx, who, place, expires_in_days)
     subject = await _subject(tx, who, organization_id, principal)
     if isinstance(subject, ServiceAccount) and not paths.is_within(path, subject.group):
         raise Invalid(f"{subject.name} belongs to `{subject.group}`: it can have roles there and below only")
@@ -69,18 +69,25 @@ async def _subject(tx: Tx, who: Principal, organization_id: str, reference: str)
     return await subjects.find(tx, organization_id, reference)
 
 
-async def _expiry(tx: Tx, who: Principal, place: Place, days: int | None) -> float | None:
-    """Return when a new role ends: neither after the credential of the request nor after the role by which the caller grants it."""
+async def expiry(tx: Tx, who: Principal, place: Place, days: int | None) -> float | None:
+    """Return when a new role or secret ends: neither after the credential of the request nor after the caller's own role."""
     wanted = delegation.expiry(who, tx.now, days)
+    last = await right_ends_at(tx, who, place)
+    if last is None:
+        return wanted
+    if days is not None and wanted is not None and wanted > last:
+        raise Forbidden(
+            "your own role here ends earlier, and nothing that you grant can last longer: ask for fewer days"
+        )
+    return last if wanted is None else min(wanted, last)
+
+
+async def right_ends_at(tx: Tx, who: Principal, place: Place) -> float | None:
+    """Return when the caller's right to grant access at a place ends by itself; None if it does not."""
     decision = await authorize.decide(tx, who, Verb.ACCESS_WRITE, place)
     own = [each.expires_at for each in decision.applying if authorize.allows(frozenset({each.role}), Verb.ACCESS_WRITE)]
     ends = [at for at in own if at is not None]
-    if not ends or len(ends) < len(own):
-        return wanted
-    last = max(ends)
-    if days is not None and wanted is not None and wanted > last:
-        raise Forbidden("your own role here ends earlier, so you cannot grant one for that long: ask for fewer days")
-    return last if wanted is None else min(wanted, last)
+    return max(ends) if ends and len(ends) == len(own) else None
 
 
 async def unbind_role(tx: Tx, who: Principal, binding_id: str, at: Place | None = None) -> None:

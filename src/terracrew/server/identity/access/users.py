@@ -3,10 +3,10 @@
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from terracrew.errors import Conflict
+from terracrew.errors import Conflict, Forbidden
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity.access import role_reads, role_store, subjects
+from terracrew.server.identity.access import role_reads, role_store, roles, subjects
 from terracrew.server.identity.access.model import RoleListed
 from terracrew.server.identity.people import link_rights, oversight, service, sessions, store, user_reads
 from terracrew.server.identity.people.model import User, UserListed
@@ -51,11 +51,11 @@ async def show(tx: Tx, who: Principal, reference: str) -> UserDetails:
     listed = await user_reads.of_id(tx, found.id) if found is not None and is_here else None
     if listed is None:
         raise store.no_user(reference)
-    roles = await role_reads.of_principal(tx, listed.id, organization_id)
+    held = await role_reads.of_principal(tx, listed.id, organization_id)
     open_sessions, tokens = None, None
     if is_own or listed.organization_id == organization_id:
         open_sessions, tokens = await user_reads.credential_counts(tx, listed.id, tx.now - sessions.IDLE_SECONDS)
-    return UserDetails(**msgspec.structs.asdict(listed), roles=tuple(roles), sessions=open_sessions, tokens=tokens)
+    return UserDetails(**msgspec.structs.asdict(listed), roles=tuple(held), sessions=open_sessions, tokens=tokens)
 
 
 async def change(db: Database, who: Principal, reference: str, wanted: UserChange) -> User:
@@ -122,7 +122,7 @@ async def reset(db: Database, who: Principal, reference: str) -> tuple[User, str
     """End everything with which a user can log in, and return the user and the token of a new link.
 
     Whoever has the link controls the account. So only an administrator can reset an administrator, or a user who has roles in
-    other organizations.
+    other organizations, and nobody whose own role ends can reset anybody.
     """
     delegation.require_no_end(who, "the login that the link gives")
     link = credentials.new("tcl")
@@ -133,6 +133,9 @@ async def reset(db: Database, who: Principal, reference: str) -> tuple[User, str
             raise Conflict("you would lock yourself out: change your password, or use `terracrew login --link`")
         if user.is_system_admin:
             delegation.require_login(who, "reset an administrator")
+        place = authorize.organization(user.organization_id)
+        if await roles.right_ends_at(tx, who, place) is not None:
+            raise Forbidden("your own role ends, and the login that the link gives would outlive it: ask another owner")
         if await user_reads.is_member_elsewhere(tx, user.id, user.organization_id):
             await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
         await store.clear_password(tx, user.id)

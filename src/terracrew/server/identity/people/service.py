@@ -20,6 +20,10 @@ LINK_LIFETIME_SECONDS = 3600.0
 """How long a link for immediate use is valid: the one of the first start, and those that users create for themselves."""
 INVITATION_LIFETIME_SECONDS = 24 * 3600.0
 """How long a link that is sent to another person is valid."""
+MAX_TOKENS = 200
+"""The most API tokens that a user may have, also expired ones that are not removed yet."""
+RESERVED_NAMES = frozenset({"me", "system"})
+"""Names that mean something else wherever a user is named: the caller, and the server itself in the audit log."""
 WRONG_LINK = "this link is used up, expired or wrong: have a new one made on the server's machine"
 
 
@@ -107,6 +111,8 @@ def check_name(name: str) -> None:
         raise Invalid(
             "a user's name must start with a letter or digit and contain only lower-case letters, digits and . _ @ + -"
         )
+    if name in RESERVED_NAMES:
+        raise Invalid(f"no user can be named {name!r}, because this word means something else: choose another name")
 
 
 async def create_user(db: Database, who: Principal, name: str, is_system_admin: bool) -> tuple[User, str]:
@@ -143,9 +149,13 @@ async def create_token(
 ) -> tuple[ApiToken, credentials.Secret]:
     """Create a token that acts as its owner. Its text is shown only once. It expires no later than the token it was created with."""
     authorize.require_person(who)
+    if not name.isprintable():
+        raise Invalid("name: there are characters that cannot be printed in it")
     secret = credentials.new("tcu")
 
     async def work(tx: Tx) -> ApiToken:
+        if await store.count_tokens(tx, who.id) >= MAX_TOKENS:
+            raise Conflict(f"you have {MAX_TOKENS} API tokens: revoke those that are no longer used")
         expires_at = delegation.expiry(who, tx.now, expires_in_days)
         token = await store.insert_token(tx, who.id, name, secret.sha256, expires_at)
         home = (await store.user(tx, who.id)).organization_id

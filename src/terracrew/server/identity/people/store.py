@@ -252,6 +252,11 @@ async def tokens(tx: Tx, user_id: str, after: str, limit: int) -> list[ApiToken]
     return rows_to(ApiToken, rows)
 
 
+async def count_tokens(tx: Tx, user_id: str) -> int:
+    row = await tx.one("SELECT count(*) AS tokens FROM api_tokens WHERE user_id = :user_id", user_id=user_id)
+    return row["tokens"] if row else 0
+
+
 async def delete_token(tx: Tx, user_id: str, token_id: str) -> str:
     """Revoke a token of this user, and return its name."""
     row = await tx.one(
