@@ -89,14 +89,18 @@ async def create(tx: Tx, who: Principal, new: NewGroup, make_parents: bool) -> G
 
 
 async def change(tx: Tx, who: Principal, reference: str, wanted: GroupChange) -> Group:
-    group = await find(tx, who, reference)
-    await authorize.require(tx, who, Verb.TREE_WRITE, place(group), unseen(reference))
-    await store.hold(tx, group.id)
+    found = await find(tx, who, reference)
+    await authorize.require(tx, who, Verb.TREE_WRITE, place(found), unseen(reference))
+    await store.hold(tx, found.id)
+    group = await store.get(tx, found.id)  # again, because another request may have changed it before the lock
+    if group is None:
+        raise unseen(reference)
     given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
     after = msgspec.structs.replace(group, **given)
     if after != group:
         await store.update(tx, after)
-        await audit.record(tx, who, "group.update", "group", group.id, {"path": group.path, **given})
+        details, organization_id = {"path": group.path, **given}, group.organization_id
+        await audit.record(tx, who, "group.update", "group", group.id, details, organization_id=organization_id)
         tx.wake("tree", group.id)
     return after
 

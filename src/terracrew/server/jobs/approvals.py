@@ -39,7 +39,7 @@ async def approve(
         await plan_store.save(tx, decided)
         await store.save_transition(tx, job, after)
         named = [{"job_id": ref.job_id, "attempt": ref.attempt} for ref in decided.doubts]
-        await audit.record(tx, who, "job.approve", "job", job.id, {"job": job.number, "plan": attempt, "doubts": named})
+        await _record(tx, who, job, "job.approve", {"job": job.number, "plan": attempt, "doubts": named})
         return after
 
     return await db.write(work)
@@ -53,8 +53,7 @@ async def decline(db: Database, who: Principal, name: str, attempt: int, reason:
         after, decided = decide_plan.decline(job, plan, who.name, reason, store.moment(tx))
         await plan_store.save(tx, decided)
         await store.save_transition(tx, job, after)
-        details = {"job": job.number, "plan": attempt, "reason": decided.reason}
-        await audit.record(tx, who, "job.decline", "job", job.id, details)
+        await _record(tx, who, job, "job.decline", {"job": job.number, "plan": attempt, "reason": decided.reason})
         return after
 
     return await db.write(work)
@@ -67,10 +66,15 @@ async def replan(db: Database, who: Principal, name: str, attempt: int) -> Job:
         job, plan = await _held(tx, (await service.find(tx, who, name, Verb.JOB_RUN)).id, attempt)
         after = decide_plan.replan(job, plan, store.moment(tx))
         await store.save_transition(tx, job, after)
-        await audit.record(tx, who, "job.replan", "job", job.id, {"job": job.number, "plan": attempt})
+        await _record(tx, who, job, "job.replan", {"job": job.number, "plan": attempt})
         return after
 
     return await db.write(work)
+
+
+async def _record(tx: Tx, who: Principal, job: Job, action: str, details: dict[str, object]) -> None:
+    """Record a decision in the organization of the job: an administrator may act in another one."""
+    await audit.record(tx, who, action, "job", job.id, details, organization_id=job.organization_id)
 
 
 async def _held(tx: Tx, job_id: str, attempt: int) -> tuple[Job, Plan]:
