@@ -110,6 +110,7 @@ def _words(entry: Mapping[str, Any]) -> dict[str, str]:
     found |= {
         "account": _text(f"{group}/{name}" if group else name or ""),
         "changed": _changes(details),
+        "expires_at": _text(details.get("expires_at", "")).partition("T")[0],
         "count": _text(details["count"]) if details.get("count", 1) != 1 else "",
         "force": "by force" if details.get("is_forced") else "",
         "job": _job(entry),
