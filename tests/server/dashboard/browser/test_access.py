@@ -152,7 +152,7 @@ async def test_a_walk_through_users_tokens_sessions_service_accounts_and_the_aud
     await page.locator("#audit-action").fill("service_account")
     await expect(page.locator("#audit tbody tr")).to_have_count(2)
     await look(page, "walk-audit")
-    await page.get_by_role("link", name="service account ci-ledger").click()
+    await page.get_by_role("link", name="service account ci-ledger").first.click()
     await page.get_by_role("button", name="Delete").click()
     await expect(dialog).to_contain_text("1 secret and 0 roles are deleted with it")
     await dialog.get_by_role("button", name="Delete service account").click()
