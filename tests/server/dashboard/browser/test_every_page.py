@@ -28,6 +28,7 @@ NOT_PAGES = {
     "/dashboard/access": "leads to the access page of the organization",
     "/dashboard/groups/{group}/access/effect": "is a part of the page with the grant",
     "/dashboard/modules/{module}/access/effect": "is a part of the page with the grant",
+    "/dashboard/runners/{runner}/places": "is the list of names that a field offers",
     "/openapi.json": "is not HTML",
     "/static/{digest}/{path}": "is not HTML",
 }
