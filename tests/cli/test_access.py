@@ -141,7 +141,7 @@ def test_a_service_account_is_named_by_its_name(terracrew: Terracrew, server: Sc
     assert "client_secret=tcs_once" in terracrew("service-account", "add-secret", "platform/ci")
     server.on("POST /api/v1/service-accounts", CI, 201)
     terracrew("service-account", "create", "ci", "--group", "platform")
-    assert "role grant platform/ci operator --group platform," in terracrew.err, "not for the whole organization"
+    assert "role grant platform/ci operator --group platform\n" in terracrew.err, "not for the whole organization"
     terracrew("service-account", "delete", "ci", "--yes")
     assert (terracrew.code, "sac_1, sac_2" in terracrew.err) == (5, True)
 

@@ -153,7 +153,7 @@ async def test_only_an_empty_group_is_deleted(application: Application) -> None:
     )
     await application.admin.made("/api/v1/runners", {"name": "r", "group": "a"})
     words = await application.admin.refused("DELETE", "/api/v1/groups/a", 409)
-    assert "1 groups, 1 modules, 1 runners" in words
+    assert "1 group, 1 module, 1 runner" in words
     root = await application.scalar("SELECT id FROM groups WHERE path = ''")
     assert "cannot be deleted" in await application.admin.refused("DELETE", f"/api/v1/groups/{root}", 409)
 

@@ -1,5 +1,7 @@
 """Creates, changes, finds and deletes groups, and checks that the caller may do so."""
 
+from collections.abc import Mapping
+
 import msgspec
 from msgspec import UNSET
 
@@ -110,6 +112,14 @@ async def contents(tx: Tx, group: Group) -> dict[str, int]:
     return {kind: count for kind, count in (await store.contents(tx, group.id)).items() if count}
 
 
+def contents_in_words(counts: Mapping[str, int]) -> str:
+    """Return how many things of each kind there are: `1 group, 2 runners`."""
+    named = {kind: kind.replace("_", " ") for kind in counts}
+    return ", ".join(
+        f"{count} {named[kind].removesuffix('s') if count == 1 else named[kind]}" for kind, count in counts.items()
+    )
+
+
 async def delete(tx: Tx, who: Principal, reference: str) -> None:
     group = await find(tx, who, reference)
     await authorize.require(tx, who, Verb.TREE_WRITE, place(group), unseen(reference))
@@ -118,8 +128,7 @@ async def delete(tx: Tx, who: Principal, reference: str) -> None:
     await store.hold(tx, group.id)
     left = await contents(tx, group)
     if left:
-        words = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in left.items())
-        raise Conflict(f"group `{group.path}` is not empty: it has {words}", **left)
+        raise Conflict(f"group `{group.path}` is not empty: it has {contents_in_words(left)}", **left)
     await assignments.forget(tx, group.id)
     await store.delete(tx, group.id)
     details, organization_id = {"path": group.path}, group.organization_id

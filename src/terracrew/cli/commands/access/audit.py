@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from terracrew import audit_words
-from terracrew.cli.arguments import name_completion
+from terracrew.cli.arguments import name_completion, numbers
 from terracrew.cli.arguments.moments import Moment
 from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def _filters(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def audit() -> None:
     """Show who changed what, and when."""
 
@@ -60,7 +61,7 @@ def audit() -> None:
 @audit.command("list")
 @_filters
 @click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="The number of changes to list."
+    "--limit", type=numbers.Whole(1, 10_000), default=50, show_default=True, help="The number of changes to list."
 )
 @output.wide_option
 @output.json_option

@@ -27,7 +27,7 @@ def list_runners(target: Target, status: str | None, group: str | None, as_json:
     rows = [
         (
             i["path"],
-            "shared" if i.get("group", "") is None else i["type"],
+            _type(i),
             _status(i),
             i.get("version"),
             _jobs(i),
@@ -57,7 +57,7 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
         [
             ("path", found["path"]),
             ("id", found["id"]),
-            ("type", found["type"]),
+            ("type", _type(found)),
             ("declared in", _declaration(found)),
             ("status", _status(found)),
             ("removing", output.lasting(found["removing_since"]) if found.get("removing_since") else None),
@@ -79,6 +79,11 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
         ]
         output.table(("INSTANCE", "STATUS", "VERSION", "JOBS", "LAST CONTACT"), rows, empty="")
     return None
+
+
+def _type(runner: dict[str, Any]) -> str:
+    """Return `shared` for a runner that belongs to no group, otherwise where its processes come from."""
+    return "shared" if runner.get("group", "") is None else runner["type"]
 
 
 def _limit(runner: dict[str, Any]) -> str:

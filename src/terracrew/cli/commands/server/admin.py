@@ -91,5 +91,5 @@ def _new_link(settings: "ServerSettings") -> str:
         file = settings.directory / local.TOKEN_FILE
         raise Conflict(
             f"{error.details['path']} is in use by a running server (process {error.details['holder']}), which makes the link",
-            hint=f"`terracrew --url ADDRESS --token-file {file} login --link` asks it, with its own address",
+            hint=f"`terracrew --url {settings.url} --token-file {file} login --link` asks it, if that is its address",
         ) from None
