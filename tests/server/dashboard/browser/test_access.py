@@ -128,6 +128,7 @@ async def test_a_walk_through_users_tokens_sessions_service_accounts_and_the_aud
     await page.get_by_role("link", name="second", exact=True).click()
     await look(page, "walk-organization-settings")
     await page.get_by_role("button", name="Switch to it").click()
+    await page.wait_for_url("**/dashboard/groups")
     await expect(page.locator("h1")).to_have_text("second")
     await page.goto("/dashboard/organizations")
     await look(page, "walk-organizations")

@@ -25,6 +25,8 @@ async def test_a_module_is_created_by_keyboard_with_an_archive_that_is_uploaded_
     await expect(page.get_by_label("Name")).to_be_focused()
     await expect(page.get_by_label("Group")).to_have_value("payments/prod")
     await look(page, "create-module")
+    await page.reload()  # a screenshot leaves styles on the fields, which htmx would copy and the policy refuse
+    await expect(page.get_by_label("Name")).to_be_focused()
     await page.keyboard.type("Cards")
     await page.keyboard.press("Enter")
     await expect(page.locator("#module-name-wrong")).to_contain_text("is not a valid name")
