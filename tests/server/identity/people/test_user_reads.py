@@ -22,8 +22,8 @@ async def _write_users(rows: JobRows) -> None:
     for each in [*GUEST, HOME[0]]:
         for path, group_id in (("", rows.root), ("network", group)):
             own = {"id": f"rol_{each}_{path}", "principal_id": each, "group_id": group_id, "path": path}
-            await rows.insert("role_bindings", **own, **place)
-    await rows.run("UPDATE role_bindings SET expires_at = 1 WHERE principal_id = 'usr_3'")
+            ended = {"expires_at": 1} if each == "usr_3" else {}
+            await rows.insert("role_bindings", **own, **place, **ended)
 
 
 async def test_pages_have_every_user_and_every_guest_once(rows: JobRows) -> None:
