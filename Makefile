@@ -28,7 +28,7 @@ test: .venv/.dev
 	@scripts/system-packages
 	@$(PYTHON) -m terracrew.cli engine install tofu
 	@$(PYTHON) -m tests.machine.providers
-	PYTHONPATH=scripts $(PYTHON) -m pytest -p left_out -q -n $(WORKERS) --maxprocesses 8 --dist loadfile --durations=5 $(ARGS)
+	PYTHONPATH=scripts $(PYTHON) -m pytest -p left_out -q -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder --durations=5 $(ARGS)
 
 test-engines: .venv/.dev
 	@$(PYTHON) -m tests.machine.engines

@@ -17,7 +17,7 @@ from terracrew.toolchains import cache
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-pytestmark = [pytest.mark.engine, pytest.mark.feature("E1.commands"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
 
 def commands() -> list[str]:
@@ -51,6 +51,7 @@ def up(environment: dict[str, str]) -> Iterator[None]:
     process.wait(60)
 
 
+@pytest.mark.feature("E1.commands")
 @pytest.mark.usefixtures("up")
 def test_every_command_of_the_readme_works_when_it_is_typed(environment: dict[str, str]) -> None:
     """`--from ./network` named a folder that does not exist."""

@@ -46,7 +46,8 @@ def parse(kind: str, text: str) -> str:
     """Return an id, given with or without its kind, in the form that is stored; raise Invalid if it is not an id."""
     head, _, tail = text.rpartition("_")
     if head and head != kind:
-        raise Invalid(f"{text!r} is not the id of a {KINDS[kind]}: such an id starts with `{kind}_`")
+        article = "an" if KINDS[kind].startswith(("a", "A", "o", "upload")) else "a"
+        raise Invalid(f"{text!r} is not the id of {article} {KINDS[kind]}: such an id starts with `{kind}_`")
     if not _UUID.match(tail.lower()):
         raise Invalid(f"{text!r} is not an id: expected `{kind}_` and a UUID")
     return f"{kind}_{tail.lower().replace('-', '')}"

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.bench import (
+    caps,
     db_outage,
     dead_idle,
     demo,
@@ -48,6 +49,7 @@ BENCHMARKS: dict[str, Callable[[Env], dict[str, float]]] = {
     "silent": silent.run,
     "db_outage": db_outage.run,
     "lists": lists.run,
+    "caps": caps.run,
     "demo": demo.run,
 }
 FILE = Path("build/bench.json")

@@ -91,7 +91,7 @@ def put_load(task: Task) -> Figures:
         input=msgspec.json.encode(task),
         capture_output=True,
         check=False,
-        timeout=300,
+        timeout=900,
     )
     if done.returncode:
         raise RuntimeError(done.stderr.decode()[-3000:])

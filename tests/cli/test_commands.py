@@ -40,6 +40,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.feature("E1.json")
 def test_lists_are_aligned_in_a_pipe_and_json_for_programs(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on("GET /api/v1/modules?recursive=true", page(MODULE, MODULE | {"path": "a"}))
     lines = terracrew("module", "list").splitlines()
@@ -49,6 +50,7 @@ def test_lists_are_aligned_in_a_pipe_and_json_for_programs(terracrew: Terracrew,
     assert json.loads(terracrew("module", "list", "--json"))[0] == MODULE
 
 
+@pytest.mark.feature("E1.json")
 def test_an_empty_list_is_a_sentence_for_people_and_nothing_in_a_pipe(
     terracrew: Terracrew, server: ScriptedServer
 ) -> None:
@@ -286,6 +288,7 @@ def test_a_token_is_printed_alone(terracrew: Terracrew, server: ScriptedServer) 
     assert server.asked[-1].json() == {"name": "ci", "expires_in_days": 3}
 
 
+@pytest.mark.feature("R3.users", "R5.paste")
 def test_registering_a_runner_prints_what_can_be_pasted(terracrew: Terracrew, server: ScriptedServer) -> None:
     made = {
         "path": "a/fast",

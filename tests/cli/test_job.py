@@ -54,7 +54,7 @@ def test_a_request_whose_answer_was_lost_is_repeated_under_the_same_key(
     assert server.asked[-1].headers["Idempotency-Key"] == "nightly"
 
 
-@pytest.mark.feature("L4.live")
+@pytest.mark.feature("E1.codes", "L4.live")
 @pytest.mark.parametrize(("status", "code"), [("SUCCEEDED", 0), ("FAILED", 10), ("CANCELED", 11), ("DECLINED", 12)])
 def test_following_prints_the_log_exactly_and_exits_as_the_job_did(
     terracrew: Terracrew, server: ScriptedServer, status: str, code: int
@@ -88,7 +88,7 @@ def test_a_log_that_breaks_off_goes_on_where_it_was(terracrew: Terracrew, server
     assert [asked.headers["Last-Event-ID"] for asked in server.asked[:3]] == [None, "1.2", "1.2"]
 
 
-@pytest.mark.feature("L4.live")
+@pytest.mark.feature("E1.json", "L4.live")
 @pytest.mark.parametrize(("status", "code"), [("SUCCEEDED", 0), ("FAILED", 10)])
 def test_a_log_is_followed_as_one_json_object_a_line(
     terracrew: Terracrew, server: ScriptedServer, status: str, code: int

@@ -1,11 +1,13 @@
 """The command line against a real server, runner and OpenTofu, as processes of their own."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from terracrew.demo.machine import Machine
@@ -13,6 +15,8 @@ from terracrew.demo.samples import FOLDER
 from tests.e2e.system import free_port
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("E1.commands")]
+STATE_DIRECTORY = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+"""Where the server of these tests leaves its note, before each test gets a home of its own."""
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +64,7 @@ def test_a_folder_becomes_a_module_is_applied_and_can_be_read(called: Called) ->
     assert "0 added, 0 changed, 4 destroyed." in called("job", "run", "platform/network", "--destroy", "--yes", "-f")
 
 
+@pytest.mark.feature("E1.codes")
 def test_a_job_that_fails_says_so_in_the_exit_code(called: Called) -> None:
     called("module", "create", "payments/broken", "-p", "--from", str(FOLDER / "broken"))
     assert "Payment records must be kept" in called("job", "run", "payments/broken", "--apply", "--follow", code=10)
@@ -98,3 +103,16 @@ def test_a_token_works_until_it_is_revoked(called: Called, tmp_path: Path) -> No
     assert "ci" in other("token", "list")
     called("token", "revoke", made["id"])
     other("token", "list", code=3)
+
+
+def test_a_login_link_is_made_while_the_server_runs(
+    called: Called, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command was refused, because a running server on SQLite owns its database."""
+    command = ("server", "--data-directory", str(machine.directory), "admin-link")
+    called(*command, code=5)  # the home of this test has no note of a running server
+    monkeypatch.setenv("XDG_STATE_HOME", STATE_DIRECTORY)
+    link = json.loads(called(*command, "--json"))["link"]
+    assert link.startswith(f"{machine.url}/login/link/tcl_")
+    page = httpx.get(link)
+    assert (page.status_code, "admin" in page.text) == (200, True)

@@ -9,7 +9,7 @@ from terracrew.cli.commands.runner import remaining
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import Asked, ScriptedServer
 
-pytestmark = pytest.mark.feature("E1.commands", "E1.json")
+pytestmark = pytest.mark.feature("E1.commands")
 THEN = "2024-01-02T03:04:05Z"
 R = "/api/v1/runners/a%2Fr"
 RUNNER: dict[str, Any] = {
@@ -70,7 +70,7 @@ def answers(server: ScriptedServer, request: str, *bodies: Any) -> None:
     server.routes[request] = lambda asked: asked.answer(200, left.pop(0) if len(left) > 1 else left[0])
 
 
-@pytest.mark.feature("E1.progress", "R7.drain")
+@pytest.mark.feature("E1.json", "E1.progress", "R7.drain")
 def test_a_drain_is_waited_for_and_shows_what_is_left(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on(f"POST {R}/drain", RUNNER)
     answers(server, "GET /api/v1/runners/rnr_1/remaining", BUSY, BUSY, BUSY | {"job_count": 1}, NOTHING)
@@ -127,7 +127,7 @@ def test_a_removal_that_nobody_confirms_does_not_happen(terracrew: Terracrew, se
     assert not any(asked.method == "DELETE" for asked in server.asked)
 
 
-@pytest.mark.feature("R7.force")
+@pytest.mark.feature("E1.json", "R7.force")
 def test_a_forced_removal_says_what_happens_to_running_jobs(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on(f"GET {R}/remaining", BUSY)
     server.on(f"GET {R}/dependents", NOBODY | {"pinned_count": 3, "pinned": ["a/m"]})
@@ -147,7 +147,7 @@ def test_a_removal_need_not_be_waited_for(terracrew: Terracrew, server: Scripted
     assert "`terracrew runner undrain a/r` stops the removal" in terracrew.err
 
 
-@pytest.mark.feature("R5.paste", "R5.replace")
+@pytest.mark.feature("E1.json", "R5.paste", "R5.replace")
 def test_a_runner_is_registered_again_after_a_question(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on(f"GET {R}", RUNNER)
     server.on(f"POST {R}/reregister", REGISTERED)
@@ -156,6 +156,9 @@ def test_a_runner_is_registered_again_after_a_question(terracrew: Terracrew, ser
     words = " ".join(terracrew.err.split())
     assert "Give a/r a new token? The old one ends. Its connected instance loses its connection within seconds" in words
     assert "Running jobs continue." in words
+    assert "a/r has a new token. The old one has ended" in words
+    assert "Stop its processes and start each of them again with this; the token is shown only once:" in words
+    assert "registered" not in words
     terracrew("runner", "reregister", "a/r", stdin="n\n")
     assert (terracrew.code, "The token stays as it is." in terracrew.err) == (1, True)
     assert json.loads(terracrew("runner", "reregister", "a/r", "--yes", "--json")) == REGISTERED
@@ -171,7 +174,7 @@ def test_a_runner_is_registered_again_after_a_question(terracrew: Terracrew, ser
         (["update", "a/r", "--max-jobs", "3", "--not-all-modules"], None, "updated runner a/r"),
     ],
 )
-@pytest.mark.feature("R7.update")
+@pytest.mark.feature("E1.json", "R7.update")
 def test_a_runner_is_changed(
     terracrew: Terracrew, server: ScriptedServer, arguments: list[str], body: Any, words: str
 ) -> None:

@@ -37,7 +37,7 @@ def serving(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
     process.communicate(timeout=60)
 
 
-@pytest.mark.feature("J2.transitions", "J3.order", "J3.steps", "J8.same", "L4.live")
+@pytest.mark.feature("J2.transitions", "J3.order", "J3.steps", "J8.same")
 def test_each_sample_ends_as_it_should_and_a_second_run_is_quick(tmp_path: Path) -> None:
     first = subprocess.run(command(tmp_path / "demo", "--exit"), capture_output=True, text=True, timeout=120)
     assert first.returncode == 0, first.stdout + first.stderr

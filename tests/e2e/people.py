@@ -65,15 +65,20 @@ class People:
         await self._db.write(lambda tx: store.set_disabled(tx, user.id, is_disabled=True))
 
     async def attempt(self, job_id: str) -> str:
-        """Make an attempt that has ended, with a number that a test can search for in answers."""
+        """Make an attempt that has just ended, with a number that a test can search for in answers.
+
+        It has no log, so that the server's own loops do not change its row while a test compares all rows.
+        """
 
         async def insert(tx: Tx) -> None:
             await tx.run(
                 "INSERT INTO attempts (job_id, number, runner_id, instance_id, hub_sha256, api_sha256, state_key,"
-                " claimed_at, ended_at, outcome)"
-                " VALUES (:job_id, 1987654321, 'rnr_x', 'ins_x', 'x', 'x', :x, 1, 2, 'handed_back')",
+                " claimed_at, ended_at, outcome, has_log_chunks)"
+                " VALUES (:job_id, 1987654321, 'rnr_x', 'ins_x', 'x', 'x', :x, :now, :now, 'handed_back', :no)",
                 job_id=job_id,
                 x=b"x",
+                now=tx.now,
+                no=False,
             )
 
         await self._db.write(insert)
@@ -86,11 +91,12 @@ class People:
             await tx.run(
                 "INSERT INTO states (id, module_id, status, job_id, attempt, event, origin, serial, lineage, sha256, size,"
                 " content, created_at)"
-                " VALUES (:id, :module_id, 'quarantined', :job_id, 1, 1, 'engine', 1, 'lineage', 'x', 1, :x, 1)",
+                " VALUES (:id, :module_id, 'quarantined', :job_id, 1, 1, 'engine', 1, 'lineage', 'x', 1, :x, :now)",
                 id=made,
                 module_id=module_id,
                 job_id=job_id,
                 x=b"x",
+                now=tx.now,
             )
 
         await self._db.write(insert)

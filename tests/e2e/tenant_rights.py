@@ -115,6 +115,8 @@ MAY: dict[str, set[str]] = {
         "GET /audit/export",
         "GET /dashboard/groups",
         "POST /dashboard/runners/add",
+        "GET /dashboard/modules/create",
+        "POST /dashboard/modules/create",
         "GET /dashboard/access",
         "GET /dashboard/audit",
         "GET /dashboard/users",

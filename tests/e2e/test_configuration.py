@@ -142,7 +142,7 @@ def test_an_executor_that_is_told_to_wait_longer_ships_at_once_while_somebody_wa
         (["--reset", "--log-period", "3"], "give the settings to change, or --reset alone"),
         (["--log-level", "Debug"], "is not CATEGORY=LEVEL"),
         (["--log-level", "Default=Loud"], "'Loud' is not one of "),
-        (["--heartbeat-seconds", "60"], "is not in the range 1<=x<=30"),
+        (["--heartbeat-seconds", "60"], "is not in the range 1 to 30"),
     ],
 )
 def test_what_cannot_be_set_is_said_in_words(system: System, arguments: list[str], words: str) -> None:

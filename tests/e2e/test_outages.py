@@ -105,6 +105,15 @@ def assert_complete(system: Fleet, jobs: list[str], lines: int) -> None:
         assert len(system.state(f"chatty-{index}")["resources"]) == 3
 
 
+def _usual_seconds(system: Fleet) -> float:
+    """How long a quick job takes while everything is there. On a busy machine, everything after the outage takes longer, too."""
+    eventually(lambda: [each["status"] for each in system.api.list("/runners")] == ["ONLINE"], what="the runner")
+    began = time.monotonic()
+    system.module("usual", modules.quick())
+    assert system.wait(system.run("usual"))["status"] == "SUCCEEDED"
+    return time.monotonic() - began
+
+
 @pytest.mark.feature("O1.continues", "O6.database")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["fast", "immediate"])
 def test_a_database_that_is_away_under_running_jobs_costs_nothing_but_the_time(
@@ -112,6 +121,7 @@ def test_a_database_that_is_away_under_running_jobs_costs_nothing_but_the_time(
 ) -> None:
     lines = int(10 * AWAY_SECONDS)
     runner = one.start_runner(one.register_runner())
+    usual = _usual_seconds(one)
     jobs = chatty(one, 3, lines, 0.1)
     follower = Follower(one, jobs[0], one.url)
     waiting = Follower(one, jobs[1], one.url, "wait")
@@ -125,7 +135,7 @@ def test_a_database_that_is_away_under_running_jobs_costs_nothing_but_the_time(
         assert (answer.status, answer.json()["code"]) == (503, "unavailable"), answer.data
         assert answer.headers["Content-Type"] == "application/problem+json"
         assert 1 <= int(answer.headers["Retry-After"]) <= 5
-        assert took < 2
+        assert took < 2 + usual
         assert "127.0.0.1" not in answer.json()["detail"], "where the database is, is nobody's business"
         assert ask(f"{one.url}/healthz")[1].status == 200
         assert ask(f"{one.url}/readyz")[1].status == 503
@@ -145,14 +155,16 @@ def test_a_database_that_is_away_under_running_jobs_costs_nothing_but_the_time(
     # What was printed meanwhile is there, what is printed now arrives, and new jobs start.
     for job, count in zip(jobs, printed, strict=True):
         eventually(
-            lambda job=job, count=count: len(numbers(one.log(job))) >= count, within=RESUMED_SECONDS, what="logs"
+            lambda job=job, count=count: len(numbers(one.log(job))) >= count,
+            within=RESUMED_SECONDS + usual,
+            what="logs",
         )
-    eventually(lambda: follower.out.count(b"-of-it") > seen, within=RESUMED_SECONDS, what="the screen")
+    eventually(lambda: follower.out.count(b"-of-it") > seen, within=RESUMED_SECONDS + usual, what="the screen")
     one.module("new", modules.quick())
     new = one.run("new")
-    assert one.wait(new, within=20)["status"] == "SUCCEEDED"
+    assert one.wait(new)["status"] == "SUCCEEDED"
     started = time.monotonic() - back
-    assert started < RESUMED_SECONDS + 3, f"a job that was queued after it had ended after {started:.1f} s"
+    assert started < RESUMED_SECONDS + 3 + 2 * usual, f"a job that was queued after it had ended after {started:.1f} s"
     assert_complete(one, jobs, lines)
     assert waiting.wait() == 0
     assert follower.wait() == 0
@@ -173,11 +185,11 @@ def test_one_of_two_servers_is_killed_and_the_fleet_moves_over(two: Fleet) -> No
     printed = [len((two.directory / f"witness-{index}").read_text().split()) for index in range(len(jobs))]
     for job, count in zip(jobs, printed, strict=True):
         eventually(
-            lambda job=job, count=count: len(numbers(two.log(job))) > count, within=15, what="lines of after the kill"
+            lambda job=job, count=count: len(numbers(two.log(job))) > count, within=60, what="lines of after the kill"
         )
     eventually(
         lambda: len([r for r in two.api.list("/runners") if r["status"] == "ONLINE"]) == 4,
-        within=15,
+        within=60,
         what="the whole crew on the other server",
     )
     two.module("new", modules.quick())

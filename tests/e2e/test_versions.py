@@ -42,7 +42,7 @@ def test_a_server_and_a_runner_one_version_apart_serve_each_other(
     assert "Apply complete" in system.log(job["id"])
 
 
-@pytest.mark.feature("C5.refused")
+@pytest.mark.feature("C5.refused", "S5.incompatible")
 @pytest.mark.parametrize(
     ("server", "runner", "words"),
     [

@@ -9,16 +9,18 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
 
 @pytest.mark.feature(
+    "C2.offers",
+    "C3.executor",
     "J1.modules",
-    "J3.order",
-    "J3.steps",
-    "J4.tofu",
     "J11.numbers",
     "J11.resources",
     "J12.stored",
     "J15.versions",
+    "J3.order",
+    "J3.steps",
+    "J4.tofu",
     "L1.separate",
-    "L4.live",
+    "L4.finished",
     "R3.built-in",
     "S3.whole",
 )

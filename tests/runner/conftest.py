@@ -13,7 +13,7 @@ import pytest
 
 import terracrew
 from terracrew.attempt import directories
-from terracrew.protocol.messages import AttemptRef, Claim, Granted, Offer, Settled
+from terracrew.protocol.messages import AttemptRef, Claim, Granted, Heartbeat, Offer, Settled
 from terracrew.protocol.spec import Credentials, JobSpec, JobType, LocalSource, StateSeed
 from terracrew.runner import handover
 from terracrew.runner.config import RunnerConfig
@@ -176,6 +176,12 @@ async def until_gone(path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_SECONDS):
         while path.exists():
             await asyncio.sleep(0.01)
+
+
+async def until_reported(peer: Peer, *pairs: tuple[str, int]) -> None:
+    """Wait for a heartbeat that names exactly these attempts. One that was sent before the grant arrived names none."""
+    while (await peer.receive(Heartbeat)).attempts != refs(*pairs):
+        pass
 
 
 def refs(*pairs: tuple[str, int]) -> list[AttemptRef]:

@@ -18,7 +18,10 @@ def test_isolation_and_the_paths_that_modules_need_are_settings(file: Path, monk
     assert (isolation.mode, isolation.read_paths) == ("none", ["/srv/mirror"])
     assert isolation.write_paths == ["/srv/one", "/srv/two"]
     write(file, executor={"isolation": "chroot"})
-    assert any("executor.isolation" in problem and "'landlock' or 'none'" in problem for problem in problems_of(file))
+    assert any(
+        "executor.isolation" in problem and "must be `landlock` or `none`, not 'chroot'" in problem
+        for problem in problems_of(file)
+    )
 
 
 @pytest.mark.feature("D1.chosen", "D2.variables")

@@ -100,25 +100,27 @@ def test_everything_that_is_wrong_with_a_servers_settings_is_said_at_once(
     monkeypatch.setenv("TERRACREW_SERVR_PORT", "1")
     problems = _problems(file, port="80a")
     for expected in (
-        "  port (option --port): Input should be a valid integer",
+        "  port (option --port): must be a whole number from 0 to 65535, not '80a'",
         f"  prt ({file}:2): there is no such setting; did you mean port?",
-        f"  retain_logs_days ({file}:3): Input should be greater than or equal to 1",
+        f"  retain_logs_days ({file}:3): must be a number that is at least 1, not 0.5",
         f"  public_url ({file}:4): 'terracrew.example.com' is not an address like https://",
-        "  apply_lease_seconds (environment TERRACREW_SERVER_APPLY_LEASE_SECONDS): Input should be a valid number",
+        "  apply_lease_seconds (environment TERRACREW_SERVER_APPLY_LEASE_SECONDS): must be a number that is at least "
+        "60, not 'soon'",
         "  TERRACREW_SERVR_PORT (environment): there is no such variable; did you mean TERRACREW_SERVER_PORT?",
         f"  shared_runners.gpu.max_jbs ({file}:7): there is no such setting; did you mean max_jobs?",
         f"  shared_runners.gpu.worker_token_sha256 ({file}:8): ",
         f"  shared_runners.two.worker_token_file ({file}:11): {tmp_path}/empty holds no worker token",
         f"  shared_runners.Bad_name ({file}:12): 'Bad_name' is not a name",
-        f"  shared_runners.Bad_name.slots ({file}:14): Input should be greater than or equal to 1",
-        f"  shared_runners.three.kind ({file}:15): should be `built-in` or `remote`",
+        f"  shared_runners.Bad_name.slots ({file}:14): must be a whole number from 1 to 1000, not 0",
+        f"  shared_runners.three.kind ({file}:16): must be `built-in` or `remote`",
         f"  shared_runners.four.kind ({file}:17): is required: `built-in` or `remote`",
+        f"  shared_runners.four.tags.0 ({file}:18): 'a b' is not a tag: use at most 63 letters",
         f"  shared_runners.five ({file}:19): give worker_token_sha256 or worker_token_file",
         "  master_key_file: is required with PostgreSQL",
-        "  trusted_proxies (environment TERRACREW_SERVER_TRUSTED_PROXIES): 'proxy' is neither an address nor a network",
+        "  trusted_proxies.1 (environment TERRACREW_SERVER_TRUSTED_PROXIES): 'proxy' is neither an address nor a network",
     ):
         assert [problem for problem in problems if problem.startswith(expected)], (expected, problems)
-    assert len(problems) == 16
+    assert len(problems) == 17
     assert "hush" not in "".join(problems)
 
 
@@ -136,7 +138,11 @@ def test_everything_that_is_wrong_with_a_servers_settings_is_said_at_once(
             f'shared_runners.b = {{ kind = "remote", worker_token_sha256 = "{HASH}" }}',
             "shared_runners.b ({file}:2): it has the same worker token as a",
         ),
-        ("shared_runners = []", "shared_runners ({file}:1): Input should be a valid dictionary"),
+        (
+            "shared_runners = []",
+            "shared_runners ({file}:1): must be a section with settings of its own (a table in TOML, "
+            "an object in JSON), not a list",
+        ),
     ],
 )
 def test_settings_that_do_not_fit_together_are_refused(file: Path, content: str, words: str) -> None:

@@ -23,8 +23,6 @@ from terracrew.toolchains.progress import InstallProgress
 
 from .release_site import ARCHIVE, VERSION, ReleaseSite, program, put, send, zipped
 
-pytestmark = pytest.mark.feature("E1.commands")
-
 # A small program whose greeting can be its version, so that the whole installation can be walked in seconds.
 HELLO = specs.Spec(
     name="hello",
@@ -219,6 +217,7 @@ def test_opentofu_is_installed_and_says_its_version() -> None:
     assert told.stderr == b""
 
 
+@pytest.mark.feature("E1.commands", "E1.json")
 def test_the_command_installs_and_lists_for_programs(releases: ReleaseSite, empty_cache: Path, bare_path: Path) -> None:
     releases.publish(zipped({"tofu": program()}))
     done = CliRunner().invoke(engine, ["install", "tofu", "--json"], catch_exceptions=False)
@@ -230,6 +229,7 @@ def test_the_command_installs_and_lists_for_programs(releases: ReleaseSite, empt
     assert json.loads(listed.stdout) == [expected]
 
 
+@pytest.mark.feature("E1.commands")
 def test_the_list_for_people_says_how_to_get_what_is_missing(
     tmp_path: Path, empty_cache: Path, bare_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""Imports commands only when they are called, so that `--help` and completion stay quick."""
+"""Groups of commands: they list each with a whole sentence, and import some only when they are called, to stay quick."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -6,9 +6,12 @@ from typing import Any
 
 import click
 
+MAX_SENTENCE_CHARACTERS = 500
+"""How much of the first sentence of a command's help a list of commands shows. A longer line is broken, not cut off."""
+
 
 class LazyGroup(click.Group):
-    """A group of commands. `lazy` maps each name to `module:attribute` and its line in the list of commands."""
+    """A group of commands. Its list has whole sentences. `lazy` maps names to `module:attribute` and its line in the list of commands."""
 
     def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -28,7 +31,7 @@ class LazyGroup(click.Group):
         for name in super().list_commands(ctx):
             command = super().get_command(ctx, name)
             if command and not command.hidden:
-                rows.append((name, command.get_short_help_str(limit=formatter.width)))
+                rows.append((name, command.get_short_help_str(limit=MAX_SENTENCE_CHARACTERS)))
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 

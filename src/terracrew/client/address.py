@@ -10,20 +10,38 @@ def checked(url: str) -> str:
     """Return the address of a server in its normal form, or raise an error that says what is wrong with it."""
     try:
         parts = urlsplit(url)
-        _ = parts.port
-    except ValueError as error:
-        raise errors.Invalid(f"the server's address is not a URL: {error}") from error
+    except ValueError:
+        raise errors.Invalid(f"{without_password(url)!r} is not an address: expected http(s)://host[:port]") from None
     if parts.username or parts.password:
         raise errors.Invalid("the server's address must not contain a user name or password: use a token")
+    try:
+        _ = parts.port
+    except ValueError:
+        raise errors.Invalid(f"{url!r} has a port that is not a number from 0 to 65535") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise errors.Invalid(f"{url!r} is not the address of a server: expected http(s)://host[:port]")
     return url.rstrip("/")
 
 
+def is_address(url: str) -> bool:
+    """Return whether a text is an address with a host and, if it has one, a valid port."""
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and (parts.port is None or parts.port >= 0)
+    except ValueError:
+        return False
+
+
+def without_password(url: str) -> str:
+    """Return an address for a message, without what may be a user name and a password."""
+    head, separator, rest = url.partition("://")
+    return f"{head}{separator}{rest.rpartition('@')[2]}" if separator else url.rpartition("@")[2]
+
+
 def is_loopback(url: str) -> bool:
     """Return whether an address is a loopback address, by its name or number. This makes no DNS request."""
-    host = urlsplit(url).hostname or ""
     try:
+        host = urlsplit(url).hostname or ""
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False

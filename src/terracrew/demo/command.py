@@ -6,11 +6,13 @@ from types import FrameType
 
 import click
 
+from terracrew.cli.arguments import numbers
+
 
 @click.command()
 @click.option("--exit", "exits", is_flag=True, help="Stop after the jobs instead of serving until Ctrl-C.")
 @click.option(
-    "--port", type=click.IntRange(1, 65535), help="The port to listen on; by default the first free one from 7400."
+    "--port", type=numbers.Whole(1, 65535), help="The port to listen on; by default the first free one from 7400."
 )
 @click.option(
     "--data-dir", type=click.Path(path_type=Path), help="The directory for its data [~/.cache/terracrew/demo]."

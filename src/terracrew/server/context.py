@@ -108,6 +108,7 @@ class Server:
             registry=self.registry,
             create_job=self.create_job,
             watch=self.watch,
+            local_roots=self.settings.local_roots,
         )
 
     @cached_property

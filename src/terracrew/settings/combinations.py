@@ -3,8 +3,8 @@
 They see the merged values before each single value is checked, so that everything that is wrong is reported at once.
 """
 
+import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, cast
 
 from terracrew.client import address
@@ -33,7 +33,8 @@ def _names(values: Tree) -> Iterator[Combination]:
     given = [name for name in ("id", "path") if find(values, ("runner", name)) is not None]
     if not given:
         variables = "TERRACREW_RUNNER__ID, TERRACREW_RUNNER_PATH"
-        yield Combination(("runner", "id"), f"this or runner.path is required (in the file, or as {variables})")
+        words = f"this or runner.path is required (in the file, or as {variables})"
+        yield Combination(("runner", "id"), words, missing=[("runner", "id"), ("runner", "path")])
     elif len(given) > 1:
         yield Combination(("runner", "path"), "give the runner's id or its path, not both")
 
@@ -44,9 +45,11 @@ def _credentials(values: Tree) -> Iterator[Combination]:
         return  # it is refused with its own explanation
     given = {name for name in _CREDENTIALS if find(values, (*section, name)) is not None}
     if not given:
-        yield Combination(section, f"a credential is required: {_PAIRS}")
+        yield Combination(section, f"a credential is required: {_PAIRS}", missing=[section])
     elif given not in _ALLOWED_CREDENTIALS:
-        yield Combination(section, f"there is {' and '.join(sorted(given))}: {_PAIRS}")
+        is_incomplete = any(given < pair for pair in _ALLOWED_CREDENTIALS)
+        words = f"there is {' and '.join(sorted(given))}: {_PAIRS}"
+        yield Combination(section, words, missing=[section] if is_incomplete else [])
 
 
 def _plain_http(values: Tree) -> Iterator[Combination]:
@@ -54,10 +57,9 @@ def _plain_http(values: Tree) -> Iterator[Combination]:
         url = find(values, path)
         if not isinstance(url, str) or not url.startswith("http:") or _is_set(values, ("server", "allow_plain_http")):
             continue
-        if not address.is_loopback(url):
-            yield Combination(
-                path, "plain http to another machine exposes every secret: use https, or set server.allow_plain_http"
-            )
+        if address.is_address(url) and not address.is_loopback(url):
+            words = "plain http to another machine exposes every secret: use https, or set server.allow_plain_http"
+            yield Combination(path, words, missing=[("server", "allow_plain_http")])
 
 
 def _hooks(values: Tree) -> Iterator[Combination]:
@@ -65,7 +67,7 @@ def _hooks(values: Tree) -> Iterator[Combination]:
     directory = find(values, path)
     if not isinstance(directory, str) or not _is_set(values, ("hooks_preapproval", "enabled")):
         return
-    if not Path(directory).expanduser().is_dir():
+    if not os.path.isdir(os.path.expanduser(directory)):
         yield Combination(path, f"{directory!r} is not a directory, and pre-approval of hooks is enabled")
 
 
@@ -74,7 +76,8 @@ def _dispatcher(values: Tree) -> Iterator[Combination]:
     if find(values, ("job_dispatcher", "type")) not in (None, "local") or not isinstance(data, dict):
         return
     for name in sorted(str(each) for each in cast("Tree", data) if each != "api_url"):
-        yield Combination(("job_dispatcher", "data", name), "the dispatcher `local` has no such setting")
+        words = "the dispatcher `local` has no such setting"
+        yield Combination(("job_dispatcher", "data", name), words, missing=[("job_dispatcher", "type")])
 
 
 def _is_set(values: Tree, path: tuple[str, ...]) -> bool:

@@ -1,16 +1,16 @@
 """Lists the effective settings, each with the layer that it came from and what it overrides. Secrets are hidden."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 import msgspec
 from pydantic import BaseModel, SecretStr
 
-from terracrew.masking.names import is_secret
+from terracrew.settings import shown
 from terracrew.settings.merging import Merged
 
-HIDDEN = "(hidden)"
+_NUMBER = re.compile(r"[-+]?[\d.]{1,20}|true|false|yes|no|on|off", re.IGNORECASE)
 
 
 class Overridden(msgspec.Struct, frozen=True):
@@ -35,19 +35,18 @@ def effective(merged: Merged[Any]) -> list[Setting]:
 
 
 def _setting(merged: Merged[Any], path: tuple[str, ...], value: Any) -> Setting:
-    # People choose the names below a mapping, such as the settings of a dispatcher: a secret shows only in its name.
-    is_hidden = isinstance(value, SecretStr) or (isinstance(value, str) and is_secret(path[-1]))
     given = merged.given(path)
-    name = ".".join(path)
-
-    def shown(text: Any) -> Any:
-        if not is_hidden or text is None:
-            return text
-        return _without_password(text) if name.endswith("_url") and isinstance(text, str) else HIDDEN
-
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
-    below = [Overridden(shown(other), origin) for origin, other in given[1:]]
-    return Setting(name, shown(text), given[0][0] if given else "default", below)
+    # A value in a lower layer was not checked: a number may be text there.
+    is_number = isinstance(value, bool | int | float)
+    below = [Overridden(_overridden(path, other, is_number), origin) for origin, other in given[1:]]
+    return Setting(".".join(path), shown.value(path, text), given[0][0] if given else "default", below)
+
+
+def _overridden(path: tuple[str, ...], value: Any, is_number: bool) -> Any:
+    if is_number and isinstance(value, str):
+        return value if _NUMBER.fullmatch(value) else shown.HIDDEN
+    return shown.value(path, value)
 
 
 def _leaves(value: Any, path: Sequence[str]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -60,17 +59,3 @@ def _leaves(value: Any, path: Sequence[str]) -> Iterator[tuple[tuple[str, ...], 
             yield from _leaves(below, (*path, name))
     else:
         yield tuple(path), value
-
-
-def _without_password(address: str) -> str:
-    """Return an address without its password and its query. Nothing is shown of a text that is not an address."""
-    try:
-        found = urlsplit(address)
-        host = f"{found.hostname}:{found.port}" if found.port else found.hostname
-    except ValueError:
-        return HIDDEN
-    if not found.scheme or not host:
-        return HIDDEN
-    user = f"{found.username or ''}{':' + HIDDEN if found.password else ''}"
-    rest = f"?{HIDDEN}" if found.query else ""
-    return f"{found.scheme}://{user + '@' if user else ''}{host}{found.path}{rest}"

@@ -17,6 +17,8 @@ class Reading(NamedTuple):
     values: Tree
     places: dict[Path, str]
     problems: list[str]
+    unread: list[Path]
+    """The sections whose variables could not be read."""
 
 
 def variable(prefix: str, path: Path) -> str:
@@ -29,7 +31,7 @@ def read(model: type[BaseModel], prefix: str, environ: Mapping[str, str], *, ign
 
     Variables that the model does not know belong to other programs, or `variables` reports them as unknown.
     """
-    reading = Reading({}, {}, [])
+    reading = Reading({}, {}, [], [])
     foreign = {name for name, _ in variables.unknown(environ)} | variables.service_links(environ)
     named = [
         (_parts(name, prefix), name) for name in environ if name.upper().startswith(prefix) and name not in foreign
@@ -42,9 +44,9 @@ def read(model: type[BaseModel], prefix: str, environ: Mapping[str, str], *, ign
         if is_section(model, path) or is_mapping(model, path):
             section = _object(value)
             if section is None:
-                reading.problems.append(
-                    f"  {'.'.join(path)} ({place}): several settings in one variable are a JSON object"
-                )
+                words = 'a section in one variable must be a JSON object, such as {"name": "value"}'
+                reading.problems.append(f"  {'.'.join(path)} ({place}): {words}")
+                reading.unread.append(path)
                 continue
             put(reading.values, path, section)
         else:
@@ -55,7 +57,7 @@ def read(model: type[BaseModel], prefix: str, environ: Mapping[str, str], *, ign
 
 def read_short(names: Mapping[str, Path], environ: Mapping[str, str]) -> Reading:
     """Read the variables with names of their own, such as TERRACREW_URL. Of two for one setting, the first name wins."""
-    reading = Reading({}, {}, [])
+    reading = Reading({}, {}, [], [])
     for name, path in names.items():
         if path not in reading.places and environ.get(name):
             put(reading.values, path, environ[name])
@@ -70,6 +72,6 @@ def _parts(name: str, prefix: str) -> list[str]:
 def _object(text: str) -> dict[str, Any] | None:
     try:
         value: Any = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]

@@ -4,6 +4,7 @@ import contextlib
 import json
 import re
 import tomllib
+from collections.abc import Iterator
 from typing import Any
 
 from terracrew.settings.trees import Path, leaves
@@ -15,7 +16,11 @@ _TOML_KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[
 
 def json_lines(text: str) -> dict[Path, int]:
     """Return the line of each key of a valid JSON document. Keys of objects in lists count as keys of the list."""
-    found: dict[Path, int] = {}
+    return dict(json_keys(text))
+
+
+def json_keys(text: str) -> Iterator[tuple[Path, int]]:
+    """Yield each key with its line, also a key that an object has twice."""
     path: list[str] = []
     brackets: list[tuple[str, bool]] = []
     """The open brackets, each with whether a key of `path` belongs to it."""
@@ -37,8 +42,7 @@ def json_lines(text: str) -> dict[Path, int]:
             key, is_key_next = None, brackets[-1][0] == "{"
         elif is_key_next:
             key, is_key_next = str(json.loads(mark)), False
-            found[(*path, key)] = line
-    return found
+            yield (*path, key), line
 
 
 def toml_lines(text: str) -> dict[Path, int]:

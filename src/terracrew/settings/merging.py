@@ -1,7 +1,7 @@
 """Merges layers of settings into a model, remembers where each value came from, and reports all errors at once."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails
 from terracrew.errors import Invalid
 from terracrew.settings import environment, suggestions, trees, variables
 from terracrew.settings.names import folded
+from terracrew.settings.problems import allowed, kinds, sections, words
 from terracrew.settings.trees import Path, Tree
 
 M = TypeVar("M", bound=BaseModel)
@@ -23,8 +24,9 @@ class Layer(NamedTuple):
     """Where single values are: `environment TERRACREW_URL`, `option --capacity`, a line of the file."""
     problems: Sequence[str] = ()
     """What is wrong with the layer itself."""
-    is_incomplete: bool = False
-    """Whether values could not be read. What is missing elsewhere may be among them."""
+    unread: Collection[Path] = ()
+    """What could not be read: the paths of sections, or the empty path for the whole layer. What is missing elsewhere may be
+    there."""
 
     def place_of(self, path: Sequence[str]) -> str:
         """Return the place of a value, or of the section that contains it, or of something that it contains."""
@@ -40,6 +42,8 @@ class Combination(NamedTuple):
 
     path: Path
     words: str
+    missing: Sequence[Path] = ()
+    """The settings whose absence is the mistake. Nothing is reported if one of them may be in a part that could not be read."""
 
 
 class Merged(NamedTuple, Generic[M]):
@@ -66,21 +70,26 @@ def merge(
 
     `check` finds values that do not fit together. It gets all of them unchecked, so that its errors are reported with the rest.
     """
+    layers = [_with_sections(model, layer) for layer in layers]
     values: Tree = {}
     for layer in reversed(layers):
         values = trees.merge(values, layer.values)
     problems = [problem for layer in layers for problem in layer.problems]
-    is_complete = not any(layer.is_incomplete for layer in layers)
     settings = None
     try:
         settings = model.model_validate(values)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
         problems += [
-            _say(problem, model, layers, prefix) for problem in found if is_complete or problem["type"] != "missing"
+            _say(problem, model, layers, prefix)
+            for each in error.errors(include_url=False)
+            for problem in (each, *kinds.beside(model, values, each))
+            if problem["type"] != "missing" or not _may_be_unread(layers, _keys(model, problem))
         ]
-    if is_complete:
-        problems += [_located(each.path, each.words, layers) for each in check(values)]
+    problems += [
+        _located(each.path, each.words, layers)
+        for each in check(values)
+        if not any(_may_be_unread(layers, path) for path in each.missing)
+    ]
     problems += [f"  {name} (environment): {words}" for name, words in variables.unknown(os.environ)]
     if problems or settings is None:
         raise Invalid("\n".join(["the settings have errors:", *problems]), problems=problems) from None
@@ -90,7 +99,7 @@ def merge(
 def environment_layer(model: type[BaseModel], prefix: str, *, ignores_empty: bool = False) -> Layer:
     """Read the variables that are named after the settings of a model."""
     found = environment.read(model, prefix, os.environ, ignores_empty=ignores_empty)
-    return Layer("environment", found.values, found.places, found.problems, is_incomplete=bool(found.problems))
+    return Layer("environment", found.values, found.places, found.problems, found.unread)
 
 
 def command_line(model: type[BaseModel], given: Mapping[str, Any], options: Mapping[str, str]) -> Layer:
@@ -104,10 +113,33 @@ def command_line(model: type[BaseModel], given: Mapping[str, Any], options: Mapp
     return Layer("command line", values, places)
 
 
+def _with_sections(model: type[BaseModel], layer: Layer) -> Layer:
+    """Return a layer without values that are where a section must be; each of them is a problem of the layer."""
+    wrong = sections.misplaced(model, layer.values)
+    values = layer.values
+    for path, _ in wrong:
+        values = sections.without(values, path)
+    found = [
+        f"  {'.'.join(path)} ({layer.place_of(path)}): must be {allowed.SECTION}, not {words.kind_of(value)}"
+        for path, value in wrong
+    ]
+    unread = [*layer.unread, *(path for path, _ in wrong)]
+    return layer._replace(values=values, problems=[*layer.problems, *found], unread=unread)
+
+
+def _may_be_unread(layers: Sequence[Layer], path: Sequence[str]) -> bool:
+    """Return whether a setting may be in a part that could not be read."""
+    return any(tuple(path)[: len(unread)] == unread for layer in layers for unread in layer.unread)
+
+
+def _keys(model: type[BaseModel], problem: ErrorDetails) -> list[str]:
+    return [part for part in suggestions.setting_path(model, problem["loc"]) if isinstance(part, str)]
+
+
 def _say(problem: ErrorDetails, model: type[BaseModel], layers: Sequence[Layer], prefix: str) -> str:
     path = suggestions.setting_path(model, problem["loc"])
     name = ".".join(str(part) for part in path)
-    keys = [part for part in path if isinstance(part, str)]
+    keys = _keys(model, problem)
     match problem["type"]:
         case "missing":
             return f"  {name}: is required (in the file{_or_variable(prefix, keys)})"
@@ -115,12 +147,12 @@ def _say(problem: ErrorDetails, model: type[BaseModel], layers: Sequence[Layer],
             near = suggestions.nearest_setting(model, keys)
             return _located(path, f"there is no such setting{near}", layers)
         case "union_tag_not_found":
-            return _located(path, f"is required: {suggestions.tags(model, keys)}", layers, ".kind")
+            return _located(path, f"is required: {allowed.listed(suggestions.tagged(model, keys))}", layers, ".kind")
         case "union_tag_invalid":
-            return _located(path, f"should be {suggestions.tags(model, keys)}", layers, ".kind")
+            named = allowed.listed(suggestions.tagged(model, keys))
+            return _located([*path, "kind"], f"must be {named}", layers)
         case _:
-            words = problem["msg"].removeprefix("Value error, ")
-            return _located(path, words, layers) if name else f"  {words}"
+            return _located(path, words.of(problem, allowed.values(model, path)), layers)
 
 
 def _located(path: Sequence[str | int], words: str, layers: Sequence[Layer], below: str = "") -> str:

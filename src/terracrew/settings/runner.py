@@ -12,7 +12,7 @@ from terracrew.errors import Invalid
 from terracrew.protocol import limits
 from terracrew.protocol.start import IsolationSettings, LogStreamSettings
 from terracrew.runner.config import RunnerConfig
-from terracrew.settings.runner_values import InstanceName, LogLevel, TreePath
+from terracrew.settings.runner_values import Cgroup, InstanceName, LogLevel, TreePath
 from terracrew.settings.values import Directories, Directory, SettingsSection, checked
 
 SCHEMA_ID = "urn:terracrew:settings:runner"
@@ -117,7 +117,7 @@ class WorkingDirectory(SettingsSection):
     temp_directory: Directory | None = Field(
         default=None, description="Scratch of one attempt. By default `.temp` in the working directory."
     )
-    cgroup: Literal["auto", "off"] | Directory = Field(
+    cgroup: Cgroup = Field(
         default="auto",
         description="Below which cgroup (version 2) each attempt gets its own, by which all of its processes are found: "
         "`auto` for the runner's own one if it may be divided, `off`, or the directory of another one.",
@@ -196,7 +196,7 @@ class JobLogStream(SettingsSection):
 class Logging(SettingsSection):
     """The runner's own diagnostics on standard output. Other keys are accepted and ignored."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="allow")
 
     log_level: dict[str, LogLevel] = Field(
         default={},

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from terracrew.protocol import limits
+from terracrew.settings.values import absolute
 
 Level = Literal["Trace", "Debug", "Information", "Warning", "Error", "Critical", "None"]
 _LEVELS = {"trace", "debug", "information", "warning", "error", "critical", "none"}
@@ -22,6 +23,12 @@ def _instance(text: str) -> str:
     return text
 
 
+def _cgroup(text: str) -> str:
+    if text not in ("auto", "off") and not text.startswith(("/", "~")):
+        raise ValueError(f"{text!r} is not `auto`, `off` or the absolute path of a cgroup")
+    return text if text in ("auto", "off") else absolute(text)
+
+
 def _tree_path(text: str) -> str:
     if not _PATH.fullmatch(text):
         raise ValueError(
@@ -31,6 +38,7 @@ def _tree_path(text: str) -> str:
     return text
 
 
+Cgroup = Annotated[str, AfterValidator(_cgroup)]
 LogLevel = Annotated[Level, BeforeValidator(_canonical)]
 InstanceName = Annotated[
     str, Field(min_length=1, max_length=limits.MAX_INSTANCE_NAME_CHARACTERS), AfterValidator(_instance)

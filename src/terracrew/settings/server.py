@@ -1,13 +1,13 @@
 """The settings of a server: their names, defaults and rules. `server_layers` reads and merges them."""
 
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from terracrew.client import address
 from terracrew.settings.shared_runners import SharedRunners
-from terracrew.settings.values import Directories, SettingsSection, Words
+from terracrew.settings.values import Directories, PathText, SettingsSection, Words, split_words
 
 PREFIX = "TERRACREW_SERVER_"
 SCHEMA_ID = "urn:terracrew:settings:server"
@@ -16,27 +16,31 @@ FILE_ONLY = ("shared_runners",)
 
 
 def _is_http(text: str) -> str:
-    if text and not (text.startswith(("http://", "https://")) and urlsplit(text).hostname):
-        raise ValueError(f"{text!r} is not an address like https://terracrew.example.com")
+    if text and not (text.startswith(("http://", "https://")) and address.is_address(text)):
+        raise ValueError(f"{address.without_password(text)!r} is not an address like https://terracrew.example.com")
     return text
 
 
-def _are_networks(texts: list[str]) -> list[str]:
-    for text in texts:
-        try:
-            ip_network(text)
-        except ValueError as error:
-            raise ValueError(f"{text!r} is neither an address nor a network such as 10.0.0.0/8: {error}") from None
-    return texts
+def _is_network(text: str) -> str:
+    try:
+        meant = ip_network(text, strict=False)
+    except ValueError:
+        raise ValueError(f"{text!r} is neither an address nor a network such as 10.0.0.0/8") from None
+    if str(meant.network_address) != str(ip_address(text.partition("/")[0])):
+        raise ValueError(f"{text!r} is not the first address of its network: did you mean {meant}?")
+    return text
 
 
+Networks = Annotated[list[Annotated[str, AfterValidator(_is_network)]], split_words]
 Days = Annotated[float, Field(ge=1)]
 
 
 class ServerFile(SettingsSection):
     """What `terracrew server` and `terracrew up` read: a file, TERRACREW_SERVER_… variables, options."""
 
-    data_directory: str = Field(default="~/.terracrew/server", min_length=1, description="The directory for all data.")
+    data_directory: PathText = Field(
+        default="~/.terracrew/server", min_length=1, description="The directory for all data."
+    )
     host: str = Field(default="127.0.0.1", description="The address to listen on.")
     port: int = Field(default=7400, ge=0, le=65535, description="The port to listen on; 0 for any free one.")
     local_roots: Directories = Field(
@@ -62,7 +66,7 @@ class ServerFile(SettingsSection):
         default="",
         description="The address at which browsers and runners reach this server; by default its host and port.",
     )
-    trusted_proxies: Annotated[Words, AfterValidator(_are_networks)] = Field(
+    trusted_proxies: Networks = Field(
         default=[],
         description="The addresses or networks of reverse proxies whose X-Forwarded-For is trusted.",
     )
@@ -70,7 +74,7 @@ class ServerFile(SettingsSection):
         default=[],
         description="Further host names to accept, besides loopback and that of the public URL, for example `*.example.com`.",
     )
-    master_key_file: str | None = Field(
+    master_key_file: PathText | None = Field(
         default=None, min_length=1, description="The file with the key that encrypts secrets; required with PostgreSQL."
     )
     object_store: str = Field(

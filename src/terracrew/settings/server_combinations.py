@@ -1,6 +1,7 @@
 """Checks of a server's settings that depend on each other, on the merged values before each single value is checked."""
 
 import hashlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -24,6 +25,7 @@ def _master_key(values: Tree) -> Iterator[Combination]:
             ("master_key_file",),
             "is required with PostgreSQL, which may serve many servers, so none of them makes the key: put what "
             "`openssl rand -base64 32` prints into a file that only the server can read, and name it",
+            missing=[("master_key_file",)],
         )
 
 
@@ -33,9 +35,11 @@ def _tokens(values: Tree) -> Iterator[Combination]:
     owners: dict[str, str] = {}
     for name, value in (cast("Tree", found) if isinstance(found, dict) else {}).items():
         runner = cast("Tree", value) if isinstance(value, dict) else {}
-        if runner.get("kind") != "remote":
+        count = sum(each in runner for each in _TOKENS)
+        # Without a kind, a runner with a token is meant to be a remote one.
+        if runner.get("kind") == "built-in" or (runner.get("kind") != "remote" and not count):
             continue
-        if sum(each in runner for each in _TOKENS) != 1:
+        if count != 1:
             words = f"give {' or '.join(_TOKENS)}; `terracrew server worker-token {name}` makes a token"
             yield Combination(("shared_runners", name), words)
         elif (other := owners.setdefault(_digest(runner), name)) != name:
@@ -48,6 +52,7 @@ def _digest(found: Tree) -> str:
     if "worker_token_sha256" in found:
         return str(found["worker_token_sha256"])
     try:
-        return hashlib.sha256(Path(str(found["worker_token_file"])).expanduser().read_bytes().strip()).hexdigest()
-    except OSError:
+        file = Path(os.path.expanduser(str(found["worker_token_file"])))
+        return hashlib.sha256(file.read_bytes().strip()).hexdigest()
+    except (OSError, ValueError):
         return str(found["worker_token_file"])

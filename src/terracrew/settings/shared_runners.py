@@ -5,15 +5,36 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from terracrew.protocol import limits
 from terracrew.settings.values import Directories, Directory, SettingsSection
 
 _NAME = re.compile(limits.PATH_NAME)
-Tag = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._:-]{0,62}$")]
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+_TAG = r"^[a-zA-Z0-9][a-zA-Z0-9._:-]{0,62}$"
+_SHA256 = r"^[0-9a-f]{64}$"
 _TOKEN = re.compile(r"tcw_[A-Za-z0-9_-]{43}")
+
+
+def _is_tag(text: str) -> str:
+    if not re.fullmatch(_TAG.removesuffix("$"), text):
+        raise ValueError(
+            f"{text[:80]!r} is not a tag: use at most 63 letters, digits and `.`, `_`, `:` or `-`, and begin with a letter or digit"
+        )
+    return text
+
+
+def _is_sha256(text: str) -> str:
+    # The text is not repeated: it may be the token itself.
+    if not re.fullmatch(_SHA256.removesuffix("$"), text):
+        raise ValueError(
+            "this is not a SHA-256 hash of 64 lowercase hexadecimal digits; `terracrew server worker-token NAME` prints one"
+        )
+    return text
+
+
+Tag = Annotated[str, AfterValidator(_is_tag), Field(json_schema_extra={"pattern": _TAG})]
+Sha256 = Annotated[str, AfterValidator(_is_sha256), Field(json_schema_extra={"pattern": _SHA256})]
 
 
 def _is_no_token(value: Any) -> Any:

@@ -33,9 +33,9 @@ def nearest_setting(model: type[BaseModel], path: Sequence[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def tags(model: type[BaseModel], path: Sequence[str]) -> str:
-    """Return the values that the field `kind` of a union may have, in words."""
-    return " or ".join(f"`{tag}`" for kind in _kinds_at(model, path) if (tag := _tag(kind)))
+def tagged(model: type[BaseModel], path: Sequence[str]) -> dict[str, type[BaseModel]]:
+    """Return the types of a union, each by the value that its field `kind` has."""
+    return {tag: kind for kind in _kinds_at(model, path) if (tag := _tag(kind))}
 
 
 def _kinds_at(model: type[BaseModel], path: Sequence[str]) -> list[Any]:

@@ -16,7 +16,7 @@ _SEPARATOR = re.compile(r"[\s,]+")
 class SettingsSection(BaseModel):
     """A group of settings. It refuses unknown keys, and its errors repeat no value, because values may be secret."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, allow_inf_nan=False)
 
 
 def checked(check: Callable[[str], str]) -> AfterValidator:
@@ -31,10 +31,20 @@ def checked(check: Callable[[str], str]) -> AfterValidator:
     return AfterValidator(run)
 
 
-def _expanded(text: str) -> str:
-    path = os.path.expanduser(text)
+def _is_path(text: str) -> str:
+    """Refuse a path that no file can have, or that begins with the home directory of a user who does not exist."""
+    if not text.isprintable():
+        raise ValueError(f"{text!r} has a character that cannot be printed: no path of Terracrew may have one")
+    if text.startswith("~") and os.path.expanduser(text) == text:
+        raise ValueError(f"{text!r} begins with the home directory of a user who does not exist")
+    return text
+
+
+def absolute(text: str) -> str:
+    """Return a path with `~` expanded. It must be absolute, because a server or runner may start in any directory."""
+    path = os.path.expanduser(_is_path(text))
     if not os.path.isabs(path):
-        raise ValueError(f"{text!r} is not an absolute path")
+        raise ValueError(f"{text!r} is not an absolute path: begin it with / or ~/")
     return os.path.normpath(path)
 
 
@@ -52,10 +62,16 @@ def _split(value: Any, split: Callable[[str], list[str]]) -> Any:
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("["):
-        return json.loads(value)
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            raise ValueError("it begins with [ and is not a valid JSON list") from None
     return [part for part in split(value) if part]
 
 
-Directory = Annotated[str, AfterValidator(_expanded)]
+PathText = Annotated[str, AfterValidator(_is_path)]
+"""A path that may be relative. `~` is expanded where it is used."""
+Directory = Annotated[str, AfterValidator(absolute)]
 Directories = Annotated[list[Directory], BeforeValidator(_split_paths)]
-Words = Annotated[list[str], BeforeValidator(_split_words)]
+split_words = BeforeValidator(_split_words)
+Words = Annotated[list[str], split_words]

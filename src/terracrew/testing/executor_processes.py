@@ -49,7 +49,7 @@ class Gate:
     async def reached(self) -> None:
         """Wait until somebody reads from it."""
         if self._writer is None:
-            self._writer = await asyncio.wait_for(asyncio.to_thread(open, self.path, "w"), 20)
+            self._writer = await asyncio.wait_for(asyncio.to_thread(open, self.path, "w"), 120)
 
     async def open(self) -> None:
         await self.reached()
@@ -64,14 +64,14 @@ class Executor:
     def __init__(self, process: asyncio.subprocess.Process, directory: Path) -> None:
         self.process, self.directory = process, directory
 
-    async def exit_code(self, within: float = 60) -> int:
+    async def exit_code(self, within: float = 120) -> int:
         return await asyncio.wait_for(self.process.wait(), within)
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         """Signals the executor alone; its engine is another process group."""
         self.process.send_signal(number)
 
-    async def until_printed(self, text: bytes, within: float = 30) -> None:
+    async def until_printed(self, text: bytes, within: float = 120) -> None:
         """Wait, woken by the kernel, until the engine has printed this."""
         with INotify(nonblocking=True) as watch:
             watch.add_watch(self.directory, flags.MODIFY | flags.CREATE)  # pyright: ignore[reportUnknownMemberType]
@@ -199,7 +199,7 @@ def session(leader: int) -> list[int]:
     return found
 
 
-async def gone(leader: int, within: float = 30) -> None:
+async def gone(leader: int, within: float = 120) -> None:
     """Wait until no process of the session is left: what a runner does before it salvages."""
     async with asyncio.timeout(within):
         while pids := session(leader):

@@ -153,7 +153,7 @@ class FakeExecutorHub:
             if record.kind == Kind.LOG and record.stream == stream and step in (None, record.step_name)
         )
 
-    async def until(self, predicate: Callable[[], object], within: float = 30) -> None:
+    async def until(self, predicate: Callable[[], object], within: float = 120) -> None:
         async with self._changed:
             await asyncio.wait_for(self._changed.wait_for(lambda: bool(predicate())), within)
 

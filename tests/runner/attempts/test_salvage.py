@@ -10,10 +10,10 @@ import pytest
 
 from terracrew import procfs
 from terracrew.protocol.messages import Claim, Gone, Heartbeat, Offer
-from tests.runner.conftest import TIMEOUT_SECONDS, Runners, refs
+from tests.runner.conftest import TIMEOUT_SECONDS, Runners, refs, until_reported
 
 
-@pytest.mark.feature("O4.salvaged")
+@pytest.mark.feature("C3.journal", "O4.salvaged")
 @pytest.mark.parametrize("is_delivered", [True, False])
 async def test_a_killed_executor_is_salvaged_and_reported_gone_with_what_was_delivered(
     runners: Runners, is_delivered: bool
@@ -112,6 +112,7 @@ async def test_an_engine_that_outlives_its_executor_is_let_finish_before_the_sal
     engine = (await executor.tell(f"engine {fifo}"))["engine"]
     await executor.kill()
     await peer.send(Offer("job_2", 1))
+    await until_reported(peer, ("job_1", 1))
     for _ in range(5):
         assert (await peer.receive(Heartbeat)).attempts == refs(("job_1", 1))
     assert procfs.stat(engine)
@@ -154,7 +155,7 @@ async def test_an_engine_that_outlives_runner_and_executor_is_waited_for_by_the_
     await runners.settle(peer)
 
 
-@pytest.mark.feature("O3.lost", "O4.salvaged")
+@pytest.mark.feature("C3.journal", "O3.lost", "O4.salvaged")
 async def test_gone_is_said_again_by_the_next_runner_until_the_server_has_heard_it(runners: Runners) -> None:
     runner, peer = await runners.connected()
     await (await runners.grant(peer)).kill()

@@ -161,7 +161,7 @@ async def test_executors_are_given_their_own_address_of_the_server(runners: Runn
     await executor.tell("finish")
 
 
-@pytest.mark.feature("C2.offers", "S3.offers")
+@pytest.mark.feature("C2.offers", "C3.claims", "S3.offers")
 async def test_offers_are_claimed_while_slots_are_free_and_the_next_when_one_is_again(runners: Runners) -> None:
     _, peer = await runners.connected(capacity=1)
     executor = await runners.grant(peer, "job_1")
@@ -176,6 +176,7 @@ async def test_offers_are_claimed_while_slots_are_free_and_the_next_when_one_is_
     assert await peer.receive(Claim) == Claim("job_3", 1)
 
 
+@pytest.mark.feature("C3.claims")
 async def test_a_grant_for_which_there_is_no_slot_is_handed_back(runners: Runners) -> None:
     _, peer = await runners.connected(capacity=1)
     await runners.grant(peer, "job_1")

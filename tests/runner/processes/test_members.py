@@ -14,7 +14,7 @@ from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.local import Handle, Local
 from terracrew.runner.processes import cgroup_discovery
 from tests.machine import cgroup
-from tests.runner.conftest import ROOT, SOURCES, TIMEOUT_SECONDS, Runners, granted, refs
+from tests.runner.conftest import ROOT, SOURCES, TIMEOUT_SECONDS, Runners, granted, refs, until_reported
 from tests.runner.scripted_executors import ScriptedExecutors
 
 
@@ -45,6 +45,7 @@ async def test_an_attempt_is_not_reported_gone_while_a_process_in_another_sessio
     executor = await runners.grant(peer)
     escaped = (await executor.tell(f"escape {fifo}"))["escaped"]
     await executor.kill()
+    await until_reported(peer, ("job_1", 1))
     for _ in range(5):
         assert (await peer.receive(Heartbeat)).attempts == refs(("job_1", 1))
     assert _is_alive(escaped)

@@ -1,9 +1,14 @@
 """Service accounts are shown with what uses them, renamed, disabled and enabled by those who manage their group."""
 
+import asyncio
+
 import httpx
 import pytest
 
+from terracrew.server.identity.access import store
 from terracrew.server.principals.model import Role
+from terracrew.testing.transactions import held_open, until_blocked
+from tests.server.hub.hub_clients import on_postgres
 from tests.server.identity.identity_server import IdentityServer
 
 
@@ -29,6 +34,18 @@ async def test_a_disabled_account_gets_no_token_and_loses_those_that_it_has(serv
     assert (await server.exchange(client_id, secret)).status_code == 200
     actions = [entry["action"] for entry in (await owner.get("/api/v1/audit", params={"path": "a"})).json()["items"]]
     assert {"service_account.disable", "service_account.enable"} <= set(actions)
+
+
+@on_postgres
+async def test_a_rename_does_not_enable_an_account_that_is_disabled_at_the_same_time(server: IdentityServer) -> None:
+    """The rename wrote all that it had read, so the secrets of the account were accepted again."""
+    account, _, secret = await server.account("ci")
+    owner = await as_user(server, "olga", Role.OWNER)
+    async with held_open(server.db, lambda tx: store.set_account_disabled(tx, account, True)):
+        renamed = asyncio.create_task(owner.patch(f"/api/v1/service-accounts/{account}", json={"name": "cd"}))
+        await until_blocked(server.db)
+    assert (await renamed).status_code == 200
+    assert (await server.exchange(f"{server.organization_id}:{account}", secret)).status_code == 401
 
 
 @pytest.mark.feature("X3.roles")

@@ -5,7 +5,7 @@ import io
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, LiteralString
 
 import httpx
 import pytest
@@ -15,8 +15,10 @@ from terracrew.server.audit import reads
 from terracrew.server.audit import service as audit
 from terracrew.server.audit.reads import EntryFilter
 from terracrew.server.db import Database, Tx
+from terracrew.server.db.seam import Param
 from terracrew.server.principals.model import Principal, Role
 from tests.server.application import Application
+from tests.server.hub.statement_counts import RecordingTx
 from tests.server.identity.identity_server import IdentityServer
 
 
@@ -136,16 +138,39 @@ async def test_an_export_has_every_entry_once_oldest_first_and_is_itself_recorde
     monkeypatch.setattr(export_face, "EXPORT_PAGE_ROWS", 7)
     vera = await server.user("vera", Role.OWNER)
     client = await client_of(server, vera)
-    await written(server, *(audit.Change(vera, f"n.{n}", "thing", "=1+1", {"a": 'x,"y"'}) for n in range(25)))
+    targets = ["=1+1", "\uff1d1+1", "\n=1+1"]
+    await written(server, *(audit.Change(vera, f"n.{n}", "thing", targets[n % 3], {"a": 'x,"y"'}) for n in range(25)))
     lines = (await client.get("/api/v1/audit/export")).text.splitlines()
     assert [json.loads(line)["action"] for line in lines][-26:] == [*(f"n.{n}" for n in range(25)), "audit.export"]
     answer = await client.get("/api/v1/audit/export", params={"format": "csv", "action": "n"})
-    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    rows = list(csv.DictReader(io.StringIO(answer.text, newline="")))
     assert [row["action"] for row in rows] == [f"n.{n}" for n in range(25)]
-    assert rows[0]["target_id"] == "'=1+1", "a spreadsheet does not calculate it"
+    written_as = [f"'{target}" for target in targets]
+    assert [row["target_id"] for row in rows[:3]] == written_as, "a spreadsheet does not calculate it"
     assert json.loads(rows[0]["details"]) == {"a": 'x,"y"'}
     assert answer.headers["Content-Type"].startswith("text/csv")
     assert (await actions(client, action="audit.export")) == ["audit.export"] * 2
+
+
+@pytest.mark.feature("X3.filters")
+async def test_an_export_reads_no_entry_in_a_transaction_that_writes(
+    server: IdentityServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On SQLite every other writer waited for the scan with which an export began."""
+    vera = await server.user("vera", Role.OWNER)
+    client = await client_of(server, vera)
+    await client.get("/api/v1/me")
+    statements: list[tuple[LiteralString, dict[str, Param]]] = []
+    real = server.db.write
+
+    def write(work: Any) -> Any:
+        return real(lambda tx: work(RecordingTx(tx, statements)))
+
+    monkeypatch.setattr(server.db, "write", write)
+    answer = await client.get("/api/v1/audit/export", params={"text": "found nowhere"})
+    assert answer.status_code == 200
+    assert [sql for sql, _ in statements if "FROM audit" in sql] == []
+    assert [sql for sql, _ in statements if "role_bindings" in sql], "the right is checked in the same transaction"
 
 
 async def test_an_export_ends_when_the_right_to_read_ends(

@@ -17,6 +17,7 @@ async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(
 ) -> None:
     someone = await logged_in(application)
     paths = ["/dashboard/runners", "/dashboard/runners/add", "/dashboard/jobs", "/dashboard/modules"]
+    paths += ["/dashboard/modules/create"]
     group = "/dashboard/groups/platform"
     paths += ["/dashboard/groups", group, f"{group}/create", f"{group}/settings", f"{group}/access"]
     paths += [f"{group}/access/grant", "/dashboard/audit", "/dashboard/account", "/dashboard/account/tokens/create"]

@@ -89,7 +89,10 @@ async def test_an_owner_changes_where_a_module_runs_and_others_do_not(applicatio
     assert (found["tags"], found["priority"]) == (["gpu", "zone:eu"], 7)
     form = await someone.see(f"{here}/placement")
     assert 'value="gpu, zone:eu"' in form
-    for wrong, words in (({"tags": "a/b"}, "These settings are not valid"), ({"runner": "none"}, "no runner `none`")):
+    for wrong, words in (
+        ({"tags": "a/b"}, "These settings are not valid"),
+        ({"runner": "none"}, "no runner <code>none</code>"),
+    ):
         refused = await someone.submit(f"{here}/placement", **fields | wrong)
         assert words.lower() in refused.text.lower()
         assert f'value="{next(iter(wrong.values()))}"' in refused.text, "what was typed is still there"

@@ -16,7 +16,7 @@ class Visitor(httpx.AsyncClient):
     async def see(self, path: str, status: int = 200) -> str:
         answer = await self.get(path)
         assert answer.status_code == status, answer.text
-        if found := re.search(r'name="_csrf" value="([0-9a-f]+)"', answer.text):
+        if found := re.search(r'name="_csrf" value="(\w*\.[0-9a-f]+)"', answer.text):
             self.csrf = found[1]
         return answer.text
 

@@ -5,9 +5,10 @@ import asyncio
 import pytest
 
 from terracrew.server.groups import service
-from terracrew.server.groups.model import NewGroup
+from terracrew.server.groups.model import GroupChange, NewGroup
 from terracrew.testing.transactions import held_open, until_blocked
 from tests.server.application import Application, on_one
+from tests.server.hub.hub_clients import on_postgres
 
 
 async def test_a_group_is_created_shown_listed_and_deleted(application: Application) -> None:
@@ -31,6 +32,30 @@ async def test_each_change_of_the_tree_is_in_the_audit(application: Application)
         ("group.delete", "admin"),
         ("group.create", "admin"),
     ]
+
+
+@pytest.mark.feature("X3.audit")
+async def test_an_administrator_of_elsewhere_leaves_the_entry_where_the_group_is(application: Application) -> None:
+    """Its owners did not find the change in their audit log: it was in that of the administrator's organization."""
+    owner = await application.person("olga", "owner", "", "other")
+    made = await owner.made("/api/v1/groups", {"path": "a"})
+    changed = await application.admin.patch(f"/api/v1/groups/{made['id']}", json={"description": "x"})
+    assert changed.status_code == 200
+    entries = await owner.listed("/api/v1/audit", action="group.update")
+    assert [(each["actor_name"], each["target_id"]) for each in entries] == [("admin", made["id"])]
+
+
+@on_postgres
+async def test_two_changes_of_a_group_at_once_are_both_kept(application: Application) -> None:
+    """The second one wrote what it had read before the first one, and so lifted a limit that had just been set."""
+    made = await application.admin.made("/api/v1/groups", {"path": "a"})
+    db, who, limit = application.server.db, application.admin.principal, GroupChange(max_running_jobs=2)
+    async with held_open(db, lambda tx: service.change(tx, who, made["id"], limit)):
+        other = asyncio.create_task(application.admin.patch("/api/v1/groups/a", json={"description": "x"}))
+        await until_blocked(db)
+    assert (await other).status_code == 200
+    after = (await application.admin.get("/api/v1/groups/a")).json()
+    assert (after["max_running_jobs"], after["description"]) == (2, "x")
 
 
 async def test_parents_must_exist_unless_they_are_asked_for(application: Application) -> None:
@@ -128,7 +153,7 @@ async def test_only_an_empty_group_is_deleted(application: Application) -> None:
     )
     await application.admin.made("/api/v1/runners", {"name": "r", "group": "a"})
     words = await application.admin.refused("DELETE", "/api/v1/groups/a", 409)
-    assert "1 groups, 1 modules, 1 runners" in words
+    assert "1 group, 1 module, 1 runner" in words
     root = await application.scalar("SELECT id FROM groups WHERE path = ''")
     assert "cannot be deleted" in await application.admin.refused("DELETE", f"/api/v1/groups/{root}", 409)
 

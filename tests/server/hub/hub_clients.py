@@ -20,7 +20,7 @@ from terracrew.testing.transactions import held_open
 from tests.server.declarations import declared_runner
 from tests.server.simulated_runner import SimulatedRunner
 
-TIMEOUT_SECONDS = 20.0
+TIMEOUT_SECONDS = 60.0
 on_postgres = pytest.mark.parametrize(
     "database_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
 )

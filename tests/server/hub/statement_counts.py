@@ -1,11 +1,33 @@
-"""Counts the statements that a database runs."""
+"""Records the statements that a database runs."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, LiteralString
 
 import pytest
 
-from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.seam import Database, Param, Row, Tx
+
+
+class RecordingTx:
+    """Passes everything on to a transaction, and keeps the statements with their parameters."""
+
+    def __init__(self, tx: Tx, said: list[tuple[LiteralString, dict[str, Param]]]) -> None:
+        self._tx, self._said = tx, said
+
+    async def all(self, sql: LiteralString, /, **params: Param) -> list[Row]:
+        self._said.append((sql, params))
+        return await self._tx.all(sql, **params)
+
+    async def one(self, sql: LiteralString, /, **params: Param) -> Row | None:
+        self._said.append((sql, params))
+        return await self._tx.one(sql, **params)
+
+    async def run(self, sql: LiteralString, /, **params: Param) -> int:
+        self._said.append((sql, params))
+        return await self._tx.run(sql, **params)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tx, name)
 
 
 def on_each_unit(db: Database, monkeypatch: pytest.MonkeyPatch, wrap: Callable[[Tx], Any]) -> None:

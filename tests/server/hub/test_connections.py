@@ -62,7 +62,7 @@ async def test_what_could_not_be_stored_is_asked_for_again_and_nobody_gives_up(h
 # ---- what is told, though the wake-up was lost
 
 
-@pytest.mark.feature("J9.modes", "O3.fenced")
+@pytest.mark.feature("C2.cancellation", "C2.superseded", "J9.modes", "O3.fenced")
 async def test_an_executor_learns_of_its_cancellation_and_its_successor_though_the_wake_up_was_lost(hub: Hub) -> None:
     messenger = HubNotifier(hub.server.hub.runners)
     async with hub.runner() as runner:

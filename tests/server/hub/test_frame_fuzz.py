@@ -29,7 +29,7 @@ from tests.server.application import on_one
 from tests.server.hub.hostile_clients import PING, AttackedHub, connected, no_errors, rest, say, staged
 from tests.server.hub.hub_clients import Hub, executor_hello, ref_of
 
-pytestmark = pytest.mark.feature("C3.hello", "X4.bounded")
+pytestmark = pytest.mark.feature("X4.bounded")
 EXAMPLES = 60
 NUMBERS = [0, 1, -1, 2**31, 2**53 - 1, 2**53, 2**63 - 1, 2**63, 2**64, -(2**63) - 1, 10**25, 1.5, -0.0, 1e308]
 TEXTS = ["", "x", "\0", "a\0b", "\u202e", "ÿ" * 200, "job_" + "0" * 32, "../../x", "x" * 70_000, "PLAN", "\n", "%s{}$"]
@@ -255,6 +255,7 @@ async def _own(attacked: AttackedHub, instance: Instance, kind: str) -> messages
 # ---- what was found so
 
 
+@pytest.mark.feature("C3.hello")
 @pytest.mark.parametrize(
     "frame",
     [DEEP, b"\xff\xfe{}", DEEP.encode(), '{"type":"' + "x" * 900_000 + '"}'],
@@ -302,6 +303,7 @@ async def test_a_fact_that_no_database_could_hold_is_passed_over_with_a_note(hub
         assert status == "FAILED"
 
 
+@pytest.mark.feature("C3.hello")
 @pytest.mark.parametrize(
     "hello",
     [

@@ -29,7 +29,6 @@ from tests.e2e.simulated_runner import batch
 from tests.server.hub.hostile_clients import PING, AttackedHub, connected, no_errors, rest, say, staged
 from tests.server.hub.hub_clients import Client, Hub, executor_hello, ref_of
 
-pytestmark = pytest.mark.feature("C4.idempotent", "S1.assigned", "X2.enforced", "X4.executor")
 Attack = Callable[[AttackedHub], list[Any]]
 LEAVE_IT = "none of your business"
 
@@ -93,6 +92,7 @@ async def harm(attacked: AttackedHub, before: dict[str, Any], who: str) -> list[
     return [f"after {who}: {changed} {disturbed}"] if changed or disturbed else []
 
 
+@pytest.mark.feature("X2.enforced")
 async def test_who_has_no_place_here_is_refused_at_the_door(hub: Hub) -> None:
     """The first thing that they say is the last, whatever it is."""
     wrong: list[str] = []
@@ -111,6 +111,7 @@ async def test_who_has_no_place_here_is_refused_at_the_door(hub: Hub) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.feature("S1.assigned", "X2.enforced")
 async def test_a_runner_speaks_for_nobody_but_itself(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ended_attempts, "LEAVING_SECONDS", 0.05)
     wrong: list[str] = []
@@ -153,6 +154,7 @@ async def _up_to_the_ping(client: Client) -> list[dict[str, Any]]:
     return told
 
 
+@pytest.mark.feature("X4.executor")
 async def test_an_executor_reaches_nothing_but_its_own_attempt(hub: Hub) -> None:
     wrong: list[str] = []
     async with staged(hub) as attacked:
@@ -165,6 +167,7 @@ async def test_an_executor_reaches_nothing_but_its_own_attempt(hub: Hub) -> None
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.feature("C2.superseded", "C4.idempotent", "O3.fenced", "X4.executor")
 async def test_a_superseded_executor_is_told_so_and_can_only_leave_notes(hub: Hub) -> None:
     async with staged(hub) as attacked:
         before = await attacked.everything()
@@ -181,6 +184,7 @@ async def test_a_superseded_executor_is_told_so_and_can_only_leave_notes(hub: Hu
         assert await attacked.is_undisturbed() == ""
 
 
+@pytest.mark.feature("X2.enforced")
 async def test_a_runner_that_names_anothers_attempt_does_not_silence_that_one(hub: Hub) -> None:
     """Once its naming took the place of the owner's in the batch, and other servers never heard of the attempt."""
     async with staged(hub) as attacked:

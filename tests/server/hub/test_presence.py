@@ -152,7 +152,7 @@ async def test_a_runner_that_goes_is_offline_at_once(hub: Hub) -> None:
     await eventually(lambda: _not(is_connected(hub)))
 
 
-@pytest.mark.feature("O2.draining")
+@pytest.mark.feature("C3.heartbeat", "O2.draining")
 async def test_a_runner_drains_by_its_own_word_and_by_that_of_its_record(hub: Hub) -> None:
     async with hub.runner() as client:
         await client.send(messages.Heartbeat("0.1.0", is_draining=True, attempts=[]))

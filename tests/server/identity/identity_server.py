@@ -92,7 +92,7 @@ class IdentityServer:
             return (await sessions.start(tx, await store.user(tx, who.id))).token
 
         cookie = await self.db.write(work)
-        return cookie, sessions.csrf_token(cookie)
+        return cookie, sessions.csrf_token(cookie, who.organization_id)
 
     async def exchange(self, client_id: str, secret: str, next_sha256: str = "", **options: Any) -> httpx.Response:
         """Ask for an access token, as a program does."""

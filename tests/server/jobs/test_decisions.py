@@ -105,7 +105,7 @@ async def test_a_second_cancellation_can_only_be_harsher(database: Database) -> 
     assert decide.cancel(softly, "interrupt", job.created_at, "somebody").cancel_mode == "interrupt"
 
 
-@pytest.mark.feature("C3.journal")
+@pytest.mark.feature("C3.executor")
 @pytest.mark.parametrize("by_runner", [True, False])
 async def test_a_reason_that_no_database_could_store_does_not_keep_a_job_from_its_end(
     database: Database, by_runner: bool

@@ -75,7 +75,7 @@ async def test_the_priority_of_a_job_that_waits_can_be_changed(runner: Simulated
     assert changed["priority"] == 20
     assert (await admin.get(f"/api/v1/jobs/{second}")).json()["priority"] == 20
     entries = (await admin.get("/api/v1/audit", params={"target": second})).json()["items"]
-    assert (entries[0]["action"], entries[0]["details"]) == ("job.change_priority", {"from": 0, "to": 20})
+    assert (entries[0]["action"], entries[0]["details"]) == ("job.change_priority", {"job": 1, "from": 0, "to": 20})
     same = await admin.patch(f"/api/v1/jobs/{second}", json={"priority": 20})
     assert same.status_code == 200
     assert len((await admin.get("/api/v1/audit", params={"target": second})).json()["items"]) == len(entries)

@@ -53,11 +53,12 @@ async def test_each_operation_says_in_words_what_it_does(application: Applicatio
     assert len(set(ids)) == len(ids)
 
 
+@pytest.mark.feature("E1.commands")
 @on_one
 async def test_whatever_the_api_can_do_is_a_command_as_well(application: Application) -> None:
     found = operations(await document(application))
     unnamed = found.keys() - COMMANDS.keys() - WITHOUT_COMMAND.keys()
-    assert not unnamed, "name the command for each in terracrew/server/apidocs/commands.py"
+    assert not unnamed, "name the command for each in terracrew/server/openapi/commands.py"
     assert not (COMMANDS.keys() | WITHOUT_COMMAND.keys()) - found.keys(), "commands of operations that are gone"
     missing = [line for line in sorted(set(COMMANDS.values())) if not is_command(line)]
     assert missing == []

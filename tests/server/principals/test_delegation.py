@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from terracrew.server.identity.people import service, store
+from terracrew.server.identity.people import service, sessions, store
 from terracrew.server.principals.model import Principal, Role
 from tests.server.identity.identity_server import IdentityServer
 
@@ -47,6 +47,51 @@ async def test_a_token_of_one_day_makes_nothing_that_lives_longer(server: Identi
     async with server.client(made.json()["token"]) as client:
         grandchild = await post(client, "/tokens", {"name": "b"})
         assert grandchild.json()["expires_at"] == made.json()["expires_at"], "nor does what it has made"
+
+
+@pytest.mark.feature("X3.roles")
+async def test_a_role_that_a_token_of_one_day_grants_ends_with_the_token(server: IdentityServer) -> None:
+    """A leaked token of one day gave its finder's own account a role without an end."""
+    admin, owner = await server.user("root", is_system_admin=True), await server.user("olga", Role.OWNER)
+    await server.user("eve")
+    for who in (admin, owner):
+        async with server.client(await token(server, who, 1)) as client:
+            wanted = {"principal": "eve", "role": "owner"}
+            assert (await post(client, "/roles", wanted | {"expires_in_days": 2})).status_code == 403
+            granted = await post(client, "/roles", wanted)
+            assert (granted.status_code, days_left(granted) <= 1) == (201, True)
+    async with server.client(await token(server, owner)) as client:
+        assert (await post(client, "/roles", wanted)).json()["expires_at"] is None
+
+
+@pytest.mark.feature("X3.roles")
+async def test_an_owner_whose_role_ends_gets_no_login_and_no_secret_that_lasts_longer(server: IdentityServer) -> None:
+    """Such an owner reset an owner without an end, or added a secret to a service account, and stayed one by that."""
+    await server.user("vera", Role.OWNER)
+    account, _, _ = await server.account("ci")
+    async with server.client(await server.token(await server.user("olga", Role.OWNER))) as client:
+        await server.user("guest")
+        granted = await post(client, "/roles", {"principal": "guest", "role": "owner", "expires_in_days": 1})
+        assert granted.status_code == 201
+    guest = await server.db.read(lambda tx: store.user(tx, "guest"))
+    async with server.client(await server.token(sessions.person(guest, None))) as client:
+        refused = await post(client, "/users/vera/reset")
+        assert (refused.status_code, "your own role ends" in refused.json()["detail"]) == (403, True)
+        assert (await post(client, f"/service-accounts/{account}/secrets", {"expires_in_days": 2})).status_code == 403
+        secret = await post(client, f"/service-accounts/{account}/secrets")
+        assert (secret.status_code, secret.json()["expires_at"]) == (201, granted.json()["expires_at"])
+
+
+async def test_the_number_and_the_names_of_a_persons_tokens_are_limited(
+    server: IdentityServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everybody who can log in could fill the disk, and put line ends or reversed text into the lists of administrators."""
+    async with server.client(await server.token(await server.user("vera"))) as client:
+        for name in ("a\nb", "\u202eab", "\x1b[2J", "a\u2028b"):
+            assert (await post(client, "/tokens", {"name": name})).status_code == 400, name
+        monkeypatch.setattr(service, "MAX_TOKENS", 3)
+        statuses = [(await post(client, "/tokens", {"name": f"n{number}"})).status_code for number in range(3)]
+        assert statuses == [201, 201, 409]
 
 
 async def test_a_secret_that_ends_makes_no_secret_that_does_not(server: IdentityServer) -> None:

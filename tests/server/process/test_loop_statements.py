@@ -6,7 +6,7 @@ import pytest
 
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
-from terracrew.server.db.seam import Database, Param, Row, Tx
+from terracrew.server.db.seam import Database, Param, Tx
 from terracrew.server.identity.access.role_expiry import RoleExpiry
 from terracrew.server.jobs import approvals
 from terracrew.server.jobs.reaper import Reaper
@@ -16,32 +16,10 @@ from terracrew.server.runners.removal.loop import Removals
 from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.testing.job_rows import JobRows
-from tests.server.hub.statement_counts import on_each_unit
+from tests.server.hub.statement_counts import RecordingTx, on_each_unit
 
 SMALL = ("api_tokens", "service_account_secrets", "one_time_links", "leases", "removed", "runners", "batch")
 """Tables that the loops may read whole: they stay small, or are read once an hour."""
-
-
-class RecordingTx:
-    """Passes everything on to a transaction, and keeps the statements with their parameters."""
-
-    def __init__(self, tx: Tx, said: list[tuple[LiteralString, dict[str, Param]]]) -> None:
-        self._tx, self._said = tx, said
-
-    async def all(self, sql: LiteralString, /, **params: Param) -> list[Row]:
-        self._said.append((sql, params))
-        return await self._tx.all(sql, **params)
-
-    async def one(self, sql: LiteralString, /, **params: Param) -> Row | None:
-        self._said.append((sql, params))
-        return await self._tx.one(sql, **params)
-
-    async def run(self, sql: LiteralString, /, **params: Param) -> int:
-        self._said.append((sql, params))
-        return await self._tx.run(sql, **params)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._tx, name)
 
 
 async def test_no_loop_reads_a_large_table_from_end_to_end(rows: JobRows, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,6 +65,35 @@ async def test_selection_reads_neither_the_assignments_of_other_runners_nor_ever
     assert [
         row["detail"] for row in plan if " assignments " in row["detail"] and "(runner_id=?" not in row["detail"]
     ] == []
+
+
+async def test_running_jobs_below_a_group_and_instances_that_left_lately_are_ranges_of_an_index(
+    rows: JobRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each claim below a cap read all running jobs with their modules: 50 ms with 4,800 of them."""
+    counted = eligibility.running_below("CAST(:organization AS text)", "CAST(:path AS text)")
+    below = await _index_conditions(rows.db, f"SELECT {counted} AS jobs", organization="org", path="a/b")
+    said: list[tuple[LiteralString, dict[str, Param]]] = []
+    on_each_unit(rows.db, monkeypatch, lambda tx: RecordingTx(tx, said))
+    await reads.online_elsewhere(rows.db, ())
+    monkeypatch.undo()
+    left = await _index_conditions(rows.db, said[-1][0], **said[-1][1])
+    assert any("organization_id=" in each and "module_path>" in each and "module_path<" in each for each in below)
+    assert any("disconnected_at>" in each for each in left)
+
+
+async def _index_conditions(db: Database, sql: Any, **params: Param) -> list[str]:
+    """Return the conditions with which a statement searches indexes, without spaces and parentheses."""
+
+    async def explain(tx: Tx) -> list[str]:
+        if db.kind == "sqlite":
+            lines = [str(row["detail"]) for row in await tx.all("EXPLAIN QUERY PLAN " + sql, **params)]
+            return [line.replace(" ", "") for line in lines if line.startswith("SEARCH")]
+        await tx.run("SET LOCAL enable_seqscan = off")
+        lines = [str(row["QUERY PLAN"]) for row in await tx.all("EXPLAIN " + sql, **params)]
+        return ["".join(line.split()).replace("(", "") for line in lines if "Index Cond" in line]
+
+    return await db.write(explain)
 
 
 async def _tables_read_whole(db: Database, sql: Any, params: dict[str, Param]) -> set[str]:

@@ -65,6 +65,18 @@ async def test_a_server_without_a_declaration_runs_the_default_and_retires_nothi
     assert {each["name"]: each["is_declared"] for each in found} == {"built-in": True, "near": True}
 
 
+async def test_servers_that_start_at_once_make_one_default_runner(application: Application) -> None:
+    """A second server did not start, because both found no record and both inserted one. It is so when an earlier start has made
+    the secret of built-in runners, and their record was retired since."""
+    server = application.server
+    await server.db.write(lambda tx: builtin.secret(tx, server.keys))
+    starts = await asyncio.gather(*(shared_runners.declare(server, with_built_in=True) for _ in range(8)))
+    assert {_names(found)[0] for found in starts} == {("built-in", False)}
+    [runner] = await application.admin.listed("/api/v1/runners")
+    entries = await application.admin.listed("/api/v1/audit", action="runner")
+    assert [(each["action"], each["target_id"]) for each in entries] == [("runner.create", runner["id"])]
+
+
 async def test_a_server_whose_declaration_was_replaced_says_so_once(
     application: Application, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,10 +1,14 @@
 """A runner is assigned only inside its own group, and an assignment ends with its place."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from terracrew.server.runners.removal import service as removal
+from terracrew.testing.transactions import held_open, until_blocked
 from tests.server.application import Application
+from tests.server.hub.hub_clients import on_postgres
 
 SOURCE = {"kind": "local", "path": "/srv/sources/m"}
 
@@ -85,3 +89,14 @@ async def test_an_assignment_goes_with_its_place(application: Application, kind:
     assert (await application.admin.delete(f"/api/v1/{kind}/{path.replace('/', '%2F')}")).status_code == 204
     await application.admin.made(f"/api/v1/{kind}", body)
     assert await places(application, "r") == set()
+
+
+@on_postgres
+async def test_an_assignment_during_the_removal_of_its_runner_finds_no_runner(application: Application) -> None:
+    """It read the runner before the removal, and failed for a reason that only the database knew."""
+    made = await application.admin.made("/api/v1/runners", {"name": "r", "assign": False})
+    db, who, address = application.server.db, application.admin.principal, f"/api/v1/runners/{made['id']}/assignments"
+    async with held_open(db, lambda tx: removal.remove(tx, who, made["id"], True)):
+        asked = asyncio.create_task(application.admin.post(address, json={"place": "", "kind": "group"}))
+        await until_blocked(db)
+    assert (await asked).status_code == 404

@@ -168,6 +168,11 @@ async def test_a_service_account_serves_runners_of_its_group_and_below(applicati
     for wrong in (below, beside):
         words = await application.admin.refused("PATCH", address, 400, json={"service_account": wrong})
         assert "neither `a` nor above it" in words
+    owner = await application.person("olga", "owner", "a")
+    # The path of an account elsewhere is not for the owner of this group to learn, even if they know its id.
+    words = await owner.refused("PATCH", address, 400, json={"service_account": beside})
+    assert words == f"service_account: there is no service account {beside}, or you may not see it"
+    assert (await owner.patch(address, json={"service_account": root})).status_code == 200
     assert (await application.admin.patch(address, json={"service_account": None})).json()["service_account_id"] is None
 
 

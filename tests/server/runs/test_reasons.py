@@ -89,7 +89,7 @@ async def test_nobody_is_online_and_it_is_said_who_and_since_when(queue: Queue) 
     reason = await queue.why()
     assert reason.code == "none_online"
     assert f"{queue.runner.runner_id} (offline since 2023-11-14 22:13 UTC)" in reason.text
-    assert reason.link == f"/dashboard/runners?q={queue.runner.runner_id}"
+    assert reason.link == f"/dashboard/runners/{queue.runner.runner_id}"
     await queue.set("UPDATE instances SET is_connected = true")
     await queue.set("UPDATE runners SET is_draining = true")
     assert "(draining)" in (await queue.why()).text

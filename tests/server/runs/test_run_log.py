@@ -12,7 +12,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.testing.deliveries import RUNNING, fact, log
 from tests.server.simulated_runner import SimulatedRunner, watching
 
-pytestmark = pytest.mark.feature("L4.finished")
+pytestmark = pytest.mark.feature("L4.late")
 WAITING = fact(Result("WAITING", "the module or the job requires an approval", kept=KeptPlan(0, "ab", 2, "/x")))
 
 

@@ -228,7 +228,7 @@ async def build(tx: Tx, world: World) -> None:
     if world.engine_version:
         await engine_store.remember_range(tx, world.engine, world.engine_version)
     await _module(tx, "module", "a/b", "m", tags=_json(world.tags), runner_id=pin, pin=world.pinned_name, **wanted)
-    await _job(tx, "job", "module", 1, "QUEUED", None)
+    await _job(tx, "job", "module", "a/b/m", 1, "QUEUED", None)
     for number, runner in enumerate(world.runners):
         await _runner(tx, world, number, runner)
 
@@ -251,11 +251,14 @@ async def _module(tx: Tx, module_id: str, group: str, name: str, **values: Param
     await insert(tx, "modules", **row)
 
 
-async def _job(tx: Tx, job_id: str, module_id: str, number: int, status: str, instance: str | None) -> None:
+async def _job(
+    tx: Tx, job_id: str, module_id: str, module_path: str, number: int, status: str, instance: str | None
+) -> None:
     row: dict[str, Param] = {
         "id": job_id,
         "organization_id": "org",
         "module_id": module_id,
+        "module_path": module_path,
         "number": number,
         "type": "PLAN",
         "status": status,
@@ -331,7 +334,15 @@ async def _instance(tx: Tx, runner_id: str, its_id: str, instance: InstanceCase)
     for count, group in enumerate(instance.held):
         name = f"{its_id}-{count}"
         await _module(tx, name, group, name)
-        await _job(tx, f"job-{name}", name, int.from_bytes(name.encode()) % 2**60, "CLAIMED", its_id)
+        await _job(
+            tx,
+            f"job-{name}",
+            name,
+            f"{group}/{name}".lstrip("/"),
+            int.from_bytes(name.encode()) % 2**60,
+            "CLAIMED",
+            its_id,
+        )
 
 
 def connected(world: World) -> Registry:

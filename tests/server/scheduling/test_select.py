@@ -21,6 +21,8 @@ from tests.server.scheduling.selection_worlds import GROUPS, WORLDS, World, buil
 pytestmark = pytest.mark.feature(
     "S1.assigned",
     "S2.order",
+    "S2.online",
+    "S2.configured",
     "S2.claim",
     "S4.runner",
     "S4.instance",
@@ -28,6 +30,8 @@ pytestmark = pytest.mark.feature(
     "S5.draining",
     "S5.full",
     "S5.engine",
+    "S5.tags",
+    "S5.caps",
 )
 OPTIONS = settings(
     deadline=None,

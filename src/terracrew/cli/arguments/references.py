@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from terracrew.errors import Conflict, NotFound
+from terracrew.errors import Conflict, Forbidden, NotFound
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -30,6 +30,19 @@ def service_account(api: "Api", named: str) -> str:
     """Return the id of a service account, given its id, name or `group/name`."""
     group = named.rpartition("/")[0] or None  # the owner of that group may list its accounts, and perhaps no others
     return _id(api, "/service-accounts", named, "sac_", "service account", _account_names, group=group)
+
+
+def account_path(api: "Api", account_id: str | None) -> str | None:
+    """Return the path of a service account, or its id if the caller may not see the account."""
+    from terracrew.client.http import segment
+
+    if account_id is None:
+        return None
+    try:
+        found: dict[str, Any] = api.get(f"/service-accounts/{segment(account_id)}")
+    except (Forbidden, NotFound):
+        return account_id
+    return _account_names(found)[-1]
 
 
 def state(api: "Api", named: str, module: str | None) -> str:

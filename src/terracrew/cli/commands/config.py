@@ -7,11 +7,12 @@ import msgspec
 
 from terracrew.cli.connection import profiles
 from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def config() -> None:
     """Show and set which server this command line uses.
 

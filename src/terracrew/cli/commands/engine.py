@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import terminal
 from terracrew.escapes import plain
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _PLAIN_LINE_SECONDS = 5.0  # between two lines of progress where there is no terminal
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def engine() -> None:
     """Find and install OpenTofu, Terraform and Pulumi."""
 

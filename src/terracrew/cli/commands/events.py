@@ -5,14 +5,14 @@ import click
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 
-TOPICS = ("jobs", "runners", "tree")
+TOPICS = ("access", "jobs", "runners", "tree")
 
 
 @click.command()
 @output.json_option
 @pass_target
 def events(target: Target, as_json: bool) -> None:
-    """Print a line for each change of a job, a runner or the tree, with its id if known, until Ctrl-C."""
+    """Print a line for each change of a job, a runner, the tree or access, with its id if known, until Ctrl-C."""
     if not as_json:
         output.note("waiting for changes; press Ctrl-C to stop")
     for event in target.api().events("/events"):

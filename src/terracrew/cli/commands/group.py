@@ -6,11 +6,12 @@ import click
 
 from terracrew.cli.arguments import approval_options, name_completion, placement_options
 from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def group() -> None:
     """Manage groups, which form the tree that contains modules and runners."""
 
@@ -45,6 +46,7 @@ def show_group(target: Target, path: str, as_json: bool) -> None:
         for name, value in found.items()
         if name not in (*known, "name", "created_at", "organization_id", "parent_id", "depth")
     ]
+    found["path"] = found["path"] or "/ (the organization)"
     return output.facts([*((name, found[name]) for name in known), *rest, ("created", output.age(found["created_at"]))])
 
 

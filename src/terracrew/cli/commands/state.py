@@ -4,10 +4,11 @@ import click
 
 from terracrew.cli.arguments import name_completion, references
 from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output, streams
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def state() -> None:
     """List and print states; adopt or discard quarantined ones.
 

@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +13,7 @@ import msgspec
 from terracrew import plan_words
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+wide_option = click.option("--wide", is_flag=True, help="Print all columns, on lines that may be long.")
 
 _COLOURS = {
     "SUCCEEDED": "green",
@@ -36,13 +38,16 @@ def as_json(value: Any) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
-    """Print rows below their headings. If there are none, print a sentence to standard error, to keep pipes clean."""
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str, wide: bool = False) -> None:
+    """Print rows below their headings. If there are none, print a sentence to standard error, to keep pipes clean.
+
+    A terminal breaks long cells within their column; with `wide`, each row stays one line.
+    """
     cells = [[text(value) for value in row] for row in rows]
     if not cells:
         click.echo(empty, err=True)
         return
-    if not sys.stdout.isatty():
+    if wide or not sys.stdout.isatty():
         click.echo("\n".join(aligned([columns, *cells])))
         return
     from rich.console import Console
@@ -71,7 +76,29 @@ def facts(pairs: Iterable[tuple[str, Any]], *, err: bool = False) -> None:
 
 def note(words: str) -> None:
     """Print a remark for a person to standard error."""
-    click.echo(click.style(words, dim=True), err=True)
+    click.echo(click.style(broken(words), dim=True), err=True)
+
+
+def broken(words: str, indent: int = 0) -> str:
+    """Break long lines between words if standard error is a terminal. A line with a command stays whole, to be copied.
+
+    `indent` is the width of what is before the first line.
+    """
+    if not sys.stderr.isatty():
+        return words
+    first, *others = words.split("\n")
+    return "\n".join([_filled(first, indent)[indent:], *(_filled(line, 0) for line in others)])
+
+
+def _filled(line: str, indent: int) -> str:
+    before = " " * indent
+    if "`" in line or "terracrew " in line:
+        return before + line
+    hanging = " " * (len(line) - len(line.lstrip()) + 2) if line.startswith(" ") else ""
+    width = shutil.get_terminal_size().columns - 1
+    return textwrap.fill(
+        line, width, initial_indent=before, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def ask(question: str, refusal: str) -> None:

@@ -9,9 +9,21 @@ from terracrew.cli.printing import output
 
 if TYPE_CHECKING:
     from terracrew.settings.effective import Setting
+    from terracrew.settings.merging import Merged
 
 
-def show(settings: "Sequence[Setting]") -> None:
+def show_effective(merged: "Merged[Any]", *, as_json: bool) -> None:
+    """Print merged settings as a table or as JSON, each with the layer that it came from."""
+    from terracrew.settings.effective import effective
+
+    found = effective(merged)
+    if as_json:
+        output.as_json(found)
+    else:
+        _show(found)
+
+
+def _show(settings: "Sequence[Setting]") -> None:
     """Print one row for each setting. On a narrow terminal, the layer is below the value, so that nothing is cut off."""
     if output.is_narrow():
         for each in settings:

@@ -49,12 +49,17 @@ async def oldest_first(tx: Tx, who: Principal, query: AuditQuery, after: str, li
     return await reads.page(tx, await _filter(tx, who, query), after, limit, is_oldest_first=True)
 
 
+async def check(tx: Tx, who: Principal, query: AuditQuery) -> None:
+    """Check what is asked for and that the caller may read it, without reading any entry."""
+    await _filter(tx, who, query)
+
+
 async def _filter(tx: Tx, who: Principal, query: AuditQuery) -> EntryFilter:
     """Check what is asked for and that the caller may read it.
 
     The audit log of an organization is for its owners, and the part of it about a group or module for the owners of that.
     """
-    _check(query)
+    _check_texts(query)
     organization_id = who.organization_id
     if query.path:
         is_module = await store.is_module(tx, organization_id or "", query.path)
@@ -87,7 +92,7 @@ def _seconds(moment: datetime | None) -> float | None:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def _check(query: AuditQuery) -> None:
+def _check_texts(query: AuditQuery) -> None:
     for name in ("actor", "action", "target", "path", "text"):
         value: str | None = getattr(query, name)
         if value is not None and not value.isprintable():

@@ -22,3 +22,5 @@ class Entry(msgspec.Struct, frozen=True):
     """The session, API token or secret that the change was made with."""
     path: str | None = None
     """The path of the group, module or runner that the change is about; None for what is at no place of the tree."""
+    organization_id: str | None = None
+    """The organization that the change is about; None for the server itself."""

@@ -14,6 +14,9 @@ from terracrew.server.metrics import process as counts
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.credentials import ANYWHERE
 
+ACCESS_KINDS = frozenset({"role", "service_account", "session", "token", "user"})
+"""The kinds of targets that the pages about access show."""
+
 
 class Change(msgspec.Struct, frozen=True):
     """An entry of the audit log before it is written: who did what to what."""
@@ -44,7 +47,7 @@ async def record(
 async def record_all(tx: Tx, changes: Sequence[Change]) -> None:
     """Write the entries of many changes with one statement."""
     now = datetime.fromtimestamp(tx.now, UTC)
-    rows: list[tuple[str | None, Entry]] = []
+    rows: list[Entry] = []
     places = await _paths(tx, changes)
     for change, path in zip(changes, places, strict=True):
         # Callers do not put secrets here. If one does by mistake, the secret is replaced.
@@ -63,8 +66,12 @@ async def record_all(tx: Tx, changes: Sequence[Change]) -> None:
             who.address,
             who.credential_id,
             path,
+            change.organization_id or who.organization_id,
         )
-        rows.append((change.organization_id or who.organization_id, entry))
+        rows.append(entry)
+        if change.target_kind in ACCESS_KINDS:
+            tx.wake("access_log", entry.organization_id or who.id)
+            tx.wake("access_log", who.id)
     await store.insert(tx, rows)
     tx.on_commit(partial(_count, [change.action for change in changes]))
 

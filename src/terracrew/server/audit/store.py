@@ -7,16 +7,13 @@ from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.table import Table, values
 
 ENTRIES = Table("audit", Entry)
-_INSERT = ENTRIES.insert_batch(*ENTRIES.fields, "organization_id", "stack")
-_INSERT_TYPES = ENTRIES.types_of(*ENTRIES.fields, organization_id="text", stack="text")
+_INSERT = ENTRIES.insert_batch(*ENTRIES.fields, "stack")
+_INSERT_TYPES = ENTRIES.types_of(*ENTRIES.fields, stack="text")
 
 
-async def insert(tx: Tx, entries: Sequence[tuple[str | None, Entry]]) -> None:
-    """Insert entries, each with its organization (None for the server itself)."""
-    rows = [
-        (*values(entry), organization_id, (entry.path or "").partition("/")[0] or None)
-        for organization_id, entry in entries
-    ]
+async def insert(tx: Tx, entries: Sequence[Entry]) -> None:
+    """Insert entries."""
+    rows = [(*values(entry), (entry.path or "").partition("/")[0] or None) for entry in entries]
     await tx.each(_INSERT, _INSERT_TYPES, rows)
 
 

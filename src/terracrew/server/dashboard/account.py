@@ -40,7 +40,7 @@ async def account_page(request: DashboardCall) -> Response[Any]:
     return await _account_answer(request)
 
 
-@post("/dashboard/account/password", status_code=200)
+@post("/dashboard/account/password", status_code=200, in_any_organization=True)
 async def change_password(request: DashboardCall) -> Response[Any]:
     form = await forms.read(request, AccountForm)
     if form.password != form.again:
@@ -57,14 +57,14 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-@post("/dashboard/account/sessions/{session_id:str}/end", status_code=303)
+@post("/dashboard/account/sessions/{session_id:str}/end", status_code=303, in_any_organization=True)
 async def end_session(request: DashboardCall, session_id: FromPath[str]) -> Response[Any]:
     who, it = request.user, ids.parse("ses", session_id)
     await request.context.db.write(lambda tx: oversight.end_session(tx, who, oversight.ME, it))
     return render.go(request, HERE)
 
 
-@post("/dashboard/account/tokens/{token_id:str}/revoke", status_code=303)
+@post("/dashboard/account/tokens/{token_id:str}/revoke", status_code=303, in_any_organization=True)
 async def revoke_token(request: DashboardCall, token_id: FromPath[str]) -> Response[Any]:
     who, it = request.user, ids.parse("tok", token_id)
     await request.context.db.write(lambda tx: oversight.revoke_token(tx, who, oversight.ME, it))
@@ -77,7 +77,7 @@ async def new_token_page(request: DashboardCall) -> Response[Any]:
     return await render.page(request, "account/token_page.html", made=None, token_wrong="", token_name="")
 
 
-@post("/dashboard/account/tokens/create", status_code=200)
+@post("/dashboard/account/tokens/create", status_code=200, in_any_organization=True)
 async def create_token(request: DashboardCall) -> Response[Any]:
     """Create an API token. Only this answer contains it."""
     authorize.require_person(request.user)
@@ -104,6 +104,7 @@ async def _account_answer(request: DashboardCall, wrong: str = "", said: str = "
     answer = await render.page(
         request,
         "account/page.html",
+        "account/access.html",
         sessions=open_sessions,
         tokens=tokens,
         wrong=wrong,

@@ -1,6 +1,8 @@
 """What the pages need of a running server."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
@@ -23,6 +25,8 @@ class DashboardContext:
     registry: Registry
     create_job: Create
     watch: Watch
+    local_roots: Sequence[Path]
+    """The folders on runners that a module's source may be in."""
 
 
 class DashboardCall(request.Call):

@@ -95,7 +95,7 @@ async def use_link(request: DashboardCall, token: FromPath[str]) -> Response[Any
     return _let_in(request, session, user.name, _local(form.next))
 
 
-@post("/logout", status_code=303)
+@post("/logout", status_code=303, in_any_organization=True)
 async def logout(request: DashboardCall) -> Response[Any]:
     secure = sessions.is_secure(request, request.context.identity.url)
     name = sessions.cookie_name(sessions.COOKIE, secure=secure)

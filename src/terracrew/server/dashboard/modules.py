@@ -82,6 +82,8 @@ class ModulesPage(msgspec.Struct, frozen=True):
     """The path of the last module of the page before."""
     next: str = ""
     """The path of the last module of this page, if another page follows."""
+    may_create: bool = False
+    """Whether the reader may create a module in some group."""
 
 
 class ModulePage(msgspec.Struct, frozen=True):
@@ -123,7 +125,9 @@ async def read_page(tx: Tx, who: Principal, search: str, after: str = "") -> Mod
     shown = await read_rows(tx, who, ids[:PAGE_ROWS])
     count = await reads.count(tx, organization_id, seen, search, nav.MAX_COUNTED + 1)
     groups = [(group, list(of)) for group, of in groupby(shown, key=lambda row: row.group)]
-    return ModulesPage(groups, search, count, after, shown[-1].path if len(ids) > PAGE_ROWS and shown else "")
+    following = shown[-1].path if len(ids) > PAGE_ROWS and shown else ""
+    may_create = not (await authorize.visible(tx, who, Verb.TREE_WRITE)).is_nothing
+    return ModulesPage(groups, search, count, after, following, may_create)
 
 
 async def read_rows(tx: Tx, who: Principal, ids: Sequence[str]) -> list[ModuleRow]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -24,6 +25,8 @@ HEADERS = {"Cache-Control": "no-store", "Vary": "HX-Request"}
 """The headers of every page. The content security policy is the same on every answer; the application sets it."""
 COMPILE_AFTER_SECONDS = 10.0
 COMPILE_PAUSE_SECONDS = 0.05
+_CODE = re.compile(r"`([^`\n]{1,500})`")
+"""A name or a command in a message, as the command line shows it."""
 
 
 def is_fragment(request: DashboardCall) -> bool:
@@ -128,6 +131,12 @@ def _left(until: datetime | None, now: datetime) -> Markup | str:
     return "" if until is None else _time("left", until, duration((until - now).total_seconds()))
 
 
+def _sentence(text: str) -> Markup:
+    """Return a part of a sentence as a whole sentence, with the names and commands in it as code."""
+    html = _CODE.sub(r"<code>\1</code>", str(escape(words.sentence(text))))
+    return Markup(html)  # noqa: S704 - the text is escaped before
+
+
 def _bounded(count: int) -> str:
     """Return a count, or `999+` for one beyond `nav.MAX_COUNTED`."""
     return f"{nav.MAX_COUNTED:,}+" if count > nav.MAX_COUNTED else f"{count:,}"
@@ -136,7 +145,8 @@ def _bounded(count: int) -> str:
 _FILTERS: dict[str, Any] = {
     "number": "{:,}".format,
     "bounded": _bounded,
-    "sentence": words.sentence,
+    "sentence": _sentence,
+    "plain_sentence": words.sentence,
     "type_word": words.job_type,
     "job_word": words.job_word,
     "engine": words.engine,

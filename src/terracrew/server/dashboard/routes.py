@@ -17,6 +17,7 @@ from terracrew.server.dashboard.inputs import pages as inputs
 from terracrew.server.dashboard.jobs.handlers import pages as jobs
 from terracrew.server.dashboard.login import HOME
 from terracrew.server.dashboard.login import pages as identity
+from terracrew.server.dashboard.module_creation import pages as module_creation
 from terracrew.server.dashboard.module_source import pages as module_source
 from terracrew.server.dashboard.modules import pages as modules
 from terracrew.server.dashboard.placement import pages as placement
@@ -35,6 +36,7 @@ routers: list[ControllerRouterHandler] = [
     runners,
     jobs,
     modules,
+    module_creation,
     placement,
     module_source,
     inputs,

@@ -306,6 +306,8 @@ def ended(outcome: str) -> str:
 
 def link(reason: Reason) -> str:
     """Return the text of the link that leads to what a job waits for."""
+    if reason.link.startswith("/dashboard/runners/"):
+        return "Show the runner"
     return _LINKS.get(reason.code, "Show runners")
 
 
@@ -332,7 +334,8 @@ def counted(count: int, noun: str) -> str:
 
 def contents(counts: Mapping[str, int]) -> str:
     """Return what is in a group: the number of things by kind, whose names are plurals with underscores."""
-    return ", ".join(counted(count, kind.replace("_", " ").removesuffix("s")) for kind, count in counts.items())
+    parts = [counted(count, kind.replace("_", " ").removesuffix("s")) for kind, count in counts.items()]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def sentence(text: str) -> str:

@@ -8,6 +8,7 @@ LogTopic = NewType("LogTopic", str)
 Topic: TypeAlias = (
     Literal[
         "access",  # a user, runner or service account: a credential or permission of it has changed
+        "access_log",  # an organization or a principal: the audit log has a new entry about access in it, or by it
         "answered",  # an instance: its process has answered a question about who it is
         "asked",  # an instance: its process has to say who it is
         "assignments",  # a runner: which places it serves has changed

@@ -1,12 +1,10 @@
 """Creates, renames and deletes organizations. Only administrators of the server may."""
 
-from collections.abc import Mapping
-
 from terracrew.errors import Conflict, NotFound
 from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import organization_store, store
+from terracrew.server.groups import organization_store, service, store
 from terracrew.server.groups import tree_path as paths
 from terracrew.server.groups.model import Organization
 from terracrew.server.inputs import store as inputs
@@ -55,7 +53,7 @@ async def delete(tx: Tx, who: Principal, reference: str) -> Organization:
     root_id = await organization_store.hold(tx, found.id)
     left = {kind: count for kind, count in (await organization_store.contents(tx, found.id)).items() if count}
     if left:
-        raise Conflict(f"organization {found.name} is not empty: it has {_words(left)}", **left)
+        raise Conflict(f"organization {found.name} is not empty: it has {service.contents_in_words(left)}", **left)
     if root_id is not None:
         await assignments.forget(tx, root_id)
         await inputs.forget(tx, root_id)
@@ -63,10 +61,6 @@ async def delete(tx: Tx, who: Principal, reference: str) -> Organization:
     await organization_store.delete(tx, found.id)
     await _record(tx, who, "organization.delete", found, {"name": found.name})
     return found
-
-
-def _words(left: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in left.items())
 
 
 async def _record(tx: Tx, who: Principal, action: str, found: Organization, details: dict[str, object]) -> None:

@@ -1,5 +1,7 @@
 """Creates, changes, finds and deletes groups, and checks that the caller may do so."""
 
+from collections.abc import Mapping
+
 import msgspec
 from msgspec import UNSET
 
@@ -97,14 +99,18 @@ async def create(tx: Tx, who: Principal, new: NewGroup, make_parents: bool) -> G
 
 
 async def change(tx: Tx, who: Principal, reference: str, wanted: GroupChange) -> Group:
-    group = await find(tx, who, reference)
-    await authorize.require(tx, who, Verb.TREE_WRITE, place(group), unseen(reference))
-    await store.hold(tx, group.id)
+    found = await find(tx, who, reference)
+    await authorize.require(tx, who, Verb.TREE_WRITE, place(found), unseen(reference))
+    await store.hold(tx, found.id)
+    group = await store.get(tx, found.id)  # again, because another request may have changed it before the lock
+    if group is None:
+        raise unseen(reference)
     given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
     after = msgspec.structs.replace(group, **given)
     if after != group:
         await store.update(tx, after)
-        await audit.record(tx, who, "group.update", "group", group.id, {"path": group.path, **given})
+        details, organization_id = {"path": group.path, **given}, group.organization_id
+        await audit.record(tx, who, "group.update", "group", group.id, details, organization_id=organization_id)
         tx.wake("tree", group.id)
     return after
 
@@ -112,6 +118,14 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: GroupChange) ->
 async def contents(tx: Tx, group: Group) -> dict[str, int]:
     """Return how many things of each kind are directly in a group; kinds of which there are none are left out."""
     return {kind: count for kind, count in (await store.contents(tx, group.id)).items() if count}
+
+
+def contents_in_words(counts: Mapping[str, int]) -> str:
+    """Return how many things of each kind there are: `1 group, 2 runners`."""
+    named = {kind: kind.replace("_", " ") for kind in counts}
+    return ", ".join(
+        f"{count} {named[kind].removesuffix('s') if count == 1 else named[kind]}" for kind, count in counts.items()
+    )
 
 
 async def delete(tx: Tx, who: Principal, reference: str) -> None:
@@ -122,8 +136,7 @@ async def delete(tx: Tx, who: Principal, reference: str) -> None:
     await store.hold(tx, group.id)
     left = await contents(tx, group)
     if left:
-        words = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in left.items())
-        raise Conflict(f"group `{group.path}` is not empty: it has {words}", **left)
+        raise Conflict(f"group `{group.path}` is not empty: it has {contents_in_words(left)}", **left)
     await assignments.forget(tx, group.id)
     await inputs.forget(tx, group.id)
     await store.delete(tx, group.id)

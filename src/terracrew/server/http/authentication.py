@@ -5,6 +5,8 @@ every change that has only a cookie, so it never acts for a session. A handler w
 the token for metrics, without a query. A handler with `ignores_credentials=True` answers without a query, so it works while
 the database is unavailable. An address alone never authenticates anybody.
 A request may name the organization that it is about by a header; otherwise it is about that of its principal or its session.
+A page names the organization that it shows in its token against forgery. A change by a page of another organization than that
+of the session is refused, unless its handler has `in_any_organization=True`: what it changes then does not depend on it.
 WebSockets do not accept cookies: the hub itself calls `principal_from_bearer`.
 """
 
@@ -76,8 +78,23 @@ async def authenticate(
     if cookie is None or principal is None:
         return None, Authentication()
     if is_change:
-        await sessions.check_csrf(request, cookie)
-    return principal, Authentication(sessions.csrf_token(cookie))
+        shown = sessions.organization_of(await sessions.check_csrf(request, cookie))
+        if not request.route_handler.opt.get("in_any_organization"):
+            await organizations.require_same(identity.db, principal, shown)
+    else:
+        principal = await _reader(identity, request, cookie, principal)
+    return principal, Authentication(sessions.csrf_token(cookie, principal.organization_id))
+
+
+async def _reader(identity: Identity, request: Request[Any, Any, Any], cookie: str, principal: Principal) -> Principal:
+    """Let a page that fetches a part of itself again go on showing its organization after another tab has switched."""
+    token = request.headers.get(sessions.CSRF_HEADER)
+    if token is None or not sessions.is_csrf_token(token, cookie):
+        return principal
+    shown = sessions.organization_of(token)
+    if shown in ("", principal.organization_id):
+        return principal
+    return await organizations.act_in(identity.db, principal, shown)
 
 
 def _has_metrics_token(request: Request[Any, Any, Any]) -> bool:

@@ -42,7 +42,8 @@ async def approve(
         await store.save_transition(tx, job, after)
         named = [{"job_id": ref.job_id, "attempt": ref.attempt} for ref in given.doubts]
         count = {"approvals": len(decided.approvals), "needed": max(1, rules.min_approvals)}
-        await audit.record(tx, who, "job.approve", "job", job.id, {"plan": attempt, "doubts": named, **count})
+        details = {"job": job.number, "plan": attempt, "doubts": named, **count}
+        await _record(tx, who, job, "job.approve", details)
         return after
 
     return await db.write(work)
@@ -56,7 +57,7 @@ async def decline(db: Database, who: Principal, name: str, attempt: int, reason:
         after, decided = decide_plan.decline(job, plan, who.name, reason, store.moment(tx))
         await plan_store.save(tx, decided)
         await store.save_transition(tx, job, after)
-        await audit.record(tx, who, "job.decline", "job", job.id, {"plan": attempt, "reason": decided.reason})
+        await _record(tx, who, job, "job.decline", {"job": job.number, "plan": attempt, "reason": decided.reason})
         return after
 
     return await db.write(work)
@@ -69,10 +70,15 @@ async def replan(db: Database, who: Principal, name: str, attempt: int) -> Job:
         job, plan = await _held(tx, (await service.find(tx, who, name, Verb.JOB_RUN)).id, attempt)
         after = decide_plan.replan(job, plan, store.moment(tx))
         await store.save_transition(tx, job, after)
-        await audit.record(tx, who, "job.replan", "job", job.id, {"plan": attempt})
+        await _record(tx, who, job, "job.replan", {"job": job.number, "plan": attempt})
         return after
 
     return await db.write(work)
+
+
+async def _record(tx: Tx, who: Principal, job: Job, action: str, details: dict[str, object]) -> None:
+    """Record a decision in the organization of the job: an administrator may act in another one."""
+    await audit.record(tx, who, action, "job", job.id, details, organization_id=job.organization_id)
 
 
 async def _held(tx: Tx, job_id: str, attempt: int) -> tuple[Job, Plan]:

@@ -108,7 +108,9 @@ async def _cancel_some(
             continue  # it has been asked to end in this way, or in a more forceful one, already
         await store.save_transition(tx, job, later)
         changes.append(
-            audit.Change(who, "job.cancel", "job", job.id, {"mode": mode, "many": True}, job.organization_id)
+            audit.Change(
+                who, "job.cancel", "job", job.id, {"job": job.number, "mode": mode, "many": True}, job.organization_id
+            )
         )
         if later.status is JobStatus.CANCELED:
             ended += 1

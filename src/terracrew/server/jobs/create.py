@@ -247,7 +247,7 @@ async def _insert(tx: Tx, keys: Keyring, checked: Sequence[_Checked]) -> list[Jo
 
 def _details(job: Job, module: Module) -> dict[str, Any]:
     """Return the details of a new job for the audit log."""
-    details: dict[str, Any] = {"type": job.type, "module": module.path}
+    details: dict[str, Any] = {"type": job.type, "module": module.path, "job": job.number}
     return details | {"is_destroy_plan": True} if job.is_destroy_plan else details
 
 

@@ -62,7 +62,7 @@ async def change(db: Database, who: Principal, name: str, wanted: JobChange) -> 
         if wanted.priority > job.priority:  # somebody with more rights may have raised it before
             await require(tx, who, await modules.find(tx, who, job.module_id, Verb.JOB_RUN), wanted.priority)
         await store.set_priority(tx, job.id, wanted.priority)
-        details = {"from": job.priority, "to": wanted.priority}
+        details = {"job": job.number, "from": job.priority, "to": wanted.priority}
         await audit.record(tx, who, "job.change_priority", "job", job.id, details, organization_id=job.organization_id)
         return msgspec.structs.replace(job, priority=wanted.priority)
 

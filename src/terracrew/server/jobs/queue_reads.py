@@ -110,30 +110,20 @@ async def first_of_modules(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
 async def capped_groups(tx: Tx, job_ids: Collection[str]) -> list[Row]:
     """Return the groups above these jobs that limit how many jobs run at once, each job's nearest group first."""
     return await tx.each(
-        f"""SELECT batch.id AS job_id, capped.organization_id, capped.path, capped.max_running_jobs
-        FROM batch JOIN jobs ON jobs.id = batch.id JOIN modules ON modules.id = jobs.module_id
-        JOIN groups AS capped ON {eligibility.IS_CAPPED_BY} ORDER BY capped.depth DESC""",
-        {"id": "text"},
+        eligibility.CAPPED_GROUPS + " ORDER BY capped.depth DESC",
+        {"job_id": "text"},
         [(job_id,) for job_id in sorted(job_ids)],
     )
 
 
+_RUNNING_JOBS: LiteralString = f"""SELECT batch.organization_id, batch.path,
+    {eligibility.running_below("batch.organization_id", "batch.path")} AS jobs FROM batch"""
+
+
 async def running_jobs(tx: Tx, groups: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
     """Return how many jobs run in and below each of these groups, which are given by organization and path."""
-    rows = await tx.each(
-        f"""SELECT jobs.organization_id, groups.path, count(*) AS jobs
-        FROM batch JOIN jobs ON jobs.organization_id = batch.id AND jobs.status IN {ACTIVE_STATUSES}
-        JOIN modules ON modules.id = jobs.module_id JOIN groups ON groups.id = modules.group_id
-        GROUP BY jobs.organization_id, groups.path""",
-        {"id": "text"},
-        [(organization_id,) for organization_id in sorted({group[0] for group in groups})],
-    )
-    found = dict.fromkeys(groups, 0)
-    for row in rows:
-        for group in groups:
-            if group[0] == row["organization_id"] and f"{row['path']}/".startswith(f"{group[1]}/".lstrip("/")):
-                found[group] += row["jobs"]
-    return found
+    rows = await tx.each(_RUNNING_JOBS, {"organization_id": "text", "path": "text"}, sorted(groups))
+    return {(row["organization_id"], row["path"]): row["jobs"] for row in rows}
 
 
 def _ahead(precedence: Precedence) -> LiteralString:

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from typing import LiteralString
 
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, IS_OPEN_JOB
+from terracrew.server.modules import level_reads as module_reads
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
+from terracrew.server.runners import reads as runners
 
 _CURRENT: LiteralString = f"""
 SELECT ranked.runner_id, ranked.id, ranked.number, ranked.organization_id, ranked.path FROM (
@@ -22,7 +24,17 @@ _PLACES: LiteralString = """places (id) AS (
     SELECT place_id FROM assignments WHERE runner_id = :runner_id
     UNION SELECT groups.id FROM places JOIN groups ON groups.parent_id = places.id)"""
 """Defines `places`: the modules and groups that a runner is assigned to, and all groups below them."""
-_WAITING: LiteralString = f""" jobs.status = 'QUEUED'
+_OWN_MODULES: LiteralString = """own_modules (id) AS (
+    SELECT modules.id FROM places JOIN modules ON modules.group_id = places.id
+    UNION ALL SELECT modules.id FROM places JOIN modules ON modules.id = places.id)"""
+"""Defines `own_modules`: the modules of these places."""
+MAX_OWN_MODULES = 1_000
+"""The jobs of a runner with more modules than this are looked for in the order of the queue, where they come soon."""
+_IN_QUEUE: LiteralString = " jobs.status = 'QUEUED'"
+_OF_OWN_MODULES: LiteralString = f""" {IS_OPEN_JOB} AND jobs.status || '' = 'QUEUED'
+    AND jobs.module_id IN (SELECT id FROM own_modules)"""
+"""The expression `status || ''` keeps the databases from reading the whole queue instead of the jobs of few modules."""
+_WAITING: LiteralString = f"""
     AND NOT EXISTS (SELECT 1 FROM jobs AS busy WHERE busy.module_id = jobs.module_id AND busy.status IN {ACTIVE_STATUSES})
     AND (modules.runner_id IS NULL OR modules.runner_id = :runner_id)
     AND (modules.id IN (SELECT id FROM places) OR modules.group_id IN (SELECT id FROM places)
@@ -48,7 +60,12 @@ async def active(tx: Tx, organization_id: str, seen: Visible, runner_id: str, co
 
 async def waiting(tx: Tx, organization_id: str, seen: Visible, runner_id: str, count: int) -> list[str]:
     """Return the first queued jobs of free modules that a runner may take and that the reader may see, in the order of the queue."""
-    return await _ids(tx, organization_id, seen, runner_id, count, _WAITING)
+    is_small = (
+        not await runners.is_shared(tx, runner_id)
+        and await module_reads.count_of_runner(tx, runner_id, MAX_OWN_MODULES + 1) <= MAX_OWN_MODULES
+    )
+    wanted: LiteralString = (_OF_OWN_MODULES if is_small else _IN_QUEUE) + _WAITING
+    return await _ids(tx, organization_id, seen, runner_id, count, wanted)
 
 
 async def _ids(
@@ -57,9 +74,9 @@ async def _ids(
     if seen.is_nothing:
         return []
     if seen.is_everything(organization_id):
-        sql: LiteralString = "WITH RECURSIVE " + _PLACES + _OF_ORGANIZATION + wanted
+        sql: LiteralString = "WITH RECURSIVE " + _PLACES + ", " + _OWN_MODULES + _OF_ORGANIZATION + wanted
         rows = await tx.all(sql, organization_id=organization_id, runner_id=runner_id, count=count)
     else:
-        sql = visibility.SEEN_MODULES + ", " + _PLACES + _OF_READER + wanted
+        sql = visibility.SEEN_MODULES + ", " + _PLACES + ", " + _OWN_MODULES + _OF_READER + wanted
         rows = await tx.all(sql, runner_id=runner_id, count=count, **visibility.params(seen))
     return [row["id"] for row in rows]

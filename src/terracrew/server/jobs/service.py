@@ -71,7 +71,7 @@ async def cancel(db: Database, principal: Principal, name: str, mode: CancelMode
             raise Conflict(f"job {job.number} has ended already: it is {job.status}", status=job.status)
         after = decide.cancel(job, mode, store.moment(tx), principal.name)
         await store.save_transition(tx, job, after)
-        await audit.record(tx, principal, "job.cancel", "job", job.id, {"mode": mode})
+        await audit.record(tx, principal, "job.cancel", "job", job.id, {"job": job.number, "mode": mode})
         return after
 
     return await db.write(work)

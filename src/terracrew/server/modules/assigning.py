@@ -24,7 +24,7 @@ class _Place(msgspec.Struct, frozen=True):
 
 async def assign(tx: Tx, who: Principal, runner: str, wanted: AssignTo) -> Runner:
     """Let a module, or a group and thereby every module below it, use a runner."""
-    found = await runners.find(tx, who, runner, Verb.RUNNER_WRITE)
+    found = await runners.hold(tx, who, runner)  # it cannot be removed meanwhile
     place = await _place(tx, who, wanted)
     if await assigning.assign(tx, found, place.id, place.kind, place.organization_id, place.path):
         await runners.note(tx, who, "runner.assign", found, kind=place.kind, place=place.path)
@@ -33,7 +33,7 @@ async def assign(tx: Tx, who: Principal, runner: str, wanted: AssignTo) -> Runne
 
 async def withdraw(tx: Tx, who: Principal, runner: str, wanted: AssignTo) -> Runner:
     """Remove an assignment. Jobs that the runner already has continue."""
-    found = await runners.find(tx, who, runner, Verb.RUNNER_WRITE)
+    found = await runners.hold(tx, who, runner)  # it cannot be removed meanwhile
     place = await _place(tx, who, wanted)
     if not await assignments.withdraw(tx, found.id, place.id):
         raise NotFound(f"`{found.path}` is not assigned to {place.kind} `{place.path}`")

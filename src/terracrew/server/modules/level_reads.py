@@ -1,4 +1,4 @@
-"""Reads the modules of one level of the tree, and counts those below a group."""
+"""Reads the modules of one level of the tree, and counts those below a group or below the places of a runner."""
 
 from typing import LiteralString
 
@@ -19,6 +19,11 @@ _COUNT_BELOW: LiteralString = """WITH RECURSIVE below (id) AS (
     SELECT CAST(:group_id AS text) UNION SELECT groups.id FROM below JOIN groups ON groups.parent_id = below.id)
 SELECT count(*) AS modules FROM (
     SELECT 1 FROM below JOIN modules ON modules.group_id = below.id LIMIT :most) AS counted"""
+_COUNT_OF_RUNNER: LiteralString = """WITH RECURSIVE places (id) AS (
+    SELECT place_id FROM assignments WHERE runner_id = :runner_id
+    UNION SELECT groups.id FROM places JOIN groups ON groups.parent_id = places.id)
+SELECT count(*) AS modules FROM (
+    SELECT 1 FROM places JOIN modules ON modules.group_id = places.id LIMIT :most) AS counted"""
 
 
 async def in_group(tx: Tx, seen: Visible, group: Group, after: str, count: int) -> list[str]:
@@ -35,4 +40,10 @@ async def in_group(tx: Tx, seen: Visible, group: Group, after: str, count: int) 
 async def count_below(tx: Tx, group_id: str, most: int) -> int:
     """Return how many modules are in a group and below it, or `most` if there are more."""
     row = await tx.one(_COUNT_BELOW, group_id=group_id, most=most)
+    return 0 if row is None else row["modules"]
+
+
+async def count_of_runner(tx: Tx, runner_id: str, most: int) -> int:
+    """Return how many modules are in and below the groups that a runner is assigned to, or `most` if there are more."""
+    row = await tx.one(_COUNT_OF_RUNNER, runner_id=runner_id, most=most)
     return 0 if row is None else row["modules"]

@@ -100,6 +100,12 @@ async def search(
     return [row["id"] for row in await tx.all(sql + _BY_PATH, count=count, **given)]
 
 
+async def paths(tx: Tx, module_ids: Sequence[str]) -> list[str]:
+    """Return the paths of these modules, ordered."""
+    sql: LiteralString = "SELECT modules.path FROM batch JOIN modules ON modules.id = batch.id ORDER BY modules.path"
+    return [row["path"] for row in await tx.each(sql, {"id": "text"}, [(each,) for each in module_ids])]
+
+
 async def count(tx: Tx, organization_id: str, seen: Visible, words: str, most: int) -> int:
     """Return how many modules match, or `most` if there are more."""
     if seen.is_nothing:

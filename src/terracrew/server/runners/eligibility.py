@@ -111,14 +111,35 @@ def is_of_nearest_tier(precedence: Precedence) -> LiteralString:
         JOIN runners AS rival ON rival.id = nearer.runner_id WHERE {_IS_AVAILABLE[precedence]}))"""
 
 
-IS_CAPPED_BY: LiteralString = """(capped.organization_id = modules.organization_id AND capped.max_running_jobs IS NOT NULL
-    AND (capped.path = '' OR substr(modules.path, 1, length(capped.path) + 1) = capped.path || '/'))"""
-"""Whether a group (`capped`) is above a module and limits how many jobs run at once in and below it."""
-IS_BELOW_CAPS: LiteralString = f"""NOT EXISTS (
-    SELECT 1 FROM groups AS capped WHERE {IS_CAPPED_BY} AND capped.max_running_jobs <= CASE WHEN capped.path = '' THEN (
-        SELECT count(*) FROM jobs AS running
-        WHERE running.organization_id = capped.organization_id AND running.status IN {ACTIVE_STATUSES}) ELSE (
-        SELECT count(*) FROM jobs AS running JOIN modules AS theirs ON theirs.id = running.module_id
-        WHERE running.organization_id = capped.organization_id AND running.status IN {ACTIVE_STATUSES}
-            AND substr(theirs.path, 1, length(capped.path) + 1) = capped.path || '/') END)"""
+HAS_CAPS: LiteralString = """EXISTS (SELECT 1 FROM groups AS capped
+    WHERE capped.organization_id = modules.organization_id AND capped.max_running_jobs IS NOT NULL)"""
+"""Whether any group of a module's organization limits how many jobs run at once."""
+
+
+def running_below(organization_id: LiteralString, path: LiteralString) -> LiteralString:
+    """Return an expression for the number of jobs that run in and below the group with this path. The root has an empty path.
+
+    The claim writes the path of the module into the row of the job, so that an index holds the running jobs in the order of
+    the tree, and only those below the group are read: `0` is the character after `/`.
+    """
+    running: LiteralString = f"""SELECT count(*) FROM jobs AS running
+        WHERE running.organization_id = {organization_id} AND running.status IN {ACTIVE_STATUSES}"""
+    return f"""CASE WHEN {path} = '' THEN ({running}) ELSE ({running}
+        AND running.module_path > ({path} || '/') COLLATE "C" AND running.module_path < ({path} || '0') COLLATE "C") END"""
+
+
+IS_BELOW_CAPS: LiteralString = f"""(NOT {HAS_CAPS} OR NOT EXISTS (
+    WITH RECURSIVE above (parent_id, path, max_running_jobs) AS (
+        SELECT groups.parent_id, groups.path, groups.max_running_jobs FROM groups WHERE groups.id = modules.group_id
+        UNION ALL SELECT groups.parent_id, groups.path, groups.max_running_jobs
+        FROM above JOIN groups ON groups.id = above.parent_id)
+    SELECT 1 FROM above WHERE above.max_running_jobs IS NOT NULL
+        AND above.max_running_jobs <= {running_below("modules.organization_id", "above.path")}))"""
 """Whether every group above a module may have one more running job. A job that waits for an approval does not run."""
+CAPPED_GROUPS: LiteralString = """WITH RECURSIVE above (job_id, id, parent_id) AS (
+    SELECT jobs.id, groups.id, groups.parent_id FROM batch JOIN jobs ON jobs.id = batch.job_id
+    JOIN modules ON modules.id = jobs.module_id JOIN groups ON groups.id = modules.group_id
+    UNION ALL SELECT above.job_id, groups.id, groups.parent_id FROM above JOIN groups ON groups.id = above.parent_id)
+SELECT above.job_id, capped.organization_id, capped.path, capped.max_running_jobs
+FROM above JOIN groups AS capped ON capped.id = above.id WHERE capped.max_running_jobs IS NOT NULL"""
+"""Each job of the batch with each group above it that limits how many jobs run at once."""

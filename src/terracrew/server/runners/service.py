@@ -246,20 +246,23 @@ async def _account(tx: Tx, who: Principal, reference: str | None, runner: Runner
         return None
     if runner.is_shared:
         raise Conflict(f"`{runner.path}` is shared and takes no service account")
-    account = await _find_account(tx, who, reference, runner.organization_id or "")
-    if account is None:
+    organization_id = runner.organization_id or ""
+    account = await _find_account(tx, reference, organization_id)
+    is_above = account is not None and paths.is_within(runner.group or "", account.group)
+    if account is not None and is_above and ids.is_id("sac", reference):
+        return account.id
+    seen = await authorize.visible(tx, who, Verb.ACCESS_READ)
+    if account is None or not seen.covers(authorize.group(organization_id, account.group)):
         raise Invalid(f"service_account: there is no service account {reference}, or you may not see it")
-    if not paths.is_within(runner.group or "", account.group):
+    if not is_above:
         raise Invalid(
             f"service_account: it belongs to `{account.group}`, which is neither `{runner.group}` nor above it"
         )
     return account.id
 
 
-async def _find_account(tx: Tx, who: Principal, reference: str, organization_id: str) -> store.AccountPlace | None:
+async def _find_account(tx: Tx, reference: str, organization_id: str) -> store.AccountPlace | None:
     if ids.is_id("sac", reference):
         return await store.service_account(tx, ids.parse("sac", reference), organization_id)
     group, name = paths.split(paths.parse(reference))
-    found = await store.service_account_at(tx, organization_id, group, name)
-    seen = await authorize.visible(tx, who, Verb.ACCESS_READ)
-    return found if found is not None and seen.covers(authorize.group(organization_id, group)) else None
+    return await store.service_account_at(tx, organization_id, group, name)

@@ -77,11 +77,8 @@ async def crews(tx: Tx, wanted: Collection[Wanted]) -> dict[Wanted, Crew]:
 async def _read_crews(tx: Tx, wanted: Collection[Wanted]) -> dict[Wanted, Crew]:
     asked: list[Wanted] = sorted(wanted)
     rows = await crew_reads.counts(tx, asked)
-    return {
-        asked[row["number"]]: row_to(Crew, {**row, "place_id": asked[row["number"]].place_id})
-        for row in rows
-        if row["runners"]
-    }
+    of_place = [(asked[int(row["number"])], row) for row in rows if row["runners"]]
+    return {place: row_to(Crew, {**row, "place_id": place.place_id}) for place, row in of_place}
 
 
 def _is_large(wanted: Wanted, crew: Crew) -> bool:

@@ -42,14 +42,14 @@ WHERE runners.id = :id AND {_TAKES_JOBS} AND {_IN_GRACE}"""
 _ONLINE: LiteralString = f"""
 SELECT instances.id, instances.runner_id, instances.name FROM instances JOIN runners ON runners.id = instances.runner_id
 WHERE instances.is_connected AND {_TAKES_JOBS} AND instances.id > :last ORDER BY instances.id LIMIT :count"""
+# `id || ''` keeps the databases from reading all instances that ever disconnected in the order of their ids: few did so lately.
 _ONLINE_A_MOMENT_AGO: LiteralString = f"""
 SELECT instances.id, instances.runner_id, instances.name FROM instances JOIN runners ON runners.id = instances.runner_id
-WHERE {_IN_GRACE} AND {_TAKES_JOBS} AND instances.id > :last ORDER BY instances.id LIMIT :count"""
+WHERE {_IN_GRACE} AND {_TAKES_JOBS} AND instances.id || '' > :last ORDER BY instances.id || '' LIMIT :count"""
 _CAPS: LiteralString = "SELECT organization_id, path, max_running_jobs FROM groups WHERE max_running_jobs IS NOT NULL"
-# `CROSS JOIN` makes SQLite start with the running jobs. It would otherwise read every module.
-_RUNNING: LiteralString = f"""
-SELECT jobs.id, jobs.organization_id, groups.path FROM jobs CROSS JOIN modules
-JOIN groups ON groups.id = modules.group_id WHERE jobs.status IN {ACTIVE_STATUSES} AND modules.id = jobs.module_id"""
+# A server of an earlier version that has not been stopped yet writes no path.
+_RUNNING: LiteralString = f"""SELECT id, organization_id, coalesce(module_path, '') AS module_path FROM jobs
+WHERE status IN {ACTIVE_STATUSES}"""
 
 
 async def changed(db: Database, known: Mapping[str, int]) -> set[str]:
@@ -106,7 +106,11 @@ async def caps(tx: Tx) -> dict[str, int]:
 
 async def running(tx: Tx) -> dict[str, list[str]]:
     """Return the jobs that run, each with the groups above it as places."""
-    return {row["id"]: list(groups_above(row["organization_id"], row["path"])) for row in await tx.all(_RUNNING)}
+    found: dict[str, list[str]] = {}
+    for row in await tx.all(_RUNNING):
+        group_path = row["module_path"].rpartition("/")[0]
+        found[row["id"]] = list(groups_above(row["organization_id"], group_path))
+    return found
 
 
 async def planned_by(tx: Tx, runner_id: str) -> list[str]:

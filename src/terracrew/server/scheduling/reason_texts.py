@@ -87,7 +87,7 @@ def _nobody(module: Row, names: ReadableNames) -> Reason:
         maker = names.of(module["maker_organization_id"], module["maker_path"])
         what = f"the runner {maker}" if maker != HIDDEN_RUNNER else maker
         text = f"{what}, which made its plan, is no longer assigned to this module: assign it again, or cancel this job"
-        return Reason("plan_runner", text, RUNNERS)
+        return Reason("plan_runner", text, _page(module["maker_id"]) if maker != HIDDEN_RUNNER else RUNNERS)
     return Reason("no_assignment", "no runner is assigned to this module; assign one, or register a new one", RUNNERS)
 
 
@@ -96,7 +96,7 @@ def _none_online(way: Way, known: list[Row], names: ReadableNames, watched_for: 
     said = _said(way, list(crew.values()), names)
     single = next(iter(crew.values())) if len(crew) == 1 else None
     is_named = single is not None and names.has(single["organization_id"], single["path"])
-    link = f"{RUNNERS}?q={quote(single['path'], safe='')}" if single is not None and is_named else RUNNERS
+    link = _page(single["id"]) if single is not None and is_named else RUNNERS
     start = now - watched_for
     if watched_for < SILENCE_SECONDS and any(start - SILENCE_SECONDS < (r["heard_at"] or 0) < start for r in known):
         return Reason("settling", f"the server has just started, and its runners are not back yet: {said}", link)
@@ -158,7 +158,14 @@ def _wrong_tag(way: Way, known: list[Row], names: ReadableNames) -> Reason:
     tags = f"the tag {_listed(wanted)}" if len(wanted) == 1 else f"all of the tags {_listed(wanted)}"
     said = f": {'; '.join(lacking[:MAX_NAMED_RUNNERS])}" if lacking else ""
     advice = "give a runner these tags, or assign one that has them to this module"
-    return Reason("wrong_tag", f"none of its nearest online runners has {tags}{said}; {advice}", RUNNERS)
+    only = next(iter(online)) if len(online) == 1 and lacking else None
+    link = RUNNERS if only is None else _page(only)
+    return Reason("wrong_tag", f"none of its nearest online runners has {tags}{said}; {advice}", link)
+
+
+def _page(runner_id: str) -> str:
+    """Return the address of the page of a runner, for a reason that names only this one."""
+    return f"{RUNNERS}/{runner_id}"
 
 
 def _listed(tags: Iterable[str]) -> str:

@@ -123,7 +123,7 @@ class Scheduler:
         """Read which groups limit how many jobs run at once, and which jobs run below them."""
         self._caps.begin_load()
         limits = await self._db.read(reads.caps)
-        running = await self._db.read(reads.running) if limits else {}
+        running = await self._db.read_in_background(reads.running) if limits else {}
         self._caps.load(limits, running, [offer.job for offer in self._offers.values()])
 
     # ---- jobs

@@ -47,7 +47,8 @@ async def _decide(tx: Tx, who: Principal, action: str, before: State, after: Sta
     if not await store.decide(tx, after):
         raise Conflict(f"state {after.id} is not in quarantine: it is {before.status}", status=before.status)
     details = {"module": after.module_id, "serial": after.serial, "version": after.version}
-    await audit.record(tx, who, action, "state", after.id, details)
+    own = (await modules.find(tx, who, after.module_id, Verb.STATE_WRITE)).organization_id
+    await audit.record(tx, who, action, "state", after.id, details, organization_id=own)
     tx.wake("states", after.module_id)
     tx.wake("jobs", after.job_id)
     tx.wake("freed", f"{after.job_id} {after.module_id} -")  # what waits on the module may be able to run now

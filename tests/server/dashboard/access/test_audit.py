@@ -34,6 +34,7 @@ async def test_changes_are_filtered_and_lead_to_what_was_changed(application: Ap
         assert shown in rows, query
         assert f">{hidden}<" not in rows, query
     granted = await someone.see(f"{HERE}?action=role.grant")
+    assert "Made olga viewer of payments/prod." in granted
     assert 'href="/dashboard/groups/payments%2Fprod/access"' in granted
     assert f'href="/dashboard/users/{olga.principal.id}"' in granted
 

@@ -76,3 +76,63 @@ async def test_a_person_switches_only_to_organizations_where_they_have_a_role(ap
 async def test_a_person_with_one_organization_has_no_switch(application: Application) -> None:
     await application.person("vera", "viewer")
     assert "/dashboard/organizations" not in await (await logged_in(application, "vera")).see("/dashboard/modules")
+
+
+async def test_a_form_in_an_old_tab_never_acts_in_the_organization_that_another_tab_chose(
+    application: Application,
+) -> None:
+    admin = await logged_in(application)
+    await admin.see(f"{HERE}/create")
+    assert (await admin.submit(f"{HERE}/create", name="acme")).status_code == 303
+    old_page = await admin.see("/dashboard/groups")
+    old, default = admin.csrf, await organization_id(application, "default")
+    acme = await organization_id(application, "acme")
+    assert f'value="{old}"' in old_page
+    assert (await admin.submit(f"{HERE}/{acme}/choose")).status_code == 303
+
+    register = {"name": "lost", "group": ""}
+    refused = await admin.post("/dashboard/runners/add", data={"_csrf": old, **register})
+    assert refused.status_code == 409
+    assert "This page shows default, but you have switched to acme in another tab" in refused.text
+    script = {"HX-Request": "true", "X-CSRF-Token": old}
+    by_script = await admin.post("/dashboard/runners/add", data=register, headers=script)
+    assert by_script.json()["detail"].startswith("this page shows default, but you have switched to acme")
+    by_api = await admin.post("/api/v1/runners", json=register, headers={"X-CSRF-Token": old})
+    assert by_api.status_code == 409
+    forged = await admin.post("/dashboard/runners/add", data={"_csrf": f"{acme}.{old.partition('.')[2]}", **register})
+    assert forged.status_code == 403, "a page cannot name another organization than the one that it was made for"
+    assert await application.scalar("SELECT count(*) AS n FROM runners WHERE name = 'lost'") == 0
+
+    assert ">acme</h1>" in (await admin.get("/dashboard/groups")).text
+    assert ">default</h1>" in (await admin.get("/dashboard/groups", headers=script)).text, (
+        "the old tab stays what it is"
+    )
+    assert (await admin.post(f"{HERE}/{default}/choose", data={"_csrf": old})).status_code == 303
+    assert (await admin.post("/dashboard/runners/add", data={"_csrf": old, **register})).status_code == 200
+    assert (await admin.submit(f"{HERE}/{acme}/choose")).status_code == 303
+    assert (await admin.post("/logout", data={"_csrf": old})).status_code == 303, "one can log out from every tab"
+    assert (await admin.get("/dashboard/groups")).status_code == 303
+
+
+async def test_an_old_tab_shows_nothing_of_an_organization_that_its_reader_may_no_longer_enter(
+    application: Application,
+) -> None:
+    async def work(tx: Tx) -> str:
+        second = await ensure_organization(tx, "second")
+        row = await tx.one("SELECT id FROM users WHERE name = 'elena'")
+        assert row is not None
+        made = await role_store.bind_role(tx, second.id, "user", row["id"], "viewer", "group", "", "test", None)
+        return made.id
+
+    await application.person("elena", "viewer")
+    role_id = await application.server.db.write(work)
+    elena = await logged_in(application, "elena")
+    await elena.see(HERE)
+    second = await organization_id(application, "second")
+    assert (await elena.submit(f"{HERE}/{second}/choose")).status_code == 303
+    await elena.see("/dashboard/groups")
+    script = {"HX-Request": "true", "X-CSRF-Token": elena.csrf}
+    assert (await elena.submit(f"{HERE}/{await organization_id(application, 'default')}/choose")).status_code == 303
+    assert (await elena.get("/dashboard/groups", headers=script)).status_code == 200
+    await application.server.db.write(lambda tx: role_store.unbind_role(tx, role_id))
+    assert (await elena.get("/dashboard/groups", headers=script)).status_code == 404

@@ -99,6 +99,20 @@ async def test_check_access_names_the_limit_on_own_jobs(application: Application
     assert "Not on jobs that priya started: payments/prod does not allow self-approval." in page
 
 
+async def test_a_role_is_revoked_only_on_the_page_of_the_place_that_it_is_at(
+    application: Application, admin: Visitor
+) -> None:
+    role_id = await application.scalar("SELECT id FROM role_bindings WHERE path = 'payments'")
+    payments = "/dashboard/groups/payments/access"
+    await admin.see(payments)
+    for place in (PROD, MODULE, "/dashboard/groups/platform/access"):
+        answer = await admin.submit(f"{place}/roles/{role_id}/revoke")
+        assert answer.status_code == 404, place
+    assert await application.scalar("SELECT count(*) AS n FROM role_bindings WHERE id = :id", id=role_id) == 1
+    assert (await admin.submit(f"{payments}/roles/{role_id}/revoke")).status_code == 303
+    assert await application.scalar("SELECT count(*) AS n FROM role_bindings WHERE id = :id", id=role_id) == 0
+
+
 @pytest.mark.feature("X3.roles")
 async def test_who_may_not_manage_access_is_refused(application: Application, admin: Visitor) -> None:
     role_id = await application.scalar("SELECT id FROM role_bindings WHERE path = 'payments'")

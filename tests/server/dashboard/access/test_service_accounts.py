@@ -60,6 +60,38 @@ async def test_an_account_shows_its_roles_and_runners_and_what_its_deletion_does
     await someone.see(f"{HERE}/{account['id']}", 404)
 
 
+async def test_an_account_is_disabled_enabled_and_renamed_with_the_consequence_in_words(
+    application: Application,
+) -> None:
+    account = (await application.admin.made("/api/v1/service-accounts", {"name": "bot", "group": "payments"}))["id"]
+    await application.admin.made("/api/v1/service-accounts", {"name": "other", "group": "payments"})
+    secret = await application.admin.made(f"/api/v1/service-accounts/{account}/secrets", {})
+    runner = {"name": "edge", "group": "payments", "service_account": account}
+    await application.admin.made("/api/v1/runners", runner)
+    form = {"grant_type": "client_credentials", **{name: secret[name] for name in ("client_id", "client_secret")}}
+    someone, here = await logged_in(application), f"{HERE}/{account}"
+    page = await someone.see(here)
+    assert "1 secret is refused, and programs and runners that are connected with it are disconnected" in page
+    assert "1 runner that it serves cannot take jobs meanwhile" in page
+    assert (await someone.submit(f"{here}/disable", on="true")).status_code == 303
+    assert (await application.stranger().post("/connect/token", data=form)).status_code == 401
+    page = await someone.see(here)
+    assert '<span class="tag">disabled</span>' in page
+    assert "Its 1 secret can be used again, with its 0 roles." in page
+    assert (await someone.submit(f"{here}/disable", on="false")).status_code == 303
+    assert (await application.stranger().post("/connect/token", data=form)).status_code == 200
+
+    assert "<code>payments/bot</code>" in await someone.see(f"{here}/rename")
+    for name, why in (("Bad name", "is not a valid name"), ("other", "There is a service account"), ("", "valid name")):
+        refused = await someone.submit(f"{here}/rename", name=name)
+        assert refused.status_code == 200
+        assert why in refused.text
+    assert (await someone.submit(f"{here}/rename", name="robot")).headers["location"] == here
+    assert "<h1>robot</h1>" in await someone.see(here)
+    actions = [entry["action"] for entry in await application.admin.listed("/api/v1/audit", target=account)]
+    assert {"service_account.disable", "service_account.enable", "service_account.rename"} <= set(actions)
+
+
 @pytest.mark.feature("X3.roles")
 async def test_who_may_not_manage_access_sees_and_changes_no_service_account(application: Application) -> None:
     account = (await application.admin.made("/api/v1/service-accounts", {"name": "bot", "group": "payments"}))["id"]
@@ -67,6 +99,7 @@ async def test_who_may_not_manage_access_sees_and_changes_no_service_account(app
     await application.person("otto", "operator", "payments")
     await application.person("eve", "owner", organization="elsewhere")
     changes = [f"{HERE}/{account}/secret", f"{HERE}/{account}/secrets/{secret}/revoke", f"{HERE}/{account}/delete"]
+    changes += [f"{HERE}/{account}/rename"]
     for name, refused in (("otto", 403), ("eve", 404)):
         someone = await logged_in(application, name)
         await someone.see("/dashboard/account")

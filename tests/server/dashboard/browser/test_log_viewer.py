@@ -13,7 +13,7 @@ from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.company.stage import Stage
 from tests.server.dashboard.conftest import SHOTS
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser, pytest.mark.feature("L4.live", "U5.log")]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser, pytest.mark.feature("U5.log")]
 LINES = 200_000
 
 
@@ -91,6 +91,7 @@ async def test_events_are_joined_into_lines_and_nothing_in_them_is_markup(page: 
     assert await page.evaluate("window.pwned") is None
 
 
+@pytest.mark.feature("L4.live")
 async def test_a_live_log_grows_follows_and_goes_over_to_the_next_attempt(page: Page, stage: Stage) -> None:
     job = await a_job(stage, "PROCESSING", [(Step.INIT, "one\n"), (Step.PLAN, "two\nthr")])
     await page.goto(f"/dashboard/jobs/{job}")

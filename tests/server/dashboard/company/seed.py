@@ -134,51 +134,52 @@ async def _everything(made: Company, keys: Keyring) -> dict[str, str]:
     return seen | await _left_to_people(made, network, net_a)
 
 
+async def approval(made: Company, runner: str, instance: str, path: str, attempt: int = 1) -> tuple[str, str]:
+    """Make a job whose plan waits for a person; return the ids of its module and of the job."""
+    shown = plan(add=1, change=1, unchanged=41, resources=[ResourceChange("terraform_data.peering", "update")])
+    module = await made.module(path, needs_approval=True)
+    job = await made.job(
+        module,
+        JobType.APPLY,
+        "AWAITING_APPROVAL",
+        age=300,
+        plan_attempt=attempt,
+        attempt=attempt,
+        needs_approval=True,
+        plan=shown,
+        started_at=made.now - 290,
+        runner_id=runner,
+    )
+    await made.attempt(
+        job,
+        runner,
+        instance,
+        number=attempt,
+        ended_at=made.now - 30,
+        outcome="waiting",
+        is_gone=True,
+        reason="its plan waits for a person",
+    )
+    await made.steps(job, JobType.APPLY, 5, "", attempt=attempt)
+    await made.log(job, [(Step.INIT, INIT_LOG), (Step.PLAN, PLAN_LOG)], attempt=attempt)
+    await made.insert(
+        "plans",
+        job_id=job,
+        attempt=attempt,
+        state_version=3,
+        inputs_sha256="0",
+        path="/x",
+        sha256="0",
+        size=1,
+        made_at=made.now - 30,
+        decide_by=made.now + 20_460,
+    )
+    return module, job
+
+
 async def _left_to_people(made: Company, runner: str, instance: str) -> dict[str, str]:
     """A plan to approve, an attempt that is lost, and a module in doubt with a state in quarantine."""
-    shown = plan(add=1, change=1, unchanged=41, resources=[ResourceChange("terraform_data.peering", "update")])
-
-    async def approval(path: str, attempt: int = 1) -> tuple[str, str]:
-        module = await made.module(path, needs_approval=True)
-        job = await made.job(
-            module,
-            JobType.APPLY,
-            "AWAITING_APPROVAL",
-            age=300,
-            plan_attempt=attempt,
-            attempt=attempt,
-            needs_approval=True,
-            plan=shown,
-            started_at=made.now - 290,
-            runner_id=runner,
-        )
-        await made.attempt(
-            job,
-            runner,
-            instance,
-            number=attempt,
-            ended_at=made.now - 30,
-            outcome="waiting",
-            is_gone=True,
-            reason="its plan waits for a person",
-        )
-        await made.steps(job, JobType.APPLY, 5, "", attempt=attempt)
-        await made.log(job, [(Step.INIT, INIT_LOG), (Step.PLAN, PLAN_LOG)], attempt=attempt)
-        await made.insert(
-            "plans",
-            job_id=job,
-            attempt=attempt,
-            state_version=3,
-            inputs_sha256="0",
-            path="/x",
-            sha256="0",
-            size=1,
-            made_at=made.now - 30,
-            decide_by=made.now + 20_460,
-        )
-        return module, job
-
-    _, asking = await approval("platform/edge/cdn")
+    _, asking = await approval(made, runner, instance, "platform/edge/cdn")
     firewall = await made.module("platform/edge/firewall", "What may reach us")
     lost = await made.job(firewall, JobType.APPLY, "PROCESSING", age=500, runner_id=runner, instance_id=instance)
     heard: dict[str, Any] = {
@@ -191,7 +192,7 @@ async def _left_to_people(made: Company, runner: str, instance: str) -> dict[str
     await made.steps(lost, JobType.APPLY, 5)
     await made.log(lost, [(Step.PLAN, PLAN_LOG), (Step.APPLY, "terraform_data.rule[4]: Creating...\n")])
     behind = await made.job(firewall, JobType.PLAN, "QUEUED", age=100)
-    vpn, doubt = await approval("platform/edge/vpn", attempt=2)
+    vpn, doubt = await approval(made, runner, instance, "platform/edge/vpn", attempt=2)
     given_up = "lost in the middle of a change; ada said that it is gone"
     await made.attempt(
         doubt,

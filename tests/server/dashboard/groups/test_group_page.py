@@ -56,7 +56,7 @@ async def test_an_owner_creates_changes_and_deletes_a_group(application: Applica
     here = answer.headers["location"]
     assert "Buckets" in await someone.see(here)
     again = await someone.submit(f"/dashboard/groups/{platform}/create", name="storage")
-    assert "There is a group `platform/storage` already." in again.text
+    assert "There is a group <code>platform/storage</code> already." in again.text
     assert "lowercase letters" in (await someone.submit(f"/dashboard/groups/{platform}/create", name="No no")).text
 
     fields = {"description": "Old", "interrupted": "retry", "max_destroy": "3", "self_approval": "no"}
@@ -69,6 +69,8 @@ async def test_an_owner_creates_changes_and_deletes_a_group(application: Applica
     assert 'value="3"' in form
     assert "7 in this group" in page
     assert 'name="max_running_jobs" value="7"' in form
+    assert "If empty: no limit of its own." in form
+    assert '<span class="hint">Not set' not in form, "it is set"
     assert "These settings are not valid" in (await someone.submit(f"{here}/settings", max_running_jobs="0")).text
     wrong = await someone.submit(f"{here}/settings", max_destroy="-1")
     assert "These settings are not valid" in wrong.text

@@ -60,12 +60,34 @@ async def test_a_runner_is_assigned_and_unassigned_on_its_page(application: Appl
     assert place
     assert f"{page}/assign-all" not in shown, "it serves the whole group already"
     outside = await someone.submit(f"{page}/assign", place="elsewhere")
-    assert (outside.status_code, "outside of `team`" in outside.text) == (400, True)
+    assert (outside.status_code, "outside of <code>team</code>" in outside.text) == (400, True)
     assert (await someone.submit(f"{page}/assign", place="nothing-like-it")).status_code == 404
     assert (await someone.submit(f"{page}/unassign", place=place[1], kind="group")).status_code == 303
     assert (await someone.submit(f"{page}/unassign", place=place[1], kind="group")).status_code == 404
     assert (await someone.submit(f"{page}/assign-all", on="false")).status_code == 303
     assert "Nothing may use it" in await someone.see(page)
+
+
+@pytest.mark.feature("U6.assignments")
+async def test_the_form_suggests_the_groups_and_modules_that_the_runner_can_be_assigned_to(
+    application: Application,
+) -> None:
+    for path in ("team", "team/a", "elsewhere"):
+        await application.admin.made("/api/v1/groups", {"path": path})
+    source = {"kind": "local", "path": "/srv/sources"}
+    for path in ("team/a/network", "team/shop", "elsewhere/network"):
+        await application.admin.made("/api/v1/modules", {"path": path, "source": source})
+    made = await application.admin.made("/api/v1/runners", {"name": "r", "group": "team"})
+    someone, page = await logged_in(application), f"/dashboard/runners/{made['id']}"
+
+    def offered(html: str) -> list[str]:
+        return re.findall(r'<option value="([^"]*)"></option>', html)
+
+    assert offered(await someone.see(page)) == ["team", "team/a", "team/a/network", "team/shop"]
+    assert offered(await someone.see(f"{page}/places?place=NET")) == ["team/a/network"]
+    assert offered(await someone.see(f"{page}/places?place={'x' * 5000}")) == []
+    await application.person("otto", "operator", "team")
+    await (await logged_in(application, "otto")).see(f"{page}/places", 403)
 
 
 @pytest.mark.feature("R6.place")

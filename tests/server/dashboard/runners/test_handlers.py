@@ -21,7 +21,7 @@ async def test_registering_shows_the_token_once_and_a_taken_name_is_said_in_the_
     assert f"WORKER_TOKEN={token[1]}" in made.text
     assert token[1] not in await someone.see("/dashboard/runners")
     again = await someone.submit("/dashboard/runners/add", name="fresh", group="platform")
-    assert "There is a runner `platform/fresh` already" in again.text
+    assert "There is a runner <code>platform/fresh</code> already" in again.text
     assert 'value="fresh"' in again.text
 
 

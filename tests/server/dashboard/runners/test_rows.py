@@ -62,7 +62,7 @@ async def test_the_page_of_a_group_is_for_those_who_may_see_the_group(
         assert "platform/network" not in await someone.see(f"/dashboard/runners?group={hidden}", 404)
 
 
-@pytest.mark.feature("U1.actions", "U1.instances", "U1.list")
+@pytest.mark.feature("R1.created", "U1.actions", "U1.instances", "U1.list")
 async def test_a_row_has_all_columns_its_current_jobs_and_a_menu(
     application: Application, jobs: dict[str, str]
 ) -> None:

@@ -36,10 +36,14 @@ def test_a_cast_of_a_parameter_is_kept() -> None:
         ("SELECT 1 FROM t for update", "SELECT 1 FROM t "),
         ("SELECT 1 FROM t FOR NO KEY UPDATE OF t NOWAIT", "SELECT 1 FROM t "),
         ("SELECT ' FOR UPDATE' FROM t", "SELECT ' FOR UPDATE' FROM t"),
+        ("""SELECT 1 FROM t WHERE a > (b || '/') COLLATE "C" AND c""", "SELECT 1 FROM t WHERE a > (b || '/')  AND c"),
+        ("""SELECT 'COLLATE "C"' FROM t""", """SELECT 'COLLATE "C"' FROM t"""),
     ],
 )
-def test_row_locks_are_dropped_where_there_is_one_writer(before: str, after: str) -> None:
-    assert sql.lockless(before) == after  # pyright: ignore[reportArgumentType]
+def test_row_locks_and_collations_are_dropped_where_there_is_one_writer_and_one_order_of_text(
+    before: str, after: str
+) -> None:
+    assert sql.for_sqlite(before) == after  # pyright: ignore[reportArgumentType]
 
 
 def test_a_batch_joins_the_with_clause_of_its_statement() -> None:

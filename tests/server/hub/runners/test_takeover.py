@@ -18,6 +18,12 @@ STRANGER: dict[str, Any] = {"instance_key": "s" * 32}
 SECOND: dict[str, Any] = {"instance": "two", "instance_key": "s" * 32}
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that lives answers sooner or later, also on a busy machine. Where none answers, tests set a short time."""
+    monkeypatch.setattr(takeover, "ANSWER_TIMEOUT_SECONDS", 600.0)
+
+
 @pytest.fixture
 async def notify(hub: Hub) -> AsyncIterator[None]:
     running = asyncio.create_task(HubNotifier(hub.server.hub.runners).run())
@@ -64,10 +70,7 @@ async def test_a_stranger_gets_the_place_of_one_that_does_not_answer(
 
 
 @pytest.mark.feature("R4.takeover")
-async def test_the_process_that_was_welcomed_takes_its_place_again_without_a_wait(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(takeover, "ANSWER_TIMEOUT_SECONDS", 600.0)
+async def test_the_process_that_was_welcomed_takes_its_place_again_without_a_wait(hub: Hub) -> None:
     async with hub.connected(await hub.token()) as first, hub.connected(await hub.token()) as again:
         welcome = await come(hub, first, {})
         assert (await come(hub, again, {"resume": welcome["resume"]}))["type"] == "welcome"
@@ -107,11 +110,8 @@ async def test_a_restarted_process_gets_the_place_of_its_predecessor_that_does_n
 
 @pytest.mark.feature("R4.takeover")
 @pytest.mark.usefixtures("notify")
-async def test_a_process_that_is_restarted_at_once_does_not_wait_for_its_predecessor(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_process_that_is_restarted_at_once_does_not_wait_for_its_predecessor(hub: Hub) -> None:
     """The connection of a process that was killed is closed by the kernel, before or while the new one is at the door."""
-    monkeypatch.setattr(takeover, "ANSWER_TIMEOUT_SECONDS", 600.0)
     async with hub.runner() as first, hub.connected(await hub.token()) as again:
         coming = asyncio.create_task(come(hub, again, {}))
         await first.get("configure")

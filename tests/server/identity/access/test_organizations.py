@@ -79,7 +79,7 @@ async def test_an_organization_that_has_anything_is_not_deleted_and_says_what_it
     acme = await filled(application, "acme")
     await acme.made("/api/v1/users", {"name": "ada"})
     words = await application.admin.refused("DELETE", "/api/v1/organizations/acme", 409)
-    assert words == "organization acme is not empty: it has 1 users, 1 service accounts, 1 groups, 1 runners"
+    assert words == "organization acme is not empty: it has 1 user, 1 service account, 1 group, 1 runner"
     await acme.refused("DELETE", "/api/v1/organizations/acme", 409)
 
 

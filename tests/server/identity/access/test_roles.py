@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from terracrew.server.identity.access.role_expiry import RoleExpiry
-from terracrew.server.identity.access.roles import DAY_SECONDS
+from terracrew.server.principals.delegation import DAY_SECONDS
 from terracrew.server.principals.model import Principal, Role
 from terracrew.testing.clock import ShiftedClock
 from tests.server.identity.identity_server import IdentityServer

@@ -342,7 +342,7 @@ async def test_only_an_administrator_makes_administrators(server: IdentityServer
         await service.create_user(server.db, owner, "ann@crew.test", False)
 
 
-@pytest.mark.parametrize("name", ["", "Ann", "usr_x", "a b", "../x", "a\x00", "é", "x" * 101])
+@pytest.mark.parametrize("name", ["", "Ann", "usr_x", "a b", "../x", "a\x00", "é", "x" * 101, "me", "system"])
 async def test_a_name_that_could_be_taken_for_something_else_is_refused(server: IdentityServer, name: str) -> None:
     with pytest.raises(TerracrewError):
         await service.create_user(server.db, await server.user("olga", Role.OWNER), name, False)

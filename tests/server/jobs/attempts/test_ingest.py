@@ -68,7 +68,7 @@ async def test_the_same_batch_from_many_senders_at_once_is_stored_once(rows: Job
     assert await _text(rows.db, ref) == "once\n"
 
 
-@pytest.mark.feature("J2.transitions", "J3.order", "J3.steps")
+@pytest.mark.feature("C3.executor", "J2.transitions", "J3.order", "J3.steps")
 async def test_an_attempt_goes_from_claimed_to_its_end_by_its_own_events(rows: JobRows) -> None:
     job, take = await rows.job(await rows.module()), rows.take
     ref = await (await rows.runner()).claimed(job)

@@ -13,7 +13,6 @@ from tests.server.jobs.waiting_jobs import waiting
 from tests.server.runners.connected import connect, having_a_job
 from tests.server.simulated_runner import SimulatedRunner
 
-pytestmark = pytest.mark.feature("R7.remove")
 SOURCE = {"kind": "local", "path": "/srv/sources/m"}
 
 
@@ -36,6 +35,7 @@ async def tree(application: Application) -> None:
     await application.admin.made("/api/v1/runners", {"name": "r", "group": "a"})
 
 
+@pytest.mark.feature("R7.drain")
 async def test_what_remains_names_the_jobs_that_the_caller_may_see(application: Application) -> None:
     made = await application.admin.made("/api/v1/runners", {"name": "r"})
     job = await having_a_job(application, made["id"], await connect(application, made["id"], "one"))

@@ -19,7 +19,6 @@ from tests.server.declarations import FILE, declare, declared_runner
 from tests.server.runners.connected import connect, having_a_job
 from tests.server.simulated_runner import SimulatedRunner
 
-pytestmark = pytest.mark.feature("R7.remove")
 R = "/api/v1/runners/r"
 
 
@@ -58,6 +57,7 @@ def lost(job: Job, attempt: Attempt, now: datetime) -> decide.Decision | None:
     return decide.lost(job, attempt, contact, now, lease=timedelta(0))
 
 
+@pytest.mark.feature("R7.remove")
 async def test_a_runner_that_has_never_connected_is_removed_at_once(application: Application) -> None:
     made = await application.admin.made("/api/v1/runners", {"name": "r"})
     assert await removed(application) == {"path": "r", "is_removed": True, "remaining": None}
@@ -66,6 +66,7 @@ async def test_a_runner_that_has_never_connected_is_removed_at_once(application:
     assert await actions(application, made["id"]) == ["runner.create", "runner.delete", "runner.remove"]
 
 
+@pytest.mark.feature("R7.remove")
 async def test_an_idle_connected_runner_drains_and_is_removed_in_a_later_transaction(application: Application) -> None:
     """A claim that was being decided when the drain began may still win, so the record outlives the request."""
     made = await application.admin.made("/api/v1/runners", {"name": "r"})
@@ -84,6 +85,7 @@ async def test_an_idle_connected_runner_drains_and_is_removed_in_a_later_transac
     assert not await step(application)
 
 
+@pytest.mark.feature("R7.remove")
 async def test_a_runner_with_a_job_is_shown_as_being_removed_until_the_job_has_ended(application: Application) -> None:
     runner_id, _, job = await busy(application)
     answer = await removed(application)
@@ -100,6 +102,7 @@ async def test_a_runner_with_a_job_is_shown_as_being_removed_until_the_job_has_e
     assert await actions(application, runner_id) == ["runner.create", "runner.delete", "runner.remove"]
 
 
+@pytest.mark.feature("R7.remove")
 async def test_the_end_of_the_drain_stops_a_removal(application: Application) -> None:
     runner_id, _, job = await busy(application)
     await removed(application)
@@ -110,6 +113,7 @@ async def test_the_end_of_the_drain_stops_a_removal(application: Application) ->
     assert (await application.admin.get(R)).json()["id"] == runner_id
 
 
+@pytest.mark.feature("R7.remove")
 async def test_a_runner_that_is_being_removed_takes_nothing_new_and_nothing_new_is_made_of_it(
     application: Application,
 ) -> None:
@@ -128,7 +132,7 @@ async def test_a_runner_that_is_being_removed_takes_nothing_new_and_nothing_new_
     assert (await application.admin.patch(R, json={"is_draining": True})).json()["removing_since"] is not None
 
 
-@pytest.mark.feature("O3.fenced")
+@pytest.mark.feature("O3.fenced", "R7.remove")
 async def test_the_record_waits_for_a_lost_attempt_that_is_in_contact_and_still_delivers(
     runner: SimulatedRunner,
 ) -> None:

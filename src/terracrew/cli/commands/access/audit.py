@@ -1,16 +1,21 @@
 """`terracrew audit`: who changed what."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from terracrew.cli.arguments import name_completion
+from terracrew import audit_words
+from terracrew.cli.arguments import name_completion, numbers
 from terracrew.cli.arguments.moments import Moment
 from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
 
 _FILTERS = (
     click.option("--actor", metavar="WHO", shell_complete=name_completion.users, help="Only changes by WHO."),
@@ -26,6 +31,18 @@ _FILTERS = (
     click.option("--until", type=Moment(), metavar="WHEN", help="Only before that time."),
     click.option("--search", "text", metavar="TEXT", help="Only changes with TEXT in their names or details."),
 )
+_Cell = Callable[[dict[str, Any]], Any]
+_COLUMNS: dict[str, _Cell] = {
+    "WHEN": lambda entry: output.age(entry["created_at"]),
+    "WHO": lambda entry: entry["actor_name"],
+    "WHAT": audit_words.sentence,
+}
+_WIDE_COLUMNS: dict[str, _Cell] = {
+    "TIME": lambda entry: entry["created_at"],
+    "ADDRESS": lambda entry: entry.get("address"),
+    "ACTION": lambda entry: entry["action"],
+    "ID": lambda entry: entry["target_id"],
+}
 PROGRESS_BYTES = 1 << 20
 
 
@@ -36,7 +53,7 @@ def _filters(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def audit() -> None:
     """Show who changed what, and when."""
 
@@ -44,24 +61,50 @@ def audit() -> None:
 @audit.command("list")
 @_filters
 @click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="The number of changes to list."
+    "--limit", type=numbers.Whole(1, 10_000), default=50, show_default=True, help="The number of changes to list."
 )
+@output.wide_option
 @output.json_option
 @pass_target
-def list_entries(target_server: Target, limit: int, as_json: bool, **filters: str | None) -> None:
-    """List the changes, newest first."""
-    items = list(islice(target_server.api().list("/audit", **filters), limit))
+def list_entries(target_server: Target, limit: int, wide: bool, as_json: bool, **filters: str | None) -> None:
+    """List the changes, newest first.
+
+    --wide also shows the exact time, the address that the change came from, the name of the action (for --action) and
+    the id of what was changed (for --target).
+    """
+    api = target_server.api()
+    items = list(islice(api.list("/audit", **filters), limit))
     if as_json:
         return output.as_json(items)
-    rows = [(output.age(i["created_at"]), i["actor_name"], i["action"], _what(i)) for i in items]
-    is_filtered = any(filters.values())
-    empty = "nothing that matches has been changed" if is_filtered else "nothing has been changed yet"
-    return output.table(("WHEN", "WHO", "ACTION", "WHAT"), rows, empty=empty)
+    empty = "nothing that matches has been changed" if any(filters.values()) else "nothing has been changed yet"
+    columns = _COLUMNS | (_WIDE_COLUMNS if wide else {})
+    if items and (names := _organizations(target_server, api, filters)):
+        first: dict[str, _Cell] = {"ORGANIZATION": lambda entry: names.get(entry.get("organization_id"), "(removed)")}
+        columns = first | columns
+    rows = [[cell(entry) for cell in columns.values()] for entry in items]
+    return output.table(tuple(columns), rows, empty=empty, wide=wide)
+
+
+def _organizations(target: Target, api: "Api", filters: Mapping[str, str | None]) -> dict[str | None, str]:
+    """Return the names of the organizations by their ids, if the list has the changes of all of them; otherwise nothing."""
+    if target.resolve().organization or filters.get("path"):
+        return {}
+    me = api.get("/me")
+    if not me["is_system_admin"] or len(me["organizations"]) < 2:
+        return {}
+    return {None: "(server)"} | {each["id"]: each["name"] for each in api.list("/organizations")}
 
 
 @audit.command("export")
 @_filters
-@click.option("--format", "kind", type=click.Choice(["jsonl", "csv"]), default="jsonl", show_default=True)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["jsonl", "csv"]),
+    default="jsonl",
+    show_default=True,
+    help="JSON, one object on each line; or CSV with a heading.",
+)
 @click.option(
     "--output", "-o", "file", type=click.File("wb", lazy=False), default="-", help="A file instead of standard output."
 )
@@ -94,10 +137,3 @@ class _Counted:
         self._file.flush()
         if self._shown_bytes:
             click.echo("", err=True)
-
-
-def _what(entry: dict[str, Any]) -> str:
-    """Return the name of what was changed, or its id if the entry has no name."""
-    details: dict[str, Any] = entry["details"]
-    named = entry.get("path") or details.get("path") or details.get("name") or details.get("module")
-    return str(named or entry["target_id"])

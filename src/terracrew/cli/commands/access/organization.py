@@ -6,11 +6,12 @@ import click
 
 from terracrew.cli.arguments import name_completion
 from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.client.http import segment
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def organization() -> None:
     """Create and manage organizations. Each has a tree, users and runners of its own.
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import name_completion
+from terracrew.cli.arguments import name_completion, numbers
 from terracrew.cli.commands.access.explain import explain
 from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid, NotFound
 
@@ -43,7 +44,7 @@ def _checked_place(group: str | None, module: str | None) -> tuple[str, str]:
     return ("module", module) if module is not None else ("group", group or "")
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def role() -> None:
     """Grant and revoke roles in groups and modules.
 
@@ -102,7 +103,7 @@ def list_roles(
 
 @role.command("grant")
 @_arguments_of_a_grant
-@click.option("--expires-in-days", type=click.IntRange(1, 3650), metavar="N", help="The role ends after N days.")
+@click.option("--expires-in-days", type=numbers.Whole(1, 3650), metavar="N", help="The role ends after N days.")
 @output.json_option
 @pass_target
 def grant(

@@ -4,14 +4,15 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import name_completion, references
+from terracrew.cli.arguments import name_completion, numbers, references
 from terracrew.cli.commands.access import account_runners
 from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid
 
 
-@click.group("service-account")
+@click.group("service-account", cls=LazyGroup)
 def service_account() -> None:
     """Manage accounts for programs, and their secrets. ACCOUNT is an account's name, path or id."""
 
@@ -96,8 +97,10 @@ def create(target: Target, name: str, group: str, as_json: bool) -> None:
         return output.as_json(made)
     click.echo(f"created service account {made['name']} ({made['id']})")
     # The role is suggested for the account's own group: without --group it would apply to the whole organization.
-    role = f"terracrew role grant {made['id']} operator{f' --group {group}' if group else ''}"
-    return output.note(f"next: {role}, terracrew service-account add-secret {made['id']}")
+    # An account of the organization has no path, and a user may have the same name.
+    named = f"{made['group']}/{made['name']}" if made.get("group") else made["id"]
+    output.note(f"next: terracrew role grant {named} operator{f' --group {group}' if group else ''}")
+    return output.note(f"and:  terracrew service-account add-secret {named}")
 
 
 @service_account.command("delete")
@@ -133,7 +136,7 @@ def secrets(target: Target, account: str, as_json: bool) -> None:
 
 @service_account.command("add-secret")
 @click.argument("account", shell_complete=name_completion.service_accounts)
-@click.option("--expires-in-days", type=click.IntRange(1, 3650), metavar="N", help="Expires after N days.")
+@click.option("--expires-in-days", type=numbers.Whole(1, 3650), metavar="N", help="Expires after N days.")
 @output.json_option
 @pass_target
 def add_secret(target: Target, account: str, expires_in_days: int | None, as_json: bool) -> None:

@@ -2,19 +2,20 @@
 
 import click
 
-from terracrew.cli.arguments import name_completion, references
+from terracrew.cli.arguments import name_completion, numbers, references
 from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def token() -> None:
     """Manage API tokens for scripts. A token has the permissions of the person who created it."""
 
 
 @token.command("create")
 @click.argument("name")
-@click.option("--expires-in-days", type=click.IntRange(min=1), metavar="N", help="Expires after N days.")
+@click.option("--expires-in-days", type=numbers.Whole(min=1), metavar="N", help="Expires after N days.")
 @output.json_option
 @pass_target
 def create(target: Target, name: str, expires_in_days: int | None, as_json: bool) -> None:

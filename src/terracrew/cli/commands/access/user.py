@@ -7,12 +7,13 @@ import click
 
 from terracrew.cli.arguments import name_completion
 from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.client.http import segment
 from terracrew.errors import Invalid
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def user() -> None:
     """Manage users. A new user has no role: `terracrew role grant` grants one."""
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from terracrew import plan_words
-from terracrew.cli.arguments import name_completion
+from terracrew.cli.arguments import name_completion, numbers
 from terracrew.cli.commands.job import attempt_facts, status_line
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
@@ -21,7 +21,7 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 @click.command("approve")
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option(
-    "--plan", type=click.IntRange(min=1), metavar="N", help="Approve only if this is still the plan of attempt N."
+    "--plan", type=numbers.Whole(min=1), metavar="N", help="Approve only if this is still the plan of attempt N."
 )
 @_yes
 @output.json_option
@@ -58,7 +58,7 @@ def approve(target: Target, job_id: str, plan: int | None, yes: bool, as_json: b
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option("--reason", default="", help="The reason, which is shown on the job.")
 @click.option(
-    "--plan", type=click.IntRange(min=1), metavar="N", help="Decline only if this is still the plan of attempt N."
+    "--plan", type=numbers.Whole(min=1), metavar="N", help="Decline only if this is still the plan of attempt N."
 )
 @output.json_option
 @pass_target
@@ -77,7 +77,7 @@ def decline(target: Target, job_id: str, reason: str, plan: int | None, as_json:
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option(
     "--plan",
-    type=click.IntRange(min=1),
+    type=numbers.Whole(min=1),
     metavar="N",
     help="Replan only if the job still waits with the plan of attempt N.",
 )

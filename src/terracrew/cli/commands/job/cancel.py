@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 @click.option(
     "--module", metavar="PATH", shell_complete=name_completion.modules, help="With --all: only jobs of this module."
 )
-@click.option("--group", metavar="PATH", help="With --all: only jobs of modules below this group.")
+@click.option(
+    "--group",
+    metavar="PATH",
+    shell_complete=name_completion.groups,
+    help="With --all: only jobs of modules below this group.",
+)
 @click.option(
     "--status",
     type=click.Choice(status_line.STATUSES[:4], case_sensitive=False),

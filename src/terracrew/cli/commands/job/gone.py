@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli.arguments import name_completion
+from terracrew.cli.arguments import name_completion, numbers
 from terracrew.cli.commands.job import attempt_facts, status_line
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
@@ -21,7 +21,7 @@ Nothing in {module} changes before somebody has approved a plan that was made af
 @click.command("gone")
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option(
-    "--attempt", type=click.IntRange(min=1), metavar="N", help="The attempt that is gone; by default the current one."
+    "--attempt", type=numbers.Whole(min=1), metavar="N", help="The attempt that is gone; by default the current one."
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option

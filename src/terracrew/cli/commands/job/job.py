@@ -3,9 +3,10 @@
 import click
 
 from terracrew.cli.commands.job import approval, cancel, gone, inputs, logs, run, show, update
+from terracrew.cli.lazy import LazyGroup
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def job() -> None:
     """Run jobs, follow their logs, decide about their plans, cancel them.
 

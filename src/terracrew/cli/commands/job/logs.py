@@ -2,7 +2,7 @@
 
 import click
 
-from terracrew.cli.arguments import name_completion
+from terracrew.cli.arguments import name_completion, numbers
 from terracrew.cli.commands.job import follow, status_line
 from terracrew.cli.commands.job.run import color_option, stop_option, timeout_option
 from terracrew.cli.connection.deadline import deadline
@@ -17,7 +17,7 @@ from terracrew.cli.printing import output, streams
 )
 @click.option(
     "--attempt",
-    type=click.IntRange(min=1),
+    type=numbers.Whole(min=1),
     metavar="N",
     help="Only the log of this attempt; by default of all attempts.",
 )

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli.arguments import name_completion, placement_options, remote_sources
+from terracrew.cli.arguments import name_completion, numbers, placement_options, remote_sources
 from terracrew.cli.arguments import source as sources
 from terracrew.cli.commands.job import destroy_confirmation, follow, status_line
 from terracrew.cli.connection.deadline import deadline
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from terracrew.client.http import Api
 
 timeout_option = click.option(
-    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop waiting after this time (exit code 13)."
+    "--timeout", type=numbers.Number(min=0), metavar="SECONDS", help="Stop waiting after this time (exit code 13)."
 )
 stop_option = click.option("--stop-at-approval", is_flag=True, help="Exit with 14 when the plan waits for approval.")
 color_option = click.option(

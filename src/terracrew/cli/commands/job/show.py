@@ -2,7 +2,7 @@
 
 import click
 
-from terracrew.cli.arguments import name_completion
+from terracrew.cli.arguments import name_completion, numbers
 from terracrew.cli.commands.job import render, status_line
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
@@ -10,11 +10,14 @@ from terracrew.cli.printing import output
 
 @click.command("list")
 @click.option(
-    "--status", type=click.Choice(status_line.STATUSES, case_sensitive=False), help="Only jobs with this status."
+    "--status",
+    type=click.Choice(status_line.STATUSES, case_sensitive=False),
+    metavar="STATUS",
+    help=f"Only jobs with this status: {', '.join(status_line.STATUSES).lower()}.",
 )
 @click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help="Only jobs of this module.")
 @click.option("--active", is_flag=True, help="Only jobs that have not ended.")
-@click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="The number of jobs to list.")
+@click.option("--limit", type=numbers.Whole(1, 200), default=50, show_default=True, help="The number of jobs to list.")
 @output.json_option
 @pass_target
 def list_jobs(target: Target, status: str | None, module: str | None, active: bool, limit: int, as_json: bool) -> None:

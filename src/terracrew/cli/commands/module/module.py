@@ -3,9 +3,10 @@
 import click
 
 from terracrew.cli.commands.module import contents, edit, show, unlock
+from terracrew.cli.lazy import LazyGroup
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def module() -> None:
     """Create, change and inspect modules. A module is a source, an engine and its inputs."""
 

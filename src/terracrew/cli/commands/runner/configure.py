@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import name_completion
+from terracrew.cli.arguments import name_completion, numbers
 from terracrew.cli.commands.runner.api_path import api_path
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
@@ -15,7 +15,7 @@ from terracrew.protocol.limits import MAX_LOG_BATCH_EVENTS, MAX_LOG_PERIOD_SECON
 @click.command("configure")
 @click.argument("path", shell_complete=name_completion.runners)
 @click.option(
-    "--heartbeat-seconds", type=click.FloatRange(1, 30), help="The time between two heartbeats of an instance [10]."
+    "--heartbeat-seconds", type=numbers.Number(1, 30), help="The time between two heartbeats of an instance [10]."
 )
 @click.option(
     "--log-level",
@@ -27,13 +27,13 @@ from terracrew.protocol.limits import MAX_LOG_BATCH_EVENTS, MAX_LOG_PERIOD_SECON
 @click.option(
     "--log-batch-size",
     "batch_size_limit",
-    type=click.IntRange(1, MAX_LOG_BATCH_EVENTS),
+    type=numbers.Whole(1, MAX_LOG_BATCH_EVENTS),
     help="How many log events are sent in one batch.",
 )
 @click.option(
     "--log-period",
     "period_seconds",
-    type=click.FloatRange(0, MAX_LOG_PERIOD_SECONDS, min_open=True),
+    type=numbers.Number(0, MAX_LOG_PERIOD_SECONDS, min_open=True),
     help="How many seconds a log event waits for its batch to fill.",
 )
 @click.option("--reset", is_flag=True, help="Remove the whole configuration, so that the runner's own settings apply.")

@@ -51,7 +51,7 @@ def setting_options(command: Callable[..., None]) -> Callable[..., None]:
     return click.option(
         "--config",
         "file",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=click.Path(path_type=Path),
         envvar="TERRACREW_RUNNER_CONFIG",
         help="Settings file, JSON or TOML.",
     )(decorated)

@@ -6,13 +6,17 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import name_completion, references
+from terracrew.cli.arguments import name_completion, numbers, references
 from terracrew.cli.commands.runner import consequences
 from terracrew.cli.commands.runner.api_path import api_path
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.client.address import is_loopback
 
+_AFTER_REPLACEMENT = (
+    "{path} has a new token. The old one has ended: connections that were opened with it end within seconds, and running "
+    "jobs continue. Stop its processes and start each of them again with this"
+)
 MAX_JOBS_HELP = "How many jobs each instance may run at once."
 
 
@@ -22,7 +26,7 @@ def _options_of_a_new_runner(command: Callable[..., None]) -> Callable[..., None
         click.option("--description", help="A description."),
         click.option("--multiple", "allow_multiple_instances", is_flag=True, help="Allow several instances."),
         click.option("--tag", "tags", multiple=True, help="A tag. Can be repeated."),
-        click.option("--max-jobs", type=click.IntRange(min=1), help=MAX_JOBS_HELP),
+        click.option("--max-jobs", type=numbers.Whole(min=1), help=MAX_JOBS_HELP),
         click.option(
             "--group",
             default="",
@@ -46,7 +50,8 @@ def _options_of_a_new_runner(command: Callable[..., None]) -> Callable[..., None
 def register(target: Target, name: str, no_assign: bool, as_json: bool, **given: Any) -> None:
     """Register a runner called NAME and print the commands that start it. Its token is shown only once."""
     made = target.api().post("/runners/register", _body(name, no_assign, given))
-    _print_registered(made, as_json)
+    words = _AFTER_REPLACEMENT if given["replace"] else "registered {path}. Run this on the runner's machine"
+    _print_registered(made, words, as_json)
 
 
 @click.command("reregister")
@@ -62,7 +67,7 @@ def reregister(target: Target, path: str, yes: bool, as_json: bool) -> None:
     api = target.api()
     if not yes:
         output.ask(consequences.of_new_token(api.get(api_path(path))), "The token stays as it is.")
-    _print_registered(api.post(f"{api_path(path)}/reregister", {}), as_json)
+    _print_registered(api.post(f"{api_path(path)}/reregister", {}), _AFTER_REPLACEMENT, as_json)
 
 
 @click.command("create")
@@ -93,10 +98,10 @@ def _body(name: str, no_assign: bool, given: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _print_registered(made: dict[str, Any], as_json: bool) -> None:
+def _print_registered(made: dict[str, Any], words: str, as_json: bool) -> None:
     if as_json:
         return output.as_json(made)
-    output.note(f"registered {made['path']}. Run this on the runner's machine; the token is shown only once:")
+    output.note(f"{words.format(path=made['path'])}; the token is shown only once:")
     if is_loopback(made["environment"].get("TERRACREW_API_URL", "")):
         output.note(
             "this address works only on the server's machine; for other machines, set TERRACREW_SERVER_PUBLIC_URL on the server"

@@ -18,13 +18,8 @@ def settings(file: Path | None, given: dict[str, str], flags: dict[str, str], as
     overridden is below the one that counts. Secrets are hidden.
     """
     from terracrew.settings import layers
-    from terracrew.settings.effective import effective
 
-    found = effective(layers.merged(file, given, flags))
-    if as_json:
-        output.as_json(found)
-    else:
-        settings_table.show(found)
+    settings_table.show_effective(layers.merged(file, given, flags), as_json=as_json)
 
 
 @click.command("schema")

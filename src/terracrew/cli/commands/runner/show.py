@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import name_completion
+from terracrew.cli.arguments import name_completion, references
 from terracrew.cli.commands.runner.api_path import api_path
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
@@ -27,7 +27,7 @@ def list_runners(target: Target, status: str | None, group: str | None, as_json:
     rows = [
         (
             i["path"],
-            "shared" if i.get("group", "") is None else i["type"],
+            _type(i),
             _status(i),
             i.get("version"),
             _jobs(i),
@@ -57,7 +57,7 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
         [
             ("path", found["path"]),
             ("id", found["id"]),
-            ("type", found["type"]),
+            ("type", _type(found)),
             ("declared in", _declaration(found)),
             ("status", _status(found)),
             ("removing", output.lasting(found["removing_since"]) if found.get("removing_since") else None),
@@ -65,7 +65,7 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
             ("limit", _limit(found)),
             ("instances", "several" if found.get("allow_multiple_instances") else "one"),
             ("tags", found["tags"]),
-            ("service account", found.get("service_account_id")),
+            ("service account", references.account_path(api, found.get("service_account_id"))),
             ("configured", {name: value for name, value in found.get("configuration", {}).items() if value}),
             ("assigned to", [each["path"] or "(everything)" for each in assignments]),
             ("created", output.age(found["created_at"])),
@@ -79,6 +79,11 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
         ]
         output.table(("INSTANCE", "STATUS", "VERSION", "JOBS", "LAST CONTACT"), rows, empty="")
     return None
+
+
+def _type(runner: dict[str, Any]) -> str:
+    """Return `shared` for a runner that belongs to no group, otherwise where its processes come from."""
+    return "shared" if runner.get("group", "") is None else runner["type"]
 
 
 def _limit(runner: dict[str, Any]) -> str:

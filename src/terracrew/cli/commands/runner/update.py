@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import name_completion
+from terracrew.cli.arguments import name_completion, numbers
 from terracrew.cli.commands.runner import consequences
 from terracrew.cli.commands.runner.api_path import api_path
 from terracrew.cli.commands.runner.register import MAX_JOBS_HELP
@@ -16,7 +16,7 @@ from terracrew.errors import Invalid
 @click.command("update")
 @click.argument("path", shell_complete=name_completion.runners)
 @click.option("--description", help="A description.")
-@click.option("--max-jobs", type=click.IntRange(min=1), help=MAX_JOBS_HELP)
+@click.option("--max-jobs", type=numbers.Whole(min=1), help=MAX_JOBS_HELP)
 @click.option("--tag", "tags", multiple=True, help="A tag. Can be repeated; replaces all tags. '' removes all.")
 @click.option(
     "--multiple/--single", "allow_multiple_instances", default=None, help="Whether several instances are allowed."

@@ -1,11 +1,17 @@
 """`terracrew server backup`, `admin-token` and `admin-link`: commands that need the server's files and settings."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from terracrew.cli.commands.server.serve import GIVEN_KEY
+from terracrew.cli.connection import local
 from terracrew.cli.printing import output
+from terracrew.errors import Conflict, Unauthenticated
+
+if TYPE_CHECKING:
+    from terracrew.server.settings import ServerSettings
 
 
 @click.command("backup")
@@ -29,8 +35,9 @@ def backup(ctx: click.Context, directory: Path, as_json: bool) -> None:
 
 
 @click.command("admin-token")
+@output.json_option
 @click.pass_context
-def admin_token(ctx: click.Context) -> None:
+def admin_token(ctx: click.Context, as_json: bool) -> None:
     """Print an API token of the administrator, for a command line without a browser.
 
     On SQLite it is the one in the data directory, which the server renews. On PostgreSQL each call makes a new one, for
@@ -38,16 +45,51 @@ def admin_token(ctx: click.Context) -> None:
     """
     from terracrew.server.maintenance.administrator import admin_token
 
-    click.echo(admin_token(ctx.meta[GIVEN_KEY].settings()))
+    token = admin_token(ctx.meta[GIVEN_KEY].settings())
+    return output.as_json({"token": token}) if as_json else click.echo(token)
 
 
 @click.command("admin-link")
+@output.json_option
 @click.pass_context
-def admin_link(ctx: click.Context) -> None:
+def admin_link(ctx: click.Context, as_json: bool) -> None:
     """Print a link that logs the administrator in to the dashboard. It works once, within an hour.
 
-    It needs the database, which a running server on SQLite has locked: use `terracrew login --link` then.
+    A server on SQLite owns its database: if it is running, it is asked for the link. A new link ends an earlier one.
     """
+    settings = ctx.meta[GIVEN_KEY].settings()
+    settings.check()
+    running = None if settings.is_postgres else local.of_directory(settings.directory)
+    link = _new_link(settings) if running is None else _link_of(running)
+    return output.as_json({"link": link}) if as_json else click.echo(link)
+
+
+def _link_of(server: local.LocalServer) -> str:
+    """Ask a running server for a link, with the token that it left in its data directory."""
+    from terracrew.client.http import Api
+
+    file = Path(server.data_directory) / local.TOKEN_FILE
+    try:
+        token = file.read_text().strip()
+    except OSError as error:
+        raise Unauthenticated(
+            f"the token of the running server cannot be read from {file}: {error.strerror}",
+            hint="run this command as the user that the server runs as",
+        ) from None
+    return Api(server.url, token).post("/me/link")["link"]
+
+
+def _new_link(settings: "ServerSettings") -> str:
+    """Make a link in the database. If a server that this user cannot find has locked it, say how to ask that server."""
     from terracrew.server.maintenance.administrator import admin_link
 
-    click.echo(admin_link(ctx.meta[GIVEN_KEY].settings()))
+    try:
+        return admin_link(settings)
+    except Conflict as error:
+        if "holder" not in error.details:
+            raise
+        file = settings.directory / local.TOKEN_FILE
+        raise Conflict(
+            f"{error.details['path']} is in use by a running server (process {error.details['holder']}), which makes the link",
+            hint=f"`terracrew --url {settings.url} --token-file {file} login --link` asks it, if that is its address",
+        ) from None

@@ -18,14 +18,8 @@ def settings(ctx: click.Context, as_json: bool) -> None:
     The layers are, from low to high: defaults, the settings file, the environment, the command line. The options of
     `server` go before the command: `terracrew server --config server.toml settings`.
     """
-    from terracrew.settings.effective import effective
-
     given: Given = ctx.meta[GIVEN_KEY]
-    found = effective(given.merged())
-    if as_json:
-        output.as_json(found)
-    else:
-        settings_table.show(found)
+    settings_table.show_effective(given.merged(), as_json=as_json)
 
 
 @click.command("schema")

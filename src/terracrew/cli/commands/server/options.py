@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import click
+from click.shell_completion import CompletionItem
 
 from terracrew.settings.server import FILE_ONLY, PREFIX, ServerFile
 from terracrew.settings.suggestions import kinds
@@ -45,7 +46,7 @@ def config_option(command: F) -> F:
     return click.option(
         "--config",
         "file",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=click.Path(path_type=Path),
         envvar=f"{PREFIX}CONFIG",
         show_envvar=True,
         help="Settings file, JSON or TOML.",
@@ -76,10 +77,19 @@ def _option(name: str) -> Callable[[F], F]:
         *_ALIASES.get(name, ()),
         name,
         multiple=many,
-        type=click.Choice(values) if values else None,
-        metavar=None if values else _metavar(name),
+        shell_complete=_completion(values) if values else None,
+        metavar=f"[{'|'.join(values)}]" if values else _metavar(name),
         help=f"{(field.description or '').removesuffix('.')}{default}.{again}  [env var: {PREFIX}{name.upper()}]",
     )
+
+
+def _completion(values: tuple[str, ...]) -> Callable[..., list[CompletionItem]]:
+    """Complete the values. The settings refuse any other one, together with everything else that is wrong."""
+
+    def complete(_context: click.Context, _option: click.Parameter, typed: str) -> list[CompletionItem]:
+        return [CompletionItem(value) for value in values if value.startswith(typed)]
+
+    return complete
 
 
 def _metavar(name: str) -> str:

@@ -8,9 +8,10 @@ import click
 from terracrew.cli.commands.server import admin, configuration, rekey, storage
 from terracrew.cli.commands.server.options import config_option, settings_options
 from terracrew.cli.commands.server.serve import GIVEN_KEY, Given, serve
+from terracrew.cli.lazy import LazyGroup
 
 
-@click.group(invoke_without_command=True, subcommand_metavar="[COMMAND]")
+@click.group(cls=LazyGroup, invoke_without_command=True, subcommand_metavar="[COMMAND]")
 @config_option
 @settings_options()
 @click.option(

@@ -1,1 +1,1 @@
-"""Fetches repositories with the program `git`, through mirrors that all attempts of a runner share (ADR 0037)."""
+"""Fetches repositories with the program `git`, through mirrors that all attempts of a runner share (ADR 0040)."""

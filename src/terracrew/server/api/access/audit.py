@@ -8,12 +8,13 @@ from typing import Annotated, Literal
 
 import msgspec
 from litestar import Router, get
+from litestar.di import NamedDependency, Provide
 from litestar.params import FromQuery, QueryParameter
 from litestar.response import Stream
 
 from terracrew.server.api.access.context import AccessCall
 from terracrew.server.audit import service
-from terracrew.server.audit.listing import AuditQuery, listing, oldest_first
+from terracrew.server.audit.listing import AuditQuery, check, listing, oldest_first
 from terracrew.server.audit.model import Entry
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.paging import After, Limit, Page
@@ -23,8 +24,8 @@ EXPORT_PAGE_ROWS = 1000
 CLOCK_PRECISION_SECONDS = 0.001
 """Times of entries are rounded, so an entry that was made at the time of the request may seem to be later."""
 COLUMNS = Entry.__struct_fields__
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""A spreadsheet takes a cell that begins with one of these for a formula."""
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""A spreadsheet takes a cell that begins with one of these for a formula; the last four are wide forms of the first four."""
 
 Actor = Annotated[str | None, QueryParameter(description="The name or id of who made the change")]
 Action = Annotated[str | None, QueryParameter(description="An action (`job.approve`), or all of a kind (`job`)")]
@@ -35,9 +36,7 @@ Until = Annotated[datetime | None, QueryParameter(description="Only entries befo
 Text = Annotated[str | None, QueryParameter(description="A part of the action, actor, target, address or details")]
 
 
-@get("/audit", summary="List changes, newest first")
-async def list_entries(
-    request: AccessCall,
+def asked_for(
     actor: Actor = None,
     action: Action = None,
     target: Target = None,
@@ -45,25 +44,28 @@ async def list_entries(
     since: Since = None,
     until: Until = None,
     text: Text = None,
+) -> AuditQuery:
+    """Return the filters of a request, which the list and the export share."""
+    return AuditQuery(actor, action, target, path, since, until, text)
+
+
+@get("/audit", summary="List changes, newest first")
+async def list_entries(
+    request: AccessCall,
+    wanted: NamedDependency[AuditQuery],
     after: After = None,
     limit: Limit = 50,
 ) -> Page[Entry]:
     """List the entries of the organization, the newest first. With `path`, those about a group or module; its owners may
     read these. A page may have fewer entries than asked for, although there are more: only the last one has no `next`."""
-    who, query = request.user, AuditQuery(actor, action, target, path, since, until, text)
-    return await request.context.db.read_in_background(lambda tx: listing(tx, who, query, after, limit))
+    who = request.user
+    return await request.context.db.read_in_background(lambda tx: listing(tx, who, wanted, after, limit))
 
 
 @get("/audit/export", summary="Export changes, oldest first")
 async def export(
     request: AccessCall,
-    actor: Actor = None,
-    action: Action = None,
-    target: Target = None,
-    path: PathPrefix = None,
-    since: Since = None,
-    until: Until = None,
-    text: Text = None,
+    wanted: NamedDependency[AuditQuery],
     format: FromQuery[Literal["jsonl", "csv"]] = "jsonl",  # noqa: A002 - the name of the query parameter
 ) -> Stream:
     """Stream all entries that match, the oldest first, one on each line: as JSON, or as CSV with a line of headings.
@@ -71,17 +73,16 @@ async def export(
     The export ends with the newest entry at the time of the request, and is itself an entry of the audit log.
     """
     who, db = request.user, request.context.db
-    query = AuditQuery(actor, action, target, path, since, until, text)
 
     async def begin(tx: Tx) -> float:
-        await oldest_first(tx, who, query, "", 1)
-        asked = {name: value for name, value in msgspec.to_builtins(query).items() if value is not None}
+        await check(tx, who, wanted)
+        asked = {name: value for name, value in msgspec.to_builtins(wanted).items() if value is not None}
         await service.record(tx, who, "audit.export", "audit", who.organization_id or "", {"format": format} | asked)
         return tx.now + CLOCK_PRECISION_SECONDS
 
     now = await db.write(begin)
     is_csv = format == "csv"
-    pieces = _exported(db, who, query, now, is_csv=is_csv)
+    pieces = _exported(db, who, wanted, now, is_csv=is_csv)
     headers = {"Content-Disposition": f'attachment; filename="audit.{format}"', "Cache-Control": "no-store"}
     media_type = "text/csv; charset=utf-8" if is_csv else "application/x-ndjson"
     return Stream(pieces, media_type=media_type, headers=headers)
@@ -123,4 +124,9 @@ def _csv(rows: Sequence[Sequence[str]]) -> bytes:
     return written.getvalue().encode()
 
 
-router = Router(path="/api/v1", route_handlers=[list_entries, export], tags=["audit"])
+router = Router(
+    path="/api/v1",
+    route_handlers=[list_entries, export],
+    dependencies={"wanted": Provide(asked_for, sync_to_thread=False)},
+    tags=["audit"],
+)

@@ -16,8 +16,11 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads as runners
 
-TOPICS: tuple[Topic, ...] = ("jobs", "runners", "tree")
+TOPICS: tuple[Topic, ...] = ("access", "jobs", "runners", "tree")
 """The topics that pages receive. A change of an instance, whose key is `<runner> <instance>`, is sent as one of its runner."""
+_OF_ACCESS: tuple[Topic, ...] = ("access", "access_log", "roles")
+"""The topics that are sent as `access`: their keys name an organization or a principal."""
+_LISTENED: tuple[Topic, ...] = (*TOPICS, "access_log", "instances", "roles")
 KEEP_ALIVE_SECONDS = 15.0
 PING = b"event: ping\ndata: {}\n\n"  # a comment would be invisible to the page
 SEND_TIMEOUT_SECONDS = 2.0
@@ -29,7 +32,7 @@ GATHER_SECONDS = 0.05
 
 @get("/events", media_type="text/event-stream", summary="Follow changes")
 async def events(request: RunsCall) -> Stream:
-    """Server-sent events: `jobs`, `runners` or `tree`, with the id of what has changed; `all` where everything may have."""
+    """Server-sent events: `jobs`, `runners`, `tree` or `access`, with the id of what has changed; `all` where everything may have."""
     authorize.require_reader(request.user)
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     context = request.context
@@ -38,7 +41,7 @@ async def events(request: RunsCall) -> Stream:
 
 
 async def _changes(db: Database, reader: Principal, closing: asyncio.Event) -> AsyncIterator[bytes]:
-    with db.listen(*TOPICS, "instances") as wakeups:
+    with db.listen(*_LISTENED) as wakeups:
         yield b"retry: 1000\n\n"
         stop = asyncio.create_task(closing.wait())
         came: asyncio.Task[set[tuple[str, str]]] | None = None
@@ -55,7 +58,7 @@ async def _changes(db: Database, reader: Principal, closing: asyncio.Event) -> A
                 await asyncio.sleep(GATHER_SECONDS)
                 woken |= await wakeups.get(timeout=0)
                 try:
-                    seen = await _seen(db, reader, {_shown(*wake) for wake in woken})
+                    seen = await visible_changes(db, reader, {_shown(*wake) for wake in woken})
                 except Unavailable:  # a page that is open stays so, and reads everything anew when that is over
                     while not await db.ready(SEND_TIMEOUT_SECONDS) and not closing.is_set():
                         yield PING
@@ -71,11 +74,17 @@ async def _changes(db: Database, reader: Principal, closing: asyncio.Event) -> A
 
 
 def _shown(topic: str, key: str) -> tuple[str, str]:
+    if topic in _OF_ACCESS:
+        return "access", key
     return ("runners", key.partition(" ")[0]) if topic == "instances" else (topic, key)
 
 
-async def _seen(db: Database, reader: Principal, woken: set[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Return what of it the reader may see. After very many changes, a page is told once that everything may have changed."""
+async def visible_changes(db: Database, reader: Principal, woken: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return what of it the reader may see. After very many changes, a page is told once that everything may have changed.
+
+    A change of access is told, without an id, to the person whom it is about and to those who may read access somewhere in
+    the organization.
+    """
     keys = {topic: sorted(key for of, key in woken if of == topic and key) for topic in ("jobs", "runners")}
     seen = {(topic, "") for topic, key in woken if topic == "tree" or not key}  # a wake-up of the tree names nothing
     for topic in list(keys):
@@ -83,11 +92,19 @@ async def _seen(db: Database, reader: Principal, woken: set[tuple[str, str]]) ->
             del keys[topic]
             seen.add((topic, ""))
 
+    concerned = {key for topic, key in woken if topic == "access"}
+    if reader.id in concerned:
+        seen.add(("access", ""))
+    is_access_asked = ("access", "") not in seen and reader.organization_id in concerned
+
     async def read(tx: Tx) -> set[tuple[str, str]]:
         found = {("jobs", key) for key in await _seen_jobs(tx, reader, keys.get("jobs", []))}
-        return found | {("runners", key) for key in await _seen_runners(tx, reader, keys.get("runners", []))}
+        found |= {("runners", key) for key in await _seen_runners(tx, reader, keys.get("runners", []))}
+        if is_access_asked and not (await authorize.visible(tx, reader, Verb.ACCESS_READ)).is_nothing:
+            found.add(("access", ""))
+        return found
 
-    return seen | (await db.read(read) if any(keys.values()) else set())
+    return seen | (await db.read(read) if is_access_asked or any(keys.values()) else set())
 
 
 async def _seen_jobs(tx: Tx, reader: Principal, job_ids: list[str]) -> list[str]:

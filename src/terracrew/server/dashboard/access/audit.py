@@ -7,10 +7,11 @@ import msgspec
 from litestar import Response, Router, get
 from litestar.params import FromQuery
 
+from terracrew import audit_words
 from terracrew.errors import Invalid
 from terracrew.server.audit.listing import AuditQuery, listing
 from terracrew.server.audit.model import Entry
-from terracrew.server.dashboard import render
+from terracrew.server.dashboard import render, words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
@@ -30,6 +31,8 @@ _PAGES = {
     "service_account": "service-accounts",
 }
 """The pages of what an entry can be about, by its kind."""
+_CHANGES = (".update", ".change")
+"""How the actions end whose sentence says what was changed, but not to what."""
 
 
 class AuditFilters(msgspec.Struct, frozen=True):
@@ -50,7 +53,10 @@ class EntryRow(msgspec.Struct, frozen=True):
     target_link: str
     target: str
     """What the entry is about, in words."""
+    sentence: str
+    """What was done, in words."""
     details: list[tuple[str, str]]
+    """The new values of what was changed."""
 
 
 class AuditPage(msgspec.Struct, frozen=True):
@@ -104,9 +110,11 @@ def _row(entry: Entry) -> EntryRow:
     details = [
         (key, _short(value))
         for key, value in entry.details.items()
-        if key not in ("name", "path") and value is not None
+        if key not in ("name", "path", "changed") and value is not None and entry.action.endswith(_CHANGES)
     ]
-    return EntryRow(entry, actor_link, link, f"{entry.target_kind.replace('_', ' ')} {_short(name)}", details)
+    sentence = words.sentence(audit_words.sentence(msgspec.to_builtins(entry)))
+    target = f"{entry.target_kind.replace('_', ' ')} {_short(name)}"
+    return EntryRow(entry, actor_link, link, target, sentence, details)
 
 
 def _short(value: object) -> str:

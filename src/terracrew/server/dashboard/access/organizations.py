@@ -43,7 +43,7 @@ async def create_page(request: DashboardCall) -> Response[Any]:
     return await _create_answer(request, NewOrganizationForm(), "")
 
 
-@post("/create", status_code=200)
+@post("/create", status_code=200, in_any_organization=True)
 async def create(request: DashboardCall) -> Response[Any]:
     form, who = await forms.read(request, NewOrganizationForm), request.user
     name, owner = form.name.strip(), form.owner.strip() or None
@@ -66,7 +66,7 @@ async def organization_page(request: DashboardCall, organization: FromPath[str])
     return await _answer(request, organization, "")
 
 
-@post("/{organization:str}/rename", status_code=200)
+@post("/{organization:str}/rename", status_code=200, in_any_organization=True)
 async def rename(request: DashboardCall, organization: FromPath[str]) -> Response[Any]:
     form, who = await forms.read(request, RenameForm), request.user
     try:
@@ -76,7 +76,7 @@ async def rename(request: DashboardCall, organization: FromPath[str]) -> Respons
     return render.go(request, f"{HERE}/{made.id}")
 
 
-@post("/{organization:str}/choose")
+@post("/{organization:str}/choose", in_any_organization=True)
 async def choose(request: DashboardCall, organization: FromPath[str]) -> Response[Any]:
     """Let this session act in another organization."""
     who = request.user
@@ -84,7 +84,7 @@ async def choose(request: DashboardCall, organization: FromPath[str]) -> Respons
     return render.go(request, "/dashboard/groups")
 
 
-@post("/{organization:str}/delete")
+@post("/{organization:str}/delete", in_any_organization=True)
 async def delete(request: DashboardCall, organization: FromPath[str]) -> Response[Any]:
     who = request.user
     await request.context.db.write(lambda tx: organizations.delete(tx, who, organization))

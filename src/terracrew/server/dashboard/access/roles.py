@@ -71,6 +71,10 @@ class GrantForm(msgspec.Struct, frozen=True):
     days: str = ""
 
 
+NEW_GRANT = GrantForm(days="30")
+"""The form before anything is filled in: a role ends by itself unless somebody wants it to last."""
+
+
 async def read_page(
     tx: Tx, who: Principal, kind: PlaceKind, reference: str, after: str | None, question: AccessQuestion
 ) -> AccessPage:
@@ -153,7 +157,7 @@ async def access_page(
     found = await request.context.db.read_in_background(
         lambda tx: read_page(tx, request.user, *_place(request), after, question)
     )
-    shown: dict[str, Any] = {"page": found, "at_place": found.place, "after": after, "form": GrantForm()}
+    shown: dict[str, Any] = {"page": found, "at_place": found.place, "after": after, "form": NEW_GRANT}
     return await render.page(
         request,
         "access/roles/access_page.html",
@@ -169,6 +173,8 @@ async def access_page(
 async def grant_page(
     request: DashboardCall, principal: FromQuery[str] = "", role: FromQuery[str] = ""
 ) -> Response[Any]:
+    if not principal:
+        return await _grant_answer(request, NEW_GRANT)
     form = GrantForm(principal, role if role in ROLE_NAMES else Role.VIEWER.value)
     return await _grant_answer(request, form)
 
@@ -221,8 +227,8 @@ async def revoke(request: DashboardCall, role_id: FromPath[str]) -> Response[Any
     who, it = request.user, ids.parse("rol", role_id)
 
     async def work(tx: Tx) -> str:
-        at = await place.read(tx, who, *_place(request), Verb.ACCESS_READ)
-        await roles.unbind_role(tx, who, it)
+        at = await place.read(tx, who, *_place(request), Verb.ACCESS_WRITE)
+        await roles.unbind_role(tx, who, it, at.place)
         return f"{at.base}/access"
 
     to = await request.context.db.write(work)

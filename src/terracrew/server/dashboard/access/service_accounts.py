@@ -50,6 +50,14 @@ class NewAccountForm(msgspec.Struct, frozen=True):
     group: str = ""
 
 
+class RenameAccountForm(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class AccountSwitchForm(msgspec.Struct, frozen=True):
+    on: bool
+
+
 class SecretForm(msgspec.Struct, frozen=True):
     days: str = ""
 
@@ -159,6 +167,43 @@ async def revoke_secret(request: DashboardCall, account_id: FromPath[str], secre
     return render.done(request, "The secret is revoked", f"{HERE}/{account_id}")
 
 
+@get("/{account_id:str}/rename")
+async def rename_page(request: DashboardCall, account_id: FromPath[str]) -> Response[Any]:
+    return await _rename_answer(request, account_id, None, "")
+
+
+@post("/{account_id:str}/rename", status_code=200)
+async def rename(request: DashboardCall, account_id: FromPath[str]) -> Response[Any]:
+    form, it = await forms.read(request, RenameAccountForm), ids.parse("sac", account_id)
+    try:
+        change = service.AccountChange(name=form.name.strip())
+        await service.change_account(request.context.db, request.user, it, change)
+    except (Invalid, Conflict) as error:
+        return await _rename_answer(request, account_id, form, error.message)
+    return render.go(request, f"{HERE}/{it}")
+
+
+async def _rename_answer(
+    request: DashboardCall, account_id: str, form: RenameAccountForm | None, wrong: str
+) -> Response[Any]:
+    it = ids.parse("sac", account_id)
+    found = await request.context.db.read(lambda tx: service.show(tx, request.user, it, Verb.ACCESS_WRITE))
+    shown: dict[str, Any] = {"account": found, "new_name": form.name if form else found.name, "rename_wrong": wrong}
+    return await render.page(
+        request, "access/service_accounts/rename_page.html", "access/service_accounts/rename.html", **shown
+    )
+
+
+@post("/{account_id:str}/disable")
+async def disable(request: DashboardCall, account_id: FromPath[str]) -> Response[Any]:
+    """Disable the account, or enable it again."""
+    form, it = await forms.read(request, AccountSwitchForm), ids.parse("sac", account_id)
+    change = service.AccountChange(is_disabled=form.on)
+    after = await service.change_account(request.context.db, request.user, it, change)
+    said = f"{after.name} is disabled, and what uses it is refused" if form.on else f"{after.name} is enabled"
+    return render.done(request, said, f"{HERE}/{it}")
+
+
 @post("/{account_id:str}/delete")
 async def delete(request: DashboardCall, account_id: FromPath[str]) -> Response[Any]:
     who, it = request.user, ids.parse("sac", account_id)
@@ -176,6 +221,9 @@ pages = Router(
         secret_page,
         create_secret,
         revoke_secret,
+        rename_page,
+        rename,
+        disable,
         delete,
     ],
     exception_handlers=HANDLERS,

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Protocol
 
-from terracrew.server.dashboard.words import Badge, counted, sentence
+from terracrew.server.dashboard.words import Badge, counted
 from terracrew.server.principals import verb_words
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Role
@@ -52,7 +52,7 @@ def action(verb: Verb) -> str:
 
 def role_effect(role: str, place: str) -> str:
     """Return what a role allows at a place, before it is known who gets it."""
-    return sentence(ROLE_EFFECTS[Role(role)].format(modules=f"the modules of {place}"))
+    return f"They will be able to {ROLE_EFFECTS[Role(role)].format(modules=f'the modules of {place}')}."
 
 
 class _Held(Protocol):
@@ -78,6 +78,23 @@ def account_consequence(secrets: int, roles: int, runners: int) -> str:
     if runners:
         text += f" {counted(runners, 'runner')} that it serves cannot take jobs until another account is bound."
     return text
+
+
+def disable_consequence(secrets: int, runners: int) -> str:
+    """Return what happens if a service account with so many secrets and runners is disabled."""
+    refused = (
+        f"{counted(secrets, 'secret')} {'is' if secrets == 1 else 'are'} refused" if secrets else "It cannot log in"
+    )
+    text = f"{refused}, and programs and runners that are connected with it are disconnected within seconds."
+    if runners:
+        text += f" {counted(runners, 'runner')} that it serves cannot take jobs meanwhile."
+    return f"{text} Secrets and roles are kept: enabling it restores them."
+
+
+def enable_consequence(secrets: int, roles: int) -> str:
+    """Return what happens if a service account with so many secrets and roles is enabled again."""
+    again = f"Its {counted(secrets, 'secret')} can be used again, with its {counted(roles, 'role')}."
+    return f"{again} Runners that it serves can take jobs again."
 
 
 class _Person(Protocol):

@@ -3,17 +3,22 @@
 from typing import Any
 
 import msgspec
-from litestar import Response, post
-from litestar.params import FromPath
+from litestar import Response, get, post
+from litestar.params import FromPath, FromQuery
 
 from terracrew.server.assignments.model import PlaceKind
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
+from terracrew.server.dashboard.runners import page
+from terracrew.server.db.seam import Tx
 from terracrew.server.modules import assigning
+from terracrew.server.principals.authorize import Verb
 from terracrew.server.runners import service
 from terracrew.server.runners.model import AssignTo, RunnerChange, RunnerView
 
 HERE = "/dashboard/runners"
+MAX_TYPED_CHARACTERS = 200
+"""How much of what was typed is searched for."""
 
 
 class SwitchForm(msgspec.Struct, frozen=True):
@@ -60,6 +65,19 @@ async def assign(request: DashboardCall, runner: FromPath[str]) -> Response[Any]
     return render.done(request, f"{found.path} is assigned to {place}", address(found.id))
 
 
+@get("/{runner:str}/places")
+async def places(request: DashboardCall, runner: FromPath[str], place: FromQuery[str] = "") -> Response[Any]:
+    """Return the groups and modules whose path contains what was typed, for the form that assigns the runner."""
+    who = request.user
+
+    async def read(tx: Tx) -> list[str]:
+        found = await service.find(tx, who, runner, Verb.RUNNER_WRITE)
+        return await page.offered(tx, who, found.group or "", place[:MAX_TYPED_CHARACTERS])
+
+    offered = await request.context.db.read_in_background(read)
+    return await render.page(request, "runners/offered.html", "runners/offered.html", offered=offered)
+
+
 @post("/{runner:str}/unassign")
 async def unassign(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, AssignForm)
@@ -95,4 +113,4 @@ def address(runner_id: str) -> str:
     return f"{HERE}/{runner_id}"
 
 
-handlers = [drain, disable, assign, unassign, assign_to_all, bind]
+handlers = [drain, disable, assign, places, unassign, assign_to_all, bind]

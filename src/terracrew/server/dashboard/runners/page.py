@@ -13,6 +13,7 @@ from terracrew.server.groups import reads as group_reads
 from terracrew.server.groups import tree_path
 from terracrew.server.identity.access import account_reads
 from terracrew.server.jobs import runner_reads
+from terracrew.server.modules import reads as module_reads
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -27,6 +28,10 @@ MAX_PLACES = 50
 """How many assignments are shown."""
 MAX_CHOICES = 300
 """How many service accounts and groups the forms offer."""
+
+
+MAX_MODULES = 50
+"""How many modules the form that assigns the runner offers."""
 
 
 class PlaceRow(msgspec.Struct, frozen=True):
@@ -65,8 +70,8 @@ class RunnerPage(msgspec.Struct, frozen=True):
     """The path of its service account, or the id if the reader may not see the account; empty if it has none."""
     accounts: list[AccountChoice] = []
     """The service accounts that the reader may bind to it."""
-    groups: list[str] = []
-    """The first groups that it can be assigned to."""
+    offered: list[str] = []
+    """The paths of the first groups and modules that it can be assigned to."""
 
     @property
     def badge(self) -> Badge:
@@ -123,7 +128,7 @@ async def read(tx: Tx, who: Principal, reference: str, watch: Watch) -> RunnerPa
         account=next((each.path for each in accounts if each.id == runner.service_account_id), "")
         or (runner.service_account_id or ""),
         accounts=accounts if may_change else [],
-        groups=await _groups(tx, who, runner) if may_change else [],
+        offered=await offered(tx, who, runner.group or "") if may_change else [],
     )
 
 
@@ -142,8 +147,14 @@ async def _accounts(tx: Tx, who: Principal, runner: RunnerView) -> list[AccountC
     ]
 
 
-async def _groups(tx: Tx, who: Principal, runner: RunnerView) -> list[str]:
-    """Return the first groups inside the runner's own group that the reader may see."""
-    seen = await authorize.visible(tx, who, Verb.TREE_READ)
-    paths = await group_reads.paths(tx, who.organization_id or "", seen, MAX_CHOICES)
-    return [path for path in paths if path and tree_path.is_within(path, runner.group or "")]
+async def offered(tx: Tx, who: Principal, group: str, typed: str = "") -> list[str]:
+    """Return the paths of the first groups and modules in a group that the reader may see and that contain what was typed."""
+    seen, organization_id = await authorize.visible(tx, who, Verb.TREE_READ), who.organization_id or ""
+    groups = await group_reads.paths(tx, organization_id, seen, MAX_CHOICES)
+    found = await module_reads.search(tx, organization_id, seen, f"{group} {typed}", "", MAX_MODULES, only_paths=True)
+    modules = await module_reads.paths(tx, found)
+    return [
+        path
+        for path in [*groups, *modules]
+        if path and tree_path.is_within(path, group) and typed.strip().lower() in path.lower()
+    ]

@@ -5,7 +5,7 @@ import "./times.js";
 const byId = (id) => document.getElementById(id);
 
 /* What the reader opened stays open, and what they are typing stays typed. */
-Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, element) => name !== "open" && !(name === "value" && element.matches("[data-typed], [data-search]"));
+Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, element) => name !== "open" && !((name === "value" || name === "selected") && element.closest("[data-typed], [data-search]"));
 
 /* What was typed before the scripts were here is searched for now. */
 addEventListener("load", () => {
@@ -97,7 +97,9 @@ function toast(text, tone) {
   path.setAttribute("d", SHAPES[tone]);
   path.setAttribute("stroke-width", "2");
   icon.append(path);
-  element.append(icon, text);
+  const line = document.createElement("span");
+  text.split("`").forEach((part, at) => line.append(at % 2 ? Object.assign(document.createElement("code"), { textContent: part }) : part));
+  element.append(icon, line);
   box.append(element);
   box.hidePopover?.(), box.showPopover?.(); // above an open dialog
   setTimeout(() => element.remove(), tone === "bad" ? 9000 : 4500);

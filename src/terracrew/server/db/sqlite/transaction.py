@@ -68,7 +68,7 @@ class SqliteTx:
     async def all(self, sql: LiteralString, /, **params: Param) -> list[Row]:
         self._check()
         try:
-            return _rows(self._connection.execute(texts.lockless(sql), params))
+            return _rows(self._connection.execute(texts.for_sqlite(sql), params))
         except Exception as error:
             raise self._failed(error) from error
 
@@ -76,7 +76,7 @@ class SqliteTx:
         self._check()
         try:
             # The cursor is closed in any case: an unfinished statement would hold up the commit, and keep a reader's snapshot.
-            with contextlib.closing(self._connection.execute(texts.lockless(sql), params)) as cursor:
+            with contextlib.closing(self._connection.execute(texts.for_sqlite(sql), params)) as cursor:
                 row = cursor.fetchone()
                 names = cursor.description
         except Exception as error:
@@ -86,7 +86,7 @@ class SqliteTx:
     async def run(self, sql: LiteralString, /, **params: Param) -> int:
         self._check()
         try:
-            cursor = self._connection.execute(texts.lockless(sql), params)
+            cursor = self._connection.execute(texts.for_sqlite(sql), params)
             return len(cursor.fetchall()) if cursor.description else max(cursor.rowcount, 0)
         except Exception as error:
             raise self._failed(error) from error

@@ -1,4 +1,4 @@
-"""One SQL text for two databases: `:named` parameters and row locks, turned into what each of them takes."""
+"""One SQL text for two databases: `:named` parameters, row locks and collations, turned into what each of them takes."""
 
 import re
 from collections.abc import Mapping
@@ -7,8 +7,9 @@ from typing import LiteralString, NamedTuple, cast
 
 _OPAQUE = r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|::"""
 _NAMED = re.compile(rf"{_OPAQUE}|(?P<name>:[A-Za-z_]\w*)", re.DOTALL)
-_LOCK = re.compile(
-    rf"{_OPAQUE}|(?P<lock>\bFOR\s+(?:NO\s+KEY\s+)?(?:UPDATE|SHARE)\b(?:\s+OF\s+\w+(?:\s*,\s*\w+)*)?(?:\s+SKIP\s+LOCKED|\s+NOWAIT)?)",
+_LOCK = r"\bFOR\s+(?:NO\s+KEY\s+)?(?:UPDATE|SHARE)\b(?:\s+OF\s+\w+(?:\s*,\s*\w+)*)?(?:\s+SKIP\s+LOCKED|\s+NOWAIT)?"
+_POSTGRES_ONLY = re.compile(
+    rf"""{_OPAQUE}|(?P<clause>{_LOCK}|\bCOLLATE\s+"C")""",
     re.DOTALL | re.IGNORECASE,
 )
 _WRITE = re.compile(rf"{_OPAQUE}|(?P<write>\b(?:INSERT|UPDATE|DELETE)\b)", re.DOTALL | re.IGNORECASE)
@@ -34,9 +35,12 @@ def numbered(sql: LiteralString) -> Numbered:
 
 
 @cache
-def lockless(sql: LiteralString) -> LiteralString:
-    """Return a statement for SQLite without row locks, which SQLite does not have: it has only one writer."""
-    return _literal(_LOCK.sub(lambda match: "" if match["lock"] else match[0], sql))
+def for_sqlite(sql: LiteralString) -> LiteralString:
+    """Return a statement without the clauses that only PostgreSQL needs.
+
+    SQLite has no row locks, because it has only one writer. It compares text byte by byte, as PostgreSQL does with `COLLATE "C"`.
+    """
+    return _literal(_POSTGRES_ONLY.sub(lambda match: "" if match["clause"] else match[0], sql))
 
 
 @cache
@@ -51,14 +55,14 @@ def batch_from_arrays(sql: LiteralString, columns: tuple[tuple[str, LiteralStrin
 def batch_from_row(sql: LiteralString, names: tuple[str, ...]) -> LiteralString:
     """Return the relation `batch` for SQLite, made of one row."""
     row = ", ".join("?" * len(names))
-    return _prepend(f"batch({', '.join(map(_plain, names))}) AS (VALUES ({row}))", lockless(sql))
+    return _prepend(f"batch({', '.join(map(_plain, names))}) AS (VALUES ({row}))", for_sqlite(sql))
 
 
 @cache
 def batch_from_json(sql: LiteralString, names: tuple[str, ...]) -> LiteralString:
     """Return the relation `batch` for SQLite, made of a JSON array of rows, so that one statement reads for all of them."""
     columns = ", ".join(f"json_extract(value, '$[{place}]')" for place in range(len(names)))
-    return _prepend(f"batch({', '.join(map(_plain, names))}) AS (SELECT {columns} FROM json_each(?))", lockless(sql))
+    return _prepend(f"batch({', '.join(map(_plain, names))}) AS (SELECT {columns} FROM json_each(?))", for_sqlite(sql))
 
 
 @cache

@@ -8,7 +8,7 @@ from itertools import islice
 import msgspec
 
 from terracrew import ids
-from terracrew.errors import NotFound, Removed, Superseded, Unauthenticated, Unavailable
+from terracrew.errors import Removed, Superseded, Unauthenticated, Unavailable
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import heartbeats, reads
@@ -56,7 +56,7 @@ async def runner_row(tx: Tx, principal: Principal, runner_id: str, path: str = "
     if found is None:
         if await reads.is_removed(tx, wanted):
             raise Removed(REMOVED)
-        raise NotFound("there is no such runner for this credential")
+        raise authorize.no_runner()
     authorize.require_runner(principal, found)
     return found
 

@@ -33,6 +33,21 @@ async def act_in(db: Database, who: Principal, reference: str) -> Principal:
     return msgspec.structs.replace(who, organization_id=await db.read(read), is_organization_chosen=True)
 
 
+async def require_same(db: Database, who: Principal, shown_id: str) -> None:
+    """Refuse a change by a page of an organization that the session no longer acts in, because another tab has switched."""
+    if shown_id == (who.organization_id or ""):
+        return
+
+    async def read(tx: Tx) -> tuple[Organization | None, Organization | None]:
+        return await organization_store.find(tx, shown_id), await organization_store.find(tx, who.organization_id or "")
+
+    shown, now = await db.read(read)
+    raise Conflict(
+        f"this page shows {shown.name if shown else 'an organization that was deleted'}, but you have switched to "
+        f"{now.name if now else 'another organization'} in another tab, so nothing was changed: reload the page, or switch back"
+    )
+
+
 async def _entered(tx: Tx, who: Principal, reference: str) -> Organization:
     found = await organization_store.find(tx, reference)
     if found is None or not await _may_enter(tx, who, found.id):

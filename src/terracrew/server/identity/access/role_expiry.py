@@ -4,7 +4,7 @@ import asyncio
 
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity.access import role_store
+from terracrew.server.identity.access import role_reads, role_store
 from terracrew.server.principals.model import SYSTEM
 
 PERIOD_SECONDS = 30.0
@@ -30,7 +30,9 @@ class RoleExpiry:
             gone = await role_store.delete_expired(tx, MAX_PER_TRANSACTION)
             changes: list[audit.Change] = []
             for binding in gone:
-                details = {"principal": binding.principal_id, "role": binding.role.value, "path": binding.path}
+                name = await role_reads.principal_name(tx, binding.principal_id)
+                details = {"principal": binding.principal_id, "name": name}
+                details |= {"role": binding.role.value, "path": binding.path}
                 changes.append(
                     audit.Change(SYSTEM, "role.expire", "role", binding.id, details, binding.organization_id)
                 )

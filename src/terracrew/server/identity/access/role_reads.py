@@ -39,6 +39,15 @@ _AT_PLACE: LiteralString = f"""WITH RECURSIVE above (id, parent_id) AS (
     OR module_id = :module_id)"""
 
 
+async def principal_name(tx: Tx, principal_id: str) -> str | None:
+    """Return the name of a user or service account; None if there is none with this id any more."""
+    row = await tx.one(
+        """SELECT name FROM users WHERE id = :id UNION ALL SELECT name FROM service_accounts WHERE id = :id LIMIT 1""",
+        id=principal_id,
+    )
+    return row["name"] if row else None
+
+
 async def listing(
     tx: Tx, seen: Visible, organization_id: str, principal_id: str | None, after: str, limit: int
 ) -> list[RoleListed]:

@@ -120,13 +120,3 @@ async def is_member(tx: Tx, principal_id: str, organization_id: str) -> bool:
         now=tx.now,
     )
     return row is not None
-
-
-async def is_member_elsewhere(tx: Tx, principal_id: str, organization_id: str) -> bool:
-    """Return whether a principal has a role in another organization than this one."""
-    row = await tx.one(
-        "SELECT id FROM role_bindings WHERE principal_id = :id AND organization_id <> :organization_id LIMIT 1",
-        id=principal_id,
-        organization_id=organization_id,
-    )
-    return row is not None

@@ -9,14 +9,12 @@ from terracrew.server.groups import reads as groups
 from terracrew.server.groups import tree_path as paths
 from terracrew.server.identity.access import role_reads, role_store, subjects
 from terracrew.server.identity.access.model import RoleBinding, RoleListed, ServiceAccount
-from terracrew.server.identity.people import store
+from terracrew.server.identity.people import link_rights, store
 from terracrew.server.identity.people.model import User
 from terracrew.server.paging import Page, page, start
-from terracrew.server.principals import authorize
+from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal, Role
-
-DAY_SECONDS = 86400
 
 
 class RoleQuery(msgspec.Struct, frozen=True):
@@ -42,12 +40,12 @@ async def bind_role(
     """Give a role at a place to a user or a service account of the caller's organization.
 
     Only an administrator can give a user of another organization their first role in this one. A caller whose own right to
-    grant roles ends cannot grant one that lasts longer.
+    grant roles ends, or whose API token or client secret ends, cannot grant a role that lasts longer.
     """
     organization_id = who.organization_id or ""
     place = place_of(organization_id, paths.parse(path), kind)
     await authorize.require(tx, who, Verb.ACCESS_WRITE, place)
-    expires_at = await _expiry(tx, who, place, expires_in_days)
+    expires_at = await expiry(tx, who, place, expires_in_days)
     subject = await _subject(tx, who, organization_id, principal)
     if isinstance(subject, ServiceAccount) and not paths.is_within(path, subject.group):
         raise Invalid(f"{subject.name} belongs to `{subject.group}`: it can have roles there and below only")
@@ -59,6 +57,8 @@ async def bind_role(
     if binding.expires_at is not None:
         details["expires_at"] = binding.expires_at.isoformat(timespec="seconds")
     await audit.record(tx, who, "role.grant", "role", binding.id, details)
+    if isinstance(subject, User) and subject.organization_id != organization_id:
+        await link_rights.end_uncovered_link(tx, subject.id)
     tx.wake("roles", subject.id)
     return binding
 
@@ -69,25 +69,37 @@ async def _subject(tx: Tx, who: Principal, organization_id: str, reference: str)
     return await subjects.find(tx, organization_id, reference)
 
 
-async def _expiry(tx: Tx, who: Principal, place: Place, days: int | None) -> float | None:
-    """Return when a new role ends: not after the role by which the caller grants it."""
-    wanted = None if days is None else tx.now + days * DAY_SECONDS
+async def expiry(tx: Tx, who: Principal, place: Place, days: int | None) -> float | None:
+    """Return when a new role or secret ends: neither after the credential of the request nor after the caller's own role."""
+    wanted = delegation.expiry(who, tx.now, days)
+    last = await right_ends_at(tx, who, place)
+    if last is None:
+        return wanted
+    if days is not None and wanted is not None and wanted > last:
+        raise Forbidden(
+            "your own role here ends earlier, and nothing that you grant can last longer: ask for fewer days"
+        )
+    return last if wanted is None else min(wanted, last)
+
+
+async def right_ends_at(tx: Tx, who: Principal, place: Place) -> float | None:
+    """Return when the caller's right to grant access at a place ends by itself; None if it does not."""
     decision = await authorize.decide(tx, who, Verb.ACCESS_WRITE, place)
     own = [each.expires_at for each in decision.applying if authorize.allows(frozenset({each.role}), Verb.ACCESS_WRITE)]
     ends = [at for at in own if at is not None]
-    if not ends or len(ends) < len(own):
-        return wanted
-    if wanted is not None and wanted > max(ends):
-        raise Forbidden("your own role here ends earlier, so you cannot grant one for that long: ask for fewer days")
-    return max(ends) if wanted is None else wanted
+    return max(ends) if ends and len(ends) == len(own) else None
 
 
-async def unbind_role(tx: Tx, who: Principal, binding_id: str) -> None:
+async def unbind_role(tx: Tx, who: Principal, binding_id: str, at: Place | None = None) -> None:
+    """Revoke a role. With `at`, a role at any other place is not found."""
     binding = await role_store.role(tx, binding_id)
     place = place_of(binding.organization_id, binding.path, binding.place_kind)
+    if at is not None and at != place:
+        raise role_store.no_role(binding_id)
     await authorize.require(tx, who, Verb.ACCESS_WRITE, place, role_store.no_role(binding_id))
     await role_store.unbind_role(tx, binding.id)
-    details = {"principal": binding.principal_id, "role": binding.role.value, "path": binding.path}
+    name = await role_reads.principal_name(tx, binding.principal_id)
+    details = {"principal": binding.principal_id, "name": name, "role": binding.role.value, "path": binding.path}
     await audit.record(tx, who, "role.revoke", "role", binding.id, details, organization_id=binding.organization_id)
     tx.wake("roles", binding.principal_id)
 

@@ -8,10 +8,11 @@ from terracrew.errors import Conflict
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups import tree_path as paths
+from terracrew.server.identity.access import roles
 from terracrew.server.identity.access import store as access_store
 from terracrew.server.identity.access.model import ClientSecret, ServiceAccount
 from terracrew.server.paging import Page, page, start
-from terracrew.server.principals import authorize, delegation
+from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
@@ -60,9 +61,12 @@ async def change_account(db: Database, who: Principal, reference: str, wanted: A
         name = before.name if wanted.name is UNSET else wanted.name
         is_disabled = before.is_disabled if wanted.is_disabled is UNSET else wanted.is_disabled
         after = msgspec.structs.replace(before, name=name, is_disabled=is_disabled)
-        await access_store.update_account(tx, after.id, name, is_disabled)
+        # Only what is asked for is written: a rename must not enable an account that is disabled at the same time.
         if name != before.name:
+            await access_store.rename_account(tx, after.id, name)
             await _record(tx, who, after, "service_account.rename", {"before": before.name})
+        if wanted.is_disabled is not UNSET:
+            await access_store.set_account_disabled(tx, after.id, is_disabled)
         if is_disabled != before.is_disabled:
             await _record(tx, who, after, "service_account.disable" if is_disabled else "service_account.enable")
         tx.wake("access", after.id)
@@ -131,17 +135,10 @@ async def create_secret(
         account = await _account(tx, who, account_id, Verb.ACCESS_WRITE)
         if len(await access_store.secrets(tx, account.id)) >= MAX_SECRETS:
             raise Conflict(f"{account.name} has {MAX_SECRETS} secrets: revoke one that is no longer used")
-        expires_at = delegation.expiry(who, tx.now, expires_in_days)
+        place = authorize.group(account.organization_id, account.group)
+        expires_at = await roles.expiry(tx, who, place, expires_in_days)
         stored = await access_store.insert_secret(tx, account.id, secret.sha256, who.id, expires_at)
-        await audit.record(
-            tx,
-            who,
-            "service_account.add_secret",
-            "service_account",
-            account.id,
-            {"secret": stored.id},
-            organization_id=account.organization_id,
-        )
+        await _record(tx, who, account, "service_account.add_secret", {"secret": stored.id})
         return account, stored
 
     account, stored = await db.write(work)
@@ -152,15 +149,7 @@ async def revoke_secret(tx: Tx, who: Principal, account_id: str, secret_id: str)
     """Revoke a secret. The access tokens that were issued for it end, and so do the connections that were opened with them."""
     account = await _account(tx, who, account_id, Verb.ACCESS_WRITE)
     await access_store.delete_secret(tx, account.id, secret_id)
-    await audit.record(
-        tx,
-        who,
-        "service_account.revoke_secret",
-        "service_account",
-        account.id,
-        {"secret": secret_id},
-        organization_id=account.organization_id,
-    )
+    await _record(tx, who, account, "service_account.revoke_secret", {"secret": secret_id})
     tx.wake("access", account.id)
 
 

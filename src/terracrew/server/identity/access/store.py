@@ -71,12 +71,13 @@ async def accounts(tx: Tx, organization_id: str, group: str, after: str, limit: 
     return rows_to(ServiceAccount, rows)
 
 
-async def update_account(tx: Tx, account_id: str, name: str, is_disabled: bool) -> None:
+async def rename_account(tx: Tx, account_id: str, name: str) -> None:
+    await tx.run("UPDATE service_accounts SET name = :name WHERE id = :id", name=name, id=account_id)
+
+
+async def set_account_disabled(tx: Tx, account_id: str, is_disabled: bool) -> None:
     await tx.run(
-        "UPDATE service_accounts SET name = :name, is_disabled = :is_disabled WHERE id = :id",
-        name=name,
-        is_disabled=is_disabled,
-        id=account_id,
+        "UPDATE service_accounts SET is_disabled = :is_disabled WHERE id = :id", is_disabled=is_disabled, id=account_id
     )
 
 

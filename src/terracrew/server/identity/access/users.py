@@ -3,12 +3,12 @@
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from terracrew.errors import Conflict
+from terracrew.errors import Conflict, Forbidden
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity.access import role_reads, role_store, subjects
+from terracrew.server.identity.access import role_reads, role_store, roles, subjects
 from terracrew.server.identity.access.model import RoleListed
-from terracrew.server.identity.people import oversight, service, sessions, store, user_reads
+from terracrew.server.identity.people import link_rights, oversight, service, sessions, store, user_reads
 from terracrew.server.identity.people.model import User, UserListed
 from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize, delegation
@@ -51,11 +51,11 @@ async def show(tx: Tx, who: Principal, reference: str) -> UserDetails:
     listed = await user_reads.of_id(tx, found.id) if found is not None and is_here else None
     if listed is None:
         raise store.no_user(reference)
-    roles = await role_reads.of_principal(tx, listed.id, organization_id)
+    held = await role_reads.of_principal(tx, listed.id, organization_id)
     open_sessions, tokens = None, None
     if is_own or listed.organization_id == organization_id:
         open_sessions, tokens = await user_reads.credential_counts(tx, listed.id, tx.now - sessions.IDLE_SECONDS)
-    return UserDetails(**msgspec.structs.asdict(listed), roles=tuple(roles), sessions=open_sessions, tokens=tokens)
+    return UserDetails(**msgspec.structs.asdict(listed), roles=tuple(held), sessions=open_sessions, tokens=tokens)
 
 
 async def change(db: Database, who: Principal, reference: str, wanted: UserChange) -> User:
@@ -108,6 +108,7 @@ async def _set_system_admin(tx: Tx, who: Principal, user: User, is_system_admin:
     await store.set_system_admin(tx, user.id, is_system_admin)
     action = "user.make_administrator" if is_system_admin else "user.unmake_administrator"
     await _record(tx, who, user, action, {"name": user.name})
+    await link_rights.end_uncovered_link(tx, user.id)
     tx.wake("roles", user.id)
 
 
@@ -121,7 +122,7 @@ async def reset(db: Database, who: Principal, reference: str) -> tuple[User, str
     """End everything with which a user can log in, and return the user and the token of a new link.
 
     Whoever has the link controls the account. So only an administrator can reset an administrator, or a user who has roles in
-    other organizations.
+    other organizations, and nobody whose own role ends can reset anybody.
     """
     delegation.require_no_end(who, "the login that the link gives")
     link = credentials.new("tcl")
@@ -132,7 +133,10 @@ async def reset(db: Database, who: Principal, reference: str) -> tuple[User, str
             raise Conflict("you would lock yourself out: change your password, or use `terracrew login --link`")
         if user.is_system_admin:
             delegation.require_login(who, "reset an administrator")
-        if await role_store.is_member_elsewhere(tx, user.id, user.organization_id):
+        place = authorize.organization(user.organization_id)
+        if await roles.right_ends_at(tx, who, place) is not None:
+            raise Forbidden("your own role ends, and the login that the link gives would outlive it: ask another owner")
+        if await user_reads.is_member_elsewhere(tx, user.id, user.organization_id):
             await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
         await store.clear_password(tx, user.id)
         ended = await store.delete_sessions_of(tx, user.id)

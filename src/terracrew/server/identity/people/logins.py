@@ -129,12 +129,14 @@ async def _check_current(guard: LoginGuard, who: Principal, current: str, passwo
 async def store_password(
     tx: Tx, user: User, password_hash: str, who: Principal, keep_session: str | None = None
 ) -> PasswordChanged:
-    """Store a new password. A first password revokes no tokens, because nobody can have logged in with an old one."""
+    """Store a new password. Links that were made before end. A first password revokes no tokens, because nobody can have
+    logged in with an old one."""
     before = await store.password_of(tx, user.id)
     await store.set_password(tx, user.id, password_hash)
+    await store.delete_links_of(tx, user.id)
     ended = await store.delete_sessions_of(tx, user.id, but=keep_session)
     revoked = await store.delete_tokens_of(tx, user.id) if before is not None and before[1] is not None else 0
-    details = {"sessions": ended, "tokens": revoked}
+    details = {"name": user.name, "sessions": ended, "tokens": revoked}
     await audit.record(tx, who, "user.password", "user", user.id, details, organization_id=user.organization_id)
     tx.wake("access", user.id)
     return PasswordChanged(ended, revoked)

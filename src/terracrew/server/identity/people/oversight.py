@@ -21,7 +21,7 @@ async def end_sessions(tx: Tx, who: Principal, user: str) -> int:
     """End all sessions of a user, except the caller's current one. Returns how many ended."""
     found = await person(tx, who, user, Verb.ACCESS_WRITE)
     ended = await store.delete_sessions_of(tx, found.id, but=who.credential_id if found.id == who.id else None)
-    await _record(tx, who, found, "session.revoke", "user", found.id, {"sessions": ended})
+    await _record(tx, who, found, "session.revoke", "user", found.id, {"user": found.name, "sessions": ended})
     return ended
 
 

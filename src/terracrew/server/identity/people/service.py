@@ -6,7 +6,7 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity import limits
 from terracrew.server.identity.guard import LoginGuard
-from terracrew.server.identity.people import logins, passwords, sessions, store
+from terracrew.server.identity.people import link_rights, logins, passwords, sessions, store
 from terracrew.server.identity.people.model import ApiToken, Session, User
 from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize, delegation
@@ -20,6 +20,10 @@ LINK_LIFETIME_SECONDS = 3600.0
 """How long a link for immediate use is valid: the one of the first start, and those that users create for themselves."""
 INVITATION_LIFETIME_SECONDS = 24 * 3600.0
 """How long a link that is sent to another person is valid."""
+MAX_TOKENS = 200
+"""The most API tokens that a user may have, also expired ones that are not removed yet."""
+RESERVED_NAMES = frozenset({"me", "system"})
+"""Names that mean something else wherever a user is named: the caller, and the server itself in the audit log."""
 WRONG_LINK = "this link is used up, expired or wrong: have a new one made on the server's machine"
 
 
@@ -62,7 +66,7 @@ async def link_user(
 ) -> bool:
     if user.is_disabled:
         raise Conflict(f"{user.name} is disabled: enable the user first")
-    is_replaced = await store.insert_link(tx, user.id, link.sha256, tx.now + lifetime_seconds)
+    is_replaced = await store.insert_link(tx, user.id, link.sha256, tx.now + lifetime_seconds, who.id)
     await audit.record(tx, who, "user.link", "user", user.id, {"name": user.name}, organization_id=user.organization_id)
     return is_replaced
 
@@ -74,7 +78,7 @@ def link_url(url: str, token: str) -> str:
 async def link_owner(guard: LoginGuard, token: str, address: str) -> User:
     """Return the user whom a link would log in, without using the link up, so that a program that previews links does no harm."""
     sha256 = credentials.digest(token)
-    user = await guard.db.read(lambda tx: store.link_owner(tx, sha256))
+    user = await guard.db.read(lambda tx: link_rights.owner(tx, sha256))
     if user is None:
         guard.failures.note("link.fail", address)
         guard.limits.attempt(limits.ADDRESS.of(f"link:{limit_key(address)}"))
@@ -89,7 +93,7 @@ async def redeem_link(guard: LoginGuard, token: str, address: str, password: str
     sha256 = credentials.digest(token)
 
     async def work(tx: Tx) -> Session:
-        user = await store.link_owner(tx, sha256)
+        user = await link_rights.owner(tx, sha256)
         if user is None or not await store.take_link(tx, sha256):
             raise Unauthenticated(WRONG_LINK)
         if password_hash is not None:
@@ -107,6 +111,8 @@ def check_name(name: str) -> None:
         raise Invalid(
             "a user's name must start with a letter or digit and contain only lower-case letters, digits and . _ @ + -"
         )
+    if name in RESERVED_NAMES:
+        raise Invalid(f"no user can be named {name!r}, because this word means something else: choose another name")
 
 
 async def create_user(db: Database, who: Principal, name: str, is_system_admin: bool) -> tuple[User, str]:
@@ -143,9 +149,13 @@ async def create_token(
 ) -> tuple[ApiToken, credentials.Secret]:
     """Create a token that acts as its owner. Its text is shown only once. It expires no later than the token it was created with."""
     authorize.require_person(who)
+    if not name.isprintable():
+        raise Invalid("name: there are characters that cannot be printed in it")
     secret = credentials.new("tcu")
 
     async def work(tx: Tx) -> ApiToken:
+        if await store.count_tokens(tx, who.id) >= MAX_TOKENS:
+            raise Conflict(f"you have {MAX_TOKENS} API tokens: revoke those that are no longer used")
         expires_at = delegation.expiry(who, tx.now, expires_in_days)
         token = await store.insert_token(tx, who.id, name, secret.sha256, expires_at)
         home = (await store.user(tx, who.id)).organization_id

@@ -100,18 +100,38 @@ def _cookie(name: str, value: str, max_age_seconds: int, *, secure: bool) -> Coo
     )
 
 
-def csrf_token(session_token: str) -> str:
-    """Return the token for forms and htmx. Only pages of this session know it, and it does not reveal the session's token."""
-    return hmac.new(session_token.encode(errors="replace"), b"csrf", hashlib.sha256).hexdigest()
+def csrf_token(session_token: str, organization_id: str | None) -> str:
+    """Return the token for the forms and htmx requests of the pages that this session shows of an organization.
+
+    Only pages of this session know it, and it does not reveal the session's token. It names the organization, so that a form
+    in an old tab cannot act in the organization that another tab has switched to.
+    """
+    shown = organization_id or ""
+    signature = hmac.new(
+        session_token.encode(errors="replace"), f"csrf {shown}".encode(errors="replace"), hashlib.sha256
+    )
+    return f"{shown}.{signature.hexdigest()}"
 
 
-async def check_csrf(request: Request[Any, Any, Any], session_token: str) -> None:
-    """Refuse a change that carries the cookie but not the token that only our own pages have."""
+def is_csrf_token(given: str, session_token: str) -> bool:
+    """Return whether a page of this session, of whatever organization, has this token."""
+    expected = csrf_token(session_token, given.rpartition(".")[0])
+    return hmac.compare_digest(given.encode(errors="replace"), expected.encode(errors="replace"))
+
+
+def organization_of(token: str) -> str:
+    """Return the id of the organization that the page with this token shows; empty if it shows none."""
+    return token.rpartition(".")[0]
+
+
+async def check_csrf(request: Request[Any, Any, Any], session_token: str) -> str:
+    """Refuse a change that carries the cookie but not a token that only our own pages have. Return that token."""
     given = request.headers.get(CSRF_HEADER)
     if given is None and request.content_type[0] == RequestEncodingType.URL_ENCODED:
         given = (await request.form()).get(CSRF_FIELD)
-    if not isinstance(given, str) or not hmac.compare_digest(given.encode(), csrf_token(session_token).encode()):
+    if not isinstance(given, str) or not is_csrf_token(given, session_token):
         raise Forbidden("this form is from another session or another site: reload the page and try again")
+    return given
 
 
 def check_origin(request: Request[Any, Any, Any], url: str) -> None:

@@ -114,7 +114,7 @@ async def set_disabled(tx: Tx, user_id: str, is_disabled: bool) -> User:
 # One-time links
 
 
-async def insert_link(tx: Tx, user_id: str, token_sha256: str, expires_at: float) -> bool:
+async def insert_link(tx: Tx, user_id: str, token_sha256: str, expires_at: float, created_by: str) -> bool:
     """Insert the only link of a user. Returns whether it replaces another one that could still be used."""
     ended = await tx.all(
         "DELETE FROM one_time_links WHERE user_id = :user_id RETURNING expires_at > :now AS is_usable",
@@ -122,25 +122,38 @@ async def insert_link(tx: Tx, user_id: str, token_sha256: str, expires_at: float
         now=tx.now,
     )
     await tx.run(
-        "INSERT INTO one_time_links (token_sha256, user_id, created_at, expires_at)"
-        " VALUES (:token_sha256, :user_id, :now, :expires_at)",
+        "INSERT INTO one_time_links (token_sha256, user_id, created_at, expires_at, created_by)"
+        " VALUES (:token_sha256, :user_id, :now, :expires_at, :created_by)",
         token_sha256=token_sha256,
         user_id=user_id,
         now=tx.now,
         expires_at=expires_at,
+        created_by=created_by,
     )
     return any(row["is_usable"] for row in ended)
 
 
-async def link_owner(tx: Tx, token_sha256: str) -> User | None:
+async def link(tx: Tx, token_sha256: str) -> tuple[User, str] | None:
+    """Return the user of a link, and the id of the principal that made it."""
     row = await tx.one(
-        "SELECT users.* FROM one_time_links AS l JOIN users ON users.id = l.user_id"
+        "SELECT users.*, l.created_by AS maker_id FROM one_time_links AS l JOIN users ON users.id = l.user_id"
         " WHERE l.token_sha256 = :token_sha256 AND l.expires_at > :now AND users.is_disabled = :no",
         token_sha256=token_sha256,
         now=tx.now,
         no=False,
     )
-    return None if row is None else row_to(User, row)
+    return None if row is None else (row_to(User, row), row["maker_id"])
+
+
+async def link_makers(tx: Tx, user_id: str) -> list[str]:
+    """Return the ids of the principals that made the links of a user."""
+    rows = await tx.all("SELECT created_by FROM one_time_links WHERE user_id = :user_id", user_id=user_id)
+    return [row["created_by"] for row in rows]
+
+
+async def delete_links_of(tx: Tx, user_id: str) -> int:
+    """End all links of a user. Returns how many there were."""
+    return await tx.run("DELETE FROM one_time_links WHERE user_id = :user_id", user_id=user_id)
 
 
 async def take_link(tx: Tx, token_sha256: str) -> bool:
@@ -237,6 +250,11 @@ async def tokens(tx: Tx, user_id: str, after: str, limit: int) -> list[ApiToken]
         limit=limit,
     )
     return rows_to(ApiToken, rows)
+
+
+async def count_tokens(tx: Tx, user_id: str) -> int:
+    row = await tx.one("SELECT count(*) AS tokens FROM api_tokens WHERE user_id = :user_id", user_id=user_id)
+    return row["tokens"] if row else 0
 
 
 async def delete_token(tx: Tx, user_id: str, token_id: str) -> str:

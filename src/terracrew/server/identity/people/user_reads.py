@@ -1,8 +1,8 @@
-"""Reads users for people who manage them."""
+"""Reads users for people who manage them, and the rows of other tables that say what a user or a maker of links may do."""
 
 from typing import LiteralString
 
-from terracrew.server.db.seam import Param, Tx
+from terracrew.server.db.seam import Param, Row, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.identity.people.model import UserListed
 from terracrew.server.identity.people.store import USERS
@@ -10,26 +10,51 @@ from terracrew.server.identity.people.store import USERS
 _SELECT: LiteralString = f"""SELECT {USERS.columns}, users.password_hash IS NOT NULL AS has_password,
     EXISTS (SELECT 1 FROM one_time_links WHERE one_time_links.user_id = users.id
         AND one_time_links.expires_at > :now) AS is_invited FROM users"""
-_OF_ORGANIZATION: LiteralString = f"""{_SELECT} WHERE users.id IN (
-    SELECT id FROM users WHERE organization_id = :organization_id
-    UNION SELECT principal_id FROM role_bindings WHERE organization_id = :organization_id AND principal_kind = 'user'
-        AND (expires_at IS NULL OR expires_at > :now)) AND users.id > :after"""
+_IS_MEMBER: LiteralString = """role_bindings.organization_id = :organization_id AND role_bindings.principal_kind = 'user'
+    AND (role_bindings.expires_at IS NULL OR role_bindings.expires_at > :now)"""
 _PAGE: LiteralString = " ORDER BY users.id LIMIT :limit"
-_SEARCHED: LiteralString = " AND users.name LIKE :pattern ESCAPE '!'"
+_OF_ORGANIZATION: LiteralString = f"""{_SELECT} WHERE users.id IN (
+    SELECT own.id FROM (SELECT id FROM users WHERE organization_id = :organization_id AND id > :after
+        ORDER BY id LIMIT :limit) AS own
+    UNION SELECT member.id FROM (SELECT DISTINCT principal_id AS id FROM role_bindings WHERE {_IS_MEMBER}
+        AND principal_id > :after ORDER BY principal_id LIMIT :limit) AS member){_PAGE}"""
+"""Each part of the union reads one page from an index, so that a page costs the same however many users there are."""
+_FOUND: LiteralString = f"""{_SELECT} WHERE users.name LIKE :pattern ESCAPE '!' AND users.id > :after
+    AND (users.organization_id = :organization_id
+        OR EXISTS (SELECT 1 FROM role_bindings WHERE role_bindings.principal_id = users.id AND {_IS_MEMBER})){_PAGE}"""
 
 
 async def listing(tx: Tx, organization_id: str, search: str | None, after: str, limit: int) -> list[UserListed]:
     """Return the users of an organization, and those of other organizations who have a role in it, ordered by id."""
     given: dict[str, Param] = {"organization_id": organization_id, "now": tx.now, "after": after, "limit": limit}
     if not search:
-        return rows_to(UserListed, await tx.all(_OF_ORGANIZATION + _PAGE, **given))
+        return rows_to(UserListed, await tx.all(_OF_ORGANIZATION, **given))
     pattern = "".join(f"!{each}" if each in "!%_" else each for each in search.lower())
-    return rows_to(UserListed, await tx.all(_OF_ORGANIZATION + _SEARCHED + _PAGE, **given, pattern=f"%{pattern}%"))
+    return rows_to(UserListed, await tx.all(_FOUND, **given, pattern=f"%{pattern}%"))
 
 
 async def of_id(tx: Tx, user_id: str) -> UserListed | None:
     row = await tx.one(_SELECT + " WHERE users.id = :id", id=user_id, now=tx.now)
     return None if row is None else row_to(UserListed, row)
+
+
+async def is_member_elsewhere(tx: Tx, user_id: str, organization_id: str) -> bool:
+    """Return whether a user has a role in another organization than this one."""
+    row = await tx.one(
+        "SELECT id FROM role_bindings WHERE principal_id = :id AND organization_id <> :organization_id LIMIT 1",
+        id=user_id,
+        organization_id=organization_id,
+    )
+    return row is not None
+
+
+async def enabled_account(tx: Tx, account_id: str) -> Row | None:
+    """Return the name and the organization of a service account that is not disabled."""
+    return await tx.one(
+        "SELECT name, organization_id FROM service_accounts WHERE id = :id AND is_disabled = :no",
+        id=account_id,
+        no=False,
+    )
 
 
 async def credential_counts(tx: Tx, user_id: str, seen_after: float) -> tuple[int, int]:

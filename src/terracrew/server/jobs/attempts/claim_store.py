@@ -33,7 +33,8 @@ class ClaimRequest(msgspec.Struct, frozen=True):
 # `status || ''` keeps PostgreSQL from using the index on the status, which would read the whole queue for each claim.
 def _claim(precedence: Precedence) -> LiteralString:
     return f"""
-UPDATE jobs SET status = 'CLAIMED', runner_id = batch.runner_id, instance_id = batch.instance_id, claimed_at = batch.now
+UPDATE jobs SET status = 'CLAIMED', runner_id = batch.runner_id, instance_id = batch.instance_id, claimed_at = batch.now,
+    module_path = (SELECT modules.path FROM modules WHERE modules.id = jobs.module_id)
 FROM batch
 WHERE jobs.id = batch.job_id AND jobs.status || '' = 'QUEUED' AND jobs.attempt = batch.attempt
   AND NOT EXISTS (
@@ -58,11 +59,7 @@ RETURNING id"""
 
 
 _CLAIMS: dict[Precedence, LiteralString] = {"online": _claim("online"), "configured": _claim("configured")}
-_LOCK_CAPPED_GROUPS: LiteralString = f"""
-SELECT jobs.id AS job_id, capped.organization_id, capped.path, capped.max_running_jobs FROM batch
-JOIN jobs ON jobs.id = batch.job_id JOIN modules ON modules.id = jobs.module_id
-JOIN groups AS capped ON {eligibility.IS_CAPPED_BY}
-ORDER BY capped.id FOR NO KEY UPDATE OF capped"""
+_LOCK_CAPPED_GROUPS: LiteralString = eligibility.CAPPED_GROUPS + " ORDER BY capped.id FOR NO KEY UPDATE OF capped"
 _CLAIMED_OF_ATTEMPT = ("job_id", "number", "runner_id", "instance_id", "claimed_at", "inputs_sha256")
 """The columns of an attempt that its claim decides."""
 _ATTEMPT_TYPES = attempt_store.ATTEMPTS.types_of(
@@ -85,7 +82,7 @@ SELECT jobs.id, jobs.attempt, jobs.number, jobs.created_at, jobs.queued_at, jobs
     plans.inputs_sha256 AS plan_inputs_sha256, plans.path AS plan_path, plans.sha256 AS plan_sha256,
     plans.size AS plan_size, plans.made_at AS plan_made_at, plans.decide_by AS plan_decide_by,
     plans.decision AS plan_decision, plans.applied_by AS plan_applied_by,
-    EXISTS (SELECT 1 FROM groups AS capped WHERE {eligibility.IS_CAPPED_BY}) AS is_capped,
+    {eligibility.HAS_CAPS} AS has_caps,
     {eligibility.WANTED_VERSION} AS wanted_version, instances.engines, instances.engine_versions, instances.installable_engines
 FROM batch
 JOIN jobs ON jobs.id = batch.job_id

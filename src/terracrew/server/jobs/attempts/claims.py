@@ -50,7 +50,7 @@ def make_credentials() -> Credentials:
 
 
 class CapFound(Exception):
-    """A claim below a group with a cap was made without the lock of the group, so it is undone and repeated with the lock."""
+    """A claim was made without a lock in an organization that has a group with a cap, so it is undone and repeated with the lock."""
 
 
 class ClaimGroup:
@@ -73,7 +73,7 @@ class ClaimGroup:
         while rest:
             turn, rest = places.turn(rest)
             granted, given = await _claim(tx, self._keys, self._precedence, turn)
-            if not self._has_caps and any(row["is_capped"] for row in granted.values()):
+            if not self._has_caps and any(row["has_caps"] for row in granted.values()):
                 self._has_caps = True
                 raise CapFound
             places.take(granted)

@@ -264,7 +264,7 @@ async def _audit_late_delivery(tx: Tx, change: _Change) -> None:
     """Record once that a lost or fenced attempt has delivered something: it can become the module's state."""
     action, target = "attempt.deliver_late", f"{change.job.id}.{change.attempt.number}"
     if not await audit_store.has(tx, action, target):
-        details = {"outcome": change.attempt.outcome, "runner": change.attempt.runner_id}
+        details = {"job": change.job.number, "outcome": change.attempt.outcome, "runner": change.attempt.runner_id}
         organization_id = change.job.organization_id
         by = msgspec.structs.replace(SYSTEM, address=change.delivery.address)
         await audit.record(tx, by, action, "attempt", target, details, organization_id=organization_id)

@@ -23,7 +23,8 @@ async def give_up(db: Database, registry: Registry, who: Principal, name: str, n
         now = store.moment(tx)
         decision = decide.give_up(job, attempt, contact.last_contact(registry, attempt, now), who.name, now)
         await store.move(tx, job, attempt, decision)
-        await audit.record(tx, who, "job.give_up", "job", job.id, {"attempt": number})
+        details = {"job": job.number, "attempt": number}
+        await audit.record(tx, who, "job.give_up", "job", job.id, details, organization_id=job.organization_id)
         return decision.job
 
     return await db.write(work)

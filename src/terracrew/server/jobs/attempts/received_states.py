@@ -56,7 +56,8 @@ async def receive(
     version = await state_store.supersede(tx, job.module_id) if is_adopted else None
     await states.insert(tx, job.module_id, job.id, attempt.number, event, received, version)
     if is_adopted and not decide.is_current(job, attempt):
-        details = {"module": job.module_id, "attempt": attempt.number, "version": version, "serial": fact.serial}
+        details = {"module": job.module_id, "job": job.number, "attempt": attempt.number}
+        details |= {"version": version, "serial": fact.serial}
         by = msgspec.structs.replace(SYSTEM, address=address)
         await audit.record(tx, by, "state.adopt_late", "job", job.id, details, organization_id=job.organization_id)
     tx.wake("states", job.module_id)

@@ -47,10 +47,15 @@ async def current(tx: Tx) -> Declaration | None:
     return None if stored is None else _decoded(stored)
 
 
+async def hold(tx: Tx) -> Declaration | None:
+    """Return the declaration that is in effect. Other transactions that change shared runners wait until this one ends."""
+    await stored_values.get_or_put(tx, _VALUE, b"null")
+    return _decoded(await stored_values.hold(tx, _VALUE))
+
+
 async def replace(tx: Tx, declaration: Declaration) -> Declaration | None:
     """Put a declaration into effect and return the one before it. Other transactions that do so wait until this one ends."""
-    await stored_values.get_or_put(tx, _VALUE, b"null")
-    before = _decoded(await stored_values.hold(tx, _VALUE))
+    before = await hold(tx)
     await stored_values.put(tx, _VALUE, msgspec.json.encode(declaration))
     return before
 

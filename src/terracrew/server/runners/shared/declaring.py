@@ -16,7 +16,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.runners import service, store
 from terracrew.server.runners.model import Runner
-from terracrew.server.runners.shared.declaration import Declaration, replace
+from terracrew.server.runners.shared.declaration import Declaration, hold, replace
 from terracrew.server.settings import DeclaredRunner
 
 BUILT_IN_NAME = "built-in"
@@ -51,8 +51,12 @@ async def declare(
 
 
 async def ensure_default(tx: Tx, max_jobs: int, sha256: str) -> Runner:
-    """Return the built-in runner of a server whose settings declare none. One that a file declares is not changed."""
-    known = await store.shared(tx, BUILT_IN_NAME)
+    """Return the built-in runner of a server whose settings declare none. One that a file declares is not changed.
+
+    Starts of several servers wait for each other, so that the second one finds the record of the first.
+    """
+    await hold(tx)
+    known = next((each for each in await store.hold_shared(tx) if each.name == BUILT_IN_NAME), None)
     if known is not None and known.is_declared and known.declared_in is not None and known.removing_since is None:
         return known
     changes = Changes(before=None)

@@ -1,0 +1,163 @@
+"""Says in words what an entry of the audit log records: `approved the plan of job #12 of app/web`."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, cast
+
+MAX_VALUE_CHARACTERS = 120
+"""How much of a text that a person wrote, such as a reason, a sentence repeats."""
+SENTENCES: dict[str, tuple[str, ...]] = {
+    "archive.upload": ("uploaded an archive",),
+    "attempt.deliver_late": ("accepted what attempt {attempt} of {job} delivered late",),
+    "audit.export": ("exported the audit log", " as {format}"),
+    "group.create": ("created the group {place}",),
+    "group.delete": ("deleted the group {place}",),
+    "group.update": ("changed the group {place}", ": {changed}"),
+    "job.approve": ("approved the plan of {job}",),
+    "job.cancel": ("canceled {job}", " ({mode})"),
+    "job.change_priority": ("changed the priority of {job}", " from {from}", " to {to}"),
+    "job.decline": ("declined the plan of {job}", ": {reason}"),
+    "job.give_up": ("gave up attempt {attempt} of {job}",),
+    "job.replan": ("asked for a new plan of {job}",),
+    "job.run": ("queued {job}", ": {type}"),
+    "link.fail": ("failed to log in with a link", ", {count} times"),
+    "login.fail": ("failed to log in", ", {count} times"),
+    "module.change": ("changed the module {place}", ": {changed}"),
+    "module.create": ("created the module {place}",),
+    "module.delete": ("deleted the module {place}",),
+    "organization.create": ("created the organization {name}",),
+    "organization.delete": ("deleted the organization {name}",),
+    "organization.rename": ("renamed the organization", " {before}", " to {name}"),
+    "outputs.read": ("read the outputs of {place}",),
+    "password.fail": ("gave a wrong password", " {count} times"),
+    "retention.pass": ("removed what is older than the server keeps it",),
+    "retention.sweep": ("removed objects that nothing referred to",),
+    "role.expire": ("ended the role {role} of {name} in {place}: it had expired",),
+    "role.grant": ("made {name} {role} of {place}", " until {expires_at}"),
+    "role.revoke": ("took the role {role} of {place} from {name}",),
+    "runner.assign": ("assigned the runner {place}", " to {target}"),
+    "runner.change": ("changed the runner {place}", ": {changed}"),
+    "runner.create": ("created the runner {place}",),
+    "runner.delete": ("removed the runner {place}", ", {force}"),
+    "runner.remove": ("began to remove the runner {place}",),
+    "runner.replace_token": ("gave the runner {place} a new token",),
+    "runner.restore": ("declared the runner {place} again",),
+    "runner.retire": ("retired the shared runner {place}",),
+    "runner.takeover": ("took over the instance {instance} of {runner}", " from {from}"),
+    "runner.takeover_refused": ("was refused as the instance {instance}", ": {reason}"),
+    "runner.token_rotate": ("replaced its worker token",),
+    "runner.withdraw": ("withdrew the runner {place}", " from {target}"),
+    "server.rekey": ("began to encrypt everything with a new master key",),
+    "server.stop_rekey": ("stopped the encryption with a new master key",),
+    "service_account.add_secret": ("added a secret to the service account {account}",),
+    "service_account.create": ("created the service account {account}",),
+    "service_account.delete": ("deleted the service account {account}",),
+    "service_account.disable": ("disabled the service account {account}",),
+    "service_account.enable": ("enabled the service account {account}",),
+    "service_account.rename": ("renamed the service account", " {before}", " to {name}"),
+    "service_account.revoke_secret": ("revoked a secret of the service account {account}",),
+    "session.end": ("logged out",),
+    "session.revoke": ("ended the sessions of {user}",),
+    "session.start": ("logged in", " with a {by}"),
+    "state.adopt": ("adopted a state", " as version {version}", " of {place}"),
+    "state.adopt_late": ("accepted a late state of {job}", " as version {version}"),
+    "state.discard": ("discarded a state", " of {place}"),
+    "state.read": ("read the state", " in version {version}", " of {place}"),
+    "token.create": ("created the API token {name}",),
+    "token.revoke": ("revoked the API token {name}", " of {user}"),
+    "token_exchange.fail": ("failed to get a token", ", {count} times"),
+    "user.create": ("created the user {name}",),
+    "user.delete": ("deleted the user {name}",),
+    "user.disable": ("disabled the user {name}",),
+    "user.enable": ("enabled the user {name}",),
+    "user.link": ("made a login link for {name}",),
+    "user.make_administrator": ("made {name} an administrator",),
+    "user.password": ("set the password of {name}",),
+    "user.rename": ("renamed the user", " {before}", " to {name}"),
+    "user.reset": ("reset the password of {name}",),
+    "user.unmake_administrator": ("took the rights of an administrator from {name}",),
+}
+"""The sentence of each action, and what follows it if the entry has the details."""
+_RUNNER_SWITCHES = {
+    "is_disabled": ("disabled", "enabled"),
+    "is_draining": ("drained", "undrained"),
+}
+"""What a single change of a runner is called, by whether the new value is true."""
+_NOT_CHANGES = ("path", "name", "changed")
+_ORGANIZATION = "the organization"
+
+
+def sentence(entry: Mapping[str, Any]) -> str:
+    """Return what somebody did, without who and when. An action that this version does not know keeps its name."""
+    action, details = str(entry["action"]), _details(entry)
+    changes = [name for name in details if name not in _NOT_CHANGES]
+    if action == "runner.change" and len(changes) == 1 and changes[0] in _RUNNER_SWITCHES:
+        done, undone = _RUNNER_SWITCHES[changes[0]]
+        return f"{done if details[changes[0]] else undone} the runner {_place(entry)}"
+    if action not in SENTENCES:
+        return f"{action} {entry['target_kind'].replace('_', ' ')} {_name(entry)}".strip()
+    words = _words(entry)
+    first, *more = SENTENCES[action]
+    known = defaultdict(lambda: _name(entry), words)
+    return first.format_map(known) + "".join(each.format_map(words) for each in more if _word_in(each) in words)
+
+
+def _words(entry: Mapping[str, Any]) -> dict[str, str]:
+    """Return the words of an entry by their names in the sentences, without those that it does not have."""
+    details = _details(entry)
+    found = {name: _text(value) for name, value in details.items()}
+    group, name = details.get("group"), details.get("name")
+    found |= {
+        "account": _text(f"{group}/{name}" if group else name or ""),
+        "changed": _changes(details),
+        "expires_at": _text(details.get("expires_at", "")).partition("T")[0],
+        "count": _text(details["count"]) if details.get("count", 1) != 1 else "",
+        "force": "by force" if details.get("is_forced") else "",
+        "job": _job(entry),
+        "name": _name(entry),
+        "place": _place(entry),
+        "target": _text(details.get("place") or _ORGANIZATION) if "place" in details else "",
+        "user": _text(details.get("user") or _name(entry)),
+    }
+    found.setdefault("attempt", str(entry["target_id"]).partition(".")[2])
+    return {name: text for name, text in found.items() if text}
+
+
+def _word_in(part: str) -> str:
+    return part.partition("{")[2].partition("}")[0]
+
+
+def _details(entry: Mapping[str, Any]) -> dict[str, Any]:
+    given = cast("dict[str, Any]", entry.get("details") or {})
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _job(entry: Mapping[str, Any]) -> str:
+    number, path = _details(entry).get("job"), entry.get("path")
+    named = f"job #{number}" if number else f"job {str(entry['target_id']).partition('.')[0]}"
+    return f"{named} of {path}" if path else named
+
+
+def _name(entry: Mapping[str, Any]) -> str:
+    """Return the name of what was changed, or its id if the entry has no name."""
+    details = _details(entry)
+    return _text(details.get("name") or entry.get("path") or details.get("path") or entry["target_id"])
+
+
+def _place(entry: Mapping[str, Any]) -> str:
+    """Return the path of what was changed; the empty path is that of the organization."""
+    if entry.get("path") == "" and entry["target_kind"] in ("group", "role"):
+        return _ORGANIZATION
+    return _text(entry.get("path") or "") or _name(entry)
+
+
+def _changes(details: Mapping[str, Any]) -> str:
+    names: Any = details.get("changed")
+    if not isinstance(names, list):
+        names = [name for name in details if name not in _NOT_CHANGES]
+    return _text([str(name).replace("_", " ") for name in cast("list[Any]", names)])
+
+
+def _text(value: Any) -> str:
+    text = ", ".join(str(each) for each in cast("list[Any]", value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= MAX_VALUE_CHARACTERS else f"{text[:MAX_VALUE_CHARACTERS]}…"

@@ -1,0 +1,56 @@
+"""Decides whether a one-time link still counts. A link gives control of an account, so its maker must still be allowed to give it.
+
+A link that was made for a viewer would otherwise make an administrator of its maker as soon as the viewer becomes one.
+"""
+
+import msgspec
+
+from terracrew.server.db.seam import Tx
+from terracrew.server.identity.people import sessions, store, user_reads
+from terracrew.server.identity.people.model import User
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import SYSTEM, Principal
+
+
+async def owner(tx: Tx, token_sha256: str) -> User | None:
+    """Return the user whom a link logs in; None for a link that is used up, expired, wrong or no longer counts."""
+    found = await store.link(tx, token_sha256)
+    if found is None or not await _may_give(tx, found[1], found[0]):
+        return None
+    return found[0]
+
+
+async def end_uncovered_link(tx: Tx, user_id: str) -> None:
+    """End the link of a user whose rights have just grown, if its maker may no longer give somebody the account."""
+    user = await store.user(tx, user_id)
+    for maker_id in await store.link_makers(tx, user.id):
+        if not await _may_give(tx, maker_id, user):
+            await store.delete_links_of(tx, user.id)
+
+
+async def _may_give(tx: Tx, maker_id: str, user: User) -> bool:
+    """Return whether the maker of a link may now give control of the account, by the rules for the reset of a user."""
+    if maker_id in (SYSTEM.id, user.id):
+        return True
+    maker = await _principal(tx, maker_id, user.organization_id)
+    if maker is None:
+        return False
+    if maker.is_system_admin:
+        return True
+    if user.is_system_admin or await user_reads.is_member_elsewhere(tx, user.id, user.organization_id):
+        return False
+    place = authorize.organization(user.organization_id)
+    return (await authorize.decide(tx, maker, Verb.ACCESS_WRITE, place)).is_allowed
+
+
+async def _principal(tx: Tx, maker_id: str, organization_id: str) -> Principal | None:
+    """Return the maker as it acts in the organization; None if it no longer exists, is disabled or cannot act there."""
+    user = await store.find_user(tx, maker_id)
+    if user is not None and user.id == maker_id:
+        acting = msgspec.structs.replace(sessions.person(user, None), organization_id=organization_id)
+        return None if user.is_disabled else acting
+    account = await user_reads.enabled_account(tx, maker_id)
+    if account is None or account["organization_id"] != organization_id:
+        return None
+    return Principal("service_account", maker_id, account["name"], organization_id)

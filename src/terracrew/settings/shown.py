@@ -1,0 +1,105 @@
+"""Which settings may be printed. Every setting that can hold free text is hidden unless it is listed here."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+HIDDEN = "(hidden)"
+SHOWN = frozenset(
+    {
+        "server.url",
+        "runner.id",
+        "runner.path",
+        "runner.instance",
+        "runner.organization_id",
+        "runner.credentials.client_id",
+        "runner.credentials.service_account_path",
+        "runner.credentials.worker_id",
+        "working_directory.working_directory",
+        "working_directory.temp_directory",
+        "working_directory.cgroup",
+        "engine.additional_binary_paths",
+        "executor.isolation",
+        "executor.read_paths",
+        "executor.write_paths",
+        "source.local_roots",
+        "hooks_preapproval.preapproved_hooks_directory",
+        "job_dispatcher.type",
+        "job_dispatcher.data.api_url",
+        "job_dispatcher.data.auth_type",
+        "job_dispatcher.data.bind_path",
+        "job_dispatcher.data.cluster",
+        "job_dispatcher.data.eks_cluster",
+        "job_dispatcher.data.extra_hosts",
+        "job_dispatcher.data.host",
+        "job_dispatcher.data.image",
+        "job_dispatcher.data.launch_type",
+        "job_dispatcher.data.local_image",
+        "job_dispatcher.data.memory_limit",
+        "job_dispatcher.data.memory_request",
+        "job_dispatcher.data.namespace",
+        "job_dispatcher.data.region",
+        "job_dispatcher.data.subnets",
+        "job_dispatcher.data.task_definition",
+        "logging.log_level.*",
+        "data_directory",
+        "host",
+        "local_roots",
+        "runner_isolation",
+        "runner_read_paths",
+        "runner_write_paths",
+        "database_url",
+        "public_url",
+        "trusted_proxies",
+        "allowed_hosts",
+        "master_key_file",
+        "object_store",
+        "organization",
+        "precedence",
+        "shared_runners.*.additional_binary_paths",
+        "shared_runners.*.description",
+        "shared_runners.*.isolation",
+        "shared_runners.*.kind",
+        "shared_runners.*.read_paths",
+        "shared_runners.*.tags",
+        "shared_runners.*.worker_token_file",
+        "shared_runners.*.worker_token_sha256",
+        "shared_runners.*.write_paths",
+    }
+)
+"""Settings with text that is no secret. `*` stands for a name that people choose. An address is shown without its password."""
+_CHOSEN_NAMES = (("logging", "log_level"), ("shared_runners",))
+"""The settings below which people choose the names. Those of a dispatcher are known, or they are hidden."""
+
+
+def is_listed(path: tuple[str, ...]) -> bool:
+    """Return whether the text of a setting may be printed."""
+    for section in _CHOSEN_NAMES:
+        if path[: len(section)] == section and len(path) > len(section):
+            path = (*section, "*", *path[len(section) + 1 :])
+    return ".".join(path) in SHOWN
+
+
+def value(path: tuple[str, ...], found: Any) -> Any:
+    """Return a value as it may be printed. Numbers, true and false are no secrets."""
+    if found is None or isinstance(found, bool | int | float) or found in ("", [], {}):
+        return found
+    if not is_listed(path):
+        return HIDDEN
+    is_address = isinstance(found, str) and ("://" in found or path[-1].endswith("url"))
+    return _without_password(found) if is_address else found
+
+
+def _without_password(address: str) -> str:
+    """Return an address without its password and its query. Nothing is shown of a text that is not an address."""
+    try:
+        found = urlsplit(address)
+        host = f"{found.hostname}:{found.port}" if found.port else found.hostname
+    except ValueError:
+        return HIDDEN
+    if not found.scheme or not host:
+        return HIDDEN
+    if not (found.password or found.query or found.fragment):
+        return address
+    user = f"{found.username or ''}{':' + HIDDEN if found.password else ''}"
+    rest = f"?{HIDDEN}" if found.query else ""
+    return f"{found.scheme}://{user + '@' if user else ''}{host}{found.path}{rest}"

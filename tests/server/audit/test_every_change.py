@@ -1,0 +1,159 @@
+"""Every operation of the API that changes something leaves an entry in the audit, whatever noun it is about."""
+
+from typing import Any
+
+import pytest
+
+from terracrew.server.db.seam import Tx
+from tests.server.application import Application, Person, on_one
+from tests.server.dashboard.company.rows import Company
+from tests.server.dashboard.company.seed import approval, company
+from tests.server.dashboard.visitor import Visitor, logged_in
+from tests.server.modules.packed_modules import packed
+
+API = "/api/v1"
+SOURCE = {"kind": "local", "path": "/srv/sources/m"}
+ELSEWHERE = {
+    "PUT /uploads": "begins an upload; the archive that is made of it is recorded",
+    "PUT /uploads/{upload}/{index}": "is a part of an upload",
+}
+"""The operations that this test does not try, each with the reason."""
+
+
+class Changes:
+    """Calls operations one after another, and keeps which ones it called and which left no entry."""
+
+    def __init__(self, application: Application, session: Visitor) -> None:
+        self._application, self._session = application, session
+        self.done: set[str] = set()
+        self.silent: list[str] = []
+
+    async def __call__(self, operation: str, body: Any = None, *values: str) -> Any:
+        """Call an operation with the values of its path's parameters; return its answer."""
+        self.done.add(operation)
+        method, _, path = operation.partition(" ")
+        for value in values:
+            before, _, rest = path.partition("{")
+            path = before + value.replace("/", "%2F") + rest.partition("}")[2]
+        given: dict[str, Any] = {"content": body} if isinstance(body, bytes) else {} if body is None else {"json": body}
+        before = await self._entries()
+        answer = await self._session.request(method, API + path, **given)
+        assert answer.status_code < 300, f"{operation}: {answer.text}"
+        if await self._entries() == before:
+            self.silent.append(operation)
+        return answer.json() if answer.content else None
+
+    async def _entries(self) -> int:
+        return await self._application.scalar(
+            "SELECT count(*) FROM audit WHERE actor_id = :id", id=self._application.admin.principal.id
+        )
+
+
+@on_one
+@pytest.mark.feature("X3.audit")
+async def test_every_operation_that_changes_something_leaves_an_entry(application: Application) -> None:
+    server, admin = application.server, application.admin
+    jobs = await company(server.db, server.keys, server.organization_id, admin.principal.id)
+    jobs["unwanted"] = await server.db.write(lambda tx: _waiting(tx, application))
+    elena = await application.person("elena")
+    session = await logged_in(application)
+    await session.see("/dashboard/account")
+    session.headers["X-CSRF-Token"] = session.csrf
+    change = Changes(application, session)
+    await _tree(change)
+    await _runs(change, application, jobs)
+    await _runners(change)
+    await _access(change, application, elena)
+    document = (await admin.get("/openapi.json")).json()
+    operations = {
+        f"{method.upper()} {path.removeprefix(API)}"
+        for path, methods in document["paths"].items()
+        for method in methods
+        if path.startswith(API) and method != "get"
+    }
+    assert operations - change.done - ELSEWHERE.keys() == set(), "call each new operation here"
+    assert change.silent == []
+
+
+async def _waiting(tx: Tx, application: Application) -> str:
+    """Make another job that waits for an approval."""
+    made = Company(tx, application.server.organization_id, application.admin.principal.id)
+    made.number = 600
+    instance = await tx.one("SELECT id, runner_id FROM instances WHERE name = 'net-a'")
+    assert instance is not None
+    _, job = await approval(made, instance["runner_id"], instance["id"], "platform/edge/unwanted")
+    return job
+
+
+async def _tree(change: Changes) -> None:
+    await change("POST /groups", {"path": "made"})
+    await change("PATCH /groups/{group}", {"description": "new"}, "made")
+    await change("POST /archives", packed(("main.tf", b"")))
+    await change("POST /modules", {"path": "made/module", "source": SOURCE})
+    await change("PATCH /modules/{module}", {"description": "new"}, "made/module")
+    await change("DELETE /modules/{module}", None, "made/module")
+    await change("DELETE /groups/{group}", None, "made")
+
+
+async def _runs(change: Changes, application: Application, jobs: dict[str, str]) -> None:
+    made = await change("POST /modules/{module}/jobs", {"type": "PLAN"}, "hello")
+    await change("PATCH /jobs/{job}", {"priority": 5}, made["id"])
+    await change("POST /jobs/{job}/cancel", {}, made["id"])
+    await change("POST /jobs/{job}/rerun", {}, made["id"])
+    await change("POST /jobs/cancel", {"module": "hello"})
+    await change("POST /jobs/{job}/attempts/{attempt}/gone", {}, jobs["lost"], "1")
+    await change("POST /jobs/{job}/approve", {"plan": 1}, jobs["asking"])
+    await change("POST /jobs/{job}/decline", {"plan": 1, "reason": "no"}, jobs["unwanted"])
+    states = await application.server.db.read(
+        lambda tx: tx.all("SELECT id FROM states WHERE status = 'quarantined' ORDER BY event")
+    )
+    await change("POST /states/{version}/discard", {}, states[1]["id"])
+    await change("POST /states/{version}/adopt", {}, states[0]["id"])
+    await change("POST /jobs/{job}/replan", {"plan": 2}, jobs["doubt"])
+
+
+async def _runners(change: Changes) -> None:
+    await change("POST /runners", {"name": "created"})
+    await change("POST /runners/register", {"name": "registered"})
+    await change("POST /runners/{runner}/reregister", None, "registered")
+    await change("PATCH /runners/{runner}", {"is_disabled": True}, "registered")
+    await change("POST /runners/{runner}/drain", {}, "registered")
+    await change("POST /runners/{runner}/assignments", {"place": "platform"}, "registered")
+    await change("DELETE /runners/{runner}/assignments", {"place": "platform"}, "registered")
+    await change("DELETE /runners/{runner}", None, "registered")
+
+
+async def _access(change: Changes, application: Application, elena: Person) -> None:
+    await change("POST /me/link")
+    await change(
+        "POST /me/password", {"new_password": "a long enough one", "current_password": "correct horse battery"}
+    )
+    token = await change("POST /tokens", {"name": "laptop"})
+    await change("DELETE /tokens/{token_id}", None, token["id"])
+    await change("POST /users", {"name": "marta"})
+    await change("PATCH /users/{user}", {"name": "martha"}, "marta")
+    await change("POST /users/{user}/reset", {}, "martha")
+    await change("DELETE /users/{user}", None, "martha")
+    for operation in ("DELETE /users/{user}/sessions/{session_id}", "DELETE /users/{user}/sessions"):
+        await logged_in(application, "elena")
+        session = await application.scalar(
+            "SELECT sessions.id FROM sessions JOIN users ON users.id = sessions.user_id WHERE users.name = 'elena'"
+        )
+        await change(operation, None, *(("elena", session) if "session_id" in operation else ("elena",)))
+    await application.as_user(elena.principal)
+    token = await application.scalar(
+        "SELECT api_tokens.id FROM api_tokens JOIN users ON users.id = api_tokens.user_id WHERE users.name = 'elena'"
+    )
+    await change("DELETE /users/{user}/tokens/{token_id}", None, "elena", token)
+    account = (await change("POST /service-accounts", {"name": "ci"}))["id"]
+    secret = await change("POST /service-accounts/{account_id}/secrets", {}, account)
+    await change("PATCH /service-accounts/{account_id}", {"is_disabled": True}, account)
+    await change("DELETE /service-accounts/{account_id}/secrets/{secret_id}", None, account, secret["id"])
+    await change("DELETE /service-accounts/{account_id}", None, account)
+    role = await change("POST /roles", {"principal": "elena", "role": "viewer"})
+    await change("DELETE /roles/{role_id}", None, role["id"])
+    await change("POST /organizations", {"name": "second"})
+    await change("PATCH /organizations/{organization}", {"name": "third"}, "second")
+    await change("DELETE /organizations/{organization}", None, "third")
+    await change("POST /rekey")
+    await change("DELETE /rekey")

@@ -1,0 +1,20 @@
+"""Looks at a page as people see it: light and dark, on a desk, a tablet and a phone."""
+
+from playwright.async_api import Page
+
+from tests.server.dashboard.browser.accessibility import faults
+from tests.server.dashboard.conftest import SHOTS
+
+LOOKS = [("light", 1440), ("dark", 1440), ("light", 820), ("dark", 390)]
+
+
+async def look(page: Page, name: str) -> None:
+    """Look at a page in light and dark on three widths: nothing is cut off, hard to read or without a name."""
+    for scheme, width in LOOKS:
+        await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # pyright: ignore[reportArgumentType]
+        await page.set_viewport_size({"width": width, "height": 900})
+        await page.screenshot(path=SHOTS / f"{name}-{scheme}-{width}.png", animations="disabled")
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width, f"{name} at {width}"
+        if width == 1440:
+            assert await faults(page) == [], f"{name} {scheme}"
+    await page.set_viewport_size({"width": 1280, "height": 860})
