@@ -22,6 +22,8 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     """The cgroup below which each attempt gets its own: a directory, `auto` for the cgroup of the runner, or `off`."""
     engine_paths: list[str] = []
     source_roots: list[str] = []
+    approved_hooks_directory: str | None = None
+    """Where the only hooks that may run are. Empty means that no hook may run; None, that every hook may."""
     isolation: IsolationSettings = IsolationSettings()
     log_stream: LogStreamSettings = LogStreamSettings()
     log_level: dict[str, str] = {}

@@ -6,6 +6,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "api_tokens": ("identity/people/store.py",),
     "archives": ("modules/store.py",),
     "assignments": ("assignments/store.py",),
+    "step_settings": ("step_settings/store.py",),
     "attempts": ("jobs/attempt_store.py", "jobs/attempts/claim_store.py"),
     "audit": ("audit/store.py",),
     "clock": ("db/postgres/clock.py", "db/sqlite/database.py"),

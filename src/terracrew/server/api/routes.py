@@ -9,7 +9,7 @@ from terracrew.server.api.operations import health, rekey, retention, schemas
 from terracrew.server.api.operations.context import OperationsCall
 from terracrew.server.api.runs import jobs, live, logs
 from terracrew.server.api.runs.context import RunsCall
-from terracrew.server.api.tree import groups, modules, runners, states, uploads
+from terracrew.server.api.tree import groups, modules, runners, states, steps, uploads
 from terracrew.server.api.tree.context import TreeCall
 
 ACCESS: list[ControllerRouterHandler] = [
@@ -26,7 +26,14 @@ ACCESS: list[ControllerRouterHandler] = [
 ]
 _OPERATIONS: list[ControllerRouterHandler] = [*health.handlers, *schemas.handlers, rekey.router, retention.router]
 _RUNS: list[ControllerRouterHandler] = [jobs.router, logs.router, live.router]
-_TREE: list[ControllerRouterHandler] = [groups.router, modules.router, uploads.router, runners.router, states.router]
+_TREE: list[ControllerRouterHandler] = [
+    groups.router,
+    modules.router,
+    steps.router,
+    uploads.router,
+    runners.router,
+    states.router,
+]
 
 ROUTERS: list[ControllerRouterHandler] = [
     Router("/", route_handlers=_TREE, request_class=TreeCall),

@@ -15,6 +15,7 @@ from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.step_settings import store as step_settings
 
 _SETTINGS = (
     "max_destroy",
@@ -124,6 +125,7 @@ async def delete(tx: Tx, who: Principal, reference: str) -> None:
         words = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in left.items())
         raise Conflict(f"group `{group.path}` is not empty: it has {words}", **left)
     await assignments.forget(tx, group.id)
+    await step_settings.forget(tx, group.id)
     await store.delete(tx, group.id)
     details, organization_id = {"path": group.path}, group.organization_id
     await audit.record(tx, who, "group.delete", "group", group.id, details, organization_id=organization_id)

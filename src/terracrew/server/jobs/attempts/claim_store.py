@@ -82,7 +82,8 @@ SELECT jobs.id, jobs.attempt, jobs.number, jobs.queued_at, jobs.type, jobs.is_de
     plans.inputs_sha256 AS plan_inputs_sha256, plans.path AS plan_path, plans.sha256 AS plan_sha256,
     plans.size AS plan_size, plans.made_at AS plan_made_at, plans.decide_by AS plan_decide_by,
     plans.decision AS plan_decision, plans.applied_by AS plan_applied_by,
-    EXISTS (SELECT 1 FROM groups AS capped WHERE {eligibility.IS_CAPPED_BY}) AS is_capped
+    EXISTS (SELECT 1 FROM groups AS capped WHERE {eligibility.IS_CAPPED_BY}) AS is_capped,
+    EXISTS (SELECT 1 FROM step_settings WHERE step_settings.organization_id = jobs.organization_id) AS has_step_settings
 FROM batch
 JOIN jobs ON jobs.id = batch.job_id
 JOIN modules ON modules.id = jobs.module_id

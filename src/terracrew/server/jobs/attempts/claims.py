@@ -4,6 +4,7 @@ import hashlib
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -23,6 +24,9 @@ from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.content import state_contexts
+from terracrew.server.step_settings import combine
+from terracrew.server.step_settings import store as step_settings
+from terracrew.server.step_settings.model import StepSettings
 
 
 class ClaimWon(msgspec.Struct, frozen=True):
@@ -115,7 +119,8 @@ async def _claim(tx: Tx, keys: Keyring, precedence: Precedence, turn: Sequence[C
     winners = [item for item in turn if item.claimant.job_id in taken]
     if not winners:
         return {}
-    granted = {row["id"]: row for row in await claim_store.grants(tx, [item.claimant.job_id for item in winners])}
+    rows = await claim_store.grants(tx, [item.claimant.job_id for item in winners])
+    granted: dict[str, Row] = {row["id"]: {**row, "steps": await _steps(tx, row)} for row in rows}
     await claim_store.insert_attempts(
         tx,
         [
@@ -139,6 +144,13 @@ async def _claim(tx: Tx, keys: Keyring, precedence: Precedence, turn: Sequence[C
         tx.wake("jobs", item.claimant.job_id)
     tx.on_commit(partial(counts.claimed, [tx.now - row["queued_at"] for row in granted.values()]))
     return granted
+
+
+async def _steps(tx: Tx, row: Row) -> list[StepSettings]:
+    """Return what the module and the groups above it add to the steps of a job. Most organizations add nothing."""
+    if not row["has_step_settings"]:
+        return []
+    return await step_settings.that_apply(tx, row["organization_id"], row["module_path"])
 
 
 def _won(row: Row, own: Credentials, keys: Keyring) -> ClaimWon:
@@ -169,6 +181,8 @@ def _won(row: Row, own: Credentials, keys: Keyring) -> ClaimWon:
         oidc_audiences=_audiences.decode(row["oidc_audiences"]),
         resume=_resume(row, keys),
         is_destroy_plan=bool(row["is_destroy_plan"]),
+        hooks=combine.hooks(row["steps"]),
+        flags=combine.flags(row["steps"], row["engine"]),
     )
     archive = source.upload
     is_inline = archive is not None and archive.size <= MAX_INLINE_ARCHIVE_BYTES
@@ -181,7 +195,9 @@ def _inputs_sha256(row: Row, keys: Keyring) -> str:
     content: list[str] = [row["content_revision"]]
     if not row["content_revision"]:
         content = contents.plain_texts(keys, row["module_id"], row["sealed"])
-    parts = [row["engine"], row["backend"], row["source"], *content, row["oidc_audiences"]]
+    parts: list[Any] = [row["engine"], row["backend"], row["source"], *content, row["oidc_audiences"]]
+    if steps := row["steps"]:
+        parts += [combine.hooks(steps), combine.flags(steps, row["engine"])]
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
 
