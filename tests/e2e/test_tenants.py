@@ -197,6 +197,7 @@ async def _made_by(people: People, ours: dict[str, str]) -> dict[str, str | None
     await people.grant(here, guest, "viewer", "team")
     tokens["guest"] = await people.token(guest)
     ours["user"] = "victim"
+    ours["step"] = "plan"
     ours["session_id"] = await people.session(ours["user_id"])
     ours["attempt"] = await people.attempt(ours["job"])
     ours["version"] = await people.quarantined_state(ours.pop("doubtful"), ours["job"])

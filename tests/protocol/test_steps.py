@@ -41,4 +41,4 @@ def test_the_steps_of_a_job_are_in_the_order_of_their_numbers_and_nothing_mutate
         assert [step.phase for step in steps] == sorted((step.phase for step in steps), key=["plan", "apply"].index)
     assert {Step.APPLY, Step.DESTROY} == MUTATING
     assert all(step.phase == "apply" for step in MUTATING)
-    assert [step for step in Step if not step.is_hookable] == [Step.FETCH]
+    assert [step for step in Step if not step.is_hookable] == [Step.FETCH, Step.INPUTS]

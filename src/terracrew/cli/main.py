@@ -24,6 +24,7 @@ COMMANDS = {
     "module": ("terracrew.cli.commands.module.module:module", "Create, change and inspect modules."),
     "group": ("terracrew.cli.commands.group:group", "Manage the tree of groups that holds modules and runners."),
     "input": ("terracrew.cli.commands.input:inputs", "Set variables, environment and secrets of groups and modules."),
+    "step": ("terracrew.cli.commands.step:step", "Add hooks and flags to the steps of jobs."),
     "job": ("terracrew.cli.commands.job.job:job", "Run jobs, follow their logs, decide about their plans."),
     "state": ("terracrew.cli.commands.state:state", "List and print states; adopt or discard quarantined ones."),
     "runner": ("terracrew.cli.commands.runner.runner:runner", "Start, register and manage runners."),

@@ -86,6 +86,10 @@ class Api:
     def put(self, path: str, data: bytes | BinaryIO, headers: Mapping[str, str] | None = None) -> Any:
         return self._call("PUT", path, data, headers)
 
+    def replace(self, path: str, body: Any) -> Any:
+        """Put an object in place of the one that is there."""
+        return self._call("PUT", path, *_json(body, None))
+
     def upload(self, path: str, data: bytes | BinaryIO, content_type: str) -> Any:
         """Post a file as the body. The request is never repeated, because each one creates a new object."""
         return self._call("POST", path, data, {"Content-Type": content_type})

@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from terracrew.protocol.hooks import Hook, When
+
 
 class JobType(StrEnum):
     PLAN = "PLAN"
@@ -32,10 +34,10 @@ class Step(StrEnum):
     is_mutating: bool
     """Whether the step changes real resources. It then needs the permission of the server, and only it may write a state."""
     is_hookable: bool
-    """Whether commands of a module can run before and after the step: they need the workspace, which FETCH makes."""
+    """Whether hooks can run before and after the step: it is a command of the engine."""
 
     FETCH = "fetch", 10, "plan", False, False
-    INPUTS = "inputs", 20, "plan"
+    INPUTS = "inputs", 20, "plan", False, False
     INIT = "init", 30, "plan"
     VALIDATE = "validate", 40, "plan"
     PLAN = "plan", 50, "plan"
@@ -223,6 +225,19 @@ class DefinedInput(msgspec.Struct, frozen=True):
     definition: Definition
 
 
+class StepHook(msgspec.Struct, frozen=True):
+    """A hook of a job."""
+
+    step: Step
+    when: When
+    hook: Hook
+    place: str
+    """The path of the module or group that has it; empty for the organization."""
+
+    def __str__(self) -> str:
+        return f"the hook {self.when} {self.step} of {f'`{self.place}`' if self.place else 'the organization'}"
+
+
 class JobSpec(msgspec.Struct, frozen=True):
     job_id: str
     attempt: int
@@ -263,6 +278,10 @@ class JobSpec(msgspec.Struct, frozen=True):
     """Further inputs, whose values say something about the job."""
     inherited: list[str] = []
     """The names of the inputs that are set at a group above the module. A source need not declare them."""
+    hooks: list[StepHook] = []
+    """In the order in which those of one step run: the hooks of a group run around those of what is below it."""
+    flags: dict[Step, list[str]] = {}
+    """Arguments that the module and its groups add to the engine's command of a step."""
 
     def __repr__(self) -> str:
         return f"JobSpec({self.job_id!r}, {self.attempt})"

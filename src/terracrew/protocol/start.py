@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from terracrew.protocol.hooks import ApprovedHooks
 from terracrew.protocol.messages import Granted
 
 
@@ -47,5 +48,7 @@ class ExecutorStart(msgspec.Struct, frozen=True):
     source_roots: list[str] = []
     log_stream: LogStreamSettings = LogStreamSettings()
     isolation: IsolationSettings = IsolationSettings()
+    approved_hooks: ApprovedHooks | None = None
+    """The only hooks that may run; None if the operator of the runner does not restrict them."""
     is_salvage: bool = False
     """Whether the attempt's first executor is dead. The new one only delivers what the directory holds; `granted` is None."""

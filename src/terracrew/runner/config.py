@@ -24,6 +24,8 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     is_engine_installed: bool = False
     """Whether a version of an engine that a job needs, and that this machine does not have, is installed before the job runs."""
     source_roots: list[str] = []
+    approved_hooks_directory: str | None = None
+    """Where the only hooks that may run are. Empty means that no hook may run; None, that every hook may."""
     isolation: IsolationSettings = IsolationSettings()
     log_stream: LogStreamSettings = LogStreamSettings()
     log_level: dict[str, str] = {}

@@ -156,7 +156,7 @@ class Source(SettingsSection):
 
 
 class HooksPreapproval(SettingsSection):
-    """Which hooks may run. This version has no hooks, so these settings are only checked, and nothing of them runs."""
+    """Which hooks of modules and groups may run on this runner."""
 
     enabled: bool = Field(
         default=False,
@@ -166,6 +166,11 @@ class HooksPreapproval(SettingsSection):
     preapproved_hooks_directory: Directory | None = Field(
         default=None, description="The directory with the approved hooks. It must exist if pre-approval is enabled."
     )
+
+    @property
+    def directory(self) -> str | None:
+        """Where the only hooks that may run are; empty if no hook may run, and None if every hook may."""
+        return (self.preapproved_hooks_directory or "") if self.enabled else None
 
 
 class JobDispatcher(SettingsSection):
@@ -242,6 +247,7 @@ class RunnerSettings(SettingsSection):
             engine_paths=self.engine.additional_binary_paths,
             is_engine_installed=self.engine.install == "on-demand",
             source_roots=self.source.local_roots,
+            approved_hooks_directory=self.hooks_preapproval.directory,
             isolation=IsolationSettings(self.executor.isolation, self.executor.read_paths, self.executor.write_paths),
             log_stream=LogStreamSettings(
                 stream.batch_size_limit, stream.period_seconds, stream.eagerly_emit_first_event

@@ -7,6 +7,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "archives": ("modules/store.py",),
     "assignments": ("assignments/store.py",),
     "attempt_inputs": ("jobs/input_store.py",),
+    "step_settings": ("step_settings/store.py",),
     "attempts": ("jobs/attempt_store.py", "jobs/attempts/claim_store.py"),
     "audit": ("audit/store.py",),
     "clock": ("db/postgres/clock.py", "db/sqlite/database.py"),

@@ -100,8 +100,9 @@ class EngineSession(Protocol):
         """Return the environment with what makes the engine read and write its state through the attempt's backend."""
         ...
 
-    def arguments(self, step: Step, *, is_destroying: bool) -> list[str]:
-        """Return the command of a step, the program first. Raises ValueError for a step that is not a command."""
+    def arguments(self, step: Step, *, is_destroying: bool, flags: Sequence[str] = ()) -> list[str]:
+        """Return the command of a step, the program first. `flags` are what people add to it, and are checked already. Raises
+        ValueError for a step that is not a command."""
         ...
 
     def before(self, step: Step) -> None:

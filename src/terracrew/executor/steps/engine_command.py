@@ -1,23 +1,20 @@
 """Runs the command of a step with the engine, and records a state that a mutating command leaves behind."""
 
-import asyncio
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
+from terracrew import engine_flags
 from terracrew.attempt import downloads
 from terracrew.errors import Invalid
 from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.sources import workspace
 from terracrew.executor.state import leftover
+from terracrew.executor.steps import step_process
 from terracrew.executor.steps.context import StepContext
 from terracrew.protocol.events import MAX_OUTPUTS_BYTES, PlanSummary
 from terracrew.protocol.spec import Step
-
-_SIGNAL_SECONDS = 1.0
-"""How long an engine has to print that it received the same signal as its executor."""
-
 
 _MAX_FACTS_BYTES = 512 << 20
 """The largest description of a plan that is read. A plan of 10,000 resources has about 50 MB."""
@@ -37,7 +34,10 @@ async def run(context: StepContext, step: Step, stdout: int | None = None) -> No
     if not step.is_mutating:  # a mutating step got its tokens with its permission, and must start at once
         await context.cloud.enter(step.phase)
     session.before(step)
-    await _run_program(context, step, session.arguments(step, is_destroying=context.spec.is_destroying), stdout)
+    flags = context.spec.flags.get(step, [])
+    engine_flags.check(context.spec.engine, step, flags)
+    arguments = session.arguments(step, is_destroying=context.spec.is_destroying, flags=flags)
+    await _run_program(context, step, arguments, stdout)
     session.after(step)
     if step is Step.INIT and (items := session.missing_downloads):
         downloads.record(context.directory, context.spec.engine, items)
@@ -45,7 +45,7 @@ async def run(context: StepContext, step: Step, stdout: int | None = None) -> No
 
 async def _run_program(context: StepContext, step: Step, arguments: Sequence[str], stdout: int | None = None) -> None:
     """Run the program of the engine to its end, as a part of a step. Raises EngineFailedError if it does not succeed."""
-    session, control, states = context.session, context.control, context.states
+    session, states = context.session, context.states
     process = EngineProcess(
         arguments,
         cwd=context.folder,
@@ -55,28 +55,9 @@ async def _run_program(context: StepContext, step: Step, arguments: Sequence[str
         ruleset=context.isolation.ruleset(context.found.path, session),
     )
     context.mutation.is_started = step.is_mutating
-    since = context.recorder.offsets.position
-
-    def react() -> None:
-        mode = control.stop_mode(is_mutating=step.is_mutating)
-        if mode == "interrupt" and control.cancel is None and control.ended_by is not None:
-            # The sender of the signal (a service manager, for example) may have sent it to the engine, too, and a second
-            # interrupt makes an engine give up its state. So the engine is interrupted only if it does not print that it
-            # is already stopping.
-            asyncio.get_running_loop().call_later(_SIGNAL_SECONDS, interrupt_unless_received)
-        elif mode:
-            process.stop(mode)
-
-    def interrupt_unless_received() -> None:
-        if not session.has_received_interrupt(error_summary.tail(context.output_file, since)):
-            process.stop("interrupt")
-
     states.is_writable = step.is_mutating
     try:
-        async with context.cloud.renewed():
-            with context.output.feeding(process), control.listening(react):
-                code = await process.wait()
-                context.mutation.exit_code = code
+        context.mutation.exit_code = code = await step_process.wait(context, step, process)
     finally:
         states.is_writable = False
         # The engine may have been killed while its last state was still being written to the disk.
@@ -90,7 +71,7 @@ async def _run_program(context: StepContext, step: Step, arguments: Sequence[str
 
 async def mutate(context: StepContext, step: Step, since: int) -> None:
     """Run a mutating command, record a state that it could not save, and determine whether it ended in order."""
-    context.states.has_unsaved = False
+    context.states.has_unsaved = context.mutation.is_orderly = False
     failure: Exception | None = None
     try:
         await run(context, step)

@@ -3,7 +3,7 @@
 from terracrew.errors import TerracrewError
 from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.oom_kills import OomKills
-from terracrew.executor.steps import engine_command, permission, preparation
+from terracrew.executor.steps import engine_command, hooks, permission, preparation
 from terracrew.executor.steps.context import StepContext
 from terracrew.executor.steps.engine_command import EngineFailedError
 from terracrew.executor.steps.mutation import Mutation
@@ -95,6 +95,17 @@ class Steps:
             return await preparation.fetch(context)
         if step is Step.INPUTS:
             return preparation.write_inputs(context)
+        await hooks.before(context, step)
+        try:
+            await self._command(step, since)
+        except (EngineFailedError, TerracrewError, OSError):
+            await hooks.after_failure(context, step)
+            raise
+        await hooks.after(context, step)
+        return 0
+
+    async def _command(self, step: Step, since: int) -> None:
+        context = self._context
         if step.is_mutating:
             await engine_command.mutate(context, step, since)
         elif step is Step.OUTPUT:
@@ -103,4 +114,3 @@ class Steps:
             await engine_command.run(context, step)
         if step is Step.PLAN:
             self._recorder.fact(await engine_command.summarize_plan(context))
-        return 0

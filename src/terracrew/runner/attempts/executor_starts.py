@@ -5,8 +5,10 @@ from pathlib import Path
 
 import msgspec
 
+from terracrew.protocol.hooks import ApprovedHooks
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.start import ExecutorStart, IsolationSettings
+from terracrew.runner.attempts import approved_hooks
 from terracrew.runner.attempts.engine_directories import EngineDirectories
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.instance import LocalInstance
@@ -45,8 +47,15 @@ class ExecutorStarts:
             source_roots=self._config.source_roots,
             isolation=self._isolation(temp_directory),
             log_stream=self._config.log_stream,
+            approved_hooks=self._approved_hooks(granted),
             is_salvage=granted is None,
         )
+
+    def _approved_hooks(self, granted: Granted | None) -> ApprovedHooks | None:
+        directory = self._config.approved_hooks_directory
+        if directory is None or granted is None or not granted.spec.hooks:
+            return None
+        return approved_hooks.read(directory)
 
     def _isolation(self, temp_directory: Mapping[str, str]) -> IsolationSettings:
         """Return the operator's settings, with the attempt's temporary directory and without the runner's own files."""

@@ -9,7 +9,7 @@ from terracrew.server.api.operations import health, rekey, retention, schemas
 from terracrew.server.api.operations.context import OperationsCall
 from terracrew.server.api.runs import jobs, live, logs
 from terracrew.server.api.runs.context import RunsCall
-from terracrew.server.api.tree import groups, inputs, modules, runners, states, uploads
+from terracrew.server.api.tree import groups, inputs, modules, runners, states, steps, uploads
 from terracrew.server.api.tree.context import TreeCall
 
 ACCESS: list[ControllerRouterHandler] = [
@@ -30,6 +30,7 @@ _TREE: list[ControllerRouterHandler] = [
     groups.router,
     modules.router,
     inputs.router,
+    steps.router,
     uploads.router,
     runners.router,
     states.router,

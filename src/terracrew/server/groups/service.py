@@ -18,6 +18,7 @@ from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.step_settings import store as step_settings
 
 _SETTINGS = (
     "max_destroy",
@@ -139,6 +140,7 @@ async def delete(tx: Tx, who: Principal, reference: str) -> None:
         raise Conflict(f"group `{group.path}` is not empty: it has {contents_in_words(left)}", **left)
     await assignments.forget(tx, group.id)
     await inputs.forget(tx, group.id)
+    await step_settings.forget(tx, group.id)
     await store.delete(tx, group.id)
     details, organization_id = {"path": group.path}, group.organization_id
     await audit.record(tx, who, "group.delete", "group", group.id, details, organization_id=organization_id)

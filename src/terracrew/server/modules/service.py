@@ -29,6 +29,7 @@ from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service as runners
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.step_settings import store as step_settings
 from terracrew.server.tags import normalized
 from terracrew.source_rules import git as git_rules
 from terracrew.source_rules import registry as registry_rules
@@ -193,6 +194,7 @@ async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
         )
     await assignments.forget(tx, module.id)
     await inputs.forget(tx, module.id)
+    await step_settings.forget(tx, module.id)
     await removal.delete(tx, module.id)
     details = {"path": module.path, "jobs": kept.jobs, "states": kept.states}
     await audit.record(tx, who, "module.delete", "module", module.id, details, organization_id=module.organization_id)

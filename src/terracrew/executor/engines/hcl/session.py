@@ -95,21 +95,21 @@ class HclSession:
         others = {name: value for name, value in environment.items() if name != "TF_WORKSPACE"}
         return {**others, **addresses, **methods, **credentials}
 
-    def arguments(self, step: Step, *, is_destroying: bool) -> list[str]:
+    def arguments(self, step: Step, *, is_destroying: bool, flags: Sequence[str] = ()) -> list[str]:
         match step:
             case Step.INIT:
-                options = ["init", "-input=false"]
+                options = ["init", "-input=false", *flags]
             case Step.VALIDATE:
-                options = ["validate"]
+                options = ["validate", *flags]
             case Step.PLAN:
                 destroy = ["-destroy"] if is_destroying else []
                 events = [f"-json-into={self._events}"] if self._dialect.has_json_into else []
-                options = ["plan", "-input=false", *destroy, f"-out={self._plan}", *events]
+                options = ["plan", "-input=false", *destroy, *flags, f"-out={self._plan}", *events]
             case Step.APPLY | Step.DESTROY:
                 # `-json-into` is not used here: it repeats each line of a provisioner, in eight times the space and twice the time.
-                options = ["apply", "-input=false", str(self._plan)]
+                options = ["apply", "-input=false", *flags, str(self._plan)]
             case Step.OUTPUT:
-                options = ["output", "-json"]
+                options = ["output", "-json", *flags]
             case _:
                 raise ValueError(f"{step} is not a command of {self._dialect.title}")
         return [self._program, *options]

@@ -83,7 +83,8 @@ SELECT jobs.id, jobs.attempt, jobs.number, jobs.created_at, jobs.queued_at, jobs
     plans.size AS plan_size, plans.made_at AS plan_made_at, plans.decide_by AS plan_decide_by,
     plans.decision AS plan_decision, plans.applied_by AS plan_applied_by,
     {eligibility.HAS_CAPS} AS has_caps,
-    {eligibility.WANTED_VERSION} AS wanted_version, instances.engines, instances.engine_versions, instances.installable_engines
+    {eligibility.WANTED_VERSION} AS wanted_version, instances.engines, instances.engine_versions, instances.installable_engines,
+    EXISTS (SELECT 1 FROM step_settings WHERE step_settings.organization_id = jobs.organization_id) AS has_step_settings
 FROM batch
 JOIN jobs ON jobs.id = batch.job_id
 JOIN modules ON modules.id = jobs.module_id

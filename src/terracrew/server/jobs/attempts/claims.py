@@ -4,6 +4,7 @@ import hashlib
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -26,6 +27,9 @@ from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.content import state_contexts
+from terracrew.server.step_settings import combine
+from terracrew.server.step_settings import store as step_settings
+from terracrew.server.step_settings.model import StepSettings
 
 
 class ClaimWon(msgspec.Struct, frozen=True):
@@ -129,7 +133,8 @@ async def _claim(
     if not winners:
         return {}, {}
     rows = await claim_store.grants(tx, [item.claimant.job_id for item in winners])
-    granted = await _with_engine_versions(tx, rows)
+    with_versions = await _with_engine_versions(tx, rows)
+    granted: dict[str, Row] = {job_id: {**row, "steps": await _steps(tx, row)} for job_id, row in with_versions.items()}
     resolved = await job_inputs.resolve(tx, keys, granted)
     given = {job_id: each for job_id, each in resolved.items() if isinstance(each, GivenInputs)}
     await claim_store.insert_attempts(
@@ -198,6 +203,13 @@ async def _refuse(tx: Tx, job_id: str, attempt: int, problem: str) -> None:
         await store.move(tx, *found, failed)
 
 
+async def _steps(tx: Tx, row: Row) -> list[StepSettings]:
+    """Return what the module and the groups above it add to the steps of a job. Most organizations add nothing."""
+    if not row["has_step_settings"]:
+        return []
+    return await step_settings.that_apply(tx, row["organization_id"], row["module_path"])
+
+
 def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: list[KnownRevision]) -> ClaimWon:
     source = _source.decode(row["source"])
     content: bytes | None = row["content"]
@@ -233,6 +245,8 @@ def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: l
         oidc_audiences=_names.decode(row["oidc_audiences"]),
         resume=_resume(row, given, keys),
         is_destroy_plan=bool(row["is_destroy_plan"]),
+        hooks=combine.hooks(row["steps"]),
+        flags=combine.flags(row["steps"], row["engine"]),
     )
     archive = source.upload
     is_inline = archive is not None and archive.size <= MAX_INLINE_ARCHIVE_BYTES
@@ -242,8 +256,10 @@ def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: l
 
 def _inputs_sha256(row: Row, given: GivenInputs | None) -> str:
     """Hash everything that a plan was made from, except the state. The ids of their versions stand for the inputs."""
-    parts = [row["engine"], row["backend"], row["source"], row["content_revision"], row["oidc_audiences"]]
+    parts: list[Any] = [row["engine"], row["backend"], row["source"], row["content_revision"], row["oidc_audiences"]]
     parts += given.revision if given else []
+    if steps := row["steps"]:
+        parts += [combine.hooks(steps), combine.flags(steps, row["engine"])]
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
 

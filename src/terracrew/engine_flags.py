@@ -1,0 +1,36 @@
+"""Which arguments people may add to the commands of an engine, and which would break what Terracrew does with it."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from terracrew.errors import Invalid
+
+MAX_FLAGS = 50
+MAX_FLAG_CHARACTERS = 1000
+_SHAPE = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*(=.*)?", re.DOTALL)
+_HCL_STEPS: Mapping[str, frozenset[str]] = {
+    "init": frozenset({"backend", "force-copy", "from-module", "migrate-state", "reconfigure"}),
+    "validate": frozenset({"json", "json-into"}),
+    "plan": frozenset({"destroy", "detailed-exitcode", "generate-config-out", "json", "json-into", "out"}),
+    "apply": frozenset({"auto-approve", "backup", "destroy", "json", "json-into"}),
+    "destroy": frozenset({"auto-approve", "backup", "destroy", "json", "json-into"}),
+    "output": frozenset({"json", "raw", "show-sensitive"}),
+}
+_HCL = frozenset({"chdir", "help", "h", "input", "lock", "state", "state-out", "version"})
+"""Terracrew decides about these itself: who is asked, where the state is, and what is written where."""
+_RESERVED: Mapping[str, Mapping[str, frozenset[str]]] = {"tofu": _HCL_STEPS, "terraform": _HCL_STEPS}
+
+
+def check(engine: str, step: str, flags: Sequence[str]) -> None:
+    """Raise Invalid for an argument that is not one flag, or that Terracrew sets or relies on."""
+    if len(flags) > MAX_FLAGS:
+        raise Invalid(f"at most {MAX_FLAGS} flags can be added to a step, and there are {len(flags)}")
+    for flag in flags:
+        if len(flag) > MAX_FLAG_CHARACTERS or "\0" in flag or not _SHAPE.fullmatch(flag):
+            raise Invalid(
+                f"{flag[:80]!r} is not a flag of at most {MAX_FLAG_CHARACTERS} characters: write `-name` or `-name=value`, "
+                "each as one item of the list"
+            )
+        name = flag.lstrip("-").partition("=")[0]
+        if engine in _RESERVED and name in _RESERVED[engine].get(step, frozenset()) | _HCL:
+            raise Invalid(f"`-{name}` cannot be added to {step} of {engine}, because Terracrew decides about it itself")

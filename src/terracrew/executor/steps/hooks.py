@@ -1,0 +1,113 @@
+"""Runs the hooks of a step. They have the environment, the working directory, the log and the isolation of the engine."""
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from terracrew.errors import Forbidden, Invalid, TerracrewError
+from terracrew.executor.engines.process import EngineProcess
+from terracrew.executor.steps import step_process
+from terracrew.executor.steps.context import StepContext
+from terracrew.protocol.hooks import When
+from terracrew.protocol.spec import Step, StepHook
+
+_SCRIPT = "hook"
+
+
+class HookFailedError(TerracrewError):
+    """A hook did not succeed, so the job stops."""
+
+    code = "hook_failed"
+
+
+async def before(context: StepContext, step: Step) -> None:
+    """Run the hooks before a step. Nothing of the step runs if one of its hooks is not approved, or if one of these fails."""
+    wanted = _of(context, step)
+    for each in wanted:
+        _check_approved(context, each)
+    first = [each for each in wanted if each.when == "before"]
+    if first and not step.is_mutating:  # a mutating step got its tokens with its permission
+        await context.cloud.enter(step.phase)
+    for each in first:
+        await _run(context, each)
+    if (
+        first and step.is_mutating
+    ):  # the engine must start while the permission is valid, and a hook may take longer than that
+        await context.permit.obtain(context.state_version, context.plan_attempt)
+
+
+async def after(context: StepContext, step: Step) -> None:
+    """Run the hooks after a step that has succeeded."""
+    for each in _of(context, step, "after"):
+        await _run(context, each, "SUCCEEDED")
+
+
+async def after_failure(context: StepContext, step: Step) -> None:
+    """Run the hooks after a step that has failed, up to the first one that fails. A stopped job runs no more hooks."""
+    with contextlib.suppress(HookFailedError):  # it is in the log, and the job ends with the failure of the step
+        for each in _of(context, step, "after"):
+            if context.control.is_stopping:
+                return
+            await _run(context, each, "FAILED")
+
+
+def _of(context: StepContext, step: Step, when: When | None = None) -> list[StepHook]:
+    return [each for each in context.spec.hooks if each.step == step and when in (None, each.when)]
+
+
+def _check_approved(context: StepContext, wanted: StepHook) -> None:
+    approved = context.start.approved_hooks
+    if approved is None or wanted.hook.sha256 in approved.sha256:
+        return
+    searched = (
+        f"no file in {approved.directory} has that content"
+        if approved.directory
+        else "the runner approves no hooks, because hooks_preapproval.preapproved_hooks_directory is not set"
+    )
+    raise Forbidden(f"{wanted} is not approved on this runner: its SHA-256 is {wanted.hook.sha256}, and {searched}")
+
+
+async def _run(context: StepContext, wanted: StepHook, status: str = "") -> None:
+    step, mutation = wanted.step, context.mutation
+    context.recorder.say(f"Running {wanted} ({wanted.hook.sha256[:12]})")
+    told = {"TERRACREW_STEP": str(step), "TERRACREW_HOOK": wanted.when, "TERRACREW_STEP_STATUS": status}
+    # A hook around a change may change resources itself: until it has ended by itself, the change counts as cut short.
+    was_orderly = mutation.is_orderly or not mutation.is_started
+    mutation.is_started, mutation.is_orderly = mutation.is_started or step.is_mutating, False
+    try:
+        process = EngineProcess(
+            _arguments(context, wanted),
+            cwd=context.folder,
+            env=context.env | context.cloud.environment() | told,
+            output=context.output.descriptor,
+            ruleset=context.isolation.ruleset(context.found.path, context.session),
+        )
+    except OSError as error:
+        mutation.is_orderly = was_orderly
+        raise HookFailedError(f"{wanted} could not be started: {error.strerror}: {error.filename}") from error
+    code = await step_process.wait(context, step, process)
+    mutation.is_orderly = was_orderly and code >= 0
+    await context.output.drain()
+    if code:
+        ended = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        raise HookFailedError(f"{wanted} {ended}")
+
+
+def _arguments(context: StepContext, wanted: StepHook) -> Sequence[str]:
+    """Return the command of a hook. A script is a file that its interpreter reads: the engine's directory may forbid execution."""
+    if wanted.hook.command:
+        return wanted.hook.command
+    path = context.files.provided / _SCRIPT
+    path.write_text(wanted.hook.text)
+    return [*interpreter(wanted.hook.text), str(path)]
+
+
+def interpreter(script: str) -> list[str]:
+    """Return the interpreter of a script and its one argument, as the kernel reads them from the first line."""
+    line = script.partition("\n")[0]
+    words = line.removeprefix("#!").strip().split(None, 1)
+    if not line.startswith("#!") or not words or not Path(words[0]).is_absolute():
+        raise Invalid(
+            "a script of a hook begins with a line such as `#!/bin/sh`, which names its interpreter by an absolute path"
+        )
+    return words

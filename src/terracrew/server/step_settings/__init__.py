@@ -1,0 +1,1 @@
+"""What a place of the tree adds to the steps of the jobs below it: hooks, and flags of the engine."""

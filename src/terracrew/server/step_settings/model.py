@@ -1,0 +1,66 @@
+"""What a group or a module adds to a step of its jobs."""
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+
+from terracrew import engine_flags
+from terracrew.errors import Invalid
+from terracrew.protocol.hooks import Hook
+from terracrew.protocol.spec import Step
+
+MAX_SCRIPT_CHARACTERS = 65_536
+_MAX_ARGUMENTS = 100
+_MAX_ENGINES = 8
+_EXAMPLE = "`#!/bin/sh`"
+
+EngineFlags = Annotated[dict[str, list[str]], msgspec.Meta(max_length=_MAX_ENGINES)]
+
+
+class NewStepSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to add to a step. It replaces what this place added before."""
+
+    before: Hook | None = None
+    """What runs before the step. If it fails, the step does not run, and the job fails."""
+    after: Hook | None = None
+    """What runs after the step, also if the step failed: the variable TERRACREW_STEP_STATUS is SUCCEEDED or FAILED."""
+    flags: EngineFlags = {}
+    """Arguments to add to the command of the step, by engine: `{"tofu": ["-parallelism=5"]}`."""
+
+
+class StepSettings(NewStepSettings, frozen=True, kw_only=True):
+    """What a place adds to a step."""
+
+    step: Step
+    path: str
+    """The path of the group or module; empty for the organization."""
+    changed_by: str
+    changed_at: datetime
+
+
+def check(step: Step, wanted: NewStepSettings) -> None:
+    """Raise Invalid if a hook could not run, or if a flag would break what Terracrew does with the engine."""
+    if not step.is_hookable:
+        raise Invalid(f"{step} is not a command of an engine, so nothing can be added to it")
+    for name in ("before", "after"):
+        hook: Hook | None = getattr(wanted, name)
+        if hook is not None:
+            _check_hook(name, hook)
+    for engine, flags in wanted.flags.items():
+        engine_flags.check(engine, step, flags)
+
+
+def _check_hook(name: str, hook: Hook) -> None:
+    if bool(hook.script) == bool(hook.command):
+        raise Invalid(f"{name}: a hook has either a script or a command")
+    if len(hook.text) > MAX_SCRIPT_CHARACTERS or len(hook.command) > _MAX_ARGUMENTS:
+        raise Invalid(
+            f"{name}: a hook has at most {MAX_SCRIPT_CHARACTERS:,} characters and a command at most {_MAX_ARGUMENTS} arguments"
+        )
+    if "\0" in hook.script or any("\0" in argument for argument in hook.command):
+        raise Invalid(f"{name}: a hook cannot have a NUL character")
+    if hook.script and not hook.script.startswith("#!/"):
+        raise Invalid(f"{name}: the first line of a script names its interpreter by an absolute path, as in {_EXAMPLE}")
+    if hook.command and not hook.command[0]:
+        raise Invalid(f"{name}: the command is empty")

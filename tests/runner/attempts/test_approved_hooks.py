@@ -1,0 +1,39 @@
+"""The operator of a runner approves hooks by files: their content counts, and neither their names nor their line endings."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from terracrew.protocol.hooks import Hook
+from terracrew.runner.attempts import approved_hooks
+
+pytestmark = pytest.mark.feature("H2.approved")
+SCRIPT = "#!/bin/sh\necho hello\n"
+
+
+def test_a_file_approves_its_content_under_any_name_and_with_any_line_endings(tmp_path: Path) -> None:
+    (tmp_path / "any name").write_bytes(SCRIPT.replace("\n", "\r\n").encode())
+    found = approved_hooks.read(str(tmp_path))
+    assert found.directory == str(tmp_path)
+    assert Hook(SCRIPT).sha256 in found.sha256
+    assert Hook(SCRIPT.replace("\n", "\r")).sha256 in found.sha256
+    assert Hook(SCRIPT + "rm -rf /\n").sha256 not in found.sha256
+
+
+def test_a_file_with_a_list_approves_that_command_and_no_other(tmp_path: Path) -> None:
+    (tmp_path / "check.json").write_text('["make","check all"]\n')
+    found = approved_hooks.read(str(tmp_path))
+    assert Hook(command=["make", "check all"]).sha256 in found.sha256
+    assert Hook(command=["make", "check", "all"]).sha256 not in found.sha256
+
+
+def test_what_is_no_regular_file_approves_nothing_and_holds_nobody_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(approved_hooks.MAX_HOOK_BYTES + 1)
+    assert approved_hooks.read(str(tmp_path)).sha256 == []
+    assert approved_hooks.read(str(tmp_path / "nowhere")).sha256 == []
+    assert approved_hooks.read("").directory == ""
