@@ -8,6 +8,7 @@ import click
 from terracrew.cli.arguments import name_completion
 from terracrew.cli.arguments import source as sources
 from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid
 
@@ -28,7 +29,7 @@ _environment = click.option("--env", "is_environment", is_flag=True, help="An en
 _file = click.option("--file", "is_file", is_flag=True, help="An extra file beside the source; NAME is its path.")
 
 
-@click.group("input")
+@click.group("input", cls=LazyGroup)
 def inputs() -> None:
     """Set what the jobs of modules are given: variables, environment variables, extra files and secrets.
 

@@ -7,6 +7,7 @@ import click
 
 from terracrew.cli.arguments import name_completion
 from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid, NotFound
 
@@ -18,7 +19,7 @@ _place = click.argument("place", metavar="PLACE", shell_complete=name_completion
 _step = click.argument("name", metavar="STEP", type=click.Choice(STEPS))
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def step() -> None:
     """Add hooks and flags to the steps of jobs.
 
