@@ -179,6 +179,7 @@ async def test_a_refusal_is_said_where_the_reader_is(context: BrowserContext, st
 
 async def test_the_keyboard_reaches_everything_in_the_order_of_the_page_and_focus_is_seen(page: Page) -> None:
     await page.goto("/dashboard/runners")
+    await expect(page.locator("[data-live-mark]")).to_have_text("Live")
     await page.keyboard.press("/")
     await expect(page.locator("#search")).to_be_focused()
     await page.keyboard.type("net-b")
