@@ -19,6 +19,8 @@
     └── Unreachable           —    the server does not answer
         └── ForeignAnswer     —    something else answered: a proxy, a firewall, a login page
 
+Transient errors are marked (`is_transient`): another machine is away or busy at this moment, so that the same thing may succeed later.
+
 Errors are translated at borders only: constraint → error (db), error → problem+json (api), problem+json → the same class
 (client), error → message and exit code (cli).
 """
@@ -30,6 +32,8 @@ class TerracrewError(Exception):
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal"
     exit_code: ClassVar[int] = 1
+    is_transient: ClassVar[bool] = False
+    """Whether the same thing may succeed later without a change by anybody, so that a retry makes sense."""
 
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message)
@@ -79,10 +83,12 @@ class Locked(Conflict):
 
 class RateLimited(TerracrewError):
     status, code, exit_code = 429, "rate_limited", 6
+    is_transient = True
 
 
 class Unavailable(TerracrewError):
     status, code, exit_code = 503, "unavailable", 6
+    is_transient = True
 
 
 class Undecryptable(TerracrewError):
@@ -99,6 +105,7 @@ class EngineMissing(TerracrewError):
 
 class Unreachable(TerracrewError):
     status, code, exit_code = 503, "unreachable", 6
+    is_transient = True
 
 
 class ForeignAnswer(Unreachable):

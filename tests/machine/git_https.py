@@ -22,6 +22,8 @@ class GitHttps:
         """`name:password` that every request must have; '' lets everybody in."""
         self.hangs_on = ""
         """Requests with this in their address are never answered."""
+        self.fails_with = 0
+        """The status of every answer; 0 means that requests are answered."""
         self.is_old = False
         """Whether it speaks only the first version of git's protocol, in which commits are not given out by their ids."""
         self.requests: list[str] = []
@@ -58,6 +60,9 @@ def running(root: Path) -> Generator[GitHttps]:
             if served.hangs_on and served.hangs_on in self.path:
                 served.ending.wait(60)
                 self.close_connection = True
+                return
+            if served.fails_with:
+                self._send(served.fails_with, [], b"")
                 return
             login = "Basic " + base64.b64encode(served.login.encode()).decode()
             if served.login and self.headers.get("Authorization") != login:

@@ -155,10 +155,25 @@ async def test_the_errors_of_a_server_say_what_to_do(server: GitHttps, repositor
     with pytest.raises(Forbidden, match="the runner has no credentials for it that its server accepts"):
         await fetch(GitSource(server.of("network")))
     environment = {name: text for name, text in fetch.context.environment.items() if "SSL" not in name}
-    with pytest.raises(Unavailable, match="the certificate of its server is not trusted"):
+    with pytest.raises(Forbidden, match="the certificate of its server is not trusted"):
         await fetch(GitSource(server.of("network")), environment=environment)
-    with pytest.raises(Unavailable, match="its server cannot be reached"):
+
+
+async def test_only_what_may_be_over_soon_is_a_transient_error(
+    server: GitHttps, repository: Repository, fetch: Fetches
+) -> None:
+    with pytest.raises(Unavailable, match="its server cannot be reached") as away:
         await fetch(GitSource("https://localhost:1/x"))
+    server.fails_with = 503
+    with pytest.raises(Unavailable, match="its server is overloaded or has a fault") as failing:
+        await fetch(GitSource(server.of("network")))
+    server.fails_with = 403
+    with pytest.raises(Forbidden) as refused:
+        await fetch(GitSource(server.of("network")))
+    server.fails_with = 0
+    with pytest.raises(NotFound) as absent:
+        await fetch(GitSource(server.of("network"), branch="nope"))
+    assert [each.value.is_transient for each in (away, failing, refused, absent)] == [True, True, False, False]
 
 
 async def test_the_credential_helper_of_the_runners_user_is_asked(

@@ -204,5 +204,6 @@ async def test_what_is_not_a_registry_or_not_in_it_is_named(registry: ModuleRegi
     registry.service = "http://localhost:1/v1/"
     with pytest.raises(Invalid, match="is not an https address"):
         await fetch(RegistrySource(registry.address()))
-    with pytest.raises(Unavailable, match="cannot be reached"):
+    with pytest.raises(Unavailable, match="cannot be reached") as away:
         await fetch(RegistrySource("localhost:1/acme/network/aws"))
+    assert away.value.is_transient

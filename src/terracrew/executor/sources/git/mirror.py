@@ -74,6 +74,15 @@ class Mirror:
             self._combine_packs()
         return commit
 
+    @property
+    def is_intact(self) -> bool:
+        """Whether everything is there that its refs need. This reads all of it, which takes a while for a large mirror."""
+        try:
+            self.run("fsck", "--connectivity-only", "--no-dangling", "--no-progress")
+        except GitFailed:
+            return False
+        return True
+
     def remove(self) -> None:
         trees.remove(self.folder)
 

@@ -36,7 +36,7 @@ class Mirrors:
         try:
             return self._use(mirror, revision, read)
         except GitFailed as error:
-            if not isinstance(error, MirrorFailed) and not remote_errors.is_corrupt(error):
+            if not self._is_damaged(mirror, error):
                 raise remote_errors.explained(error, url) from error
         self._say(f"The cached copy of {url} on this runner is damaged, so it is fetched again")
         with self._hold(mirror, "change"):
@@ -50,8 +50,8 @@ class Mirrors:
     def fetch_ref(self, url: str, ref: str) -> str | None:
         """Fetch what a ref names now with one request, if nobody uses the mirror at this moment. Returns its commit.
 
-        None means that it has to be resolved first: others use the mirror, and should not have to wait for a network; the
-        mirror is damaged, which `use` repairs; or there is no such ref.
+        None means that it has to be resolved first: others use the mirror, and should not have to wait for a network; there is no
+        such ref; or something else went wrong here, such as a damaged mirror, which `use` repairs.
         """
         mirror = self._mirror(url)
         with mirror_lock.try_to_change(_lock_of(mirror.folder)) as lock:
@@ -60,15 +60,19 @@ class Mirrors:
             try:
                 commit = mirror.fetch_ref(ref)
             except GitFailed as error:
-                if (
-                    isinstance(error, MirrorFailed)
-                    or remote_errors.is_corrupt(error)
-                    or remote_errors.is_missing_ref(error)
-                ):
-                    return None
-                raise
+                if not isinstance(error, MirrorFailed) and remote_errors.is_explained(error):
+                    raise
+                return None
             self.prune(mirror)
             return commit
+
+    def _is_damaged(self, mirror: Mirror, error: GitFailed) -> bool:
+        if isinstance(error, MirrorFailed) or remote_errors.is_corrupt(error):
+            return True
+        if remote_errors.is_explained(error):
+            return False
+        with self._hold(mirror, "read"):
+            return mirror.exists and not mirror.is_intact
 
     def _mirror(self, url: str) -> Mirror:
         return Mirror(self._git, self.folder / hashlib.sha256(f"{self._owner}\n{url}".encode()).hexdigest()[:40], url)

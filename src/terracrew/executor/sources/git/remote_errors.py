@@ -1,4 +1,7 @@
-"""Turns what git prints about a repository that it could not fetch into a sentence that says what to do."""
+"""Turns what git prints about a repository that it could not fetch into a sentence that says what to do.
+
+What may be over soon becomes Unavailable, which is a transient error: a plan that fails for this reason can be tried again.
+"""
 
 import re
 
@@ -24,7 +27,7 @@ _KNOWN: tuple[tuple[str, type[TerracrewError], str], ...] = (
     ),
     (
         r"SSL certificate|certificate verif|server certificate",
-        Unavailable,
+        Forbidden,
         "the certificate of its server is not trusted",
     ),
     (
@@ -33,6 +36,7 @@ _KNOWN: tuple[tuple[str, type[TerracrewError], str], ...] = (
         Unavailable,
         "its server cannot be reached",
     ),
+    (r"returned error: (429|5[0-9]{2})", Unavailable, "its server is overloaded or has a fault"),
     (r"Operation too slow|transfer closed|early EOF|hung up", Unavailable, "its server stopped sending"),
     (
         r"transport '.*' not allowed|protocol .* (not supported|disabled)",
@@ -40,19 +44,14 @@ _KNOWN: tuple[tuple[str, type[TerracrewError], str], ...] = (
         "it leads to a protocol that is not allowed",
     ),
 )
-_MISSING_REF = re.compile(r"couldn't find remote ref|no such remote ref|Remote branch .* not found", re.IGNORECASE)
 _MISSING_COMMIT = re.compile(r"not our ref|unadvertised object|no such remote ref", re.IGNORECASE)
 _CORRUPT = re.compile(
     r"corrupt|bad object|missing (blob|tree|commit|object)|unable to (read|find|parse)|not a git repository|loose object|"
     r"bad (tree|pack|revision|config)|inflate|packfile .* (cannot|does not)|index file .* (too small|overflow)|"
     r"could not parse|unexpected end of file|invalid (object|sha1 pointer|refspec)|did not send all necessary objects|"
-    r"cannot be accessed|File exists|shallow file",
+    r"cannot be accessed|File exists|shallow file|reference broken|cannot lock ref|unable to update local ref",
     re.IGNORECASE,
 )
-
-
-def is_missing_ref(error: TerracrewError) -> bool:
-    return _MISSING_REF.search(error.message) is not None
 
 
 def is_missing_commit(error: TerracrewError) -> bool:
@@ -62,6 +61,11 @@ def is_missing_commit(error: TerracrewError) -> bool:
 def is_corrupt(error: TerracrewError) -> bool:
     """Return whether the mirror is probably damaged, rather than the other machine the reason."""
     return _CORRUPT.search(error.message) is not None
+
+
+def is_explained(error: TerracrewError) -> bool:
+    """Return whether the other machine, or the way to it, is known to be the reason."""
+    return any(re.search(pattern, error.message) for pattern, _, _ in _KNOWN)
 
 
 def explained(error: TerracrewError, url: str) -> TerracrewError:

@@ -63,7 +63,7 @@ class Web:
                     if len(body) > most:
                         raise TooLarge(f"{host} sent more than {most:,} bytes for {url[:300]}")
         except urllib3.exceptions.SSLError as error:
-            raise Unavailable(f"the certificate of {host} is not trusted: {error}") from error
+            raise Forbidden(f"the certificate of {host} is not trusted: {error}") from error
         except urllib3.exceptions.HTTPError as error:
             # A connection that was refused is also a TimeoutError for this library.
             is_late = isinstance(error, urllib3.exceptions.TimeoutError)
@@ -91,4 +91,5 @@ def _check_status(status: int, host: str, url: str) -> None:
     if status == 404:
         raise NotFound(f"{host} has nothing at {url[:300]}")
     if status not in (200, 204):
-        raise Unavailable(f"{host} answered with HTTP {status} for {url[:300]}")
+        is_transient = status >= 500 or status in (408, 425, 429)
+        raise (Unavailable if is_transient else Invalid)(f"{host} answered with HTTP {status} for {url[:300]}")
