@@ -5,6 +5,9 @@ import shutil
 
 import pytest
 
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""The first is the same engine without a window: it needs two thirds of the processor time of the second."""
+
 
 def need(missing: str | None) -> None:
     """Go on if nothing is missing. A build that leaves half of the product out is none to trust."""

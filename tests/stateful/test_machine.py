@@ -45,7 +45,7 @@ def explore(machine: type[Machine], examples: int) -> None:
 @pytest.mark.feature("J8.same", "J15.kept", "O1.continues", "O3.doubt", "O5.capped", "O6.database")
 @pytest.mark.timeout(0 if EXAMPLES else 300)
 def test_nothing_that_happens_in_any_order_breaks_a_rule_on_sqlite(on_sqlite: type[Machine]) -> None:
-    explore(on_sqlite, 30)
+    explore(on_sqlite, 20)
 
 
 @pytest.mark.postgres
@@ -57,4 +57,4 @@ def test_nothing_that_happens_in_any_order_breaks_a_rule_on_postgresql(
     class OnPostgres(Machine):
         fresh = staticmethod(postgres_server.database)
 
-    explore(OnPostgres, 12)
+    explore(OnPostgres, 8)
