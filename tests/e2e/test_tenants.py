@@ -220,7 +220,7 @@ def test_nobody_reaches_what_is_not_theirs(stage: Stage, who: str) -> None:
             told = {
                 name
                 for name, it in stage.ours.items()
-                if len(it) > 1 and it.encode() in body and it not in operation.path
+                if len(it) > 1 and name != "step" and it.encode() in body and it not in operation.path
             }
             asked = {name for name in stage.ours if f"{{{name}}}" in operation.path + str(BODIES.get(operation.name))}
             is_team_told = b"team" in body and "team" not in QUERIES.get(operation.name, "")

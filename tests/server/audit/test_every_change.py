@@ -31,11 +31,20 @@ class Changes:
     async def __call__(self, operation: str, body: Any = None, *values: str) -> Any:
         """Call an operation with the values of its path's parameters; return its answer."""
         self.done.add(operation)
-        method, _, path = operation.partition(" ")
+        path = operation.partition(" ")[2]
         for value in values:
             before, _, rest = path.partition("{")
             path = before + value.replace("/", "%2F") + rest.partition("}")[2]
         given: dict[str, Any] = {"content": body} if isinstance(body, bytes) else {} if body is None else {"json": body}
+        return await self._call(operation, path, given)
+
+    async def removal(self, operation: str, query: dict[str, str]) -> None:
+        """Call an operation that takes what it removes from its query."""
+        self.done.add(operation)
+        await self._call(operation, operation.partition(" ")[2], {"params": query})
+
+    async def _call(self, operation: str, path: str, given: dict[str, Any]) -> Any:
+        method = operation.partition(" ")[0]
         before = await self._entries()
         answer = await self._session.request(method, API + path, **given)
         assert answer.status_code < 300, f"{operation}: {answer.text}"
@@ -91,6 +100,12 @@ async def _tree(change: Changes) -> None:
     await change("POST /archives", packed(("main.tf", b"")))
     await change("POST /modules", {"path": "made/module", "source": SOURCE})
     await change("PATCH /modules/{module}", {"description": "new"}, "made/module")
+    for place in ("group", "module"):
+        path = "made" if place == "group" else "made/module"
+        await change(f"PUT /{place}s/{{{place}}}/steps/{{step}}", {"flags": {"tofu": ["-parallelism=5"]}}, path, "plan")
+        await change(f"DELETE /{place}s/{{{place}}}/steps/{{step}}", None, path, "plan")
+    await change("POST /inputs", {"place": "made", "name": "region", "secret": "far away"})
+    await change.removal("DELETE /inputs", {"place": "made", "name": "region"})
     await change("DELETE /modules/{module}", None, "made/module")
     await change("DELETE /groups/{group}", None, "made")
 

@@ -70,7 +70,7 @@ def _check_approved(context: StepContext, wanted: StepHook) -> None:
 async def _run(context: StepContext, wanted: StepHook, status: str = "") -> None:
     step, mutation = wanted.step, context.mutation
     context.recorder.say(f"Running {wanted} ({wanted.hook.sha256[:12]})")
-    told = {"TERRACREW_STEP": str(step), "TERRACREW_HOOK": wanted.when, "TERRACREW_STEP_STATUS": status}
+    about = {"TERRACREW_STEP": str(step), "TERRACREW_HOOK": wanted.when, "TERRACREW_STEP_STATUS": status}
     # A hook around a change may change resources itself: until it has ended by itself, the change counts as cut short.
     was_orderly = mutation.is_orderly or not mutation.is_started
     mutation.is_started, mutation.is_orderly = mutation.is_started or step.is_mutating, False
@@ -78,7 +78,7 @@ async def _run(context: StepContext, wanted: StepHook, status: str = "") -> None
         process = EngineProcess(
             _arguments(context, wanted),
             cwd=context.folder,
-            env=context.env | context.cloud.environment() | told,
+            env=context.env | context.cloud.environment() | about,
             output=context.output.descriptor,
             ruleset=context.isolation.ruleset(context.found.path, context.session),
         )

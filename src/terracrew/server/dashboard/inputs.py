@@ -76,7 +76,7 @@ class InputForm(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, value="") if self.kind == "secret" else self
 
 
-class RemoveForm(msgspec.Struct, frozen=True):
+class InputRemovalForm(msgspec.Struct, frozen=True):
     name: str
     target: Target = "variable"
 
@@ -164,7 +164,7 @@ async def set_input(request: DashboardCall, place: FromPath[str]) -> Response[An
 async def remove_input(request: DashboardCall, place: FromPath[str]) -> Response[Any]:
     context, who = request.context, request.user
     await context.db.read(lambda tx: _read(tx, request, place))
-    form = await forms.read(request, RemoveForm)
+    form = await forms.read(request, InputRemovalForm)
 
     async def write(tx: Tx) -> None:
         await service.remove(tx, who, await places.hold(tx, who, place), form.target, form.name)
