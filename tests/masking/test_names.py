@@ -28,6 +28,9 @@ from terracrew.masking import names
         "client_secret",
         "STRIPE_APIKEY",
         "ssh_private_key",
+        "TF_TOKEN_registry_example_com",
+        "TF_TOKEN_modules_example_provider",
+        "TF_TOKEN_localhost",
     ],
 )
 def test_a_name_that_looks_secret_is_recognized(name: str) -> None:
@@ -106,3 +109,17 @@ def test_values_nested_without_end_and_in_great_number_are_bounded() -> None:
     assert names.secrets_of(deep) == []
     many = {f"token_{number}": f"value-{number}" for number in range(5000)}
     assert len(names.secrets_of(many)) == names.MAX_SECRETS
+
+
+@pytest.mark.feature("L5.executor")
+def test_the_passwords_and_tokens_of_all_addresses_in_a_value_are_masked() -> None:
+    """A list of two addresses, and an address with a token in place of a name, were not recognized."""
+    found = names.secrets_of(
+        {
+            "BROKERS": "amqp://a:first-pass@one:5672,amqp://b:second%2Fpass@two:5672/v",
+            "ORIGIN": "https://ghp_0123456789abcdef0123@github.com/acme/network.git",
+            "REMOTE": "ssh://git@github.com/acme/network.git",
+            "MAIL": "somebody@example.com",
+        }
+    )
+    assert found == ["first-pass", "second%2Fpass", "second/pass", "ghp_0123456789abcdef0123"]

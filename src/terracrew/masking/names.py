@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SECRET_WORD = re.compile(
@@ -19,18 +19,25 @@ _DESCRIBING_WORD = re.compile(
     r"|spec|ttl|type|uri|url|usage|user|username|vault|version"
 )
 """A name with such an ending describes a secret and does not hold one: `TOKEN_TTL`, `AWS_WEB_IDENTITY_TOKEN_FILE`."""
+_HOST_PREFIX = "TF_TOKEN_"
+"""The rest of the name of such a variable is a host, so it may end like a word that describes a secret."""
 _SHELL_NAMES = frozenset({"PWD", "OLDPWD"})
 MIN_SECRET_BYTES = 6
 """Shorter values are not masked: they are ordinary words or small numbers, and a log without them could not be read."""
 MAX_SECRETS = 1000
 """At most this many secrets of one environment or one set of inputs are masked. More would make each search slow."""
 _MAX_LEVELS = 100
+_ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{0,30}://([^/?#\s\"'<>]+)@")
+_MIN_TOKEN_CHARACTERS = 16
+"""A shorter name in an address without a password is the name of a user: `ssh://git@host`."""
 
 
 def is_secret(name: str) -> bool:
     """Return whether a variable, an input or an attribute with this name holds a secret."""
     if name in _SHELL_NAMES:
         return False
+    if name.startswith(_HOST_PREFIX):
+        return True
     words = [word.lower() for word in _WORDS.findall(name)]
     if not words or _DESCRIBING_WORD.fullmatch(words[-1]) or "public" in words:
         return False
@@ -64,14 +71,16 @@ def _is_number(value: object) -> bool:
 
 
 def _passwords_of_address(value: str) -> Iterable[str]:
-    """Return the password in a value such as `postgres://user:password@host/database`, as written and decoded."""
-    if "://" not in value or "@" not in value:
-        return ()
-    try:
-        password = urlsplit(value.strip()).password
-    except ValueError:
-        return ()
-    return (password, unquote(password)) if password else ()
+    """Yield the passwords in a value such as `postgres://user:password@host/database`, as written and decoded.
+
+    Instead of a name and a password, an address may have a token: `https://token@host/path`.
+    """
+    for found in _ADDRESS.finditer(value):
+        _, colon, password = found[1].partition(":")
+        if not colon and len(found[1]) < _MIN_TOKEN_CHARACTERS:
+            continue
+        secret = password if colon else found[1]
+        yield from (secret, unquote(secret))
 
 
 def _documents_of(value: str) -> Iterable[Any]:

@@ -28,7 +28,12 @@ class Cutter:
             if not end:
                 if len(data) - position <= MAX_TEXT_BYTES:
                     break
-                end = max(self._cut(data, position, position + MAX_TEXT_BYTES), position + 1)
+                end = self._cut(data, position, position + MAX_TEXT_BYTES)
+            elif self._redactor.has_lines:
+                safe = self._safe_end(data, position, end)
+                if safe == position and len(data) - position <= MAX_TEXT_BYTES:
+                    break  # these lines may be the start of a secret
+                end = safe if safe > position else end
             piece = self._piece(data, position, end)
             pieces.append(piece)
             position += piece.size
@@ -39,7 +44,7 @@ class Cutter:
         """Return what an open line contains so far. With `is_final`, this includes the incomplete start of a secret or of a character."""
         pieces: list[Piece] = []
         data, position = self._pending, 0
-        end = len(data) if is_final else self._cut(data, 0, len(data))
+        end = len(data) if is_final else self._cut(data, 0, len(data), is_open=True)
         while position < end:
             piece = self._piece(data, position, end)
             pieces.append(piece)
@@ -47,8 +52,8 @@ class Cutter:
         self._pending = data[position:]
         return pieces
 
-    def _cut(self, data: bytes, start: int, end: int) -> int:
-        """Return a position near `end` that is neither inside a character nor inside a secret."""
+    def _cut(self, data: bytes, start: int, end: int, *, is_open: bool = False) -> int:
+        """Return a position near `end` that is neither inside a character nor inside a secret. Of an open line, it may be the start."""
         for back in range(1, min(_MAX_CHARACTER_BYTES, end - start) + 1):
             byte = data[end - back]
             if byte >= 0xC0:  # the first byte of a character; is all of it before the end?
@@ -57,6 +62,12 @@ class Cutter:
                 break
             if byte < 0x80:
                 break
+        safe = self._safe_end(data, start, end)
+        # If there is no safe position, a text repeats a secret over and over, and each piece of it is masked by itself.
+        return safe if safe > start or is_open else end
+
+    def _safe_end(self, data: bytes, start: int, end: int) -> int:
+        """Return the last position up to `end` that is not inside a secret; `start` if there is none."""
         return start + self._redactor.safe_end(data[start : end + self._redactor.longest], end - start)
 
     def _piece(self, data: bytes, start: int, end: int) -> Piece:
