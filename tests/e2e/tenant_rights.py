@@ -46,6 +46,7 @@ _SEES = (
         "GET /modules/{module}",
         "GET /modules/{module}/outputs",
         "GET /modules/{module}/steps",
+        "GET /modules/{module}/dependencies",
         "GET /groups/{group}/steps",
         "GET /runners/{runner}",
         "GET /runners/{runner}/assignments",

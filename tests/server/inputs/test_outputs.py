@@ -1,43 +1,16 @@
 """Outputs of other modules as inputs: they are resolved when a job starts, wait until they exist, and make no cycle."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
-from terracrew.protocol.events import Output, OutputsRead
-from terracrew.testing.deliveries import DONE, RUNNING, fact
-from tests.server.application import Application, Person
+from terracrew.protocol.events import Output
+from tests.server.application import Application
 from tests.server.inputs.places import granted, put_secret, tree, tree_again
+from tests.server.inputs.references import APP, NETWORK, apply, destroy, pair, refer, reference
 from tests.server.simulated_runner import SimulatedRunner
 
-NETWORK, APP = "platform/network/vpc", "platform/network/app"
 SENSITIVE = "a-sensitive-output-value"
-
-
-def reference(place: str, module: str, output: str = "id", name: str = "vpc_id", **more: Any) -> dict[str, Any]:
-    return {"place": place, "name": name, "output": {"module": module, "output": output}, **more}
-
-
-async def refer(who: Person, *arguments: str, **more: Any) -> Any:
-    answer = await who.post("/api/v1/inputs", json=reference(*arguments, **more))
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
-async def apply(runner: SimulatedRunner, module_id: str, **outputs: Output) -> None:
-    attempt = await runner.run(module_id, kind="APPLY")
-    await attempt.deliver(RUNNING)
-    await attempt.begin()
-    await attempt.deliver(fact(OutputsRead(outputs, "ab" * 32)), DONE)
-
-
-async def pair(application: Application) -> tuple[str, str]:
-    """The ids of two modules; the second has an input that is an output of the first."""
-    network, app = await tree(application), (await tree_again(application, "app"))["id"]
-    made = await refer(application.admin, APP, NETWORK)
-    assert (made["kind"], made["source_module"], made["source_output"]) == ("output", NETWORK, "id")
-    return network, app
 
 
 @pytest.mark.feature("J6.outputs", "S6.dependency")
@@ -68,10 +41,7 @@ async def test_the_scheduler_does_not_offer_a_job_that_waits_for_an_output(runne
     assert app in (await db.read(reads.busy))[0]
     await apply(runner, network, id=Output("vpc-1"))
     assert app not in (await db.read(reads.busy))[0]
-    destroy = await runner.run(network, kind="DESTROY")
-    await destroy.deliver(RUNNING)
-    await destroy.begin()
-    await destroy.deliver(DONE)
+    await destroy(runner, network)
     assert app in (await db.read(reads.busy))[0], "what was destroyed has no outputs any more"
 
 

@@ -13,6 +13,7 @@ COMMANDS: dict[str, str] = {
     "DELETE /api/v1/modules/{module}": "module delete",
     "GET /api/v1/modules/{module}/outputs": "module outputs",
     "GET /api/v1/modules/{module}/resources": "module resources",
+    "GET /api/v1/modules/{module}/dependencies": "module dependencies",
     "GET /api/v1/inputs": "input list",
     "POST /api/v1/inputs": "input set",
     "DELETE /api/v1/inputs": "input remove",

@@ -2,7 +2,7 @@
 
 import click
 
-from terracrew.cli.commands.module import contents, edit, show, unlock
+from terracrew.cli.commands.module import contents, dependencies, edit, show, unlock
 from terracrew.cli.lazy import LazyGroup
 
 
@@ -13,5 +13,5 @@ def module() -> None:
 
 for _command in (show.list_modules, show.show_module, edit.create, edit.update, edit.delete, unlock.unlock):
     module.add_command(_command)
-for _command in (contents.state, contents.outputs, contents.resources):
+for _command in (contents.state, contents.outputs, contents.resources, dependencies.dependencies):
     module.add_command(_command)

@@ -9,6 +9,8 @@ from terracrew.protocol.uploads import HEADER
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
+from terracrew.server.inputs import dependencies
+from terracrew.server.inputs.dependencies import Dependency, Direction
 from terracrew.server.modules import archives, contents, hidden_values, service
 from terracrew.server.modules.model import Archive, Module, ModuleChange, NewModule
 from terracrew.server.paging import After, Limit, Page
@@ -53,6 +55,27 @@ async def show(request: TreeCall, module: FromPath[str]) -> ModuleView:
     return await request.context.db.read_in_background(read)
 
 
+@get("/modules/{module:str}/dependencies", summary="List the dependencies of a module")
+async def list_dependencies(
+    request: TreeCall,
+    module: FromPath[str],
+    direction: FromQuery[Direction] = "needs",
+    after: After = None,
+    limit: Limit = 50,
+) -> Page[Dependency]:
+    """List the outputs of other modules that a module uses, or with `direction=used_by` the modules that use its outputs.
+
+    A module that you may not see has no path in the first list, and is left out of the second one.
+    """
+    who = request.user
+
+    async def read(tx: Tx) -> Page[Dependency]:
+        found = await service.find(tx, who, tree_path(module), Verb.TREE_READ)
+        return await dependencies.listing(tx, who, found.id, found.organization_id, direction, after, limit)
+
+    return await request.context.db.read_in_background(read)
+
+
 @patch("/modules/{module:str}", summary="Change a module")
 async def change(request: TreeCall, module: FromPath[str], data: JSONBody[ModuleChange]) -> Module:
     """Change what is given and keep the rest. Inputs, environment and audiences are replaced as a whole."""
@@ -82,5 +105,5 @@ async def upload(request: TreeCall, staged: Annotated[str, HeaderParameter(name=
     return await archives.keep(context.staging, context.settings.uploads, who, organization_id, body)
 
 
-handlers = [listing, create, show, change, remove, upload]
+handlers = [listing, create, show, list_dependencies, change, remove, upload]
 router = Router(path="/api/v1", route_handlers=handlers, tags=["modules"])

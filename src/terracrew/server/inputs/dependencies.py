@@ -1,0 +1,73 @@
+"""Lists what a module needs of other modules, and which modules use its outputs."""
+
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+from terracrew.server.db.seam import Row, Tx
+from terracrew.server.inputs import dependency_reads
+from terracrew.server.inputs.model import Target
+from terracrew.server.paging import Page, cursor, start
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb, Visible
+from terracrew.server.principals.model import Principal
+
+Direction = Literal["needs", "used_by"]
+"""`needs`: the modules whose outputs a module uses. `used_by`: the modules that use its outputs."""
+
+
+class Dependency(msgspec.Struct, frozen=True, kw_only=True):
+    """An output of one module that is an input of another. `module_id` and `path` name the module at the other end."""
+
+    id: str
+    module_id: str | None
+    """Null if it was deleted, or if you may not see it."""
+    path: str | None
+    is_deleted: bool = False
+    """Whether the module at the other end was deleted. Jobs fail until the input is set again."""
+    output: str
+    """The name of the output."""
+    target: Target
+    name: str
+    """The name of the input that it is."""
+    is_waited_for: bool
+    """Whether the module with the output has no outputs: it was not applied yet, or destroyed since. Jobs that need it wait."""
+    set_by_name: str
+    set_at: datetime
+
+
+async def listing(
+    tx: Tx,
+    who: Principal,
+    module_id: str,
+    organization_id: str,
+    direction: Direction,
+    after: str | None,
+    limit: int,
+) -> Page[Dependency]:
+    """Return a page of the dependencies of a module that the caller may see."""
+    seen = await authorize.visible(tx, who, Verb.TREE_READ)
+    if direction == "needs":  # a module has few inputs, so all of them are read
+        rows = [row for row in await dependency_reads.needs(tx, module_id) if row["id"] > start(after)]
+    else:
+        rows = await dependency_reads.used_by(tx, module_id, organization_id, seen, start(after), limit + 1)
+    items = [_dependency(row, seen) for row in rows[:limit]]
+    return Page(items, cursor(items[-1].id) if len(rows) > limit else None)
+
+
+def _dependency(row: Row, seen: Visible) -> Dependency:
+    is_deleted = row["other_id"] is None
+    is_shown = not is_deleted and seen.covers(authorize.module(row["other_organization_id"], row["other_path"]))
+    return Dependency(
+        id=row["id"],
+        module_id=row["other_id"] if is_shown else None,
+        path=row["other_path"] if is_shown else None,
+        is_deleted=is_deleted,
+        output=row["source_output"],
+        target=row["target"],
+        name=row["name"],
+        is_waited_for=bool(row["is_waited_for"]),
+        set_by_name=row["set_by_name"],
+        set_at=datetime.fromtimestamp(row["set_at"], UTC),
+    )

@@ -1,0 +1,38 @@
+"""Reads the graph of modules: whose outputs a module uses, and which modules use its outputs."""
+
+from typing import LiteralString
+
+from terracrew.server.db.seam import Param, Row, Tx
+from terracrew.server.inputs.reads import IS_WAITED_FOR
+from terracrew.server.principals import visibility
+from terracrew.server.principals.authorize import Visible
+
+_IS_REFERENCE: LiteralString = "inputs.is_current AND inputs.source_module_id IS NOT NULL"
+_COLUMNS: LiteralString = f"""inputs.id, inputs.target, inputs.name, inputs.source_output, inputs.set_by_name, inputs.set_at,
+    CASE WHEN {IS_WAITED_FOR} THEN 1 ELSE 0 END AS is_waited_for"""
+_USED_BY: LiteralString = f""" SELECT {_COLUMNS}, other.id AS other_id, other.path AS other_path,
+    other.organization_id AS other_organization_id
+FROM inputs JOIN modules AS other ON other.id = inputs.place_id
+WHERE inputs.source_module_id = :module_id AND {_IS_REFERENCE} AND inputs.id > :after"""
+_IN_ORDER: LiteralString = " ORDER BY inputs.id LIMIT :count"
+
+
+async def needs(tx: Tx, module_id: str) -> list[Row]:
+    """Return the inputs of a module that are outputs of others, with those modules. The columns of a deleted one are null."""
+    return await tx.all(
+        f"""SELECT {_COLUMNS}, other.id AS other_id, other.path AS other_path, other.organization_id AS other_organization_id
+        FROM inputs LEFT JOIN modules AS other ON other.id = inputs.source_module_id AND other.path <> other.id
+        WHERE inputs.place_id = :module_id AND {_IS_REFERENCE} ORDER BY inputs.id""",
+        module_id=module_id,
+    )
+
+
+async def used_by(tx: Tx, module_id: str, organization_id: str, seen: Visible, after: str, count: int) -> list[Row]:
+    """Return the inputs that are outputs of a module, with the modules that have them, as far as the reader may see these."""
+    given: dict[str, Param] = {"module_id": module_id, "after": after, "count": count}
+    if seen.is_nothing:
+        return []
+    if seen.is_everything(organization_id):
+        return await tx.all(_USED_BY + _IN_ORDER, **given)
+    filtered = visibility.SEEN_MODULES + _USED_BY + " AND inputs.place_id IN (SELECT id FROM seen_modules)"
+    return await tx.all(filtered + _IN_ORDER, **given, **visibility.params(seen))
