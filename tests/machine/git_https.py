@@ -22,6 +22,10 @@ class GitHttps:
         """`name:password` that every request must have; '' lets everybody in."""
         self.hangs_on = ""
         """Requests with this in their address are never answered."""
+        self.stops_after = 0
+        """How many bytes of a pack are sent before the server hangs; 0 means that it does not hang."""
+        self.stopped = threading.Event()
+        """It has sent the first part of a pack, and hangs now."""
         self.fails_with = 0
         """The status of every answer; 0 means that requests are answered."""
         self.is_old = False
@@ -98,6 +102,12 @@ def running(root: Path) -> Generator[GitHttps]:
                 self.send_header(name, text)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
+            if served.stops_after and b"PACK" in content:
+                self.wfile.write(content[: served.stops_after])
+                served.stopped.set()
+                served.ending.wait(60)
+                self.close_connection = True
+                return
             self.wfile.write(content)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (the name of the class above)

@@ -130,7 +130,11 @@ async def test_names_that_differ_only_in_case_arrive_or_are_refused(
     repository.commit("both")
     await fetch(GitSource(server.of("network")))
     assert fetch.files == {"main.tf": MODULE, "Main.tf": "# another\n"}
-    monkeypatch.setattr(tree, "folds_case", lambda _: True)
+
+    def folds_case(_: Path) -> bool:
+        return True
+
+    monkeypatch.setattr(tree, "folds_case", folds_case)
     with pytest.raises(Invalid, match=r"has 'main\.tf' twice, in upper and in lower case"):
         await fetch(GitSource(server.of("network")))
 

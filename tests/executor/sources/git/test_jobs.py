@@ -1,5 +1,7 @@
 """Whole attempts with the real OpenTofu run a commit of a real repository, and know which one it is."""
 
+from typing import Any
+
 import pytest
 
 from terracrew.protocol.events import Result, SourceResolved, Stream
@@ -69,7 +71,7 @@ async def test_a_source_that_cannot_be_used_fails_the_first_step_and_says_why(
     executors: ExecutorProcesses,
     server: GitHttps,
     repository: Repository,
-    source: dict[str, str],
+    source: dict[str, Any],
     words: str,
 ) -> None:
     if source.get("subdirectory") == "out":

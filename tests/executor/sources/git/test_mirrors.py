@@ -3,6 +3,8 @@
 import asyncio
 import os
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -55,6 +57,46 @@ async def test_attempts_that_fetch_the_same_repository_at_once_all_get_it(
     found = await asyncio.gather(*(fetch(GitSource(server.of("network"), branch=name)) for name in names))
     assert [each.commit for each in found] == [repository.git("rev-parse", name) for name in names]
     assert len(fetch.mirrors) == 1
+
+
+FETCH = """
+import asyncio, sys
+from pathlib import Path
+from terracrew.executor.sources.contract import FetchContext
+from terracrew.executor.sources.git.fetcher import GitFetcher
+from terracrew.executor.sources.git.limits import FetchLimits
+from terracrew.protocol.spec import GitSource
+from terracrew.testing.source_contract import no_transfer
+import os
+cache, workspace, url = sys.argv[1:]
+context = FetchContext(Path(cache), [], no_transfer(), environment=dict(os.environ), owner="org_1")
+asyncio.run(GitFetcher(FetchLimits(silence_seconds=2)).fetch(GitSource(url), Path(workspace), context))
+"""
+"""Fetches as an executor does, in a process that a test can kill."""
+
+
+async def test_an_executor_that_is_killed_in_the_middle_of_a_fetch_costs_the_next_one_nothing(
+    server: GitHttps, repository: Repository, fetch: Fetches, tmp_path: Path
+) -> None:
+    (repository.folder / "large").write_bytes(os.urandom(300_000))
+    commit = repository.commit("large")
+    server.stops_after = 100_000
+    (workspace := tmp_path / "killed").mkdir()
+    arguments = [str(fetch.context.cache), str(workspace), server.of("network")]
+    killed = subprocess.Popen([sys.executable, "-c", FETCH, *arguments], env=dict(fetch.context.environment))
+    assert await asyncio.to_thread(server.stopped.wait, 60)
+    killed.kill()
+    killed.wait()
+    (folder,) = fetch.mirrors
+    with mirror_lock.try_to_change(folder.with_name(folder.name + ".lock")) as lock:
+        assert lock is None, "the git of the dead executor still writes, and has the lock"
+    server.stops_after = 0
+    repository.git("rm", "--quiet", "large")
+    last = repository.commit("small")
+    assert commit != last
+    assert (await fetch(GitSource(server.of("network")))).commit == last
+    assert fetch.files == {"main.tf": MODULE}
+    assert not list(folder.rglob("tmp_*"))
 
 
 async def test_another_organization_does_not_get_what_was_fetched_for_the_first(
@@ -138,7 +180,7 @@ async def test_the_packs_of_a_mirror_are_combined(
 ) -> None:
     monkeypatch.setattr(mirror, "MAX_PACKS", 3)
     monkeypatch.setattr(mirror, "MAX_KEPT_REVISIONS", 2)
-    commits = []
+    commits: list[str] = []
     for number in range(6):
         commits.append(repository.commit(f"change {number}", main=f"# {number}\n"))
         await fetch(GitSource(server.of("network")))

@@ -1,5 +1,7 @@
 """Every way to name a revision leads to the right commit of a real repository."""
 
+from typing import Any
+
 import pytest
 
 from terracrew.errors import NotFound
@@ -62,7 +64,7 @@ async def test_a_range_means_the_highest_tag_in_it(server: GitHttps, repository:
 
 @pytest.mark.parametrize("source", [{"branch": "nope"}, {"tag": "nope"}, {"commit": "a" * 40}, {"branch": "v1.0.0"}])
 async def test_a_revision_that_does_not_exist_is_named(
-    server: GitHttps, repository: Repository, fetch: Fetches, source: dict[str, str]
+    server: GitHttps, repository: Repository, fetch: Fetches, source: dict[str, Any]
 ) -> None:
     repository.git("tag", "v1.0.0")
     ((kind, name),) = source.items()

@@ -15,10 +15,13 @@ Purpose = Literal["change", "read"]
 
 
 class MirrorLock:
-    """A lock that was taken. It ends with the process that holds it, however that ends."""
+    """A lock that was taken. It ends with the processes that have its descriptor, however they end.
+
+    Git gets the descriptor, too: if an executor is killed while its git still writes, the next attempt waits for that git.
+    """
 
     def __init__(self, descriptor: int, path: Path) -> None:
-        self._descriptor, self._path = descriptor, path
+        self.descriptor, self._path = descriptor, path
 
     def remove(self) -> None:
         """Remove the file of the lock with the mirror that it protects. Others notice that it is gone, and make a new one."""

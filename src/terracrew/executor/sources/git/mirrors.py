@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TypeVar
 
@@ -58,7 +58,8 @@ class Mirrors:
             if lock is None:
                 return None
             try:
-                commit = mirror.fetch_ref(ref)
+                with self._git.inheriting(lock.descriptor):
+                    commit = mirror.fetch_ref(ref)
             except GitFailed as error:
                 if not isinstance(error, MirrorFailed) and remote_errors.is_explained(error):
                     raise
@@ -88,9 +89,8 @@ class Mirrors:
         with self._hold(mirror, "read"):
             return read(mirror)
 
-    def _hold(
-        self, mirror: Mirror, purpose: mirror_lock.Purpose
-    ) -> contextlib.AbstractContextManager[mirror_lock.MirrorLock]:
+    @contextlib.contextmanager
+    def _hold(self, mirror: Mirror, purpose: mirror_lock.Purpose) -> Generator[None]:
         announced = False
 
         def waiting(seconds: float) -> None:
@@ -100,7 +100,11 @@ class Mirrors:
                 announced = True
                 self._say(f"Waiting for another job of this runner that fetches {mirror.url}")
 
-        return mirror_lock.hold(_lock_of(mirror.folder), purpose, waiting)
+        with (
+            mirror_lock.hold(_lock_of(mirror.folder), purpose, waiting) as lock,
+            self._git.inheriting(lock.descriptor),
+        ):
+            yield
 
     def prune(self, kept: Mirror) -> int:
         """Remove mirrors that have not been used for long, then the least recently used ones until the rest fits. Returns how many.

@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -93,6 +93,7 @@ class Git:
         self._deadline, self._say = deadline, say
         self._credential = credential or GivenCredential()
         self._environment = _clean(environment)
+        self._inherited: tuple[int, ...] = ()
         path = self._environment.get("PATH")
         if (program := shutil.which("git", path=path)) is None:
             raise EngineMissing(
@@ -100,6 +101,15 @@ class Git:
             )
         settings = (*_SETTINGS, f"http.lowSpeedTime={max(1, round(deadline.limits.silence_seconds))}")
         self._start = [program, *(part for each in settings for part in ("-c", each))]
+
+    @contextlib.contextmanager
+    def inheriting(self, descriptor: int) -> Generator[None]:
+        """Give this open file, which is a lock, to every git that is started in this block."""
+        before, self._inherited = self._inherited, (descriptor,)
+        try:
+            yield
+        finally:
+            self._inherited = before
 
     def local(self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> bytes:
         """Run a command that uses only this machine, without the configuration of the runner's user. Returns what it printed."""
@@ -124,6 +134,7 @@ class Git:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             process_group=0,
+            pass_fds=self._inherited,
             restore_signals=False,  # Python ignores SIGXFSZ, and so does git then: it says that a file is too large
         )
         try:
