@@ -103,7 +103,11 @@ async def test_a_token_goes_to_the_host_that_it_is_for_and_to_no_other(
 ) -> None:
     published.token = "s3cret"
     source = RegistrySource(published.address())
-    with pytest.raises(Forbidden, match="set TF_TOKEN_localhost in the environment of the runner"):
+    with pytest.raises(Forbidden, match="set the secret TF_TOKEN_localhost as an environment variable of the module"):
+        await fetch(source)
+    fetch.environment["TF_TOKEN_localhost"] = "other"
+    assert (await fetch(source, variables={"TF_TOKEN_localhost": "s3cret"})).revision == "version 1.10.0"
+    with pytest.raises(Forbidden):
         await fetch(source)
     fetch.environment["TF_TOKEN_localhost"] = "s3cret"
     assert (await fetch(source)).revision == "version 1.10.0"

@@ -52,7 +52,7 @@ class _Fetch:
     ) -> None:
         self._source, self._address, self._workspace, self._context = source, address, workspace, context
         self._deadline, self._say = deadline, say
-        self._web = Web(context.environment, deadline)
+        self._web = Web(context.environment, context.variables, deadline)
 
     def run(self) -> SourceResolved:
         registry = RegistryModule(self._web, self._address)

@@ -25,8 +25,8 @@ class WebAnswer(NamedTuple):
 class Web:
     """What one attempt uses to talk to other machines."""
 
-    def __init__(self, environment: Mapping[str, str], deadline: Deadline) -> None:
-        self._environment, self._deadline = environment, deadline
+    def __init__(self, environment: Mapping[str, str], variables: Mapping[str, str], deadline: Deadline) -> None:
+        self._environment, self._variables, self._deadline = environment, variables, deadline
         self._tls = ssl.create_default_context(cafile=environment.get("SSL_CERT_FILE") or None)
 
     def get(self, url: str, *, most: int = MAX_DOCUMENT_BYTES, accept: str = "application/json") -> WebAnswer:
@@ -43,11 +43,16 @@ class Web:
             url = urljoin(url, location)
         raise Invalid(f"{url[:300]!r} is the end of more than {MAX_REDIRECTS} redirects, so it is not used")
 
+    def _token(self, host: str) -> str:
+        """Return the token for a host: that of the module, or else that of the runner; '' if there is none."""
+        name = token_variable(host)
+        return (self._variables.get(name) or self._environment.get(name) or "").strip()
+
     def _once(self, url: str, host: str, most: int, accept: str) -> tuple[WebAnswer | None, str]:
         import urllib3  # imported here: few jobs need it, and it takes 3 MB of memory
 
         headers = {"Accept": accept, "User-Agent": "terracrew"}
-        if token := self._environment.get(token_variable(host)):
+        if token := self._token(host):
             headers["Authorization"] = f"Bearer {token}"
         timeout = urllib3.Timeout(connect=_CONNECT_SECONDS, read=self._deadline.limits.silence_seconds)
         what = f"asking {host}"
@@ -77,7 +82,7 @@ class Web:
 
 
 def token_variable(host: str) -> str:
-    """Return the variable of the runner's environment that has the token for a host, spelled as Terraform expects."""
+    """Return the environment variable that has the token for a host, spelled as Terraform expects."""
     name = host.rpartition(":")[0] if ":" in host else host
     return f"TF_TOKEN_{name.encode('idna').decode().replace('-', '__').replace('.', '_')}"
 
@@ -85,8 +90,8 @@ def token_variable(host: str) -> str:
 def _check_status(status: int, host: str, url: str) -> None:
     if status in (401, 403):
         raise Forbidden(
-            f"{host} does not accept the credentials of the runner for {url[:300]} (HTTP {status}): set {token_variable(host)} "
-            "in the environment of the runner"
+            f"{host} does not accept the credentials of this job for {url[:300]} (HTTP {status}): set the secret "
+            f"{token_variable(host)} as an environment variable of the module or of a group above it, or of the runner"
         )
     if status == 404:
         raise NotFound(f"{host} has nothing at {url[:300]}")
