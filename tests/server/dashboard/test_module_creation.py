@@ -73,6 +73,28 @@ async def test_a_module_is_created_from_a_folder_that_the_server_allows(applicat
     assert source == {"kind": "local", "path": "/srv/sources/shop", "subdirectory": ""}
 
 
+@pytest.mark.feature("J5.git", "J5.registry")
+async def test_a_module_is_created_from_a_repository_or_a_registry(application: Application) -> None:
+    someone = await logged_in(application)
+    page = await someone.see(HERE)
+    for kind in ("archive", "git", "registry", "local"):
+        assert f'name="source" value="{kind}"' in page
+    url = "git@git.example.com:acme/network.git"
+    form = {"name": "vpc", "group": "", "source": "git", "url": url, "revision_kind": "tag", "revision": "v1"}
+    refused = await someone.submit(HERE, **form | {"name": "No", "url": "ext::sh -c id", "credential": "KEY"})
+    assert set(wrong(refused.text)) == {"name", "url"}
+    assert set(wrong((await someone.submit(HERE, **form, credential="KEY")).text)) == {"hosts"}
+    assert set(wrong((await someone.submit(HERE, **form | {"revision": "-f"})).text)) == {"revision"}
+    assert (await someone.submit(HERE, **form)).status_code == 303
+    source = (await application.admin.get("/api/v1/modules/vpc")).json()["source"]
+    assert (source["url"], source["tag"], source["submodules"]) == (url, "v1", False)
+    form = {"name": "eks", "source": "registry", "address": "acme/eks/aws", "engine": "terraform"}
+    assert set(wrong((await someone.submit(HERE, **form, version="newest")).text)) == {"version"}
+    assert (await someone.submit(HERE, **form, version="~> 5.0")).status_code == 303
+    source = (await application.admin.get("/api/v1/modules/eks")).json()["source"]
+    assert source["address"] == "registry.terraform.io/acme/eks/aws"
+
+
 async def test_each_mistake_stands_beside_its_field_and_nothing_that_was_typed_is_lost(
     application: Application,
 ) -> None:

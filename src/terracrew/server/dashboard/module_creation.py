@@ -1,4 +1,4 @@
-"""The form that creates a module in a group, from an archive that the page has uploaded or from a folder on the runners."""
+"""The form that creates a module in a group, from a source of any kind that a form can describe."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,12 +9,12 @@ from litestar import Response, Router, get, post
 from litestar.params import FromQuery
 
 from terracrew import plugins
-from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge
+from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TerracrewError, TooLarge
 from terracrew.protocol.limits import MAX_INSTANCE_NAME_CHARACTERS
-from terracrew.protocol.spec import ArchiveSource, LocalSource
-from terracrew.server.dashboard import forms, render
+from terracrew.server.dashboard import forms, render, source_fields
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
+from terracrew.server.dashboard.source_fields import SourceField, SourceFields
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import reads as group_reads
 from terracrew.server.groups import service as groups
@@ -31,31 +31,18 @@ HERE = "/dashboard/modules"
 MAX_GROUPS = 300
 """How many groups the form offers. Others can be typed."""
 MAX_DESCRIPTION_CHARACTERS = 2_000
-Field = Literal["name", "group", "description", "engine", "source", "runner", "instance", "tags"]
-_FIELDS: dict[str, Field] = {
-    "engine": "engine",
-    "runner": "runner",
-    "source": "source",
-    "source.path": "source",
-    "source.subdirectory": "source",
-}
+Field = SourceField | Literal["name", "group", "description", "engine", "runner", "instance", "tags"]
+_FIELDS: dict[str, Field] = {"engine": "engine", "runner": "runner"}
 """The fields of the form, by the beginnings of the messages of the service."""
 
 
-class NewModuleForm(msgspec.Struct, frozen=True):
+class NewModuleForm(SourceFields, frozen=True):
     """The values as they were typed. An empty group is the organization; an empty runner or instance means any."""
 
     name: str = ""
     group: str = ""
     description: str = ""
     engine: str = "tofu"
-    source: str = "archive"
-    archive: str = ""
-    """The id of the archive that was uploaded."""
-    archive_name: str = ""
-    """The name of its file on the person's machine, only to be shown again."""
-    folder: str = ""
-    subdirectory: str = ""
     runner: str = ""
     instance: str = ""
     tags: str = ""
@@ -80,7 +67,7 @@ class Wrong(Exception):
 
 @get("/create")
 async def create_page(request: DashboardCall, group: FromQuery[str] = "") -> Response[Any]:
-    return await _answer(request, NewModuleForm(group=group), {})
+    return await _answer(request, NewModuleForm(group=group, submodules=True), {})
 
 
 @post("/create", status_code=200)
@@ -94,7 +81,7 @@ async def create(request: DashboardCall) -> Response[Any]:
         try:
             return await service.create(tx, who, _wanted(form), context.local_roots, context.keys)
         except (Invalid, Conflict, NotFound, Forbidden) as error:
-            raise Wrong(_placed(error.message)) from None
+            raise Wrong(_placed(form, error)) from None
 
     try:
         made = await context.db.write(work)
@@ -142,12 +129,13 @@ async def _wrong_fields(tx: Tx, who: Principal, form: NewModuleForm, roots: Sequ
     try:
         checks.check_engine(form.engine.strip())
     except Invalid as error:
-        wrong |= _placed(error.message)
+        wrong |= _placed(form, error)
     try:
         engine = "tofu" if "engine" in wrong else form.engine.strip()
-        await service.checked_source(tx, who.organization_id or "", _source(form), roots, engine)
+        await service.checked_source(tx, who.organization_id or "", source_fields.wanted(form), roots, engine)
     except (Invalid, NotFound, TooLarge) as error:
-        wrong["source"] = _placed(error.message).get("source", error.message)
+        field, message = source_fields.place(form, error)
+        wrong[field] = message
     if form.runner.strip():
         try:
             await runners.find(tx, who, form.runner.strip(), Verb.RUNNER_READ)
@@ -167,27 +155,19 @@ async def _wrong_fields(tx: Tx, who: Principal, form: NewModuleForm, roots: Sequ
     return wrong
 
 
-def _placed(message: str) -> dict[Field, str]:
+def _placed(form: NewModuleForm, error: TerracrewError) -> dict[Field, str]:
     """Return a message of the service beside the field that it begins with; without one, it is about the name."""
-    start, _, rest = message.partition(": ")
-    return {_FIELDS[start]: rest} if start in _FIELDS else {"name": message}
-
-
-def _source(form: NewModuleForm) -> ArchiveSource | LocalSource:
-    subdirectory = form.subdirectory.strip()
-    if form.source == "local":
-        if not form.folder.strip():
-            raise Invalid("source: write the path of the folder on the runners")
-        return LocalSource(form.folder.strip(), subdirectory)
-    if not form.archive:
-        raise Invalid("source: choose an archive, and wait until it is uploaded")
-    return ArchiveSource(form.archive, subdirectory)
+    start, _, rest = error.message.partition(": ")
+    if start.partition(".")[0] == "source":
+        field, message = source_fields.place(form, error)
+        return {field: message}
+    return {_FIELDS[start]: rest} if start in _FIELDS else {"name": error.message}
 
 
 def _wanted(form: NewModuleForm) -> NewModule:
     return NewModule(
         path=tree_path.join(form.group_path, form.name.strip()),
-        source=_source(form),
+        source=source_fields.wanted(form),
         engine=form.engine.strip(),
         runner=form.runner.strip() or None,
         runner_instance_name=form.instance.strip() or None,
