@@ -37,7 +37,7 @@ def serving(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
     process.communicate(timeout=60)
 
 
-@pytest.mark.feature("J2.transitions", "J3.order", "J3.steps", "J8.same")
+@pytest.mark.feature("J2.transitions", "J3.order", "J3.steps", "J8.same", "J5.git")
 def test_each_sample_ends_as_it_should_and_a_second_run_is_quick(tmp_path: Path) -> None:
     first = subprocess.run(command(tmp_path / "demo", "--exit"), capture_output=True, text=True, timeout=120)
     assert first.returncode == 0, first.stdout + first.stderr
@@ -46,10 +46,14 @@ def test_each_sample_ends_as_it_should_and_a_second_run_is_quick(tmp_path: Path)
         "Apply complete! Resources: 5 added, 0 changed, 0 destroyed.",
         "password = <sensitive>",
         "all 30 tables are copied",
+        "tag v1.1.0, commit",
+        "10.20.2.0/24 may use port 443",
+        "the ledger is backed up, encrypted with the key ***",
     ):
         assert words in (tmp_path / "demo" / "jobs.log").read_text()
     assert re.search(r"payments/broken .* FAILED +✓", first.stdout)
-    assert re.search(r"platform/chatty .* SUCCEEDED +✓", first.stdout)
+    for module in ("platform/network", "platform/firewall", "platform/chatty", "payments/ledger"):
+        assert re.search(rf"{module} .* SUCCEEDED +✓", first.stdout)
     assert re.search(r"payments/gateway .* AWAITING_APPROVAL +✓", first.stdout)
     # 350 lines of log pushed the table off the screen.
     assert len(first.stdout.splitlines()) <= 24, first.stdout
@@ -58,8 +62,19 @@ def test_each_sample_ends_as_it_should_and_a_second_run_is_quick(tmp_path: Path)
     second = subprocess.run(command(tmp_path / "demo", "--exit"), capture_output=True, text=True, timeout=120)
     took = time.monotonic() - started
     assert second.returncode == 0, second.stdout + second.stderr
-    assert "No changes." in (tmp_path / "demo" / "jobs.log").read_text()
+    said = (tmp_path / "demo" / "jobs.log").read_text()
+    assert "No changes." in said
+    assert "has moved" not in said, "every demo makes the same commits"
     assert took < SECOND_RUN
+
+
+def test_without_git_it_says_what_to_install(tmp_path: Path) -> None:
+    done = subprocess.run(
+        command(tmp_path / "demo", "--exit"), env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 8
+    assert "there is no program `git` on PATH" in done.stderr
+    assert "apt-get install git" in done.stderr
 
 
 def test_a_server_that_took_the_port_meanwhile_is_not_taken_for_the_own_one(tmp_path: Path) -> None:

@@ -3,10 +3,14 @@
 import signal
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
 from terracrew.cli.arguments import numbers
+
+if TYPE_CHECKING:
+    from terracrew.demo.machine import Machine
 
 
 @click.command()
@@ -23,22 +27,30 @@ def demo(exits: bool, port: int | None, data_dir: Path | None, fresh: bool) -> i
 
     Exits with 0 if each sample ended as expected; one of them is expected to fail.
     """
-    from terracrew.demo import driver
+    from terracrew.demo import driver, git_server, repository
     from terracrew.demo.machine import Machine
 
     signal.signal(signal.SIGTERM, _interrupt)
     machine = Machine(port, data_dir, fresh=fresh)
-    try:
-        is_fine = driver.run(machine)
-        if not exits:
-            try:
-                driver.invite(machine)
-                machine.serve()
-            except KeyboardInterrupt:
-                click.echo("\nstopping")
-    finally:
-        machine.stop()
+    folder = machine.directory / "repository"
+    with git_server.serving(repository.make(folder), folder) as served:
+        try:
+            is_fine = driver.run(machine, served)
+            if not exits:
+                _serve(machine)
+        finally:
+            machine.stop()
     return 0 if is_fine else 1
+
+
+def _serve(machine: "Machine") -> None:
+    from terracrew.demo import driver
+
+    try:
+        driver.invite(machine)
+        machine.serve()
+    except KeyboardInterrupt:
+        click.echo("\nstopping")
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:

@@ -17,16 +17,18 @@ from terracrew.cli.commands.engine import showing_progress
 from terracrew.cli.commands.job import follow
 from terracrew.cli.printing import output
 from terracrew.client.http import Api, segment
+from terracrew.demo import modules
+from terracrew.demo.git_server import ServedRepository
 from terracrew.demo.machine import Machine
 from terracrew.demo.samples import SAMPLES, Sample
 from terracrew.demo.screen import Lines, Stages
-from terracrew.errors import NotFound, TerracrewError, Unavailable
+from terracrew.errors import TerracrewError, Unavailable
 
 _JOBS_TIMEOUT_SECONDS = 600.0
 _News = tuple[Sample, str | dict[str, Any] | TerracrewError]
 
 
-def run(machine: Machine) -> bool:
+def run(machine: Machine, repository: ServedRepository) -> bool:
     """Run the demo up to the end of the last job. Return whether each sample ended as expected."""
     from terracrew.toolchains import install
 
@@ -37,13 +39,12 @@ def run(machine: Machine) -> bool:
     stages.done(f"OpenTofu {found.version}")
 
     stages.begin("Server, with an embedded database and a built-in runner")
-    machine.start()
+    machine.start(repository.environment)
     api = machine.api()
     stages.done(f"ready at {machine.url}, data in {machine.directory}")
 
-    stages.begin("Modules: uploaded as `terracrew module create` would")
-    for sample in SAMPLES:
-        _ensure_module(api, sample)
+    stages.begin(f"Modules: uploaded, and one from {repository.url}")
+    modules.ensure(api, repository.url)
     stages.done(", ".join(sample.path for sample in SAMPLES))
 
     stages.begin(f"Jobs: what OpenTofu prints goes to {machine.job_log}")
@@ -76,29 +77,6 @@ def _program() -> str:
     return "terracrew" if shutil.which("terracrew") else os.path.relpath(Path(sys.executable).with_name("terracrew"))
 
 
-def _ensure_module(api: Api, sample: Sample) -> None:
-    from terracrew import archive
-
-    source = {
-        "kind": "archive",
-        "archive_id": api.upload("/archives", archive.pack(sample.source), "application/gzip")["id"],
-    }
-    settings = {
-        "source": source,
-        "inputs": sample.inputs,
-        "description": sample.description,
-        "needs_approval": sample.needs_approval,
-    }
-    try:
-        api.patch(f"/modules/{segment(sample.path)}", settings)
-    except NotFound:
-        try:
-            api.get(f"/groups/{segment(sample.group)}")
-        except NotFound:
-            api.post("/groups?parents=true", {"path": sample.group})
-        api.post("/modules", {"path": sample.path, **settings})
-
-
 def _run_jobs(api: Api, file: TextIO) -> list[tuple[Sample, dict[str, Any]]]:
     """Run all samples at once. One thread per job reads; only this thread writes to the terminal and the file."""
     news: queue.Queue[_News] = queue.Queue()
@@ -117,7 +95,16 @@ def _run_jobs(api: Api, file: TextIO) -> list[tuple[Sample, dict[str, Any]]]:
                 lines[sample.path].finish()
                 click.echo(f"      {sample.path.ljust(width)}  {job['status']}")
                 ended.append((sample, job))
+                _check_users(sample, job)
     return ended
+
+
+def _check_users(sample: Sample, job: dict[str, Any]) -> None:
+    """Raise if another sample waits for an output of this one, which its job has not made."""
+    waiting = [each.path for each in SAMPLES for used in each.uses.values() if used.startswith(f"{sample.path}:")]
+    if waiting and job["status"] != sample.expected:
+        message = job.get("message") or ""
+        raise Unavailable(f"{', '.join(waiting)} waits for {sample.path}, whose job is {job['status']}: {message}")
 
 
 def _run_job(api: Api, sample: Sample, news: "queue.Queue[_News]") -> None:

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TextIO
 
@@ -40,14 +41,15 @@ class Machine:
         self.url = f"http://{HOST}:{_free_port(port)}"
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        """Start it and return when it is ready to serve."""
+    def start(self, environment: Mapping[str, str] | None = None) -> None:
+        """Start it with these variables added, and return when it is ready to serve."""
         command = [sys.executable, "-m", "terracrew.cli", "up", "--data-directory", str(self.directory)]
         # Only the owner may read the file: the first start prints its login link there.
         with open(self.log, "wb", opener=_private) as log:
             self._process = subprocess.Popen(
                 [*command, "--host", HOST, "--port", self.url.rpartition(":")[2]],
-                env=os.environ | {"TF_CLI_CONFIG_FILE": os.devnull},  # the samples need nothing of this machine's own
+                # The samples need nothing of this machine's own configuration.
+                env=os.environ | {"TF_CLI_CONFIG_FILE": os.devnull} | dict(environment or {}),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

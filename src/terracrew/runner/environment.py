@@ -4,7 +4,9 @@ import re
 from collections.abc import Mapping
 
 PREFIX = "TERRACREW_"
-_ALLOWED_BESIDE_SERVER = re.compile(r"PATH|HOME|LANG|LC_\w+|TZ|TMPDIR|SSL_CERT_\w+|\w+_proxy|\w+_PROXY")
+_ALLOWED_BESIDE_SERVER = re.compile(
+    r"PATH|HOME|LANG|LC_\w+|TZ|TMPDIR|SSL_CERT_\w+|GIT_SSL_CA(INFO|PATH)|\w+_proxy|\w+_PROXY"
+)
 """The only variables of the server's environment that an engine of the built-in runner gets."""
 _NEEDED_BY_ZYGOTE = re.compile(r"PYTHON\w+|TERRACREW_CACHE|XDG_CACHE_HOME|TERRACREW_[A-Z]+_(RELEASES|SHA256)")
 """Python reads these when the zygote starts. The search for engines reads the cache directories, and their installation the others."""
