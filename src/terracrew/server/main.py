@@ -22,6 +22,7 @@ from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.keys.rotation import Rotation
 from terracrew.server.identity.people import service as identity
 from terracrew.server.jobs.reaper import Reaper
+from terracrew.server.jobs.triggers import Triggers
 from terracrew.server.logs.mover import Mover
 from terracrew.server.maintenance import local_token
 from terracrew.server.metrics.process import watch_loop_lag
@@ -75,6 +76,7 @@ async def _serve(
     loops: dict[str, Callable[[], Awaitable[None]]] = {
         "scheduler": server.scheduler.run,
         "reaper": Reaper(server.db, server.registry, timedelta(seconds=server.settings.apply_lease_seconds)).run,
+        "triggers": Triggers(server.db, server.keys, server.settings.local_roots).run,
         "heartbeats": server.heartbeats.run,
         "notify": HubNotifier(server.hub.runners).run,
         "presence": Presence(server.hub.runners).run,

@@ -39,6 +39,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "signing_keys": ("identity/keys/store.py",),
     "states": ("state/store.py",),
     "steps": ("jobs/attempt_store.py",),
+    "triggered_modules": ("inputs/trigger_store.py",),
     "uploads": ("uploads/store.py",),
     "users": ("identity/people/store.py",),
 }

@@ -24,6 +24,7 @@ Topic: TypeAlias = (
         "roles",  # a principal: its roles have changed
         "runners",  # a runner: its record has changed
         "states",  # a module: a state of it has arrived or was decided about
+        "triggers",  # a module: an output that it uses has changed
         "tree",  # a group or module: it was created, changed or deleted
     ]
     | LogTopic

@@ -33,6 +33,8 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True):
     """The name of the input that it is."""
     is_waited_for: bool
     """Whether the module with the output has no outputs: it was not applied yet, or destroyed since. Jobs that need it wait."""
+    triggers: Literal["auto", "manual"] | None = None
+    """Whether the module that uses the output is applied by itself when it changes; null in the list of needed modules."""
     set_by_name: str
     set_at: datetime
 
@@ -68,6 +70,7 @@ def _dependency(row: Row, seen: Visible) -> Dependency:
         target=row["target"],
         name=row["name"],
         is_waited_for=bool(row["is_waited_for"]),
+        triggers=row.get("triggers"),
         set_by_name=row["set_by_name"],
         set_at=datetime.fromtimestamp(row["set_at"], UTC),
     )

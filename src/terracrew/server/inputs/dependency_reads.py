@@ -11,7 +11,7 @@ _IS_REFERENCE: LiteralString = "inputs.is_current AND inputs.source_module_id IS
 _COLUMNS: LiteralString = f"""inputs.id, inputs.target, inputs.name, inputs.source_output, inputs.set_by_name, inputs.set_at,
     CASE WHEN {IS_WAITED_FOR} THEN 1 ELSE 0 END AS is_waited_for"""
 _USED_BY: LiteralString = f""" SELECT {_COLUMNS}, other.id AS other_id, other.path AS other_path,
-    other.organization_id AS other_organization_id
+    other.organization_id AS other_organization_id, other.triggers
 FROM inputs JOIN modules AS other ON other.id = inputs.place_id
 WHERE inputs.source_module_id = :module_id AND {_IS_REFERENCE} AND inputs.id > :after"""
 _IN_ORDER: LiteralString = " ORDER BY inputs.id LIMIT :count"

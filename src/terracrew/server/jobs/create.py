@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,9 @@ class JobRequest(msgspec.Struct, frozen=True):
     repeats: str = ""
     """The id of the earlier job whose request this is. Its inputs are taken over, and its priority is lowered to what the
     principal may choose."""
+    cause: Job | None = None
+    """The job of another module that changed an output. The new job counts as created by the same person, so that nobody
+    approves what follows from their own change where that is not allowed."""
 
 
 class Created(msgspec.Struct, frozen=True):
@@ -106,31 +110,7 @@ class _Checked(msgspec.Struct, frozen=True):
 def creator(db: Database, keys: Keyring, roots: Sequence[Path]) -> Create:
     """Return the function that creates jobs."""
 
-    async def work(tx: Tx, items: list[JobRequest]) -> list[Created | Exception]:
-        found = await modules.find_many(tx, [(item.principal, item.module) for item in items], Verb.JOB_RUN)
-        may_use = await _may_use_secrets(tx, [item.principal for item in items])
-        checked: list[_Checked | TerracrewError] = []
-        for item in items:
-            module = found[modules.asked_for(item.principal, item.module)]
-            try:  # a request that is refused here has written nothing yet, so the other requests of the group are not affected
-                if isinstance(module, TerracrewError):
-                    raise module
-                await _check_secrets(tx, may_use, item.principal, module)
-                checked.append(await _check(tx, keys, item, module, roots))
-            except TerracrewError as error:
-                checked.append(error)
-        new = [one for one in checked if isinstance(one, _Checked) and one.known is None]
-        if len(
-            {(one.wanted.principal.id, one.wanted.idempotency_key) for one in new if one.wanted.idempotency_key}
-        ) < sum(one.wanted.idempotency_key is not None for one in new):
-            raise Conflict("two jobs of a group have the same idempotency key")  # the second then finds the first
-        made = dict(zip(map(id, new), await _insert(tx, keys, new), strict=True)) if new else {}
-        return [
-            one if isinstance(one, TerracrewError) else Created(one.known or made[id(one)], is_new=one.known is None)
-            for one in checked
-        ]
-
-    grouped = db.grouped(work)
+    grouped = db.grouped(partial(create_all, keys=keys, roots=roots))
 
     async def create(wanted: JobRequest) -> Created:
         try:
@@ -141,6 +121,34 @@ def creator(db: Database, keys: Keyring, roots: Sequence[Path]) -> Create:
             return await grouped(wanted)  # another server has just used the key: now its job is found
 
     return create
+
+
+async def create_all(
+    tx: Tx, items: list[JobRequest], *, keys: Keyring, roots: Sequence[Path]
+) -> list[Created | TerracrewError]:
+    """Create jobs within a transaction. A request that is refused has an error in its place, and does not affect the others."""
+    found = await modules.find_many(tx, [(item.principal, item.module) for item in items], Verb.JOB_RUN)
+    may_use = await _may_use_secrets(tx, [item.principal for item in items])
+    checked: list[_Checked | TerracrewError] = []
+    for item in items:
+        module = found[modules.asked_for(item.principal, item.module)]
+        try:  # a request that is refused here has written nothing yet, so the other requests of the group are not affected
+            if isinstance(module, TerracrewError):
+                raise module
+            await _check_secrets(tx, may_use, item.principal, module)
+            checked.append(await _check(tx, keys, item, module, roots))
+        except TerracrewError as error:
+            checked.append(error)
+    new = [one for one in checked if isinstance(one, _Checked) and one.known is None]
+    if len({(one.wanted.principal.id, one.wanted.idempotency_key) for one in new if one.wanted.idempotency_key}) < sum(
+        one.wanted.idempotency_key is not None for one in new
+    ):
+        raise Conflict("two jobs of a group have the same idempotency key")  # the second then finds the first
+    made = dict(zip(map(id, new), await _insert(tx, keys, new), strict=True)) if new else {}
+    return [
+        one if isinstance(one, TerracrewError) else Created(one.known or made[id(one)], is_new=one.known is None)
+        for one in checked
+    ]
 
 
 async def _may_use_secrets(tx: Tx, principals: Sequence[Principal]) -> dict[tuple[str, str | None], authorize.Visible]:
@@ -236,7 +244,7 @@ async def _insert(tx: Tx, keys: Keyring, checked: Sequence[_Checked]) -> list[Jo
                 "job.run",
                 "job",
                 job.id,
-                _details(job, one.module),
+                _details(job, one),
                 job.organization_id,
             )
             for job, one in zip(jobs, checked, strict=True)
@@ -245,9 +253,11 @@ async def _insert(tx: Tx, keys: Keyring, checked: Sequence[_Checked]) -> list[Jo
     return jobs
 
 
-def _details(job: Job, module: Module) -> dict[str, Any]:
+def _details(job: Job, one: _Checked) -> dict[str, Any]:
     """Return the details of a new job for the audit log."""
-    details: dict[str, Any] = {"type": job.type, "module": module.path, "job": job.number}
+    details: dict[str, Any] = {"type": job.type, "module": one.module.path, "job": job.number}
+    if one.wanted.cause is not None:
+        details["cause"] = one.wanted.cause.number
     return details | {"is_destroy_plan": True} if job.is_destroy_plan else details
 
 
@@ -271,7 +281,7 @@ def _job(one: _Checked, number: int, interrupted: Interrupted, now: datetime) ->
         attempt=1,
         priority=one.priority,
         source=one.source,
-        created_by=one.wanted.principal.id,
+        created_by=one.wanted.principal.id if one.wanted.cause is None else one.wanted.cause.created_by,
         created_at=now,
         queued_at=now,
         needs_approval=one.module.needs_approval or asked.needs_approval,
@@ -279,4 +289,5 @@ def _job(one: _Checked, number: int, interrupted: Interrupted, now: datetime) ->
         interrupted=interrupted,
         is_destroy_plan=asked.is_destroy_plan,
         has_own_source=asked.source is not None,
+        cause_job_id=None if one.wanted.cause is None else one.wanted.cause.id,
     )

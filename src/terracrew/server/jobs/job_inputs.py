@@ -14,6 +14,7 @@ from terracrew.server.inputs.model import PlacedInput, UsedInput
 from terracrew.server.jobs import input_store, module_outputs
 from terracrew.server.jobs.model import Job
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.state import store as state_store
 
 MAX_GIVEN_BYTES = 2 << 20
 """The largest total of the inputs of one job. A grant has a bounded size, and it also holds the state and the source."""
@@ -99,6 +100,21 @@ async def used(tx: Tx, job_id: str, attempt: int | None) -> tuple[int | None, li
     """Return which attempt was given inputs, and which ones: that attempt, or the last one."""
     row = await input_store.used(tx, job_id, attempt)
     return (None, []) if row is None else (row["attempt"], _used.decode(row["used"]))
+
+
+async def has_current_outputs(tx: Tx, job: Job) -> bool:
+    """Return whether a job was given the outputs that the modules which its module needs have now.
+
+    What it was given tells, and not the time: a claim may read outputs while another transaction is about to replace them.
+    """
+    _, given = await used(tx, job.id, None)
+    had = {(each.target, each.name): each.source_job_id for each in given if each.kind == "output"}
+    for each in (await input_reads.of_modules(tx, [job.module_id])).get(job.module_id, []):
+        if each.kind == "output" and each.sealed is not None:
+            row = await state_store.latest_outputs(tx, each.source_module_id or "")
+            if row is None or had.get((each.target, each.name)) != row["job_id"]:
+                return False
+    return True
 
 
 async def values_to_mask(tx: Tx, keys: Keyring, job: Job) -> list[str]:

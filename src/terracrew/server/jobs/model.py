@@ -93,6 +93,8 @@ class Job(msgspec.Struct, frozen=True):
     """The version that all of its attempts run with, resolved once from the range of its module; empty if that accepts any."""
     plan: PlanSummary | None = None
     message: str = ""
+    cause_job_id: str | None = None
+    """The job of another module whose change of an output caused this one."""
     claimed_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None

@@ -79,6 +79,17 @@ async def get_many(tx: Tx, job_ids: Sequence[str]) -> list[Job]:
     return rows_to(Job, rows)
 
 
+async def newest_change(tx: Tx, module_id: str) -> Job | None:
+    """Return the newest job of a module that changes something, whatever its status is."""
+    row = await tx.one(
+        "SELECT "
+        + JOBS.columns
+        + " FROM jobs WHERE module_id = :module_id AND type <> 'PLAN' ORDER BY id DESC LIMIT 1",
+        module_id=module_id,
+    )
+    return None if row is None else row_to(Job, row)
+
+
 async def hold(tx: Tx, job_id: str, number: int) -> tuple[Job, Attempt] | None:
     """Return a job and one of its attempts, as they stay until the transaction ends; None where there is no such attempt.
 

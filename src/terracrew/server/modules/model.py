@@ -18,6 +18,8 @@ EngineVersion = Annotated[str, msgspec.Meta(max_length=MAX_RANGE_CHARACTERS)]
 Backend = Literal["terracrew", "own"]
 ApprovalSeconds = Annotated[int, msgspec.Meta(ge=60, le=31_536_000)]
 InstanceName = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_INSTANCE_NAME_CHARACTERS)]
+Triggers = Literal["auto", "manual"]
+"""Whether a module is applied by itself (`auto`) when an apply of another module has changed an output that it uses."""
 Priority = Annotated[int, msgspec.Meta(ge=-100, le=100)]
 """Among the jobs that wait for the same runners, those with a higher priority run first."""
 
@@ -63,6 +65,8 @@ class Module(msgspec.Struct, frozen=True):
     """The priority of its jobs that are not given another one."""
     engine_version: str = ""
     """The versions of the engine that its jobs may run with, such as `1.12.6` or `~> 1.12`; empty for any."""
+    triggers: Triggers = "manual"
+    """Whether it is applied by itself when an output of another module that it uses has changed."""
     inputs: dict[str, Any] | UnsetType = UNSET
     """Left out in lists. What looks like a secret is `***`; sent back, that keeps the value that is stored."""
     environment: dict[str, str] | UnsetType = UNSET
@@ -104,6 +108,9 @@ class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Only a runner that has all of these tags gets its jobs. At most 50 of up to 63 letters, digits, `.`, `_`, `:` and `-`."""
     priority: Priority = 0
     """The priority of its jobs that are not given another one: a job with a higher priority runs first."""
+    triggers: Triggers = "manual"
+    """`auto`: an apply of another module that changes an output which this one uses queues an APPLY of this one, after those of
+    all modules that it needs. It needs approvals like any other job."""
 
 
 class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -130,6 +137,7 @@ class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_destroy_percent: MaxDestroyPercent | UnsetType | None = UNSET
     tags: Tags | UnsetType = UNSET
     priority: Priority | UnsetType = UNSET
+    triggers: Triggers | UnsetType = UNSET
 
 
 class Archive(msgspec.Struct, frozen=True):

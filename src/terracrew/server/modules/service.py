@@ -20,6 +20,7 @@ from terracrew.server.groups import tree_path as paths
 from terracrew.server.groups.model import Interrupted
 from terracrew.server.inputs import checks as input_checks
 from terracrew.server.inputs import store as inputs
+from terracrew.server.inputs import trigger_store
 from terracrew.server.modules import checks, contents, hidden_values, reads, removal, store
 from terracrew.server.modules.contents import Content
 from terracrew.server.modules.model import Module, ModuleChange, NewModule
@@ -125,6 +126,7 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], 
         tags=normalized(new.tags),
         priority=new.priority,
         engine_version=new.engine_version.strip(),
+        triggers=new.triggers,
     )
     await store.insert(tx, module)
     given = hidden_values.restored(Content(), new.inputs, new.environment)
@@ -194,6 +196,7 @@ async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
         )
     await assignments.forget(tx, module.id)
     await inputs.forget(tx, module.id)
+    await trigger_store.forget(tx, module.id)
     await step_settings.forget(tx, module.id)
     await removal.delete(tx, module.id)
     details = {"path": module.path, "jobs": kept.jobs, "states": kept.states}

@@ -28,6 +28,7 @@ _CHANGED_BY_PEOPLE = (
     "max_destroy_percent",
     "tags",
     "priority",
+    "triggers",
 )
 _UPDATE = f"UPDATE modules SET {assignments(*_CHANGED_BY_PEOPLE)} WHERE id = :id"
 

@@ -23,7 +23,7 @@ def dependencies(target: Target, path: str, as_json: bool) -> None:
     if as_json:
         return output.as_json(found)
     rows = [("needs", _module(each), each["output"], _input(each), _status(each)) for each in found["needs"]]
-    rows += [("used by", _module(each), each["output"], _input(each), "") for each in found["used_by"]]
+    rows += [("used by", _module(each), each["output"], _input(each), _follows(each)) for each in found["used_by"]]
     empty = f"no dependencies: `terracrew input set {path} NAME --output MODULE:OUTPUT` makes one"
     return output.table(("", "MODULE", "OUTPUT", "INPUT", ""), rows, empty=empty)
 
@@ -34,6 +34,10 @@ def _module(each: dict[str, Any]) -> str:
 
 def _input(each: dict[str, Any]) -> str:
     return ("$" if each["target"] == "environment" else "") + each["name"]
+
+
+def _follows(each: dict[str, Any]) -> str:
+    return "applied by itself" if each["triggers"] == "auto" else ""
 
 
 def _status(each: dict[str, Any]) -> str:

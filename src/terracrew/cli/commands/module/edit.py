@@ -27,6 +27,12 @@ _interrupted = click.option(
     help="After a change that was cut short: ask a person first (the default for the organization), or retry.",
 )
 
+_triggers = click.option(
+    "--triggers",
+    type=click.Choice(["auto", "manual"]),
+    help="auto: an apply of another module that changes an output which this one uses queues an apply of this one.",
+)
+
 
 @click.command("create")
 @click.argument("path", shell_complete=name_completion.groups)
@@ -53,6 +59,7 @@ _interrupted = click.option(
 @_needs_approval
 @_approval_timeout
 @_interrupted
+@_triggers
 @approval_options.min_approvals
 @approval_options.destroy_limits
 @click.option("--parents", "-p", is_flag=True, help="Also create missing parent groups.")
@@ -74,6 +81,7 @@ def create(
     needs_approval: bool | None,
     approval_timeout: int | None,
     interrupted: str | None,
+    triggers: str | None,
     parents: bool,
     as_json: bool,
 ) -> None:
@@ -89,6 +97,8 @@ def create(
     }
     if engine_version is not None:
         body["engine_version"] = engine_version
+    if triggers is not None:
+        body["triggers"] = triggers
     if audiences:
         body["oidc_audiences"] = [each for each in audiences if each]
     body |= _approval(needs_approval, approval_timeout, interrupted) | placement_options.given()
@@ -128,6 +138,7 @@ def create(
 @_needs_approval
 @_approval_timeout
 @_interrupted
+@_triggers
 @approval_options.min_approvals
 @approval_options.destroy_limits
 @output.json_option
@@ -150,6 +161,7 @@ def update(
     needs_approval: bool | None,
     approval_timeout: int | None,
     interrupted: str | None,
+    triggers: str | None,
     as_json: bool,
 ) -> None:
     """Change the module PATH. Options that are not given change nothing; --var and --env add to the existing values."""
@@ -170,6 +182,8 @@ def update(
         changes["engine"] = engine
     if engine_version is not None:
         changes["engine_version"] = engine_version
+    if triggers is not None:
+        changes["triggers"] = triggers
     if own_backend is not None:
         changes["backend"] = "own" if own_backend else "terracrew"
     if audiences:

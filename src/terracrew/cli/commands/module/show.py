@@ -52,6 +52,7 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             ("inputs", found["inputs"]),
             ("environment", sorted(found["environment"])),
             ("if cut short", found.get("interrupted") or "inherited from its group"),
+            ("applied by itself", _triggers(found)),
             *render.placement(found.get("placement") or {}),
             ("priority of its jobs", found.get("priority")),
             ("oidc audiences", found.get("oidc_audiences")),
@@ -64,6 +65,10 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             ("created", output.age(found["created_at"])),
         ]
     )
+
+
+def _triggers(found: dict[str, Any]) -> str:
+    return "when an output that it uses changes" if found.get("triggers") == "auto" else ""
 
 
 def _standing(found: dict[str, Any]) -> tuple[list[str], list[str]]:

@@ -16,7 +16,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.topics import log_of
 from terracrew.server.jobs import attempt_store, decide, store
 from terracrew.server.jobs import metrics as counts
-from terracrew.server.jobs.attempts import received_states
+from terracrew.server.jobs.attempts import changed_outputs, received_states
 from terracrew.server.jobs.model import Attempt, Job, Plan, plain
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.logs import chunks
@@ -240,6 +240,8 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
         if change.plan is not None:
             await plan_store.save(tx, change.plan)
         if change.outputs is not None:
+            if change.outputs_object is None:
+                await changed_outputs.trigger(tx, keys, change.job, change.outputs)
             await states.keep_outputs(
                 tx, change.job.module_id, change.job.id, change.outputs, keys, change.outputs_object
             )
