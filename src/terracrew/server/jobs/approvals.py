@@ -1,7 +1,7 @@
 """Decisions about plans that wait for a person: a plan is approved, declined, or expires."""
 
 import contextlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from terracrew.errors import Forbidden, NotFound, Superseded
 from terracrew.protocol.messages import AttemptRef
@@ -76,7 +76,7 @@ async def replan(db: Database, who: Principal, name: str, attempt: int) -> Job:
     return await db.write(work)
 
 
-async def _record(tx: Tx, who: Principal, job: Job, action: str, details: dict[str, object]) -> None:
+async def _record(tx: Tx, who: Principal, job: Job, action: str, details: Mapping[str, object]) -> None:
     """Record a decision in the organization of the job: an administrator may act in another one."""
     await audit.record(tx, who, action, "job", job.id, details, organization_id=job.organization_id)
 
