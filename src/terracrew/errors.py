@@ -113,8 +113,11 @@ class ForeignAnswer(Unreachable):
 
 
 def tree(root: type[TerracrewError] = TerracrewError) -> dict[str, type[TerracrewError]]:
-    """Return every class by its stable code, so that a client raises the same error as the server."""
+    """Return every class by its stable code, so that a client raises the same error as the server.
+
+    A class without a code of its own, which only this machine's code tells from its parent, is left out.
+    """
     found = {root.code: root}
     for child in root.__subclasses__():
-        found |= tree(child)
+        found |= {code: kind for code, kind in tree(child).items() if code != root.code}
     return found

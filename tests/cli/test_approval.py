@@ -201,7 +201,7 @@ def test_states_in_quarantine_are_listed_adopted_and_discarded(terracrew: Terrac
 
 @pytest.mark.feature("J8.timeout")
 def test_a_module_asks_for_approval_and_says_for_how_long(terracrew: Terracrew, server: ScriptedServer) -> None:
-    module: dict[str, Any] = {"path": "a", "inputs": {}, "environment": {}}
+    module: dict[str, Any] = {"path": "a", "source": {}, "inputs": {}, "environment": {}}
     server.on("POST /api/v1/modules", module, 201)
     terracrew("module", "create", "a", "--path", "/srv/x", "--needs-approval", "--approval-timeout", "24h")
     assert {"needs_approval": True, "approval_seconds": 86400}.items() <= server.asked[-1].json().items()
@@ -226,7 +226,7 @@ def test_how_much_may_be_destroyed_and_who_approves_is_set_on_groups_and_modules
     terracrew("group", "update", "a", "--max-destroy", "inherit", "--service-account-approval", "yes")
     assert server.asked[-1].json() == {"max_destroy": None, "service_account_approval": True}
     server.on("PATCH /api/v1/modules/a%2Fm", {"path": "a/m"})
-    server.on("GET /api/v1/modules/a%2Fm", {"path": "a/m", "inputs": {}, "environment": {}})
+    server.on("GET /api/v1/modules/a%2Fm", {"path": "a/m", "source": {}, "inputs": {}, "environment": {}})
     terracrew("module", "update", "a/m", "--max-destroy-percent", "20")
     assert {"max_destroy_percent": 20} in [asked.json() for asked in server.asked if asked.method == "PATCH"]
     terracrew("group", "update", "a", "--max-destroy", "many")

@@ -52,4 +52,4 @@ def test_a_source_that_its_runner_does_not_have_fails_the_job_before_anything_ru
     system.api.post("/modules", MODULE | {"engine": "tofu"})
     ended = system.wait(system.run("notes", "APPLY"))
     assert ended["status"] == "FAILED"
-    assert "there is no source 'text' here; installed: archive, local" in ended["message"]
+    assert "there is no source 'text' here; installed: archive, git, local, registry" in ended["message"]

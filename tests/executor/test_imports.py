@@ -30,6 +30,7 @@ def test_an_executor_imports_neither_the_server_nor_what_only_settings_and_clis_
         "backoff",
         "configurations",
         "durable",
+        "engine_flags",
         "errors",
         "escapes",
         "plan_words",

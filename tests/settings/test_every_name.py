@@ -23,6 +23,7 @@ VALUES: dict[str, Any] = {
     "working_directory.temp_directory": "/srv/scratch",
     "working_directory.cgroup": "off",
     "engine.additional_binary_paths": ["/opt/engines"],
+    "engine.install": "on-demand",
     "executor.isolation": "none",
     "executor.read_paths": ["/srv/read"],
     "executor.write_paths": ["/srv/write"],

@@ -29,7 +29,16 @@ RUNNER = (
     "TERRACREW_SERVICE_DISCOVERY_HOST",
 )
 """The variables of a runner that have a name of their own. The others are made from the settings' names."""
-JOBS = ("TERRACREW_ENDPOINT", "TERRACREW_GROUP_PATH", "TERRACREW_OIDC_TOKEN_FILE")
+JOBS = (
+    "TERRACREW_ENDPOINT",
+    "TERRACREW_GROUP_PATH",
+    "TERRACREW_HOOK",
+    "TERRACREW_OIDC_TOKEN_FILE",
+    "TERRACREW_SOURCE_COMMIT",
+    "TERRACREW_SOURCE_REVISION",
+    "TERRACREW_STEP",
+    "TERRACREW_STEP_STATUS",
+)
 """What an executor sets for its engine, and what a command inside a job therefore inherits."""
 ENGINES = ("TERRACREW_CACHE",)
 OPEN = ("TERRACREW_JOB_DISPATCHER_DATA_", "TERRACREW_OIDC_TOKEN_FILE_", "TERRACREW_STATEFUL_", "TERRACREW_TEST_")

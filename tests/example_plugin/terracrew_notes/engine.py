@@ -60,7 +60,7 @@ class NotesSession:
         ours = {"NOTES_STATE": access.url, "NOTES_USER": access.user, "NOTES_PASSWORD": access.secret}
         return {**environment, **ours}
 
-    def arguments(self, step: Step, *, is_destroying: bool) -> list[str]:
+    def arguments(self, step: Step, *, is_destroying: bool, flags: Sequence[str] = ()) -> list[str]:
         plan = str(self._context.files.plan)
         match step:
             case Step.PLAN:
@@ -71,7 +71,7 @@ class NotesSession:
                 options = ["output"]
             case _:
                 raise ValueError(f"{step} is not a command of notes")
-        return [sys.executable, self._program, *options]
+        return [sys.executable, self._program, *options, *flags]
 
     def before(self, step: Step) -> None:
         pass

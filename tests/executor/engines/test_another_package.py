@@ -52,7 +52,7 @@ async def test_an_engine_that_fails_is_reported_with_its_own_error(
     [
         (PluginSource("text", {"folder": "x"}), "the settings of the source are wrong"),
         (PluginSource("text", {"files": {"notes.json/below": {}, "notes.json": {}}}), "notes.json"),
-        (PluginSource("absent"), "there is no source 'absent' here; installed: archive, local, text"),
+        (PluginSource("absent"), "there is no source 'absent' here; installed: archive, git, local, registry, text"),
         (PluginSource("local", {"path": "/etc"}), "'local' is not a plug-in"),
     ],
 )

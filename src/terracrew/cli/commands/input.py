@@ -78,7 +78,8 @@ def list_inputs(target: Target, place: str, own: bool, as_json: bool) -> None:
     "--about",
     "definition",
     type=click.Choice(DEFINITIONS),
-    help="Something about the job: its module's path, its number and so on.",
+    metavar="FACT",
+    help=f"Something about the job: {', '.join(DEFINITIONS)}.",
 )
 @click.option("--text", "is_text", is_flag=True, help="VALUE is a text, even if it is valid JSON (`5`, `true`).")
 @output.json_option

@@ -89,6 +89,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
         ],
         "module": [row["module_id"] for row in found if row],
         "group": ["payments%2Fprod", "platform"],
+        "place": ["payments%2Fprod"],
     }
     paths: dict[str, bool] = {}
     for path in sorted(set(page_paths()) - BEFORE_LOGIN):
