@@ -18,6 +18,7 @@ SHOWN = frozenset(
         "working_directory.temp_directory",
         "working_directory.cgroup",
         "engine.additional_binary_paths",
+        "engine.install",
         "executor.isolation",
         "executor.read_paths",
         "executor.write_paths",

@@ -15,6 +15,7 @@ from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import level_reads
 from terracrew.server.groups.model import Group
+from terracrew.server.http.request import tree_path
 from terracrew.server.inputs import service
 from terracrew.server.inputs.model import InputPlace, InputView, NewInput, OutputReference, Target
 from terracrew.server.modules import output_references, places
@@ -138,12 +139,12 @@ async def _read(tx: Tx, request: DashboardCall, place: str) -> InputsPage:
 
 @get("/{place:str}")
 async def inputs_page(request: DashboardCall, place: FromPath[str]) -> Response[Any]:
-    return await _answer(request, place)
+    return await _answer(request, tree_path(place))
 
 
 @post("/{place:str}", status_code=200)
 async def set_input(request: DashboardCall, place: FromPath[str]) -> Response[Any]:
-    context, who = request.context, request.user
+    context, who, place = request.context, request.user, tree_path(place)
     await context.db.read(lambda tx: _read(tx, request, place))  # a missing place is not an error of the form
     form = await forms.read(request, InputForm)
 
@@ -162,7 +163,7 @@ async def set_input(request: DashboardCall, place: FromPath[str]) -> Response[An
 
 @post("/{place:str}/remove", status_code=200)
 async def remove_input(request: DashboardCall, place: FromPath[str]) -> Response[Any]:
-    context, who = request.context, request.user
+    context, who, place = request.context, request.user, tree_path(place)
     await context.db.read(lambda tx: _read(tx, request, place))
     form = await forms.read(request, InputRemovalForm)
 
