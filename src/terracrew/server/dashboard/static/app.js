@@ -7,6 +7,15 @@ const byId = (id) => document.getElementById(id);
 /* What the reader opened stays open, and what they are typing stays typed. */
 Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, element) => name !== "open" && !((name === "value" || name === "selected") && element.closest("[data-typed], [data-search]"));
 
+/* A search begins when the typing pauses. htmx would forget a trigger that it delays when a live refresh replaces the box. */
+const PAUSE_IN_TYPING_MS = 200;
+let typing;
+document.addEventListener("input", ({ target }) => {
+  if (!target.matches("[data-search][hx-get]")) return;
+  clearTimeout(typing);
+  typing = setTimeout(() => htmx.trigger(byId(target.id), "typed"), PAUSE_IN_TYPING_MS);
+});
+
 /* What was typed before the scripts were here is searched for now. */
 addEventListener("load", () => {
   for (const box of document.querySelectorAll("[data-search][hx-get]")) if (box.value !== box.defaultValue) htmx.trigger(box, "typed");
