@@ -53,6 +53,16 @@ def in_order(resources: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(resources, key=lambda each: rank.get(each["action"], len(ORDER)))
 
 
+def parts(kind: str, changed: int, total: int) -> str:
+    """Return how many parts of an attribute change: "JSON, 1 of 11 values changes"."""
+    if kind == "JSON" and not changed:
+        return "JSON, only its formatting changes"
+    noun = "line" if kind == "text" else "value"
+    if changed == total:
+        return f"{kind}, {changed:,} {noun}{'' if changed == 1 else 's'}"
+    return f"{kind}, {changed:,} of {total:,} {noun}s change{'s' if changed == 1 else ''}"
+
+
 _REASONS = {
     "tainted": "replaced because an earlier change of it failed",
     "requested": "replaced because that was requested",

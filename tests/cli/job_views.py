@@ -15,6 +15,8 @@ JOB: dict[str, Any] = {
     "plan": None,
 }
 
+PLAN = {"add": 1, "change": 0, "destroy": 2, "resources": [{"action": "delete", "address": "aws_vpc.main"}]}
+
 
 def view(status: str, **job: Any) -> dict[str, Any]:
     return JOB | {
@@ -58,3 +60,17 @@ def known(attempt: int = 1, **changes: Any) -> dict[str, Any]:
         "module_state": None,
         **changes,
     }
+
+
+def asking(**changes: Any) -> dict[str, Any]:
+    kept = {"attempt": 3, "decide_by": "2024-01-09T03:04:05Z", "decision": None}
+    return view(
+        "AWAITING_APPROVAL",
+        plan=PLAN,
+        plan_attempt=3,
+        kept_plan=kept,
+        is_plan_stale=False,
+        doubts=[],
+        attempt=3,
+        **changes,
+    )

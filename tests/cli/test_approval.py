@@ -6,26 +6,11 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Terracrew
-from tests.cli.job_views import known, view
+from tests.cli.job_views import asking, known, view
 from tests.client.scripted_server import ScriptedServer
 
 pytestmark = pytest.mark.feature("E1.commands")
-PLAN = {"add": 1, "change": 0, "destroy": 2, "resources": [{"action": "delete", "address": "aws_vpc.main"}]}
 HEARD = {"job_id": "job_1", "number": 7, "attempt": 2, "since": "2024-01-02T03:04:05Z", "lost_at": None}
-
-
-def asking(**changes: Any) -> dict[str, Any]:
-    kept = {"attempt": 3, "decide_by": "2024-01-09T03:04:05Z", "decision": None}
-    return view(
-        "AWAITING_APPROVAL",
-        plan=PLAN,
-        plan_attempt=3,
-        kept_plan=kept,
-        is_plan_stale=False,
-        doubts=[],
-        attempt=3,
-        **changes,
-    )
 
 
 @pytest.mark.feature("J8.same")
@@ -35,7 +20,7 @@ def test_approving_shows_the_plan_asks_and_names_the_plan_that_was_shown(
     server.on("GET /api/v1/jobs/7", asking())
     server.on("POST /api/v1/jobs/job_1/approve", view("QUEUED"))
     terracrew("job", "approve", "7", stdin="n\n")
-    assert (terracrew.code, len(server.asked)) == (1, 1)
+    assert (terracrew.code, [each.method for each in server.asked]) == (1, ["GET", "GET"])
     assert terracrew.err.endswith("Not approved.\n")
     for words in (
         "Approve and destroy 2 in a/m?",

@@ -63,6 +63,19 @@ def _with_providers(directory: Path, content: str, more: str = "") -> str:
     )
 
 
+def _described(effect: str, name: str, keys: str) -> str:
+    """Return a module whose changes are of many kinds: nested, in JSON, sensitive, and of keys."""
+    policy = f'jsonencode({{ Statement = [{{ Effect = "{effect}", Action = "all" }}] }})'
+    items = f'[{{ name = "first" }}, {{ name = "{name}" }}]'
+    return (
+        f'locals {{ password = sensitive("hush-hush-{effect}") }}\n'
+        + resource("replaced", f'triggers_replace = ["{name}"]\n  lifecycle {{ create_before_destroy = true }}')
+        + resource("each", f"for_each = toset([{keys}])\n  input = each.key")
+        + resource("nested", f"input = {{ list = {items}, policy = {policy}, password = local.password }}")
+        + 'output "secret" {\n  value = local.password\n  sensitive = true\n}\n'
+    )
+
+
 class HclContract(EngineContract):
     source = {"main.tf": resource("one") + output("answer", "42")}  # noqa: RUF012  # the suite declares class variables
     before_source = {  # noqa: RUF012
@@ -118,6 +131,39 @@ class HclContract(EngineContract):
         details = {each.address: each.detail for each in summary.resources}
         assert details["terraform_data.new"] == "moved from terraform_data.first"
         assert details["terraform_data.found"] == "imported from somewhere"
+        diff = await run.diff()
+        assert diff is not None
+        why = {each.address: each.why for each in diff.page().resources}
+        assert why == {
+            "terraform_data.new": "Moved from `terraform_data.first`.",
+            "terraform_data.found": "Imported by the ID `somewhere`.",
+        }
+
+    async def test_a_plan_is_described_by_attribute_without_its_sensitive_values(
+        self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
+    ) -> None:
+        run = await self._applied(engine, session, folder, backend, {"main.tf": _described("old", "a", '"x", "y"')})
+        write(folder, {"main.tf": _described("new", "b", '"y"')})
+        await run.succeed(Step.PLAN)
+        diff = await run.diff()
+        assert diff is not None
+        found = {each.address: each for each in diff.page().resources}
+        replaced = found["terraform_data.replaced"]
+        assert replaced.why == (
+            "Replaced because `triggers_replace` cannot change in place. The new one is created first."
+        )
+        assert replaced.attributes[0].forces_replacement
+        assert any(each.is_unknown for each in replaced.attributes), "its id is known after apply"
+        dropped = found['terraform_data.each["x"]']
+        assert dropped.why == 'Destroyed because the key `"x"` is no longer in `for_each`.'
+        [changed] = [each for each in found["terraform_data.nested"].attributes if each.name == "input"]
+        assert [(each.name, each.before, each.after, each.is_sensitive) for each in changed.inside] == [
+            ("list[1].name", '"a"', '"b"', False),
+            ("password", None, None, True),
+            ("policy.Statement[0].Effect", '"old"', '"new"', False),
+        ]
+        assert "hush-hush" not in repr(found) + repr(diff.head)
+        assert [(each.name, each.is_sensitive) for each in diff.head.outputs] == [("secret", True)]
 
     async def test_a_plan_is_not_applied_to_a_state_that_has_changed_since(
         self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend

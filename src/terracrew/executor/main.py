@@ -28,6 +28,7 @@ from terracrew.executor.engines import process
 from terracrew.executor.output.engine_output import EngineOutput
 from terracrew.executor.state.http_backend import StateBackend
 from terracrew.executor.state.outputs import Outputs
+from terracrew.executor.state.plan_diffs import PlanDiffs
 from terracrew.executor.state.states import States
 from terracrew.executor.steps.context import StepContext
 from terracrew.executor.steps.sequence import Steps
@@ -84,6 +85,7 @@ def _attempt(start: ExecutorStart) -> Coroutine[Any, Any, int]:
         states=states,
         backend=backend,
         outputs=Outputs(parts.large_states, parts.recorder, cipher),
+        plan_diffs=PlanDiffs(parts.large_states, parts.recorder, cipher),
         permit=parts.permit,
         control=parts.control,
         transfer=parts.transfer,

@@ -26,6 +26,10 @@ MAX_INLINE_OUTPUTS_BYTES = 1 << 20
 """Larger outputs are sent by HTTP under the number of their event, like large states."""
 MAX_OUTPUTS_BYTES = 8 << 20
 """Larger outputs are not stored, because the server reads them whole into memory."""
+MAX_INLINE_DIFF_BYTES = 256 << 10
+"""A larger diff of a plan is sent by HTTP under the number of its event, like a large state."""
+MAX_DIFF_BYTES = 16 << 20
+"""A larger diff of a plan is not stored, because the server reads it whole into memory."""
 MAX_BATCH_RECORDS = MAX_BATCH_BYTES // HEADER.size
 """The most records that fit into one batch, if none has a payload."""
 MAX_OUTPUT_LEVELS = 100
@@ -126,6 +130,14 @@ class OutputsRead(msgspec.Struct, frozen=True, tag="outputs"):
     """False if they were too large. Then `outputs` is empty, and `sha256` is the hash of their JSON, which came by HTTP."""
 
 
+class PlanDescribed(msgspec.Struct, frozen=True, tag="diff"):
+    """The diff of the plan that `PlanSummary` summarizes (`plan_diff/document.py`), without sensitive values."""
+
+    sha256: Digest
+    content: bytes = b""
+    """The document; empty if it was too large. Then `sha256` is the hash of the document, which came by HTTP."""
+
+
 class EngineUsed(msgspec.Struct, frozen=True, tag="engine"):
     name: str
     version: str
@@ -152,7 +164,7 @@ class Result(msgspec.Struct, frozen=True, tag="result"):
     kept: KeptPlan | None = None
 
 
-Fact = StepStatus | SourceResolved | PlanSummary | OutputsRead | EngineUsed | Result
+Fact = StepStatus | SourceResolved | PlanSummary | PlanDescribed | OutputsRead | EngineUsed | Result
 
 
 class StateFact(msgspec.Struct, frozen=True):

@@ -85,6 +85,7 @@ class Server:
         runs = RunsContext(
             db=self.db,
             objects=self.objects,
+            keys=self.keys,
             registry=self.registry,
             create_job=self.create_job,
             watch=self.watch,

@@ -19,6 +19,7 @@ from terracrew.executor.control import StopMode
 from terracrew.executor.engines import error_summary, registry
 from terracrew.executor.engines.contract import Engine, EngineContext, EngineSession, StateIdentity
 from terracrew.executor.state import leftover
+from terracrew.plan_diff.document import DiffDocument
 from terracrew.protocol.events import PlanSummary
 from terracrew.protocol.spec import Step
 from terracrew.testing import engine_run, state_backend
@@ -158,6 +159,8 @@ class EngineContract:
         assert _counts(summary) == {name: self.changed_counts.get(name, 0) for name in _COUNTS}
         assert summary.outputs == self.changed_outputs
         assert _counts(await run.summary(None)) == _counts(summary)
+        if diff := await run.diff():
+            _same_counts(diff, summary)
 
     async def test_a_saved_plan_is_applied_as_it_was_planned_or_not_at_all(
         self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
@@ -278,6 +281,17 @@ class EngineContract:
             return await waiting
         finally:
             os.close(end)
+
+
+def _same_counts(diff: DiffDocument, summary: PlanSummary) -> None:
+    """The diff of a plan names as many resources and outputs as its summary counts."""
+    actions = {"create": summary.add, "update": summary.change, "delete": summary.destroy, "replace": summary.replace}
+    assert {action: diff.head.counts.get(action, 0) for action in actions} == actions
+    found = diff.page(count=1_000).resources
+    assert sorted((each.address, each.action) for each in found) == sorted(
+        (each.address, each.action) for each in summary.resources
+    )
+    assert {each.name: each.action for each in diff.head.outputs} == summary.outputs
 
 
 def _counts(summary: PlanSummary) -> dict[str, int]:

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from terracrew.executor.engines import error_summary
-from terracrew.executor.engines.contract import ApiAccess, Engine, EngineSession
+from terracrew.executor.engines.contract import ApiAccess, DescribesPlans, Engine, EngineSession
 from terracrew.executor.engines.process import EngineProcess
+from terracrew.plan_diff import document
+from terracrew.plan_diff.document import DiffDocument
 from terracrew.protocol.events import PlanSummary
 from terracrew.protocol.spec import Step
 from terracrew.testing.state_backend import FakeStateBackend
@@ -65,15 +67,24 @@ class EngineRun:
 
     async def summary(self, state: bytes | None) -> PlanSummary:
         """Return what the plan that was just made would do."""
-        facts: bytes | None = None
-        if arguments := self._session.facts_arguments():
-            output = self._folder.parent / "output-facts"
-            with output.open("wb") as file, tempfile.TemporaryFile() as stdout:
-                ended = await StartedCommand(self._process(arguments, file.fileno(), stdout.fileno()), output).ended()
-                assert ended.code == 0, ended.printed
-                stdout.seek(0)
-                facts = stdout.read()
+        arguments = self._session.facts_arguments()
+        facts = await self._printed(arguments) if arguments else None
         return self._session.summarize(facts, state)
+
+    async def diff(self) -> DiffDocument | None:
+        """Return the diff of the plan that was just made; None if the engine does not describe its plans."""
+        if not isinstance(self._session, DescribesPlans):
+            return None
+        printed = await self._printed(self._session.description_arguments())
+        return DiffDocument(document.build(self._session.describe(printed), lambda text: text))
+
+    async def _printed(self, arguments: Sequence[str]) -> bytes:
+        output = self._folder.parent / "output-facts"
+        with output.open("wb") as file, tempfile.TemporaryFile() as stdout:
+            ended = await StartedCommand(self._process(arguments, file.fileno(), stdout.fileno()), output).ended()
+            assert ended.code == 0, ended.printed
+            stdout.seek(0)
+            return stdout.read()
 
     async def succeed(self, *steps: Step, is_destroying: bool = False) -> str:
         """Run these steps, except those that the engine does not have. Returns what the last command printed."""

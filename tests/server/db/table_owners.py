@@ -27,6 +27,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "one_time_links": ("identity/people/store.py",),
     "organizations": ("groups/store.py", "groups/organization_store.py"),
     "outputs": ("state/store.py",),
+    "plan_diffs": ("jobs/plans/diff_store.py",),
     "plans": ("jobs/plans/store.py",),
     "removed": ("runners/store.py",),
     "retention_runs": ("retention/store.py",),
@@ -110,6 +111,7 @@ WRITERS = (
             ("job_inputs", "sealed"),
             ("modules", "earlier_sealed"),
             ("outputs", "content"),
+            ("plan_diffs", "content"),
             ("settings", "value"),
             ("signing_keys", "private_jwk"),
             ("states", "content"),
@@ -147,12 +149,12 @@ READERS = (
     ),
     _reader(
         "retention/usage_reads.py",
-        "archives audit jobs log_chunks log_objects modules outputs plans states",
+        "archives audit jobs log_chunks log_objects modules outputs plan_diffs plans states",
         "the survey counts every table that grows",
     ),
     _reader(
         "rekey/inventory.py",
-        "attempts inputs job_inputs modules outputs settings signing_keys states",
+        "attempts inputs job_inputs modules outputs plan_diffs settings signing_keys states",
         "the inventory has the statements of each encrypted column side by side, and a test compares it with the schema",
     ),
     _reader(

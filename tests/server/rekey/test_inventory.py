@@ -57,6 +57,7 @@ def test_every_place_that_encrypts_is_known() -> None:
         "jobs/attempts/claims.py",
         "inputs/sealing.py",
         "jobs/job_inputs.py",
+        "jobs/plans/diffs.py",
         "rekey/service.py",
         "state/content.py",
         "state/service.py",

@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from terracrew.attempt.engine_directory import EngineDirectory
+from terracrew.plan_diff.document import PlanDescription
 from terracrew.protocol import events
 from terracrew.protocol.events import OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
@@ -82,6 +83,20 @@ class DeclaresInputs(Protocol):
 
     def declared_inputs(self) -> Collection[str]:
         """Return the names of the inputs that the source declares."""
+        ...
+
+
+@runtime_checkable
+class DescribesPlans(Protocol):
+    """A session of an engine that can say what its plan would do to each attribute. Jobs of others have no diff."""
+
+    def description_arguments(self) -> list[str]:
+        """Return the command that prints the description of the plan that was just made. If it is the same command as that of
+        `facts_arguments`, it runs once. Its output is kept in memory only, and not logged."""
+        ...
+
+    def describe(self, printed: bytes) -> PlanDescription:
+        """Read the description. Raises Invalid if that is not possible."""
         ...
 
 

@@ -14,6 +14,7 @@ from terracrew.executor.isolation.rules import Isolation
 from terracrew.executor.output.engine_output import EngineOutput
 from terracrew.executor.state.http_backend import StateBackend
 from terracrew.executor.state.outputs import Outputs
+from terracrew.executor.state.plan_diffs import PlanDiffs
 from terracrew.executor.state.states import States
 from terracrew.executor.steps.cloud_tokens import CloudTokens
 from terracrew.executor.steps.mutation import Mutation
@@ -35,6 +36,7 @@ class StepContext:
         states: States,
         backend: StateBackend,
         outputs: Outputs,
+        plan_diffs: PlanDiffs,
         permit: ApplyPermit,
         control: Control,
         transfer: Transfer,
@@ -43,7 +45,7 @@ class StepContext:
         self.directory = Path(start.directory)
         self.files = EngineDirectory(Path(start.engine_directory))
         self.recorder, self.output = recorder, output
-        self.states, self.backend, self.outputs = states, backend, outputs
+        self.states, self.backend, self.outputs, self.plan_diffs = states, backend, outputs, plan_diffs
         self.permit, self.control, self.transfer = permit, control, transfer
         self.cloud = CloudTokens(self.files, self.spec.oidc_audiences, transfer=transfer, recorder=recorder)
         self.isolation = Isolation(start, self.files)

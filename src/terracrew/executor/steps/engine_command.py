@@ -8,6 +8,7 @@ from terracrew import engine_flags
 from terracrew.attempt import downloads
 from terracrew.errors import Invalid
 from terracrew.executor.engines import error_summary
+from terracrew.executor.engines.contract import DescribesPlans
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.sources import workspace
 from terracrew.executor.state import leftover
@@ -119,14 +120,36 @@ async def read_outputs(context: StepContext) -> None:
     await context.outputs.record(outputs)
 
 
-async def summarize_plan(context: StepContext) -> PlanSummary:
-    """Return what the plan that was just made would do. Some engines need a second command for that."""
-    facts: bytes | None = None
-    if arguments := context.session.facts_arguments():
-        with _memory("facts") as descriptor:
-            await _run_program(context, Step.PLAN, arguments, descriptor)
-            facts = _printed(descriptor, _MAX_FACTS_BYTES, "facts about its plan")
-    return context.session.summarize(facts, context.states.current)
+async def report_plan(context: StepContext) -> None:
+    """Record what the plan that was just made would do: a summary, and a diff if the engine can describe its plan."""
+    session = context.session
+    facts_arguments = session.facts_arguments()
+    facts = await _described(context, facts_arguments) if facts_arguments else None
+    summary = session.summarize(facts, context.states.current)
+    context.recorder.fact(summary)
+    if not isinstance(session, DescribesPlans) or not _has_changes(summary):
+        return
+    arguments = session.description_arguments()
+    try:
+        if facts is None or arguments != facts_arguments:
+            facts = await _described(context, arguments)
+        await context.plan_diffs.record(session.describe, facts)
+    except (EngineFailedError, Invalid) as error:
+        if context.control.is_stopping:
+            raise
+        why = f"the engine ended with code {error.code}" if isinstance(error, EngineFailedError) else str(error)
+        context.recorder.say(f"The plan is complete, but its changes cannot be shown by attribute: {why}")
+
+
+async def _described(context: StepContext, arguments: Sequence[str]) -> bytes:
+    """Return what a command prints that describes the plan."""
+    with _memory("facts") as descriptor:
+        await _run_program(context, Step.PLAN, arguments, descriptor)
+        return _printed(descriptor, _MAX_FACTS_BYTES, "facts about its plan")
+
+
+def _has_changes(summary: PlanSummary) -> bool:
+    return bool(summary.resources or summary.outputs)
 
 
 @contextmanager

@@ -113,4 +113,4 @@ class Steps:
         else:
             await engine_command.run(context, step)
         if step is Step.PLAN:
-            self._recorder.fact(await engine_command.summarize_plan(context))
+            await engine_command.report_plan(context)

@@ -1,5 +1,6 @@
 """The words and badges of the dashboard, the same on every page; templates see this module as `words`."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal, Protocol
@@ -132,6 +133,23 @@ CHANGE_MARKS: dict[str, tuple[str, Tone]] = {
     "forget": ("×", "idle"),
 }
 """The sign and the colour of each action of a plan."""
+DIFF_FILTERS = {
+    "": "All",
+    "replace": "Replace",
+    "delete": "Destroy",
+    "forget": "Forget",
+    "update": "Update",
+    "move": "Move",
+    "import": "Import",
+    "create": "Create",
+    "read": "Read",
+    "drift": "Changed outside",
+}
+"""The actions of a plan as filters of its resources, and as the word beside each of them."""
+ATTRIBUTE_CHANGES = {"create": "is added", "update": "changes", "delete": "is removed"}
+LONG_VALUE_CHARACTERS = 140
+"""Of a longer value, only the beginning is shown until somebody asks for the rest."""
+_ADDRESS = re.compile(r"(.*\.)([^.\[\]\"]+(?:\[.*\])?)\Z", re.DOTALL)
 OUTPUT_CHANGES = {"create": "added", "update": "changed", "delete": "removed"}
 PLANS_AND_ASKS = "It plans first, and somebody must approve the plan."
 """What a job does if its plan needs an approval."""
@@ -376,3 +394,9 @@ def source(found: Source) -> str:
             return f"uploaded archive {found.sha256[:12]}{below}"
         case PluginSource():
             return f"{found.plugin} (plug-in){below}"
+
+
+def address_parts(address: str) -> tuple[str, str]:
+    """Return an address in two parts: where and of which type the resource is, and its name."""
+    found = _ADDRESS.match(address)
+    return (found[1], found[2]) if found else ("", address)

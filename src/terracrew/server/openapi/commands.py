@@ -46,6 +46,7 @@ COMMANDS: dict[str, str] = {
     "PATCH /api/v1/jobs/{job}": "job update",
     "GET /api/v1/jobs/{job}/attempts/{attempt}": "job show",
     "GET /api/v1/jobs/{job}/inputs": "job inputs",
+    "GET /api/v1/jobs/{job}/diff": "job show --diff",
     "POST /api/v1/jobs/{job}/cancel": "job cancel",
     "POST /api/v1/jobs/{job}/rerun": "job rerun",
     "POST /api/v1/jobs/{job}/approve": "job approve",

@@ -12,6 +12,7 @@ from terracrew.server.identity.keys import signing
 from terracrew.server.inputs import sealing as input_sealing
 from terracrew.server.jobs import job_inputs
 from terracrew.server.jobs.attempts import claims
+from terracrew.server.jobs.plans import diffs
 from terracrew.server.modules import contents
 from terracrew.server.secrets import keyring as master_key
 from terracrew.server.state import content
@@ -104,6 +105,16 @@ COLUMNS: tuple[Column, ...] = (
         "UPDATE outputs SET content = :new WHERE job_id = :job_id AND content = :old",
         lambda row: (states.outputs_context(row["job_id"]),),
         batch_rows=1,  # up to a MiB each
+    ),
+    Column(
+        "diffs of plans",
+        "plan_diffs.content",
+        {"job_id": ""},
+        """SELECT job_id, substr(content, 1, 9) AS head FROM plan_diffs
+        WHERE job_id > :job_id AND content IS NOT NULL ORDER BY job_id LIMIT :most""",
+        "SELECT job_id, content AS sealed FROM plan_diffs WHERE job_id = :job_id AND content IS NOT NULL",
+        "UPDATE plan_diffs SET content = :new WHERE job_id = :job_id AND content = :old",
+        lambda row: (diffs.context(row["job_id"]),),
     ),
     Column(
         "keys of attempts",

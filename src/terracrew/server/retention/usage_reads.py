@@ -11,6 +11,7 @@ _TOTALS: dict[str, LiteralString] = {
     "plans": "SELECT count(*) AS count, sum(size) AS bytes FROM plans WHERE is_kept",
     "archives": "SELECT count(*) AS count, sum(size) AS bytes FROM archives",
     "outputs": "SELECT count(*) AS count, sum(length(content)) AS bytes FROM outputs",
+    "diffs of plans": "SELECT count(*) AS count, sum(length(content)) AS bytes FROM plan_diffs",
     "audit": "SELECT count(*) AS count, sum(length(details) + length(action) + length(target_id)) AS bytes FROM audit",
     "objects to be deleted": "SELECT count(*) AS count, 0 AS bytes FROM object_deletions",
 }

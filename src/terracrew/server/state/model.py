@@ -30,7 +30,7 @@ class State(msgspec.Struct, frozen=True):
 
 
 class LargeOutputs(msgspec.Struct, frozen=True):
-    """Outputs that were too large for their event and came by HTTP."""
+    """Outputs, or the diff of a plan, that were too large for their event and came by HTTP."""
 
     object: str
     problem: str = ""

@@ -6,7 +6,7 @@ import click
 
 from terracrew import plan_words
 from terracrew.cli.arguments import name_completion, numbers
-from terracrew.cli.commands.job import attempt_facts, status_line
+from terracrew.cli.commands.job import attempt_facts, diff, status_line
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.errors import Conflict
@@ -32,7 +32,7 @@ def approve(target: Target, job_id: str, plan: int | None, yes: bool, as_json: b
     found = _waiting(api, job_id, plan)
     kept: int = found["kept_plan"]["attempt"]
     doubts: list[dict[str, Any]] = found["doubts"]
-    _show_plan(found)
+    _show_plan(api, found)
     if found["is_plan_stale"]:
         raise Conflict(
             f"the state of {found['module_path']} has changed since attempt {kept} made this plan: it cannot be approved",
@@ -66,7 +66,7 @@ def decline(target: Target, job_id: str, reason: str, plan: int | None, as_json:
     """Show the plan of the job JOB and end the job without applying it."""
     api = target.api()
     found = _waiting(api, job_id, plan)
-    _show_plan(found)
+    _show_plan(api, found)
     after = api.post(f"/jobs/{found['id']}/decline", {"plan": found["kept_plan"]["attempt"], "reason": reason})
     if as_json:
         return output.as_json(after)
@@ -121,7 +121,7 @@ def _approvals(job: dict[str, Any]) -> str | None:
     return f"{len(names)} of {needed}" + (f": {', '.join(names)}" if names else "")
 
 
-def _show_plan(job: dict[str, Any]) -> None:
+def _show_plan(api: "Api", job: dict[str, Any]) -> None:
     for each in job["doubts"]:
         output.note(
             "An earlier change was cut short. This plan would create again whatever that change created and no state records:"
@@ -137,6 +137,8 @@ def _show_plan(job: dict[str, Any]) -> None:
         ("to decide", output.left(job["kept_plan"]["decide_by"])),
     ]
     output.facts(facts, err=True)
+    if diff.show_if_any(api, job):
+        return
     resources = plan_words.in_order(summary.get("resources") or [])
     for each in resources[:_MAX_RESOURCES_SHOWN]:
         detail = f"  ({output.text(plan_words.reason(each['detail']))})" if each.get("detail") else ""

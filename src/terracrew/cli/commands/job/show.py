@@ -3,7 +3,7 @@
 import click
 
 from terracrew.cli.arguments import name_completion, numbers
-from terracrew.cli.commands.job import render, status_line
+from terracrew.cli.commands.job import diff, render, status_line
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 
@@ -51,14 +51,28 @@ def list_jobs(target: Target, status: str | None, module: str | None, active: bo
 
 @click.command("show")
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
+@click.option("--diff", "is_diff", is_flag=True, help="Show what its plan changes in each resource, by attribute.")
+@click.option("--search", metavar="TEXT", default="", help="With --diff: only resources that contain this text.")
+@click.option(
+    "--limit",
+    type=numbers.Whole(1, diff.MAX_RESOURCES),
+    default=diff.DEFAULT_COUNT,
+    show_default=True,
+    help="With --diff: the number of resources to show.",
+)
 @output.json_option
 @pass_target
-def show_job(target: Target, job_id: str, as_json: bool) -> None:
+def show_job(target: Target, job_id: str, is_diff: bool, search: str, limit: int, as_json: bool) -> None:
     """Show the job JOB: why it waits, its steps and attempts, its plan, who holds the lock."""
     from terracrew.client.http import segment
 
     api = target.api()
+    if search and not is_diff:
+        raise click.UsageError("--search looks through the plan: use it together with --diff")
     found = api.get(f"/jobs/{segment(job_id)}")
+    if is_diff:
+        shown = diff.read(api, found["id"], search=search, limit=limit)
+        return output.as_json(shown) if as_json else diff.show(shown, found)
     if as_json:
         return output.as_json(found)
     return render.job(api, found)

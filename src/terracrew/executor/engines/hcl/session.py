@@ -15,6 +15,7 @@ from terracrew.executor.engines.contract import ApiAccess, EngineContext, Failur
 from terracrew.executor.engines.hcl import (
     backend_blocks,
     declared_variables,
+    described_plan,
     event_facts,
     failure,
     operator_paths,
@@ -23,6 +24,7 @@ from terracrew.executor.engines.hcl import (
     shown_facts,
 )
 from terracrew.executor.engines.hcl.dialect import Dialect
+from terracrew.plan_diff.document import PlanDescription
 from terracrew.protocol.events import Output, OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
 from terracrew.toolchains.discovery import FoundEngine
@@ -123,11 +125,17 @@ class HclSession:
             self._plugins.relink(self._context.folder)
 
     def facts_arguments(self) -> list[str] | None:
-        return None if self._dialect.has_json_into else [self._program, "show", "-json", str(self._plan)]
+        return None if self._dialect.has_json_into else self.description_arguments()
 
     def summarize(self, facts: bytes | None, state: bytes | None) -> PlanSummary:
         found = event_facts.read(self._events) if facts is None else shown_facts.read(facts)
         return plan_summary.summarize(found, state)
+
+    def description_arguments(self) -> list[str]:
+        return [self._program, "show", "-json", str(self._plan)]
+
+    def describe(self, printed: bytes) -> PlanDescription:
+        return described_plan.read(printed)
 
     def outputs(self, printed: bytes) -> OutputsRead:
         decode = msgspec.json.decode

@@ -7,7 +7,7 @@ import msgspec
 from terracrew.errors import Invalid
 from terracrew.executor.engines.hcl.plan_facts import Action, PlanFacts, PlannedChange
 
-_ACTIONS: dict[tuple[str, ...], Action] = {
+ACTIONS: dict[tuple[str, ...], Action] = {
     ("create",): "create",
     ("update",): "update",
     ("delete",): "delete",
@@ -17,7 +17,7 @@ _ACTIONS: dict[tuple[str, ...], Action] = {
     ("forget",): "forget",
     ("create", "forget"): "replace",
 }
-_REASONS = {
+REASONS = {
     "replace_because_tainted": "tainted",
     "replace_because_cannot_update": "cannot_update",
     "replace_by_request": "requested",
@@ -77,7 +77,7 @@ def read(printed: bytes) -> PlanFacts:
         plan = _plan.decode(printed)
     except (ValueError, RecursionError) as error:
         raise Invalid(f"the engine described its plan in a way that cannot be read: {error}") from error
-    outputs = {name: _ACTIONS.get(one.actions) for name, one in plan.output_changes.items()}
+    outputs = {name: ACTIONS.get(one.actions) for name, one in plan.output_changes.items()}
     return PlanFacts(
         changes=list(_changes(plan.resource_changes)),
         outputs={name: action for name, action in outputs.items() if action},
@@ -86,19 +86,23 @@ def read(printed: bytes) -> PlanFacts:
     )
 
 
+def action(mode: str, actions: tuple[str, ...], previous_address: str, *, is_imported: bool) -> Action | None:
+    """Return what a plan does to a resource, or None if it does nothing that is counted or shown."""
+    if mode == "data" and actions == ("delete",):
+        return None  # nothing is destroyed, and the engine does not count it
+    if found := ACTIONS.get(actions):
+        return found
+    # Nothing changes but its address, or who manages it.
+    return "import" if is_imported else "move" if previous_address else None
+
+
 def _changes(found: list[_ShownResourceChange]) -> Iterator[PlannedChange]:
     for each in found:
-        if each.mode == "data" and each.change.actions == ("delete",):
-            continue  # nothing is destroyed, and the engine does not count it
         importing = each.change.importing
-        action = _ACTIONS.get(each.change.actions)
-        if action is None:  # nothing changes but its address, or who manages it
-            action = "import" if importing else "move" if each.previous_address else None
-        if action:
-            reason = _REASONS.get(each.action_reason, each.action_reason)
-            yield PlannedChange(
-                each.address, action, reason, each.previous_address, importing.id if importing else None
-            )
+        known = action(each.mode, each.change.actions, each.previous_address, is_imported=importing is not None)
+        if known:
+            reason = REASONS.get(each.action_reason, each.action_reason)
+            yield PlannedChange(each.address, known, reason, each.previous_address, importing.id if importing else None)
 
 
 def _count(module: _ShownModule) -> int:

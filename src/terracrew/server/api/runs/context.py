@@ -11,12 +11,14 @@ from terracrew.server.jobs.create import Create
 from terracrew.server.objects import Objects
 from terracrew.server.runs.follow import Watchers
 from terracrew.server.runs.reasons import Watch
+from terracrew.server.secrets.keyring import Keyring
 
 
 @dataclass(frozen=True)
 class RunsContext:
     db: Database
     objects: Objects
+    keys: Keyring
     registry: Registry
     create_job: Create
     watch: Watch

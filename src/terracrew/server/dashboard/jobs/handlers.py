@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Response, Router, get, post
-from litestar.params import FromPath, FromQuery
+from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect
 
 from terracrew.errors import Invalid
@@ -13,7 +13,7 @@ from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
-from terracrew.server.dashboard.jobs import page, rows
+from terracrew.server.dashboard.jobs import diff, page, rows
 from terracrew.server.jobs import approvals, create, priorities, service
 from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.model import JobStatus
@@ -21,6 +21,7 @@ from terracrew.server.modules.model import Priority
 from terracrew.server.principals.authorize import Verb
 
 HERE = "/dashboard/jobs"
+Start = Annotated[int, QueryParameter(ge=0, le=10_000)]
 MAX_DOUBTS_CHARACTERS = 64_000
 """The length of 1,000 doubts, as many as an approval by the API may name."""
 _ATTEMPT = re.compile(r"[0-9]{1,15}\Z")
@@ -84,7 +85,14 @@ async def list_page(
 
 
 @get("/{job:str}")
-async def job_page(request: DashboardCall, job: FromPath[str], attempt: FromQuery[int | None] = None) -> Response[Any]:
+async def job_page(
+    request: DashboardCall,
+    job: FromPath[str],
+    attempt: FromQuery[int | None] = None,
+    action: FromQuery[str] = "",
+    q: FromQuery[str] = "",
+    start: Start = 0,
+) -> Response[Any]:
     who, context = request.user, request.context
     watch = context.watch.for_reader(who)
     found = await context.db.read_in_background(lambda tx: page.read(tx, who, job, attempt, context.keys, watch))
@@ -92,7 +100,31 @@ async def job_page(request: DashboardCall, job: FromPath[str], attempt: FromQuer
         return Redirect(f"{HERE}/{found.view.id}", status_code=303)
     alone = "" if found.shown is None else f"?attempt={found.shown}"
     live = "" if found.is_log_finished else f"/api/v1/jobs/{job}/log/stream{alone}"
-    return await render.page(request, "jobs/job_page.html", "jobs/job.html", page=found, attempt=attempt, live=live)
+    # The plan refreshes itself, because a large one is not read again with every event of the job.
+    panel = None if render.is_fragment(request) else await diff.read(context, found.view, diff.query(action, q, start))
+    return await render.page(
+        request, "jobs/job_page.html", "jobs/job.html", page=found, attempt=attempt, live=live, panel=panel
+    )
+
+
+@get("/{job:str}/diff")
+async def job_diff(
+    request: DashboardCall,
+    job: FromPath[str],
+    action: FromQuery[str] = "",
+    q: FromQuery[str] = "",
+    start: Start = 0,
+    known: FromQuery[str] = "",
+) -> Response[Any]:
+    """Return the plan panel alone, or 204 if the reader has it already."""
+    context = request.context
+    found = await context.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
+    if not render.is_fragment(request):
+        return Redirect(render.query(f"{HERE}/{found.id}", action=action, q=q, start=start), status_code=303)
+    panel = await diff.read(context, found, diff.query(action, q, start), known)
+    if panel is None:
+        return Response(b"", status_code=204)
+    return await render.page(request, "jobs/plan.html", "jobs/plan.html", panel=panel)
 
 
 @post("/{job:str}/priority")
@@ -151,7 +183,7 @@ async def rerun(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
 
 pages = Router(
     HERE,
-    route_handlers=[list_page, job_page, change_priority, cancel, rerun, approve, decline, replan, gone],
+    route_handlers=[list_page, job_page, job_diff, change_priority, cancel, rerun, approve, decline, replan, gone],
     exception_handlers=HANDLERS,
     include_in_schema=False,
 )

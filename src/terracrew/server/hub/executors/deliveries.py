@@ -14,6 +14,7 @@ from terracrew.protocol.events import (
     MAX_BATCH_RECORDS,
     Kind,
     OutputsRead,
+    PlanDescribed,
     Record,
     Result,
     fact_of,
@@ -122,6 +123,7 @@ class Deliveries:
             records = mask(records) if size < THREAD_ABOVE_BYTES else await asyncio.to_thread(mask, records)
         received: dict[int, Received] = {}
         outputs: dict[int, LargeOutputs] = {}
+        diffs: dict[int, LargeOutputs] = {}
         for number, record in enumerate(records, first):
             if record.kind == Kind.STATE:
                 found = await self._state(number, record)
@@ -137,10 +139,12 @@ class Deliveries:
                     outputs[number] = await event_contents.large_outputs(
                         self._hub, self._session.ref, self._module_id, number, fact
                     )
+                elif isinstance(fact, PlanDescribed) and not fact.content:
+                    diffs[number] = await event_contents.large_diff(self._hub, self._session.ref, number, fact)
         numbered = list(enumerate(records, first))
         chunk = chunks.pack(numbered) if size < THREAD_ABOVE_BYTES else await asyncio.to_thread(chunks.pack, numbered)
         ref, address = self._session.ref, self._session.address
-        delivery = Delivery(ref.job_id, ref.attempt, first, records, received, chunk, outputs, address)
+        delivery = Delivery(ref.job_id, ref.attempt, first, records, received, chunk, outputs, address, diffs)
         for _ in range(5):
             try:
                 return await self._hub.ingest(delivery)

@@ -6,7 +6,16 @@ import hashlib
 import msgspec
 
 from terracrew.attempt.encryption import AttemptCipher
-from terracrew.protocol.events import MAX_OUTPUT_LEVELS, MAX_OUTPUTS_BYTES, Output, OutputsRead, StateFact, is_deep
+from terracrew.protocol.events import (
+    MAX_DIFF_BYTES,
+    MAX_OUTPUT_LEVELS,
+    MAX_OUTPUTS_BYTES,
+    Output,
+    OutputsRead,
+    PlanDescribed,
+    StateFact,
+    is_deep,
+)
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.hub.executors.context import ExecutorContext
 from terracrew.server.jobs.model import plain
@@ -15,6 +24,7 @@ from terracrew.server.state import content, object_names
 from terracrew.server.state.model import LargeOutputs, Received
 
 _UNDECRYPTABLE = "it cannot be decrypted with the key of its attempt"
+_SOMETHING_ELSE = "what came of it cannot be decrypted or is something else"
 _ANOTHER = "its content is not what its event says: hash or size differ"
 
 
@@ -68,18 +78,35 @@ async def large_outputs(
 ) -> LargeOutputs:
     """Outputs that came by HTTP before this event. It raises ValueError until they are there; unreadable ones have a problem."""
     name = object_names.of_event(ref.job_id, ref.attempt, number, fact.sha256)
-    size = await hub.objects.size(name)
+    size = await _stored_size(hub, ref, number, name)
     if size is None:
-        if any(
-            each.startswith(object_names.of_event(ref.job_id, ref.attempt, number, ""))
-            for each in await hub.objects.names(object_names.folder(ref.job_id, ref.attempt))
-        ):
-            return LargeOutputs("", "what came of them cannot be decrypted or is something else")
-        raise ValueError("the outputs of this event are not stored")
+        return LargeOutputs("", _SOMETHING_ELSE)
     if size - GROWTH_BYTES > MAX_OUTPUTS_BYTES:  # before they are read: decoding them would stop the server
         return LargeOutputs("", f"they have {size - GROWTH_BYTES:,} bytes, and at most {MAX_OUTPUTS_BYTES:,} are kept")
     found = await content.read_object(hub.objects, hub.keys, module_id, name)
     return LargeOutputs(name, await asyncio.to_thread(_problem_of_outputs, found.content))
+
+
+async def large_diff(hub: ExecutorContext, ref: AttemptRef, number: int, fact: PlanDescribed) -> LargeOutputs:
+    """The diff of a plan that came by HTTP before this event. It raises ValueError until the diff is there."""
+    name = object_names.of_event(ref.job_id, ref.attempt, number, fact.sha256)
+    size = await _stored_size(hub, ref, number, name)
+    if size is None:
+        return LargeOutputs("", _SOMETHING_ELSE)
+    if size - GROWTH_BYTES > MAX_DIFF_BYTES:
+        return LargeOutputs("", f"it has {size - GROWTH_BYTES:,} bytes, and at most {MAX_DIFF_BYTES:,} are kept")
+    return LargeOutputs(name)
+
+
+async def _stored_size(hub: ExecutorContext, ref: AttemptRef, number: int, name: str) -> int | None:
+    """Return the size of the object that came with this event; None if another one came. It raises ValueError if none did."""
+    size = await hub.objects.size(name)
+    if size is None and not any(
+        each.startswith(object_names.of_event(ref.job_id, ref.attempt, number, ""))
+        for each in await hub.objects.names(object_names.folder(ref.job_id, ref.attempt))
+    ):
+        raise ValueError("the content of this event is not stored")
+    return size
 
 
 def _problem_of_outputs(found: bytes) -> str:

@@ -18,7 +18,9 @@ from terracrew.server.jobs import attempt_store, decide, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.attempts import changed_outputs, received_states
 from terracrew.server.jobs.model import Attempt, Job, Plan, plain
+from terracrew.server.jobs.plans import diffs
 from terracrew.server.jobs.plans import store as plan_store
+from terracrew.server.jobs.plans.diff_store import StoredDiff
 from terracrew.server.logs import chunks
 from terracrew.server.logs import store as log_store
 from terracrew.server.principals.model import SYSTEM
@@ -45,6 +47,8 @@ class Delivery(msgspec.Struct, frozen=True):
     """Outputs that came by HTTP, by the numbers of their events."""
     address: str | None = None
     """The address of the executor."""
+    diffs: dict[int, LargeOutputs] = {}
+    """Diffs of plans that came by HTTP, by the numbers of their events."""
 
 
 Ingest = Callable[[Delivery], Awaitable[int]]
@@ -68,6 +72,7 @@ class _Change:
         self.outputs: events.OutputsRead | None = None
         self.outputs_object: str | None = None
         self.plan: Plan | None = None
+        self.diff: StoredDiff | None = None
         self.states: list[tuple[int, Received, Job, Attempt]] = []
         new = list(enumerate(delivery.records, delivery.first))[attempt.mark + 1 - delivery.first :]
         self.chunk = delivery.chunk if len(new) == len(delivery.records) else chunks.pack(new)
@@ -137,6 +142,8 @@ class _Change:
                 self._facts(engine_version=plain(fact.version))
             case events.PlanSummary() if is_current:
                 self._facts(plan=fact)
+            case events.PlanDescribed() if is_current:
+                self._diff(number, fact)
             case _:
                 pass
 
@@ -147,6 +154,17 @@ class _Change:
             self._note(number, f"its outputs were not kept: {why}")
         else:
             self.outputs, self.outputs_object = fact, found.object
+
+    def _diff(self, number: int, fact: events.PlanDescribed) -> None:
+        stored = StoredDiff(self.job.id, self.attempt.number, self.job.module_id, fact.sha256)
+        large = self.delivery.diffs.get(number)
+        if fact.content:
+            self.diff = msgspec.structs.replace(stored, content=fact.content)
+        elif large is not None and not large.problem:
+            self.diff = msgspec.structs.replace(stored, object=large.object)
+        else:
+            why = "it did not come" if large is None else large.problem
+            self._note(number, f"the diff of its plan was not kept: {why}")
 
     def _end(self, number: int, result: events.Result, *, is_current: bool) -> None:
         ended = None
@@ -239,6 +257,8 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
                 await _note_unreadable(tx, change)
         if change.plan is not None:
             await plan_store.save(tx, change.plan)
+        if change.diff is not None:
+            await diffs.keep(tx, change.diff, keys)
         if change.outputs is not None:
             if change.outputs_object is None:
                 await changed_outputs.trigger(tx, keys, change.job, change.outputs)
@@ -247,7 +267,7 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
             )
         if change.chunk is not None:
             tx.wake(log_of(change.job.id))
-        if change.steps or change.notes:
+        if change.steps or change.notes or change.diff:
             tx.wake("jobs", change.job.id)
 
 

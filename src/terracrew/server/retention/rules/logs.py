@@ -1,8 +1,9 @@
-"""Removes logs of ended jobs. A line replaces a log that was removed (`logs/moved.Removal`)."""
+"""Removes logs of ended jobs with the diffs of their plans. A line replaces a log that was removed (`logs/moved.Removal`)."""
 
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.db.topics import log_of
+from terracrew.server.jobs.plans import diff_store
 from terracrew.server.logs import object_reads, store
 from terracrew.server.retention import objects
 from terracrew.server.retention.policy import DAY_SECONDS, Item, RetentionPolicy, newest_id
@@ -24,6 +25,7 @@ async def remove(tx: Tx, policy: RetentionPolicy, items: list[Item]) -> list[Ite
         if not await store.set_removed(tx, item.id, item.number, policy.logs_days):
             continue  # something was delivered meanwhile, or the module was deleted
         await objects.delete_later(tx, await store.delete_objects(tx, item.id, item.number))
+        await objects.delete_later(tx, await diff_store.delete_of_job(tx, item.id))
         tx.wake(log_of(item.id))
         removed.append(item)
     return removed

@@ -1,0 +1,125 @@
+"""Shows the diff of a job's plan on a terminal."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from terracrew import plan_words
+from terracrew.cli.printing import output
+from terracrew.errors import NotFound
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+
+DEFAULT_COUNT = 100
+MAX_RESOURCES = 10_000
+_PAGE_ROWS = 200
+_MAX_VALUE_CHARACTERS = 200
+_MAX_PARTS_SHOWN = 30
+_SIGNS = {
+    "replace": "±",
+    "delete": "-",
+    "forget": "×",
+    "update": "~",
+    "move": ">",
+    "import": "<",
+    "create": "+",
+    "read": "=",
+}
+_COLOURS = {"replace": "red", "delete": "red", "forget": "yellow", "update": "yellow", "create": "green"}
+
+
+def read(api: "Api", job_id: str, *, search: str = "", limit: int = DEFAULT_COUNT) -> dict[str, Any]:
+    """Return the diff with its first resources. Raises NotFound if the job has none."""
+    after: str | None = None
+    found: dict[str, Any] = {}
+    items: list[dict[str, Any]] = []
+    while len(items) < limit:
+        count = min(_PAGE_ROWS, limit - len(items))
+        found = api.get(f"/jobs/{job_id}/diff", q=search or None, limit=count, after=after)
+        items += found["items"]
+        after = found["next"]
+        if after is None:
+            break
+    return {**found, "items": items}
+
+
+def show_if_any(api: "Api", job: dict[str, Any]) -> bool:
+    """Show the diff of a job on standard error, before a question about it. Returns False if there is none."""
+    try:
+        found = read(api, job["id"])
+    except NotFound:
+        return False
+    if found["attempt"] != job["kept_plan"]["attempt"]:
+        return False  # another plan was made in the meantime; the server refuses a decision about this one
+    show(found, job, err=True)
+    return True
+
+
+def show(found: dict[str, Any], job: dict[str, Any], *, err: bool = False) -> None:
+    for each in found["items"]:
+        _resource(each, err=err)
+    if found["outputs"]:
+        click.echo("outputs", err=err)
+        for each in found["outputs"]:
+            _attribute(each, 2, err=err)
+    if hidden := found["total"] - len(found["items"]):
+        output.note(f"{hidden:,} more resources: terracrew job show {job['number']} --diff --limit {found['total']}")
+    for each in found["left_out"]:
+        output.note(output.text(each))
+    if found["drift"]:
+        output.note(
+            f"{found['drift']:,} resources were changed outside: terracrew api get /jobs/{job['number']}/diff?action=drift"
+        )
+    click.echo(output.plan(job.get("plan") or {}), err=err)
+
+
+def _resource(each: dict[str, Any], *, err: bool) -> None:
+    action = each["action"]
+    sign = click.style(_SIGNS[action], fg=_COLOURS.get(action))
+    click.echo(
+        f"{sign} {click.style(output.text(each['address']), bold=True)}  {plan_words.change(action, '')}", err=err
+    )
+    if each.get("why"):
+        click.echo(click.style(f"  {output.text(each['why'])}", dim=True), err=err)
+    for attribute in each.get("attributes") or ():
+        _attribute(attribute, 4, err=err)
+    if each.get("left_out"):
+        click.echo(click.style(f"    {output.text(each['left_out'])}", dim=True), err=err)
+    if unchanged := each.get("unchanged"):
+        click.echo(
+            click.style(f"    {unchanged:,} unchanged attribute{'' if unchanged == 1 else 's'}", dim=True), err=err
+        )
+
+
+def _attribute(each: dict[str, Any], indent: int, *, err: bool) -> None:
+    sign = click.style(_SIGNS[each["action"]], fg=_COLOURS[each["action"]])
+    forces = click.style("  # forces replacement", fg="red") if each.get("forces_replacement") else ""
+    name = output.text(each["name"]) if each["name"] else ""
+    click.echo(f"{' ' * indent}{sign} {name}: {_change(each)}{forces}", err=err)
+    inside: list[dict[str, Any]] = each.get("inside") or []
+    for part in inside[:_MAX_PARTS_SHOWN]:
+        _attribute(part, indent + 4, err=err)
+    if hidden := each.get("changed", 0) - min(len(inside), _MAX_PARTS_SHOWN):
+        click.echo(f"{' ' * (indent + 4)}… and {hidden:,} more", err=err)
+
+
+def _change(each: dict[str, Any]) -> str:
+    """Return the values of an attribute before and after, as far as they may be shown."""
+    if each.get("kind"):
+        return plan_words.parts(each["kind"], each.get("changed", 0), each.get("total", 0))
+    if each.get("is_sensitive"):
+        return "(sensitive, known after apply)" if each.get("is_unknown") else "(sensitive, changes)"
+    before = _value(each, "before")
+    after = "(known after apply)" if each.get("is_unknown") else _value(each, "after")
+    if each["action"] == "create":
+        return after
+    return before if each["action"] == "delete" else f"{before} → {after}"
+
+
+def _value(each: dict[str, Any], side: str) -> str:
+    shown = output.text(each.get(side) or "null")
+    length = each.get(f"{side}_length") or len(shown)
+    if len(shown) <= _MAX_VALUE_CHARACTERS:
+        return shown
+    return f"{shown[:_MAX_VALUE_CHARACTERS]}… ({length:,} characters)"

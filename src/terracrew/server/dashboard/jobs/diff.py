@@ -1,0 +1,73 @@
+"""The plan panel of the job page: the diff of the plan, filtered by action and searched."""
+
+from typing import cast, get_args
+
+import msgspec
+
+from terracrew import plan_words
+from terracrew.errors import Invalid, NotFound, Undecryptable
+from terracrew.plan_diff.document import DiffPage
+from terracrew.plan_diff.model import ResourceDiff
+from terracrew.protocol.events import PlanSummary, ResourceChange
+from terracrew.server.dashboard.context import DashboardContext
+from terracrew.server.jobs.model import Job
+from terracrew.server.runs import plan_diff
+from terracrew.server.runs.plan_diff import ActionFilter, DiffQuery
+
+PAGE_ROWS = 50
+_MAX_OPEN = 8
+"""How many resources are unfolded when the page is opened."""
+_OPEN_ACTIONS = ("replace", "update")
+
+
+class PlanPanel(msgspec.Struct, frozen=True):
+    job_id: str
+    plan: PlanSummary | None
+    key: str
+    """Changes whenever the panel has to be read again."""
+    diff: DiffPage | None = None
+    problem: str = ""
+    """Why a diff that is stored cannot be shown."""
+    action: ActionFilter = ""
+    search: str = ""
+    start: int = 0
+
+    @property
+    def changes(self) -> list[ResourceChange]:
+        """Return the changes without attributes, for a plan that has no diff."""
+        rank = {action: at for at, action in enumerate(plan_words.ORDER)}
+        return sorted(self.plan.resources if self.plan else [], key=lambda each: rank[each.action])
+
+    @property
+    def count(self) -> int:
+        return sum(self.diff.head.counts.values()) if self.diff else 0
+
+    @property
+    def previous(self) -> int:
+        return max(0, self.start - PAGE_ROWS)
+
+    def is_open(self, resource: ResourceDiff, position: int) -> bool:
+        """Return whether a resource is unfolded at first: what is replaced or updated, and what a search has found."""
+        return position <= _MAX_OPEN and (resource.action in _OPEN_ACTIONS or bool(self.search))
+
+
+def query(action: str, search: str, start: int) -> DiffQuery:
+    """Return what to show. A filter that does not exist shows everything."""
+    kind = cast("ActionFilter", action if action in get_args(ActionFilter) else "")
+    return DiffQuery(kind, search[: plan_diff.MAX_SEARCH_CHARACTERS], max(0, start), PAGE_ROWS)
+
+
+async def read(context: DashboardContext, job: Job, wanted: DiffQuery, known: str = "") -> PlanPanel | None:
+    """Return the panel, or None if the reader has it already."""
+    stored = await plan_diff.find(context.db, job)
+    key = f"{job.attempt}-{stored.sha256[:16]}" if stored else f"{job.attempt}-{'planned' if job.plan else 'none'}"
+    if known == key:
+        return None
+    panel = PlanPanel(job.id, job.plan, key, action=wanted.action, search=wanted.search, start=wanted.start)
+    if stored is None or job.plan is None:
+        return panel
+    try:
+        found = await plan_diff.page(context.objects, context.keys, stored, wanted)
+    except (Invalid, NotFound, Undecryptable) as error:  # the rest of the page can be shown nevertheless
+        return msgspec.structs.replace(panel, problem=error.message)
+    return msgspec.structs.replace(panel, diff=found)

@@ -1,0 +1,91 @@
+"""The diff of a job's plan: found, decrypted, and read a page at a time."""
+
+import asyncio
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from terracrew.errors import Invalid, NotFound
+from terracrew.plan_diff.document import DiffDocument, DiffPage
+from terracrew.plan_diff.model import AttributeDiff, ResourceDiff
+from terracrew.server import paging
+from terracrew.server.db.seam import Database
+from terracrew.server.jobs.model import Job
+from terracrew.server.jobs.plans import diff_store, diffs
+from terracrew.server.jobs.plans.diff_store import StoredDiff
+from terracrew.server.objects import Objects
+from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.state import content
+
+ActionFilter: TypeAlias = Literal[
+    "", "replace", "delete", "forget", "update", "move", "import", "create", "read", "drift"
+]
+MAX_SEARCH_CHARACTERS = 200
+
+
+class PlanDiff(msgspec.Struct, frozen=True):
+    """A page of the diff of a plan, destructive changes first. Sensitive values are in none of its fields."""
+
+    attempt: int
+    """The attempt that made the plan."""
+    counts: dict[str, int]
+    """Action → number of resources in the whole diff."""
+    drift: int
+    """How many resources were changed outside of the engine."""
+    left_out: list[str]
+    """Says in sentences what the diff does not contain, and why."""
+    outputs: list[AttributeDiff]
+    outputs_left_out: int
+    total: int
+    """How many resources match the action and the search."""
+    items: list[ResourceDiff]
+    next: str | None = None
+
+
+class DiffQuery(msgspec.Struct, frozen=True):
+    action: ActionFilter = ""
+    search: str = ""
+    start: int = 0
+    count: int = 50
+
+
+async def find(db: Database, job: Job) -> StoredDiff | None:
+    return await db.read(lambda tx: diff_store.get(tx, job.id))
+
+
+async def page(objects: Objects, keys: Keyring, stored: StoredDiff, query: DiffQuery) -> DiffPage:
+    """Read resources of a diff. Decompressing and searching a large one takes a while, so that is done in a thread."""
+    if stored.object is not None:
+        plain = (await content.read_object(objects, keys, stored.module_id, stored.object)).content
+    else:
+        plain = keys.decrypt(stored.content or b"", diffs.context(stored.job_id))
+    return await asyncio.to_thread(_page, plain, query)
+
+
+def _page(plain: bytes, query: DiffQuery) -> DiffPage:
+    return DiffDocument(plain).page(action=query.action, search=query.search, start=query.start, count=query.count)
+
+
+async def listing(
+    db: Database, objects: Objects, keys: Keyring, job: Job, query: DiffQuery, after: str | None
+) -> PlanDiff:
+    """Return a page of the diff of a job's plan for the API. Raises NotFound if there is none."""
+    stored = await find(db, job)
+    if stored is None:
+        raise NotFound(f"job {job.number} has no diff: it has made no plan with changes, or its log was removed since")
+    place = paging.start(after)
+    if place and not (place.isascii() and place.isdigit() and len(place) < 9):
+        raise Invalid(f"after: {after!r} is not a cursor: send the `next` of the previous page")
+    found = await page(objects, keys, stored, msgspec.structs.replace(query, start=int(place or 0)))
+    head = found.head
+    return PlanDiff(
+        attempt=stored.attempt,
+        counts=head.counts,
+        drift=head.drift,
+        left_out=head.left_out,
+        outputs=head.outputs,
+        outputs_left_out=head.outputs_left_out,
+        total=found.total,
+        items=found.resources,
+        next=None if found.next is None else paging.cursor(str(found.next)),
+    )
