@@ -10,9 +10,9 @@ import pytest
 
 from terracrew import archive
 from terracrew.executor.sources.contract import FetchContext
-from terracrew.protocol.spec import ArchiveSource, GitSource, LocalSource
+from terracrew.protocol.spec import ArchiveSource, GitSource, LocalSource, RegistrySource
 from terracrew.testing.source_contract import SourceContract, no_transfer
-from tests.machine import git_https
+from tests.machine import git_https, module_registry
 from tests.machine.repositories import Repository
 
 
@@ -60,4 +60,26 @@ class TestGit(SourceContract):
 
     def context(self, tree: Path) -> FetchContext:
         environment = {"PATH": os.environ["PATH"], "HOME": str(tree.parent)} | self.server.environment
+        return FetchContext(tree.parent / "cache", [], no_transfer(), environment=environment)
+
+
+@pytest.mark.feature("J5.registry")
+class TestRegistry(SourceContract):
+    kind = "registry"
+
+    @pytest.fixture(autouse=True)
+    def registry(self, tmp_path: Path) -> Iterator[None]:
+        with module_registry.running(tmp_path / "registry") as self.served:
+            yield
+
+    def publish(self, tree: Path) -> tuple[Any, FetchContext]:
+        self.served.files["/network.tar.gz"] = archive.pack(tree)
+        self.served.versions["acme/network/aws"] = {"1.0.0": "/network.tar.gz"}
+        return RegistrySource(self.served.address()), self.context(tree)
+
+    def unusable(self, tree: Path) -> tuple[Any, FetchContext]:
+        return RegistrySource(self.served.address()), self.context(tree)
+
+    def context(self, tree: Path) -> FetchContext:
+        environment = {"SSL_CERT_FILE": str(self.served.ca)}
         return FetchContext(tree.parent / "cache", [], no_transfer(), environment=environment)

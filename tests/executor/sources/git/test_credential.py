@@ -69,7 +69,7 @@ async def test_a_private_key_is_used_with_the_host_keys_that_are_pinned(
     ssh: GitSsh, repository: Repository, fetch: Fetches, tmp_path: Path
 ) -> None:
     (scratch := tmp_path / "scratch").mkdir()
-    given = {"variables": {"DEPLOY_KEY": ssh.key.read_text()}, "scratch": scratch}
+    given = {"variables": {"DEPLOY_KEY": ssh.key.read_text().replace("\n", "\r\n")}, "scratch": scratch}
     pinned = ssh.known_hosts.read_text()
     source = GitSource(ssh.of(repository.folder), credential="DEPLOY_KEY", known_hosts=pinned)
     await fetch(source, **given)

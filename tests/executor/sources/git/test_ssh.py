@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.errors import Forbidden
+from terracrew.errors import EngineMissing, Forbidden
 from terracrew.protocol.spec import GitSource
 from tests.executor.sources.git.conftest import Fetches
 from tests.machine import git_ssh
@@ -50,3 +50,9 @@ async def test_an_unknown_or_changed_host_key_and_a_missing_key_are_explained(
     ssh.known_hosts.write_text(ssh.known_hosts.read_text().replace("AAAA", "AAAB", 1).rstrip() + "\n")
     with pytest.raises(Forbidden, match="the host key of its server is not known to the runner"):
         await fetch(source, environment=environment | {"GIT_SSH_COMMAND": ssh.command(f"-i {ssh.key}")})
+
+
+async def test_a_runner_without_ssh_says_so(ssh: GitSsh, repository: Repository, fetch: Fetches) -> None:
+    environment = dict(fetch.context.environment) | {"GIT_SSH": "/nowhere/ssh"}
+    with pytest.raises(EngineMissing, match="the runner has no program `ssh`"):
+        await fetch(GitSource(ssh.of(repository.folder)), environment=environment)

@@ -25,6 +25,13 @@ async def test_a_module_is_created_by_keyboard_with_an_archive_that_is_uploaded_
     await expect(page.get_by_label("Name")).to_be_focused()
     await expect(page.get_by_label("Group")).to_have_value("payments/prod")
     await look(page, "create-module")
+    await page.get_by_label("A git repository").check()
+    await expect(page.get_by_label("Repository", exact=True)).to_be_visible()
+    await expect(page.get_by_label("Archive", exact=True)).to_be_hidden()
+    await look(page, "create-module-git")
+    await page.get_by_label("A module of a registry").check()
+    await expect(page.get_by_label("Repository", exact=True)).to_be_hidden()
+    await expect(page.get_by_label("Address")).to_be_visible()
     await page.reload()  # a screenshot leaves styles on the fields, which htmx would copy and the policy refuse
     await expect(page.get_by_label("Name")).to_be_focused()
     await page.keyboard.type("Cards")

@@ -85,7 +85,7 @@ def _for_https(url: str, token: str, folder: Path, identity: str) -> GivenCreden
 
 
 def _for_ssh(known_hosts: str, key: str, folder: Path, identity: str) -> GivenCredential:
-    key_file = _private(folder / "key", key.strip() + "\n")
+    key_file = _private(folder / "key", key.replace("\r\n", "\n").strip() + "\n")  # ssh refuses other line endings
     hosts_file = _private(folder / "known_hosts", known_hosts.strip() + "\n")
     command = shlex.join(["ssh", *_SSH_OPTIONS, "-i", str(key_file), f"-oUserKnownHostsFile={hosts_file}"])
     return GivenCredential((), {"GIT_SSH_COMMAND": command, "GIT_SSH_VARIANT": "ssh", "GIT_SSH": ""}, identity)

@@ -5,9 +5,10 @@ What may be over soon becomes Unavailable, which is a transient error: a plan th
 
 import re
 
-from terracrew.errors import Forbidden, Invalid, NotFound, TerracrewError, Unavailable
+from terracrew.errors import EngineMissing, Forbidden, Invalid, NotFound, TerracrewError, Unavailable
 
 _KNOWN: tuple[tuple[str, type[TerracrewError], str], ...] = (
+    (r"cannot run .*ssh|ssh: (command )?not found", EngineMissing, "the runner has no program `ssh`: install it there"),
     (
         r"Host key verification failed|host key is known",
         Forbidden,
