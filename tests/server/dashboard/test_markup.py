@@ -29,6 +29,7 @@ async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(
     paths += [runner, f"{runner}/edit", "/dashboard/runners?group=payments"]
     paths += [f"/dashboard/modules/{await application.scalar('SELECT id FROM modules LIMIT 1')}/placement"]
     paths += [f"/dashboard/inputs/{await application.scalar('SELECT id FROM modules LIMIT 1')}"]
+    paths += [f"/dashboard/steps/{await application.scalar('SELECT id FROM modules LIMIT 1')}"]
     for path in [*paths, *(f"/dashboard/jobs/{job}" for job in jobs.values()), "/dashboard/jobs/999999"]:
         answer = await someone.get(path)
         assert answer.status_code in (200, 404), answer.text

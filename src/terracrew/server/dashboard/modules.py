@@ -11,13 +11,14 @@ from litestar.params import FromPath, FromQuery
 
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import JobType, Step
-from terracrew.server.dashboard import forms, inputs, nav, render, states, words
+from terracrew.server.dashboard import forms, inputs, nav, render, states, steps, words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.inputs import InputsPanel
 from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.jobs.rows import JobRow
 from terracrew.server.dashboard.states import QuarantineRow
+from terracrew.server.dashboard.steps import StepsPanel
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
@@ -97,6 +98,7 @@ class ModulePage(msgspec.Struct, frozen=True):
     quarantine: list[QuarantineRow]
     jobs: list[JobRow]
     inputs: InputsPanel
+    steps: StepsPanel
     may_run: bool
     may_change: bool
     may_read_access: bool
@@ -153,6 +155,7 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch, keys: Keyrin
         quarantine=await states.rows(tx, who, module.id, place),
         jobs=(await job_rows.read_page(tx, who, "", module.path, None, watch, MAX_RECENT_JOBS)).rows,
         inputs=await inputs.panel(tx, who, keys, places.of_module(module)),
+        steps=await steps.panel(tx, who, places.of_module(module)),
         may_run=(await authorize.visible(tx, who, Verb.JOB_RUN)).covers(place),
         may_change=(await authorize.visible(tx, who, Verb.TREE_WRITE)).covers(place),
         may_read_access=(await authorize.visible(tx, who, Verb.ACCESS_READ)).covers(place),

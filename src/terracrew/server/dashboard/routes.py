@@ -23,6 +23,7 @@ from terracrew.server.dashboard.modules import pages as modules
 from terracrew.server.dashboard.placement import pages as placement
 from terracrew.server.dashboard.runners.handlers import pages as runners
 from terracrew.server.dashboard.states import pages as states
+from terracrew.server.dashboard.steps import pages as steps
 
 
 @get(["/", "/dashboard"])
@@ -40,6 +41,7 @@ routers: list[ControllerRouterHandler] = [
     placement,
     module_source,
     inputs,
+    steps,
     groups,
     access,
     users,

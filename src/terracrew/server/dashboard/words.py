@@ -178,6 +178,13 @@ SETS_INPUT = {
     "group": "It applies to all modules in and below this group that have none of this name set nearer.",
     "module": "It applies to this module, instead of one of the same name in a group above.",
 }
+NO_STEP_SETTINGS = "No hooks or flags are added to the steps of jobs here."
+SETS_STEP = {
+    "organization": "It applies to the jobs of all modules of the organization.",
+    "group": "It applies to the jobs of all modules in and below this group.",
+    "module": "It applies to the jobs of this module.",
+}
+REMOVES_STEP_SETTINGS = "The hooks and flags that are set here are removed. Those of other places still apply."
 DESTROYS_WITHOUT_ASKING = "It plans first, and then destroys what the plan lists without asking again."
 GROUP_SETTINGS = {
     "interrupted": "After an interrupted change",

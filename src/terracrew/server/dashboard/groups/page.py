@@ -2,9 +2,10 @@
 
 import msgspec
 
-from terracrew.server.dashboard import inputs, modules, nav, words
+from terracrew.server.dashboard import inputs, modules, nav, steps, words
 from terracrew.server.dashboard.inputs import InputsPanel
 from terracrew.server.dashboard.modules import ModuleRow
+from terracrew.server.dashboard.steps import StepsPanel
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.search import patterns
@@ -68,6 +69,7 @@ class GroupPage(msgspec.Struct, frozen=True):
     modules_below: int | None
     """How many modules are in the group and below it; None if the reader may not see all of them."""
     inputs: InputsPanel | None
+    steps: StepsPanel | None
     """None if the reader may not see the group itself."""
     groups_after: str = ""
     next_group: str = ""
@@ -113,6 +115,7 @@ async def read(
         {name: inheritance.in_force(head.lineage, name) for name in inheritance.DEFAULTS},
         await module_reads.count_below(tx, group.id, nav.MAX_COUNTED + 1) if is_whole else None,
         await inputs.panel(tx, who, keys, places.of_group(group)) if is_whole else None,
+        await steps.panel(tx, who, places.of_group(group)) if is_whole else None,
         groups_after,
         children[PAGE_ROWS - 1].name if len(children) > PAGE_ROWS else "",
         modules_after,
