@@ -14,11 +14,15 @@ _HCL_STEPS: Mapping[str, frozenset[str]] = {
     "plan": frozenset({"destroy", "detailed-exitcode", "generate-config-out", "json", "json-into", "out"}),
     "apply": frozenset({"auto-approve", "backup", "destroy", "json", "json-into"}),
     "destroy": frozenset({"auto-approve", "backup", "destroy", "json", "json-into"}),
-    "output": frozenset({"json", "raw", "show-sensitive"}),
+    "output": frozenset({"json", "raw"}),
 }
-_HCL = frozenset({"chdir", "help", "h", "input", "lock", "state", "state-out", "version"})
-"""Terracrew decides about these itself: who is asked, where the state is, and what is written where."""
+_HCL = frozenset({"chdir", "help", "h", "input", "lock", "show-sensitive", "state", "state-out", "version"})
+"""Terracrew decides about these itself: who is asked, where the state is, what is written where, and what is shown."""
 _RESERVED: Mapping[str, Mapping[str, frozenset[str]]] = {"tofu": _HCL_STEPS, "terraform": _HCL_STEPS}
+
+
+BACKEND_FLAG = "backend-config"
+"""Replaces parts of the address of a state, so it is only for modules that keep their state elsewhere."""
 
 
 def check(engine: str, step: str, flags: Sequence[str]) -> None:
@@ -31,6 +35,10 @@ def check(engine: str, step: str, flags: Sequence[str]) -> None:
                 f"{flag[:80]!r} is not a flag of at most {MAX_FLAG_CHARACTERS} characters: write `-name` or `-name=value`, "
                 "each as one item of the list"
             )
-        name = flag.lstrip("-").partition("=")[0]
+        name = name_of(flag)
         if engine in _RESERVED and name in _RESERVED[engine].get(step, frozenset()) | _HCL:
             raise Invalid(f"`-{name}` cannot be added to {step} of {engine}, because Terracrew decides about it itself")
+
+
+def name_of(flag: str) -> str:
+    return flag.lstrip("-").partition("=")[0]

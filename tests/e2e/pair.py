@@ -21,13 +21,13 @@ def servers(tmp_path: Path, postgres_url: str) -> Iterator[tuple[System, System]
         one.start_server(runner=False)
         other.env["TERRACREW_SERVER_OBJECT_STORE"] = (one.data / "objects").as_uri()
         other.start_server(runner=False)
-        token = asyncio.run(_administrators_token(postgres_url))
+        token = asyncio.run(administrators_token(postgres_url))
         for each in (one, other):
             (each.data / "admin.token").write_text(token)
         yield one, other
 
 
-async def _administrators_token(url: str) -> str:
+async def administrators_token(url: str) -> str:
     db = await open_database(url)
     try:
         admin = await db.read(lambda tx: store.user(tx, identity.ADMINISTRATOR))

@@ -22,7 +22,7 @@ from terracrew.attempt.encryption import AttemptCipher
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.attempt.record import AttemptRecord
 from terracrew.errors import Conflict, Invalid
-from terracrew.executor import backend_credentials, run_before_loop, salvage, startup
+from terracrew.executor import backend_credentials, diagnostics, run_before_loop, salvage, startup
 from terracrew.executor.delivery.delivery import AttemptDelivery
 from terracrew.executor.engines import process
 from terracrew.executor.output.engine_output import EngineOutput
@@ -73,6 +73,7 @@ def _attempt(start: ExecutorStart) -> Coroutine[Any, Any, int]:
     if (directory / files.OUTBOX).exists():
         raise Conflict(f"{directory} has been used already: an attempt can run only once")
     parts = AttemptDelivery(directory, _record(start, granted), start.log_stream)
+    diagnostics.mask(parts.recorder.redactor)
     output = EngineOutput(directory / files.OUTPUT, parts.recorder)
     cipher = AttemptCipher(credentials.state_key, spec.job_id, spec.attempt)
     states = States(parts.large_states, parts.recorder, cipher, engine=spec.engine)
@@ -136,8 +137,9 @@ def _record(start: ExecutorStart, granted: Granted) -> AttemptRecord:
     spec, credentials = granted.spec, granted.credentials
     keys = [credentials.state_key] + ([spec.resume.key] if spec.resume else [])
     secrets = [credentials.api, *(base64.b64encode(key).decode() for key in keys)]
-    secrets += spec.secrets + names.secrets_of({file.path: file.content for file in spec.files})
+    secrets += names.parts_of(spec.secrets) + names.secrets_of({file.path: file.content for file in spec.files})
     secrets += names.secrets_of(start.environment) + names.secrets_of(spec.environment) + names.secrets_of(spec.inputs)
+    secrets += [each for flags in spec.flags.values() for each in names.secrets_of_flags(flags)]
     if isinstance(spec.source, GitSource) and (credential := spec.environment.get(spec.source.credential)):
         secrets.append(credential.strip())
     with contextlib.suppress(FileNotFoundError):

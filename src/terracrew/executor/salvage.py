@@ -13,6 +13,7 @@ import msgspec
 from terracrew.attempt import delivered, exit_codes, files
 from terracrew.attempt import record as attempt_record
 from terracrew.attempt.engine_directory import EngineDirectory
+from terracrew.executor import diagnostics
 from terracrew.executor.delivery.delivery import AttemptDelivery
 from terracrew.executor.delivery.large_states import PLAIN
 from terracrew.executor.output.engine_output import EngineOutput
@@ -38,6 +39,7 @@ async def run(start: ExecutorStart) -> int:
     parts = AttemptDelivery(
         directory, msgspec.structs.replace(kept, secrets=secrets), start.log_stream, is_salvage=True
     )
+    diagnostics.mask(parts.recorder.redactor)
     async with asyncio.TaskGroup() as group:
         shipping = group.create_task(supervise("the shipper", parts.shipper.run))
         # First the server says what it has: if the machine crashed, that may be more than the disk still has.

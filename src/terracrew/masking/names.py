@@ -28,6 +28,7 @@ MAX_SECRETS = 1000
 """At most this many secrets of one environment or one set of inputs are masked. More would make each search slow."""
 _MAX_LEVELS = 100
 _ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{0,30}://([^/?#\s\"'<>]+)@")
+_ASSIGNMENT = re.compile(r"--?[a-z-]+=([A-Za-z_][\w-]*)=(.*)", re.DOTALL)
 _MIN_TOKEN_CHARACTERS = 16
 """A shorter name in an address without a password is the name of a user: `ssh://git@host`."""
 
@@ -64,6 +65,17 @@ def secrets_of(values: Mapping[str, Any]) -> list[str]:
                 below += [(False, each) for each in _documents_of(value)]
         level = below
     return [value for value in found if len(value) >= MIN_SECRET_BYTES][:MAX_SECRETS]
+
+
+def parts_of(secrets: Iterable[str]) -> list[str]:
+    """Return the secrets, and the secret values inside those that are JSON documents or addresses."""
+    return [part for text in secrets for part in (text, *secrets_of({"secret": text}))]
+
+
+def secrets_of_flags(flags: Iterable[str]) -> list[str]:
+    """Return the secret values among the arguments of a command: `-var=db_password=…`, `-backend-config=token=…`."""
+    found = (_ASSIGNMENT.match(flag) for flag in flags)
+    return [secret for each in found if each for secret in secrets_of({each[1]: each[2]})]
 
 
 def _is_number(value: object) -> bool:

@@ -12,7 +12,7 @@ _SMALL_TEXT_BYTES = 4096
 """A smaller text is searched without the automaton until that exists: building it takes milliseconds, longer than a job's start."""
 MAX_ENCODED_BYTES = 32 << 10
 """The total size of the secrets that are also searched for in other forms. Further secrets are masked only as they are."""
-_FEW_PATTERNS = 2000
+_MAX_PLAIN_PATTERNS = 2000
 """With more patterns, the automaton is faster even for one small text."""
 _MAX_TABLE_PATTERNS = 500
 """Up to so many patterns, about ten secrets, the automaton is a table: it searches three times as fast, and is built in 10 ms."""
@@ -33,10 +33,12 @@ class Redactor:
     def __repr__(self) -> str:
         return f"Redactor({len(self._patterns_of)} secrets)"
 
-    def add(self, secret: str) -> None:
-        """Mask this secret in everything from now on."""
-        self._take(secret)
-        self._index()
+    def add(self, *secrets: str) -> None:
+        """Mask these secrets in everything from now on."""
+        if unknown := [secret for secret in secrets if secret not in self._patterns_of]:
+            for secret in unknown:
+                self._take(secret)
+            self._index()
 
     def forget(self, secret: str) -> None:
         if self._patterns_of.pop(secret, None):
@@ -101,7 +103,7 @@ class Redactor:
 
     def _is_without_secret(self, text: bytes) -> bool:
         """Return True if a search without the automaton has shown that there is no secret in the text."""
-        if self._automaton is None and len(text) < _SMALL_TEXT_BYTES and len(self._patterns) < _FEW_PATTERNS:
+        if self._automaton is None and len(text) < _SMALL_TEXT_BYTES and len(self._patterns) < _MAX_PLAIN_PATTERNS:
             return not any(pattern in text for pattern in self._patterns)
         return False
 

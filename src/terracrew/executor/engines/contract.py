@@ -100,6 +100,15 @@ class DescribesPlans(Protocol):
         ...
 
 
+@runtime_checkable
+class HasSensitiveOutputs(Protocol):
+    """An engine whose states say which outputs are sensitive. Their values are masked in the log."""
+
+    def sensitive_outputs(self, content: bytes) -> Mapping[str, object]:
+        """Return the values of the sensitive outputs of a state, by name; nothing if they cannot be read."""
+        ...
+
+
 class EngineSession(Protocol):
     """The engine as one attempt runs it."""
 

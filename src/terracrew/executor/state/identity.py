@@ -10,7 +10,7 @@ import msgspec
 
 from terracrew.errors import Invalid
 from terracrew.executor.engines import registry
-from terracrew.executor.engines.contract import StateIdentity
+from terracrew.executor.engines.contract import HasSensitiveOutputs, StateIdentity
 
 _MAX_PROBLEM_CHARACTERS = 500
 _logger = logging.getLogger("terracrew.executor")
@@ -46,6 +46,18 @@ def emptied(engine: str, content: bytes) -> bytes:
     except Exception as error:  # the code of another package
         _logger.error("the engine %r failed to empty a state of %d bytes\n%s", engine, len(content), _traceback())
         raise Invalid(f"the engine {engine!r} failed to empty its state: {type(error).__name__}: {error}") from error
+
+
+def sensitive_outputs(engine: str, content: bytes) -> dict[str, object]:
+    """Return the values of the sensitive outputs of a state. There are none if the engine cannot tell or fails."""
+    found = registry.get(engine)
+    if not isinstance(found, HasSensitiveOutputs):
+        return {}
+    try:
+        return dict(found.sensitive_outputs(content))
+    except Exception:  # the code of another package
+        _logger.error("the engine %r failed to read the outputs of a state\n%s", engine, _traceback())
+        return {}
 
 
 def _traceback() -> str:

@@ -8,7 +8,7 @@ import msgspec
 from terracrew.attempt.encryption import AttemptCipher
 from terracrew.executor.delivery.large_states import LargeStates
 from terracrew.executor.delivery.recorder import Recorder
-from terracrew.masking import facts
+from terracrew.masking import facts, names
 from terracrew.protocol.events import MAX_INLINE_OUTPUTS_BYTES, OutputsRead
 
 
@@ -18,6 +18,8 @@ class Outputs:
 
     async def record(self, outputs: OutputsRead) -> None:
         outputs = self._hidden(outputs)
+        sensitive = {name: one.value for name, one in outputs.outputs.items() if one.is_sensitive}
+        self._recorder.redactor.add(*names.secrets_of({"secret": sensitive}))
         content = msgspec.json.encode(outputs.outputs)
         if len(content) <= MAX_INLINE_OUTPUTS_BYTES:
             self._recorder.fact(outputs)

@@ -12,6 +12,7 @@ from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.disk_reserve import DISK_FULL_ERRORS
 from terracrew.executor.engines.contract import StateIdentity
 from terracrew.executor.state import identity as identities
+from terracrew.masking import names
 from terracrew.protocol import events
 from terracrew.protocol.events import MAX_INLINE_STATE_BYTES, StateFact
 
@@ -46,6 +47,12 @@ class States:
         self._large_states, self._recorder, self._cipher = large_states, recorder, cipher
         self._engine = engine
         self._writing = asyncio.Lock()
+
+    def mask_outputs(self) -> None:
+        """Mask the sensitive outputs of the current state in the log: a hook may print them."""
+        if self.current:
+            values = identities.sensitive_outputs(self._engine, self.current)
+            self._recorder.redactor.add(*names.secrets_of({"secret": values}))
 
     async def write(self, content: bytes, origin: Literal["engine", "errored"] = "engine") -> int:
         """Store a state durably, record it in the outbox, and return its number.

@@ -37,6 +37,12 @@ async def run(context: StepContext, step: Step, stdout: int | None = None) -> No
     session.before(step)
     flags = context.spec.flags.get(step, [])
     engine_flags.check(context.spec.engine, step, flags)
+    if context.spec.backend == "terracrew" and any(
+        engine_flags.name_of(flag) == engine_flags.BACKEND_FLAG for flag in flags
+    ):
+        raise Invalid(
+            f"`-{engine_flags.BACKEND_FLAG}` cannot be added to {step}, because Terracrew keeps the state of this module"
+        )
     arguments = session.arguments(step, is_destroying=context.spec.is_destroying, flags=flags)
     await _run_program(context, step, arguments, stdout)
     session.after(step)
@@ -79,6 +85,7 @@ async def mutate(context: StepContext, step: Step, since: int) -> None:
     except Exception as error:  # it is raised again below, after a state that was left has been recorded
         failure = error
     has_left = await _collect_leftover(context)
+    context.states.mask_outputs()
     code = context.mutation.exit_code
     if has_left:
         context.mutation.is_orderly = not context.states.has_unsaved

@@ -37,6 +37,7 @@ async def fetch(context: StepContext) -> None:
         await fetch_state(context)
     else:
         context.states.current = spec.state.content or None
+    context.states.mask_outputs()
 
 
 async def fetch_state(context: StepContext) -> None:

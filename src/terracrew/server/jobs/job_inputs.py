@@ -118,13 +118,14 @@ async def has_current_outputs(tx: Tx, job: Job) -> bool:
 
 
 async def values_to_mask(tx: Tx, keys: Keyring, job: Job) -> list[str]:
-    """Return the secrets that a job may print: those that apply to its module, in all kept versions, and its own."""
+    """Return the secrets that a job may print: those that apply to its module, in all kept versions, its own, and its outputs."""
     placed = (await input_reads.of_modules(tx, [job.module_id])).get(job.module_id, [])
     live = [each for each in placed if each.sealed is not None]
     secret = [each for each in live if each.kind == "secret"]
     versions = await input_reads.secret_versions(tx, secret) if secret else []
     content = (await own(tx, keys, [job.id])).get(job.id, JobContent())
-    found = [sealing.text(keys, each) for each in versions]
+    found = names.parts_of(sealing.text(keys, each) for each in versions)
+    found += await module_outputs.sensitive(tx, keys, job.module_id)
     for each in live:
         if each.kind == "literal":
             value = sealing.opened_file(keys, each).content if each.target == "file" else sealing.opened(keys, each)

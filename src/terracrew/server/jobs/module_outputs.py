@@ -28,6 +28,15 @@ async def values(tx: Tx, keys: Keyring, inputs: Sequence[PlacedInput]) -> dict[s
     return found
 
 
+async def sensitive(tx: Tx, keys: Keyring, module_id: str) -> list[str]:
+    """Return the values to mask among the latest outputs of a module."""
+    row = await state_store.latest_outputs(tx, module_id)
+    if row is None or row["object"] is not None:
+        return []
+    outputs = _outputs.decode(keys.decrypt(bytes(row["content"]), states.outputs_context(row["job_id"])))
+    return names.secrets_of({"secret": [each.value for each in outputs.values() if each.is_sensitive]})
+
+
 async def _value(tx: Tx, keys: Keyring, each: PlacedInput) -> OutputValue | str:
     if each.source_path is None:
         return f"the module whose output {each.source_output} is the input {each.name} was deleted"

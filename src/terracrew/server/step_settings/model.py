@@ -7,6 +7,7 @@ import msgspec
 
 from terracrew import engine_flags
 from terracrew.errors import Invalid
+from terracrew.masking import names
 from terracrew.protocol.hooks import Hook
 from terracrew.protocol.spec import Step
 
@@ -49,6 +50,12 @@ def check(step: Step, wanted: NewStepSettings) -> None:
             _check_hook(name, hook)
     for engine, flags in wanted.flags.items():
         engine_flags.check(engine, step, flags)
+        for flag in flags:
+            if names.secrets_of_flags([flag]):
+                raise Invalid(
+                    f"{flag.split('=')[0]}={flag.split('=')[1]}=… would show a secret to everybody who can see this place: "
+                    "set it as a secret instead (terracrew input set PLACE NAME --secret)"
+                )
 
 
 def _check_hook(name: str, hook: Hook) -> None:

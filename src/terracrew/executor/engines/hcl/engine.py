@@ -1,6 +1,6 @@
 """OpenTofu or Terraform as an engine: its steps, and the identity of its states."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from terracrew import configurations
 from terracrew.executor.engines.contract import DownloadContext, EngineContext, StateIdentity
@@ -31,6 +31,9 @@ class HclEngine:
 
     def identify_state(self, content: bytes) -> StateIdentity:
         return state.identify(content)
+
+    def sensitive_outputs(self, content: bytes) -> Mapping[str, object]:
+        return state.sensitive_outputs(content)
 
     def emptied_state(self, content: bytes) -> bytes:
         return state.emptied(content)

@@ -1,5 +1,7 @@
 """Reads the identity of a state file in the format that OpenTofu and Terraform share (version 4)."""
 
+from typing import Any
+
 import msgspec
 
 from terracrew.errors import Invalid
@@ -29,6 +31,16 @@ class _EmptyState(msgspec.Struct):
     resources: list[str] = []
 
 
+class _Output(msgspec.Struct, frozen=True):
+    value: Any = None
+    sensitive: bool = False
+
+
+class _Outputs(msgspec.Struct, frozen=True):
+    outputs: dict[str, _Output] = {}
+
+
+_outputs = msgspec.json.Decoder(_Outputs).decode
 _content = msgspec.json.Decoder(_Content).decode
 _name = msgspec.json.Decoder(_Name).decode
 
@@ -46,6 +58,15 @@ def identify(content: bytes) -> StateIdentity:
     except (ValueError, RecursionError) as error:
         raise Invalid(f"this is not a state: {error}") from error
     return StateIdentity(name.serial, name.lineage)
+
+
+def sensitive_outputs(content: bytes) -> dict[str, object]:
+    """Return the values of the sensitive outputs, by name. A state that the engine has encrypted shows none."""
+    try:
+        found = _outputs(content)
+    except (ValueError, RecursionError):
+        return {}
+    return {name: each.value for name, each in found.outputs.items() if each.sensitive}
 
 
 def emptied(content: bytes) -> bytes:

@@ -66,6 +66,9 @@ _SETTINGS = (
 )
 _PROGRESS = re.compile(rb"[0-9]+% \([0-9]+/[0-9]+\)|^remote: (Enumerating|Counting|Compressing|Total) ")
 
+_LOGIN = re.compile(r"://([^/\s@':]*:[^/\s@']+|[^/\s@']{16,})@")
+"""A password or a token in an address: the runner's own configuration of git may add it."""
+
 
 class GitFailed(TerracrewError):
     """A git command that ended with an error; its message is the last thing that it printed."""
@@ -222,7 +225,7 @@ def printed(errors: bytes) -> str:
     lines = [line.rpartition(b"\r")[2].strip() for line in errors.splitlines()]
     kept = [line for line in lines if line and not _PROGRESS.search(line) and not line.startswith(b"hint:")]
     text = "; ".join(line.decode(errors="replace") for line in kept[-4:])
-    return escapes.plain(text)[:1000]
+    return _LOGIN.sub("://***@", escapes.plain(text))[:1000]
 
 
 def _clean(environment: Mapping[str, str]) -> dict[str, str]:
