@@ -16,6 +16,9 @@ _BASE64_GROUP_CHARACTERS = 4
 _BASE64_WINDOW_CHARACTERS = 8
 """Base64 is searched for in pieces of this length. Programs break it into lines between its groups of four characters, and may
 put other text before each line, so the encoded secret as a whole may never appear."""
+_LONG_SECRET_BYTES = 12
+"""If the base64 of so long a secret is broken into two lines, one of them has a whole piece of it."""
+_MIN_BROKEN_CHARACTERS = 5
 _MIN_WORDS_BYTES = 12
 """A part of a passphrase is masked by itself from this length on: engines break their messages into lines between words."""
 _MAX_WORDS_BYTES = 256
@@ -44,7 +47,7 @@ def patterns(secret: str, *, is_encoded: bool = True) -> set[bytes]:
             unix = "\n".join(whole.splitlines())
             found.update((unix.encode(), unix.replace("\n", "\r\n").encode()))
     parts = (one[at : at + _MAX_PATTERN_BYTES] for one in found for at in range(0, len(one), _MAX_PATTERN_BYTES))
-    return {part for part in parts if len(part) >= MIN_SECRET_BYTES}
+    return {part for part in parts if len(part) >= MIN_SECRET_BYTES} | (_broken_base64(whole) if is_encoded else set())
 
 
 def _escaped(text: str) -> Iterator[str]:
@@ -97,14 +100,29 @@ def _words(text: str) -> Iterator[bytes]:
 
 
 def _base64(secret: bytes) -> Iterator[bytes]:
-    """Yield pieces of the secret as base64 in both alphabets, for each of the three positions in a group of bytes where it may begin."""
-    for lead in range(3):
-        text = base64.b64encode(bytes(lead) + secret)
-        first = -(-lead * 8 // 6)  # earlier characters also depend on the bytes before the secret
-        last = (lead + len(secret)) * 8 // 6
+    """Yield pieces of the secret as base64, in both alphabets."""
+    for text, first, last in _encodings(secret):
         for piece in _windows(text, first, last):
             yield piece
             yield piece.translate(_TO_URL_ALPHABET)
+
+
+def _broken_base64(secret: str) -> set[bytes]:
+    """Return the two parts of a short secret's base64 between which a line may end: both may be shorter than a window."""
+    found: set[bytes] = set()
+    if MIN_SECRET_BYTES <= len(secret.encode()) < _LONG_SECRET_BYTES:
+        for text, first, last in _encodings(secret.encode()):
+            after = first - first % _BASE64_GROUP_CHARACTERS + _BASE64_GROUP_CHARACTERS
+            for end in range(after, last, _BASE64_GROUP_CHARACTERS):
+                found.update(part for part in (text[first:end], text[end:last]) if len(part) >= _MIN_BROKEN_CHARACTERS)
+    return found | {part.translate(_TO_URL_ALPHABET) for part in found}
+
+
+def _encodings(secret: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """Yield the secret as base64 for each position in a group of bytes where it may begin, and which characters are its own."""
+    for lead in range(3):
+        first = -(-lead * 8 // 6)  # earlier characters also depend on the bytes before the secret
+        yield base64.b64encode(bytes(lead) + secret), first, (lead + len(secret)) * 8 // 6
 
 
 def _windows(text: bytes, first: int, last: int) -> Iterator[bytes]:

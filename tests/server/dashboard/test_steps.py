@@ -52,6 +52,7 @@ async def test_hooks_and_flags_are_set_and_removed_on_their_page(application: Ap
     assert "tofu:-parallelism=5</textarea>" in again, "the form shows what is set"
     assert "tofu:-parallelism=5</textarea>" not in await someone.see(f"{here}?step=apply")
     await someone.see(f"{here}?step=nonsense")
+    await someone.see("/dashboard/steps/platform%2Fnetwork%2Fvpc")
     page = (await someone.submit(f"{here}/remove", step="plan")).text
     assert "No hooks or flags" in page
     assert "adds nothing to plan" in (await someone.submit(f"{here}/remove", step="plan")).text

@@ -15,6 +15,7 @@ from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import level_reads
 from terracrew.server.groups.model import Group
+from terracrew.server.http.request import tree_path
 from terracrew.server.inputs.model import InputPlace
 from terracrew.server.modules import places, step_settings
 from terracrew.server.modules import service as modules
@@ -138,12 +139,12 @@ async def _read(tx: Tx, who: Principal, reference: str) -> StepsPage:
 @get("/{place:str}")
 async def steps_page(request: DashboardCall, place: FromPath[str], step: FromQuery[str] = "plan") -> Response[Any]:
     chosen = next((each for each in STEPS if str(each) == step), Step.PLAN)
-    return await _answer(request, place, chosen)
+    return await _answer(request, tree_path(place), chosen)
 
 
 @post("/{place:str}", status_code=200)
 async def set_step(request: DashboardCall, place: FromPath[str]) -> Response[Any]:
-    context, who = request.context, request.user
+    context, who, place = request.context, request.user, tree_path(place)
     await context.db.read(lambda tx: _read(tx, who, place))  # a missing place is not an error of the form
     form = await forms.read(request, StepForm)
 
@@ -164,7 +165,7 @@ async def set_step(request: DashboardCall, place: FromPath[str]) -> Response[Any
 
 @post("/{place:str}/remove", status_code=200)
 async def remove_step(request: DashboardCall, place: FromPath[str]) -> Response[Any]:
-    context, who = request.context, request.user
+    context, who, place = request.context, request.user, tree_path(place)
     await context.db.read(lambda tx: _read(tx, who, place))
     form = await forms.read(request, StepRemovalForm)
 
