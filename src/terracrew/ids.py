@@ -26,6 +26,7 @@ KINDS = {
     "rol": "role binding",
     "upl": "upload",
     "inp": "version of an input",
+    "grn": "run of a group",
 }
 _NAMES = UUID("6f8f2f0e-4c1b-5d0a-9d57-0b8c7f4a2e61")
 """The namespace of ids that are made from names. Changing it would change them."""

@@ -43,6 +43,8 @@ _SEES = (
     | {
         "GET /access/explain",
         "GET /groups/{group}",
+        "GET /groups/{group}/runs",
+        "GET /groups/{group}/runs/{run}",
         "GET /modules/{module}",
         "GET /modules/{module}/outputs",
         "GET /modules/{module}/steps",
@@ -73,6 +75,9 @@ _RUNS = _SEES | {
     "POST /archives",
     "PUT /uploads",
     "POST /modules/{module}/jobs",
+    "POST /groups/{group}/runs",
+    "POST /groups/{group}/runs/{run}/resume",
+    "POST /groups/{group}/runs/{run}/stop",
     "PATCH /jobs/{job}",
     "POST /jobs/{job}/cancel",
     "POST /jobs/cancel",
@@ -184,6 +189,7 @@ QUERIES = {
 BODIES: dict[str, Any] = {
     "POST /groups": {"path": "made-by-{who}"},
     "POST /modules": {"path": "module-by-{who}", "source": {"kind": "archive", "archive_id": "{archive}"}},
+    "POST /groups/{group}/runs": {"type": "APPLY"},
     "PATCH /modules/{module}": {"description": "mine now"},
     "POST /inputs": {"place": "{group}", "name": "region", "value": "mine"},
     "POST /archives": ARCHIVE,

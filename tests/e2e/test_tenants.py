@@ -165,6 +165,7 @@ def _team(system: System) -> dict[str, str]:
         "number": "1",
         "upload": api.put("/uploads", msgspec.json.encode(OURS_IN_PARTS), {"Content-Type": "application/json"})["id"],
         "index": "0",
+        "run": api.post("/groups/team/runs", {"type": "DESTROY"})["id"],
         "doubtful": api.get("/modules/team%2Fdb")["id"],
         "organization": api.post("/organizations", {"name": "third"})["id"],
     }

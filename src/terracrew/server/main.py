@@ -15,6 +15,7 @@ from terracrew.server import app
 from terracrew.server.context import Server
 from terracrew.server.dashboard import render
 from terracrew.server.db import kept
+from terracrew.server.group_runs.loop import GroupRuns
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
 from terracrew.server.identity.access.role_expiry import RoleExpiry
@@ -77,6 +78,7 @@ async def _serve(
         "scheduler": server.scheduler.run,
         "reaper": Reaper(server.db, server.registry, timedelta(seconds=server.settings.apply_lease_seconds)).run,
         "triggers": Triggers(server.db, server.keys, server.settings.local_roots).run,
+        "group runs": GroupRuns(server.db, server.keys, server.settings.local_roots).run,
         "heartbeats": server.heartbeats.run,
         "notify": HubNotifier(server.hub.runners).run,
         "presence": Presence(server.hub.runners).run,

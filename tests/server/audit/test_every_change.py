@@ -106,6 +106,9 @@ async def _tree(change: Changes) -> None:
         await change(f"DELETE /{place}s/{{{place}}}/steps/{{step}}", None, path, "plan")
     await change("POST /inputs", {"place": "made", "name": "region", "secret": "far away"})
     await change.removal("DELETE /inputs", {"place": "made", "name": "region"})
+    run = await change("POST /groups/{group}/runs", {"type": "APPLY"}, "made")
+    await change("POST /groups/{group}/runs/{run}/stop", None, "made", run["id"])
+    await change("POST /groups/{group}/runs/{run}/resume", None, "made", run["id"])
     await change("DELETE /modules/{module}", None, "made/module")
     await change("DELETE /groups/{group}", None, "made")
 

@@ -12,6 +12,8 @@ STORES: dict[str, tuple[str, ...]] = {
     "audit": ("audit/store.py",),
     "clock": ("db/postgres/clock.py", "db/sqlite/database.py"),
     "engine_version_ranges": ("engines/store.py",),
+    "group_run_modules": ("group_runs/store.py",),
+    "group_runs": ("group_runs/store.py",),
     "groups": ("groups/store.py",),
     "inputs": ("inputs/store.py",),
     "instance_engines": ("engines/store.py",),

@@ -7,18 +7,29 @@ import pytest
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Param, Tx
+from terracrew.server.group_runs.loop import GroupRuns
 from terracrew.server.identity.access.role_expiry import RoleExpiry
 from terracrew.server.jobs import approvals
 from terracrew.server.jobs.reaper import Reaper
+from terracrew.server.jobs.triggers import Triggers
 from terracrew.server.retention.leftovers import Leftovers
 from terracrew.server.runners import eligibility
 from terracrew.server.runners.removal.loop import Removals
 from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.scheduler import Scheduler
-from terracrew.testing.job_rows import JobRows
+from terracrew.testing.job_rows import KEYS, JobRows
 from tests.server.hub.statement_counts import RecordingTx, on_each_unit
 
-SMALL = ("api_tokens", "service_account_secrets", "one_time_links", "leases", "removed", "runners", "batch")
+SMALL = (
+    "api_tokens",
+    "service_account_secrets",
+    "one_time_links",
+    "leases",
+    "removed",
+    "triggered_modules",
+    "runners",
+    "batch",
+)
 """Tables that the loops may read whole: they stay small, or are read once an hour."""
 
 
@@ -35,6 +46,8 @@ async def test_no_loop_reads_a_large_table_from_end_to_end(rows: JobRows, monkey
     await approvals.expire(rows.db)
     await Leftovers(rows.db, "srv", 30.0).step()
     await RoleExpiry(rows.db).step()
+    await Triggers(rows.db, KEYS, ()).step()
+    await GroupRuns(rows.db, KEYS, ()).step()
     await rows.run("UPDATE runners SET is_draining = true, removing_since = created_at")
     await Removals(rows.db).step()
     monkeypatch.undo()

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from terracrew.cli.arguments import approval_options, name_completion, placement_options
+from terracrew.cli.commands import group_runs
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
@@ -112,3 +113,7 @@ def delete(target: Target, path: str, as_json: bool) -> None:
     if as_json:
         return output.as_json({"deleted": path})
     return click.echo(f"deleted group {path}")
+
+
+for _command in (group_runs.apply, group_runs.destroy, group_runs.list_runs, group_runs.progress, group_runs.stop):
+    group.add_command(_command)

@@ -7,7 +7,7 @@ from terracrew.server.api.access import audit, connect, me, organizations, roles
 from terracrew.server.api.access.context import AccessCall
 from terracrew.server.api.operations import health, rekey, retention, schemas
 from terracrew.server.api.operations.context import OperationsCall
-from terracrew.server.api.runs import diffs, jobs, live, logs
+from terracrew.server.api.runs import diffs, group_runs, jobs, live, logs
 from terracrew.server.api.runs.context import RunsCall
 from terracrew.server.api.tree import groups, inputs, modules, runners, states, steps, uploads
 from terracrew.server.api.tree.context import TreeCall
@@ -25,7 +25,7 @@ ACCESS: list[ControllerRouterHandler] = [
     audit.router,
 ]
 _OPERATIONS: list[ControllerRouterHandler] = [*health.handlers, *schemas.handlers, rekey.router, retention.router]
-_RUNS: list[ControllerRouterHandler] = [jobs.router, diffs.router, logs.router, live.router]
+_RUNS: list[ControllerRouterHandler] = [jobs.router, diffs.router, group_runs.router, logs.router, live.router]
 _TREE: list[ControllerRouterHandler] = [
     groups.router,
     modules.router,

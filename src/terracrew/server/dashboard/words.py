@@ -47,6 +47,15 @@ _JOBS = {
     JobStatus.CANCELED: Badge("idle", "slash", "Canceled"),
     JobStatus.DECLINED: Badge("bad", "slash", "Declined"),
 }
+_RUN_MODULES = {
+    "WAITING": Badge("idle", "clock", "Waiting"),
+    "RUNNING": Badge("busy", "arc", "Running"),
+    "SUCCEEDED": Badge("ok", "tick", "Succeeded"),
+    "FAILED": Badge("bad", "cross", "Failed"),
+    "SKIPPED": Badge("idle", "slash", "Not run"),
+    "CANCELED": Badge("idle", "slash", "Canceled"),
+}
+"""The badges of a run of a group and of its modules."""
 _NO_CONTACT = {"silent": Badge("warn", "mark", "No contact"), "lost": Badge("bad", "mark", "Lost")}
 _ACTIVITIES = {
     Step.FETCH: "Fetching",
@@ -289,6 +298,11 @@ def assignment_rank(place: _Assigned) -> str:
     if place.nearer:
         return f"{text}; in {' and '.join(place.nearer)}, runners assigned there come first"
     return f"{text}; first choice"
+
+
+def run_badge(status: str) -> Badge:
+    """Return the badge of a run of a group, or of a module in it."""
+    return _RUN_MODULES[status]
 
 
 def job_badge(

@@ -17,6 +17,7 @@ Topic: TypeAlias = (
         "deletions",  # a module: something was deleted, and its content can be removed
         "ended",  # `job attempt`: the attempt was ended by somebody else
         "freed",  # `job module instance`: a module's lock and an instance's slot are free
+        "group_runs",  # a group: a run of all of its modules has changed
         "instances",  # `runner instance`: a process of a runner has come or gone
         "jobs",  # a job: something that people see of it has changed
         "queue",  # a job: it waits for a runner now, or no longer

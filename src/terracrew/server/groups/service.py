@@ -74,6 +74,13 @@ async def hold(tx: Tx, group: Group, name: str) -> str:
     return path
 
 
+async def hold_organization(tx: Tx, organization_id: str) -> None:
+    """Lock the root group of an organization until the transaction ends, for what concerns several of its groups."""
+    root = await store.at(tx, organization_id, "")
+    if root is not None:
+        await store.hold(tx, root.id)
+
+
 async def create(tx: Tx, who: Principal, new: NewGroup, make_parents: bool) -> Group:
     path = paths.parse(new.path)
     if not path:

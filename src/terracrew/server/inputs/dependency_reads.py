@@ -1,5 +1,6 @@
 """Reads the graph of modules: whose outputs a module uses, and which modules use its outputs."""
 
+from collections.abc import Sequence
 from typing import LiteralString
 
 from terracrew.server.db.seam import Param, Row, Tx
@@ -36,3 +37,14 @@ async def used_by(tx: Tx, module_id: str, organization_id: str, seen: Visible, a
         return await tx.all(_USED_BY + _IN_ORDER, **given)
     filtered = visibility.SEEN_MODULES + _USED_BY + " AND inputs.place_id IN (SELECT id FROM seen_modules)"
     return await tx.all(filtered + _IN_ORDER, **given, **visibility.params(seen))
+
+
+async def references(tx: Tx, module_ids: Sequence[str]) -> list[tuple[str, str]]:
+    """Return which of these modules use outputs of which modules."""
+    rows = await tx.each(
+        """SELECT DISTINCT inputs.place_id, inputs.source_module_id FROM batch JOIN inputs ON inputs.place_id = batch.id
+        WHERE inputs.is_current AND inputs.source_module_id IS NOT NULL""",
+        {"id": "text"},
+        [(each,) for each in sorted(module_ids)],
+    )
+    return [(row["place_id"], row["source_module_id"]) for row in rows]

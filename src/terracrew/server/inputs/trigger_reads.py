@@ -16,6 +16,8 @@ SELECT triggered_modules.module_id FROM triggered_modules
 WHERE triggered_modules.module_id IN (SELECT start_id FROM needed) AND NOT EXISTS (
     SELECT 1 FROM needed WHERE needed.start_id = triggered_modules.module_id AND (
         EXISTS (SELECT 1 FROM jobs WHERE jobs.module_id = needed.id AND jobs.type <> 'PLAN' AND {IS_OPEN_JOB})
+        OR EXISTS (SELECT 1 FROM group_run_modules
+            WHERE group_run_modules.module_id = needed.id AND group_run_modules.status IN ('WAITING', 'RUNNING'))
         OR needed.id <> needed.start_id AND (
             EXISTS (SELECT 1 FROM triggered_modules AS above WHERE above.module_id = needed.id)
             OR EXISTS (SELECT 1 FROM jobs AS newest WHERE newest.status <> 'SUCCEEDED' AND newest.id = (

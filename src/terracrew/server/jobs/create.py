@@ -76,6 +76,8 @@ class JobRequest(msgspec.Struct, frozen=True):
     cause: Job | None = None
     """The job of another module that changed an output. The new job counts as created by the same person, so that nobody
     approves what follows from their own change where that is not allowed."""
+    group_run_id: str | None = None
+    """The run of a whole group that the job is a part of."""
 
 
 class Created(msgspec.Struct, frozen=True):
@@ -289,5 +291,6 @@ def _job(one: _Checked, number: int, interrupted: Interrupted, now: datetime) ->
         interrupted=interrupted,
         is_destroy_plan=asked.is_destroy_plan,
         has_own_source=asked.source is not None,
+        group_run_id=one.wanted.group_run_id,
         cause_job_id=None if one.wanted.cause is None else one.wanted.cause.id,
     )

@@ -95,6 +95,8 @@ class Job(msgspec.Struct, frozen=True):
     message: str = ""
     cause_job_id: str | None = None
     """The job of another module whose change of an output caused this one."""
+    group_run_id: str | None = None
+    """The run of a whole group that this job is a part of."""
     claimed_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None

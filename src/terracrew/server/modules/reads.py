@@ -184,3 +184,19 @@ async def path(tx: Tx, module_id: str, organization_id: str) -> str | None:
         organization_id=organization_id,
     )
     return None if row is None else row["path"]
+
+
+async def below(tx: Tx, group_id: str, count: int) -> list[Row]:
+    """Return the modules in a group and below it, and whether there is anything to destroy in each.
+
+    There is nothing if Terracrew keeps its state and has none, or if its newest change was a successful DESTROY.
+    """
+    return await tx.all(
+        _BELOW
+        + """ SELECT modules.id, modules.path, (modules.backend <> 'terracrew' OR modules.state_version > 0) AND NOT EXISTS (
+            SELECT 1 FROM jobs AS newest WHERE newest.type = 'DESTROY' AND newest.status = 'SUCCEEDED' AND newest.id = (
+                SELECT max(jobs.id) FROM jobs WHERE jobs.module_id = modules.id AND jobs.type <> 'PLAN')) AS has_content
+        FROM below JOIN modules ON modules.group_id = below.id ORDER BY modules.path LIMIT :count""",
+        group_id=group_id,
+        count=count,
+    )

@@ -37,6 +37,7 @@ def job(api: "Api", found: dict[str, Any]) -> None:
             ("lock", lock(found.get("lock"))),
             ("backend lock", held_lock(found.get("held_lock"))),
             ("in doubt", [f"attempt {each['attempt']} of job #{each['number']}" for each in doubts]),
+            ("queued because", _cause(found)),
             ("created", output.age(found["created_at"])),
             ("took", output.duration(found.get("started_at"), found.get("finished_at"))),
         ]
@@ -71,6 +72,14 @@ def source(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("commit", found.get("source_commit") or ""),
         ("warning", f"the {revision} has moved since an earlier job, where it was {moved}" if moved else ""),
     ]
+
+
+def _cause(found: dict[str, Any]) -> str:
+    """Say why the job was queued, if no person asked for just this one."""
+    if found.get("group_run_id"):
+        return "a run of all modules of a group"
+    cause = found.get("cause_job_id")
+    return f"an output that the module uses was changed by job {cause}" if cause else ""
 
 
 def placement(found: dict[str, Any]) -> list[tuple[str, str]]:

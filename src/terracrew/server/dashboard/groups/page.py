@@ -9,6 +9,8 @@ from terracrew.server.dashboard.steps import StepsPanel
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.search import patterns
+from terracrew.server.group_runs import service as group_runs
+from terracrew.server.group_runs.model import GroupRun, RunModule
 from terracrew.server.groups import inheritance, level_reads, service
 from terracrew.server.groups.inheritance import InForce
 from terracrew.server.groups.model import Group
@@ -24,6 +26,8 @@ from terracrew.server.secrets.keyring import Keyring
 
 HERE = "/dashboard/groups"
 PAGE_ROWS = 50
+MAX_RUN_MODULES = 8
+"""How many modules of a run the page of a group shows; the command line shows all of them."""
 MAX_RUNNERS = 5
 """How many runners the page of a group shows; the runners page shows all of them."""
 
@@ -60,6 +64,31 @@ class RunnerLine(msgspec.Struct, frozen=True):
         return words.runner_badge(self.runner.status)
 
 
+class RunLine(msgspec.Struct, frozen=True):
+    """A module of the newest run of a group that has not succeeded."""
+
+    module: RunModule
+
+    @property
+    def badge(self) -> Badge:
+        return words.run_badge(self.module.status)
+
+
+class RunPanel(msgspec.Struct, frozen=True):
+    """The newest run of a group."""
+
+    run: GroupRun
+    done: int
+    """How many modules have succeeded."""
+    count: int
+    lines: list[RunLine]
+    """The first modules that have not."""
+
+    @property
+    def badge(self) -> Badge:
+        return words.run_badge(self.run.status)
+
+
 class GroupPage(msgspec.Struct, frozen=True):
     head: GroupHead
     groups: list[GroupRow]
@@ -71,6 +100,8 @@ class GroupPage(msgspec.Struct, frozen=True):
     inputs: InputsPanel | None
     steps: StepsPanel | None
     """None if the reader may not see the group itself."""
+    run: RunPanel | None = None
+    """The newest run of all of its modules; None if there was none, or if the reader may not see the group itself."""
     groups_after: str = ""
     next_group: str = ""
     """The name of the last group that is shown, if there are more."""
@@ -116,12 +147,22 @@ async def read(
         await module_reads.count_below(tx, group.id, nav.MAX_COUNTED + 1) if is_whole else None,
         await inputs.panel(tx, who, keys, places.of_group(group)) if is_whole else None,
         await steps.panel(tx, who, places.of_group(group)) if is_whole else None,
+        await _run(tx, group) if is_whole else None,
         groups_after,
         children[PAGE_ROWS - 1].name if len(children) > PAGE_ROWS else "",
         modules_after,
         shown[-1].name if len(module_ids) > PAGE_ROWS and shown else "",
         has_more_runners=len(runner_ids) > MAX_RUNNERS,
     )
+
+
+async def _run(tx: Tx, group: Group) -> RunPanel | None:
+    found = await group_runs.newest(tx, group)
+    if found is None:
+        return None
+    run, members = found
+    left = [each for each in members if each.status != "SUCCEEDED"]
+    return RunPanel(run, len(members) - len(left), len(members), [RunLine(each) for each in left[:MAX_RUN_MODULES]])
 
 
 async def _rows(tx: Tx, seen: authorize.Visible, groups: list[Group]) -> list[GroupRow]:

@@ -3,14 +3,12 @@
 A link that was made for a viewer would otherwise make an administrator of its maker as soon as the viewer becomes one.
 """
 
-import msgspec
-
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity.people import sessions, store, user_reads
+from terracrew.server.identity.people import acting, store, user_reads
 from terracrew.server.identity.people.model import User
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.principals.model import SYSTEM, Principal
+from terracrew.server.principals.model import SYSTEM
 
 
 async def owner(tx: Tx, token_sha256: str) -> User | None:
@@ -33,7 +31,7 @@ async def _may_give(tx: Tx, maker_id: str, user: User) -> bool:
     """Return whether the maker of a link may now give control of the account, by the rules for the reset of a user."""
     if maker_id in (SYSTEM.id, user.id):
         return True
-    maker = await _principal(tx, maker_id, user.organization_id)
+    maker = await acting.principal(tx, maker_id, user.organization_id)
     if maker is None:
         return False
     if maker.is_system_admin:
@@ -42,15 +40,3 @@ async def _may_give(tx: Tx, maker_id: str, user: User) -> bool:
         return False
     place = authorize.organization(user.organization_id)
     return (await authorize.decide(tx, maker, Verb.ACCESS_WRITE, place)).is_allowed
-
-
-async def _principal(tx: Tx, maker_id: str, organization_id: str) -> Principal | None:
-    """Return the maker as it acts in the organization; None if it no longer exists, is disabled or cannot act there."""
-    user = await store.find_user(tx, maker_id)
-    if user is not None and user.id == maker_id:
-        acting = msgspec.structs.replace(sessions.person(user, None), organization_id=organization_id)
-        return None if user.is_disabled else acting
-    account = await user_reads.enabled_account(tx, maker_id)
-    if account is None or account["organization_id"] != organization_id:
-        return None
-    return Principal("service_account", maker_id, account["name"], organization_id)

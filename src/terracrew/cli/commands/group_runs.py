@@ -1,0 +1,226 @@
+"""`terracrew group apply`, `destroy`, `progress`, `runs` and `stop`: run all modules of a group in the order of their dependencies."""
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from terracrew.cli.arguments import name_completion, numbers
+from terracrew.cli.connection.deadline import deadline
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output
+from terracrew.errors import Invalid, NotFound
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+
+POLL_SECONDS = 1.0
+EXIT_CODES = {"SUCCEEDED": 0, "FAILED": 10, "CANCELED": 11}
+MAX_MODULES_NAMED = 10
+"""The question before a destroy names this many modules and counts the others."""
+_path = click.argument("path", shell_complete=name_completion.groups)
+_resume = click.option(
+    "--resume", "is_resumed", is_flag=True, help="Continue the newest run: only what did not succeed is run."
+)
+_detach = click.option("--detach", is_flag=True, help="Do not wait: the server continues the run by itself.")
+_timeout = click.option(
+    "--timeout", type=numbers.Number(min=0), metavar="SECONDS", help="Stop waiting after this time (exit code 13)."
+)
+
+
+@click.command("apply")
+@_path
+@_resume
+@_detach
+@_timeout
+@output.json_option
+@pass_target
+def apply(target: Target, path: str, is_resumed: bool, detach: bool, timeout: float | None, as_json: bool) -> int:
+    """Apply all modules in the group PATH and below it, each after those whose outputs it uses.
+
+    What depends on a module that failed is not run. The server continues the run if this command is interrupted.
+    """
+    api = target.api()
+    run = _resumed(api, path, "APPLY") if is_resumed else api.post(_place(path), {"type": "APPLY"})
+    return _until_end(api, path, run, detach=detach, timeout=timeout, as_json=as_json)
+
+
+@click.command("destroy")
+@_path
+@_resume
+@click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
+@_detach
+@_timeout
+@output.json_option
+@pass_target
+def destroy(
+    target: Target, path: str, is_resumed: bool, yes: bool, detach: bool, timeout: float | None, as_json: bool
+) -> int:
+    """Destroy everything that the modules in the group PATH and below it manage, each before those whose outputs it uses."""
+    api = target.api()
+    _confirm(api, path, yes)
+    run = _resumed(api, path, "DESTROY") if is_resumed else api.post(_place(path), {"type": "DESTROY"})
+    return _until_end(api, path, run, detach=detach, timeout=timeout, as_json=as_json)
+
+
+@click.command("runs")
+@_path
+@output.json_option
+@pass_target
+def list_runs(target: Target, path: str, as_json: bool) -> None:
+    """List the runs of the group PATH, the newest first."""
+    items = list(target.api().list(_place(path)))
+    if as_json:
+        return output.as_json(items)
+    rows = [
+        (each["id"], each["type"], each["status"], each["started_by_name"], output.age(each["created_at"]))
+        for each in items
+    ]
+    empty = f"no runs yet: `terracrew group apply {path}`"
+    return output.table(("RUN", "TYPE", "STATUS", "STARTED BY", "CREATED"), rows, empty=empty)
+
+
+@click.command("progress")
+@_path
+@click.option("--run", "run_id", metavar="RUN", help="The id of a run; by default the newest one.")
+@click.option("--follow", "-f", "following", is_flag=True, help="Wait until the run has ended.")
+@_timeout
+@output.json_option
+@pass_target
+def progress(
+    target: Target, path: str, run_id: str | None, following: bool, timeout: float | None, as_json: bool
+) -> int:
+    """Show how far the newest run of the group PATH is: each module with its job, and why it waits."""
+    from terracrew.client.http import segment
+
+    api = target.api()
+    run = api.get(f"{_place(path)}/{segment(run_id or _newest(api, path)['id'])}")
+    if following:
+        return _until_end(api, path, run, detach=False, timeout=timeout, as_json=as_json)
+    if as_json:
+        output.as_json(run)
+    else:
+        _print(run)
+    return 0
+
+
+@click.command("stop")
+@_path
+@output.json_option
+@pass_target
+def stop(target: Target, path: str, as_json: bool) -> None:
+    """Stop the run of the group PATH: no more jobs are queued, and those that have started end by themselves."""
+    api = target.api()
+    run = api.post(f"{_place(path)}/{_newest(api, path)['id']}/stop")
+    if as_json:
+        return output.as_json(run)
+    click.echo(f"stopped the run of {path}")
+    return output.note(f"resume it: terracrew group {run['type'].lower()} {path} --resume")
+
+
+def _place(path: str) -> str:
+    from terracrew.client.http import segment
+
+    return f"/groups/{segment(path)}/runs"
+
+
+def _newest(api: "Api", path: str) -> dict[str, Any]:
+    found: list[dict[str, Any]] = api.get(_place(path), limit=1)["items"]
+    if not found:
+        raise NotFound(f"{path} has no run yet", hint=f"terracrew group apply {path}")
+    return found[0]
+
+
+def _resumed(api: "Api", path: str, kind: str) -> dict[str, Any]:
+    newest = _newest(api, path)
+    if newest["type"] != kind:
+        raise Invalid(
+            f"the newest run of {path} is {newest['type']}, not {kind}, so there is none to resume",
+            hint=f"terracrew group {kind.lower()} {path}",
+        )
+    return api.post(f"{_place(path)}/{newest['id']}/resume")
+
+
+def _confirm(api: "Api", path: str, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise Invalid(
+            f"this destroys everything that the modules below {path} manage, and there is no terminal to ask on: "
+            "add --yes to confirm it"
+        )
+    found = [each["path"] for each in api.list("/modules", group=path, recursive=True)]
+    for each in found[:MAX_MODULES_NAMED]:
+        click.echo(f"  - {output.text(each)}", err=True)
+    if len(found) > MAX_MODULES_NAMED:
+        click.echo(f"  … and {len(found) - MAX_MODULES_NAMED} more", err=True)
+    output.ask(
+        f"Destroy everything that these {len(found)} modules manage? This cannot be undone.",
+        "Not destroyed: no job was queued.",
+    )
+
+
+def _until_end(
+    api: "Api", path: str, run: dict[str, Any], *, detach: bool, timeout: float | None, as_json: bool
+) -> int:
+    """Print what happens in a run until it ends, and return the exit code."""
+    if not detach:
+        notes = _Notes(is_silent=as_json)
+        with deadline(timeout, f"the run of {path}"):
+            while run["status"] == "RUNNING":
+                notes.print_changed(run)
+                time.sleep(POLL_SECONDS)
+                run = api.get(f"{_place(path)}/{run['id']}")
+        notes.print_changed(run)
+    if as_json:
+        output.as_json(run)
+    elif detach:
+        click.echo(run["id"])
+        output.note(f"it continues on the server: terracrew group progress {path} --follow")
+    else:
+        _print(run)
+        if run["status"] != "SUCCEEDED":
+            output.note(f"continue it: terracrew group {run['type'].lower()} {path} --resume")
+    return 0 if detach else EXIT_CODES[run["status"]]
+
+
+class _Notes:
+    """Prints what has changed in a run, one line for each module, and how many modules are done."""
+
+    def __init__(self, *, is_silent: bool) -> None:
+        self._is_silent = is_silent
+        self._printed: dict[str, str] = {}
+
+    def print_changed(self, run: dict[str, Any]) -> None:
+        done = sum(each["status"] not in ("WAITING", "RUNNING") for each in run["modules"])
+        for each in run["modules"]:
+            words = _status(each)
+            if each["status"] != "WAITING" and self._printed.get(each["path"]) != words and not self._is_silent:
+                output.note(f"[{done}/{len(run['modules'])}] {each['path']}: {words}")
+            self._printed[each["path"]] = words
+
+
+def _print(run: dict[str, Any]) -> None:
+    rows = [
+        (each["path"], each["status"], f"#{each['job_number']}" if each["job_number"] else "", _why(each))
+        for each in run["modules"]
+    ]
+    output.table(("MODULE", "STATUS", "JOB", ""), rows, empty="the run has no modules")
+    click.echo(f"{run['type']} of {run['path'] or 'the organization'}: {run['status']}")
+
+
+def _status(each: dict[str, Any]) -> str:
+    """Return the status of a module, its job, and why it waits or how it ended."""
+    job = f" (job {each['job_number']}, {each['job_status']})" if each["job_number"] else ""
+    why = _why(each)
+    return f"{each['status']}{job}" + (f": {why}" if why else "")
+
+
+def _why(each: dict[str, Any]) -> str:
+    if each["status"] == "WAITING":
+        return f"after {', '.join(each['waits_for'])}" if each["waits_for"] else ""
+    reason = (each.get("reason") or {}).get("text") or each["message"]
+    if each["job_status"] == "AWAITING_APPROVAL":
+        reason += f"; terracrew job show {each['job_number']} shows its plan"
+    return output.text(reason)

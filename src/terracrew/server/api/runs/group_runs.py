@@ -1,0 +1,75 @@
+"""Runs of whole groups over HTTP."""
+
+from litestar import Router, get, post
+from litestar.params import FromPath, JSONBody
+
+from terracrew.server.api.runs.context import RunsCall
+from terracrew.server.db.seam import Tx
+from terracrew.server.group_runs import service
+from terracrew.server.group_runs.model import GroupRun, GroupRunView, NewGroupRun
+from terracrew.server.http.request import tree_path
+from terracrew.server.paging import After, Limit, Page
+
+
+@get("/groups/{group:str}/runs", summary="List the runs of a group")
+async def listing(request: RunsCall, group: FromPath[str], after: After = None, limit: Limit = 50) -> Page[GroupRun]:
+    """List the runs of all modules of a group, the newest first."""
+    who = request.user
+    return await request.context.db.read_in_background(
+        lambda tx: service.listing(tx, who, tree_path(group), after, limit)
+    )
+
+
+@post("/groups/{group:str}/runs", summary="Run a whole group")
+async def begin(request: RunsCall, group: FromPath[str], data: JSONBody[NewGroupRun]) -> GroupRunView:
+    """Apply or destroy all modules in a group and below it, in the order of their dependencies.
+
+    The server queues the job of a module when those of the modules before it have succeeded. What depends on a module that
+    failed is not run. Jobs wait for runners and approvals like all others.
+    """
+    who = request.user
+
+    async def write(tx: Tx) -> GroupRunView:
+        run = await service.begin(tx, who, tree_path(group), data)
+        return await service.view(tx, run, request.context.watch.for_reader(who))
+
+    return await request.context.db.write(write)
+
+
+@get("/groups/{group:str}/runs/{run:str}", summary="Show a run of a group")
+async def show(request: RunsCall, group: FromPath[str], run: FromPath[str]) -> GroupRunView:
+    """Show a run with its modules, their jobs, and why these wait."""
+    who = request.user
+
+    async def read(tx: Tx) -> GroupRunView:
+        found = await service.find(tx, who, tree_path(group), run)
+        return await service.view(tx, found, request.context.watch.for_reader(who))
+
+    return await request.context.db.read(read)
+
+
+@post("/groups/{group:str}/runs/{run:str}/resume", status_code=200, summary="Resume a run of a group")
+async def resume(request: RunsCall, group: FromPath[str], run: FromPath[str]) -> GroupRunView:
+    """Run again what did not succeed in a run that has failed or was stopped. What has succeeded is not repeated."""
+    who = request.user
+
+    async def write(tx: Tx) -> GroupRunView:
+        found = await service.resume(tx, who, tree_path(group), run)
+        return await service.view(tx, found, request.context.watch.for_reader(who))
+
+    return await request.context.db.write(write)
+
+
+@post("/groups/{group:str}/runs/{run:str}/stop", status_code=200, summary="Stop a run of a group")
+async def stop(request: RunsCall, group: FromPath[str], run: FromPath[str]) -> GroupRunView:
+    """Queue no more jobs of a run. Those that have not started are canceled; those that have started end by themselves."""
+    who = request.user
+
+    async def write(tx: Tx) -> GroupRunView:
+        found = await service.stop(tx, who, tree_path(group), run)
+        return await service.view(tx, found, request.context.watch.for_reader(who))
+
+    return await request.context.db.write(write)
+
+
+router = Router(path="/api/v1", route_handlers=[listing, begin, show, resume, stop], tags=["groups"])
