@@ -57,9 +57,6 @@ TAIL = """
 
 - `runner.credentials.helper` (`TERRACREW_CREDENTIAL_HELPER_CMD_PATH`, `…_ARGS`) needs the federation of identities, which this
   version does not have. It is refused, not ignored.
-- `TERRACREW_SERVICE_DISCOVERY_HOST` is refused for the same reason.
-- This version has no hooks. The settings of `hooks_preapproval` are checked, so that a file can be prepared, and nothing else
-  happens: no hook runs, with or without pre-approval.
 - External settings (secrets from a vault) are not a layer yet.
 """
 

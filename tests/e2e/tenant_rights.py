@@ -8,6 +8,7 @@ PUBLIC = {
     "POST /connect/token",
     "GET /.well-known/jwks.json",
     "GET /.well-known/openid-configuration",
+    "GET /.well-known/terraform.json",
     "GET /openapi.json",
     "GET /api",
 }

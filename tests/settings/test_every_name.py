@@ -12,6 +12,7 @@ from tests.settings.runner_files import FULL
 VALUES: dict[str, Any] = {
     "server.url": "https://one.example",
     "server.allow_plain_http": True,
+    "server.discovery_host": "crew.example",
     "runner.id": "rnr_" + "a" * 32,
     "runner.instance": "one-7",
     "runner.organization_id": "org_" + "b" * 32,

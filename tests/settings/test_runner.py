@@ -121,14 +121,21 @@ def test_variables_that_need_a_later_version_are_refused_and_not_ignored(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERRACREW_CREDENTIAL_HELPER_CMD_PATH", "/opt/credhelpers/aws")
-    monkeypatch.setenv("TERRACREW_SERVICE_DISCOVERY_HOST", "terracrew.example")
-    problems = problems_of(file)
-    assert problems[0].startswith(
-        "  TERRACREW_SERVICE_DISCOVERY_HOST (environment): this version has no service discovery"
-    )
-    assert problems[1].startswith(
+    (problem,) = problems_of(file)
+    assert problem.startswith(
         "  runner.credentials.helper (environment TERRACREW_CREDENTIAL_HELPER_CMD_PATH): credential helpers need"
     )
+
+
+@pytest.mark.feature("J13.discovery", "T5.values")
+def test_the_service_discovery_host_is_a_host(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERRACREW_SERVICE_DISCOVERY_HOST", "crew.example:8443")
+    assert layers.load(file).discovery_host == "crew.example:8443"
+    for wrong in ("https://crew.example", "crew.example/path", "user@crew.example", "crew.example:x", "a b", ":80"):
+        monkeypatch.setenv("TERRACREW_SERVICE_DISCOVERY_HOST", wrong)
+        (problem,) = problems_of(file)
+        assert "(environment TERRACREW_SERVICE_DISCOVERY_HOST)" in problem
+        assert "is not a host" in problem
 
 
 @pytest.mark.feature("T1.required", "T5.values")

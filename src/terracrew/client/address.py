@@ -23,6 +23,19 @@ def checked(url: str) -> str:
     return url.rstrip("/")
 
 
+def checked_host(text: str) -> str:
+    """Return a host with or without a port, or raise an error that says what is wrong with it."""
+    try:
+        parts = urlsplit(f"//{text}")
+        is_host = bool(parts.hostname) and parts.netloc == text and parts.username is None and parts.port != 0
+        is_host = is_host and ":" not in (parts.hostname or "") and not any(each.isspace() for each in text)
+    except ValueError:
+        is_host = False
+    if not is_host:
+        raise errors.Invalid(f"{text[:200]!r} is not a host: expected a name such as terracrew.example, or name:port")
+    return text
+
+
 def is_address(url: str) -> bool:
     """Return whether a text is an address with a host and, if it has one, a valid port."""
     try:

@@ -50,5 +50,7 @@ class ExecutorStart(msgspec.Struct, frozen=True):
     isolation: IsolationSettings = IsolationSettings()
     approved_hooks: ApprovedHooks | None = None
     """The only hooks that may run; None if the operator of the runner does not restrict them."""
+    discovery_host: str = ""
+    """The host under which modules name the server, if it is not that of `server_url`."""
     is_salvage: bool = False
     """Whether the attempt's first executor is dead. The new one only delivers what the directory holds; `granted` is None."""

@@ -34,6 +34,8 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     dispatcher: str = "local"
     dispatcher_data: dict[str, str] = {}
     """Settings of the dispatcher, which only it understands."""
+    discovery_host: str = ""
+    """The host under which modules name the server; empty if it is that of its address."""
     executor_server_url: str = ""
     """The server's address as executors see it; empty if it is the same."""
     executor_entry: str = "terracrew.executor.main:run"

@@ -22,13 +22,12 @@ SHORT_NAMES = {
     "TERRACREW_CREDENTIAL_HELPER_CMD_PATH": ("runner", "credentials", "helper"),
     "TERRACREW_CREDENTIAL_HELPER_CMD_ARGS": ("runner", "credentials", "helper"),
     "TERRACREW_JOB_DISPATCHER_TYPE": ("job_dispatcher", "type"),
+    "TERRACREW_SERVICE_DISCOVERY_HOST": ("server", "discovery_host"),
 }
 """Variables with names of their own. A variable that is named after the setting overrides them."""
 _DISPATCHER_DATA = "TERRACREW_JOB_DISPATCHER_DATA_"
 _SECRETS = (("runner", "credentials", "client_secret"), ("runner", "credentials", "worker_token"))
 _LEVELS = ("logging", "log_level")
-_NOT_YET = {"TERRACREW_SERVICE_DISCOVERY_HOST": "this version has no service discovery host of its own: unset it"}
-"""Variables that a later version reads. To ignore one would be to do something else than it says."""
 
 
 def load(
@@ -81,8 +80,7 @@ def _short_names() -> Layer:
         if name.startswith(_DISPATCHER_DATA) and name != _DISPATCHER_DATA
     }
     found = environment.read_short(SHORT_NAMES | data, os.environ)
-    refused = [f"  {name} (environment): {words}" for name, words in _NOT_YET.items() if os.environ.get(name)]
-    return Layer("environment", found.values, found.places, refused)
+    return Layer("environment", found.values, found.places)
 
 
 def _canonical(layer: Layer) -> Layer:

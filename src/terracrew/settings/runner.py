@@ -40,6 +40,11 @@ class ServerSection(SettingsSection):
         description="The server's address. Also TERRACREW_API_URL and TERRACREW_URL."
     )
     allow_plain_http: bool = Field(default=False, description="Allow http:// to a server that is not on this machine.")
+    discovery_host: Annotated[str, checked(address.checked_host)] | None = Field(
+        default=None,
+        description="The host, with a port if it is not 443, under which modules name the server, if that is not the host of "
+        "`url`. Jobs then have their token for both (`TF_TOKEN_<host>`). Also TERRACREW_SERVICE_DISCOVERY_HOST.",
+    )
 
 
 class CredentialsSection(SettingsSection):
@@ -243,6 +248,7 @@ class RunnerSettings(SettingsSection):
             cgroup=self.working_directory.cgroup,
             dispatcher=self.job_dispatcher.type,
             dispatcher_data={name: value for name, value in data.items() if name != "api_url"},
+            discovery_host=self.server.discovery_host or "",
             executor_server_url=data.get("api_url", ""),
             engine_paths=self.engine.additional_binary_paths,
             is_engine_installed=self.engine.install == "on-demand",

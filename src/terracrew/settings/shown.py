@@ -7,6 +7,7 @@ HIDDEN = "(hidden)"
 SHOWN = frozenset(
     {
         "server.url",
+        "server.discovery_host",
         "runner.id",
         "runner.path",
         "runner.instance",

@@ -318,7 +318,8 @@ async def test_no_secret_of_terracrews_own_reaches_the_log_and_the_hub_credentia
 async def test_a_job_has_its_built_in_environment(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
     source = module(executors.folder / "source", main=SHOW_ENVIRONMENT)
     executor = await executors.run(
-        executors.spec(JobType.APPLY, source, environment={"TERRACREW_GROUP_PATH": "forged"})
+        executors.spec(JobType.APPLY, source, environment={"TERRACREW_GROUP_PATH": "forged"}),
+        discovery_host="my-crew.example:8443",
     )
     assert await executor.exit_code() == 0
     printed = executor.printed.decode()
@@ -326,6 +327,8 @@ async def test_a_job_has_its_built_in_environment(hub: FakeExecutorHub, executor
     assert f"TERRACREW_ENDPOINT={hub.url}\n" in printed
     assert f"TF_TOKEN_127_0_0_1={API}\n" in printed
     assert f"TF_TOKEN_127_0_0_1:{hub.url.rpartition(':')[2]}={API}\n" in printed
+    assert f"TF_TOKEN_my__crew_example={API}\n" in printed
+    assert f"TF_TOKEN_my__crew_example:8443={API}\n" in printed
 
 
 @pytest.mark.feature("J6.inputs")

@@ -51,7 +51,8 @@ class StateAccess(msgspec.Struct, frozen=True):
 
 
 class ApiAccess(msgspec.Struct, frozen=True):
-    """The server as the engine may use it, for modules and providers that the server hosts."""
+    """The server as the engine may use it, for modules and providers that the server hosts. The environment of every job also has
+    the token, as `TF_TOKEN_<host>`."""
 
     server_url: str
     token: str

@@ -1,6 +1,6 @@
 """The environment of every job: the runner's, the module's environment inputs, and what Terracrew adds."""
 
-from terracrew.executor.steps import definitions
+from terracrew.executor.steps import api_tokens, definitions
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import GitSource
@@ -11,6 +11,7 @@ def of_job(start: ExecutorStart, granted: Granted, source: SourceResolved) -> di
     """Return the environment, still without variables of a particular engine. An input cannot replace Terracrew's own variables."""
     spec = granted.spec
     ours = {"TERRACREW_GROUP_PATH": spec.group_path, "TERRACREW_ENDPOINT": start.server_url}
+    ours |= api_tokens.variables(start.server_url, start.discovery_host, granted.credentials.api)
     if source.commit:
         ours |= {"TERRACREW_SOURCE_COMMIT": source.commit, "TERRACREW_SOURCE_REVISION": source.revision}
     withheld = spec.source.credential if isinstance(spec.source, GitSource) else ""

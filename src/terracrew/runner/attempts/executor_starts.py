@@ -48,6 +48,7 @@ class ExecutorStarts:
             isolation=self._isolation(temp_directory),
             log_stream=self._config.log_stream,
             approved_hooks=self._approved_hooks(granted),
+            discovery_host=self._config.discovery_host,
             is_salvage=granted is None,
         )
 

@@ -22,6 +22,7 @@ ACCESS: list[ControllerRouterHandler] = [
     connect.token,
     connect.jwks,
     connect.openid_configuration,
+    connect.discovery,
     audit.router,
 ]
 _OPERATIONS: list[ControllerRouterHandler] = [*health.handlers, *schemas.handlers, rekey.router, retention.router]

@@ -114,5 +114,6 @@ WITHOUT_COMMAND: dict[str, str] = {
     "POST /connect/token": "programs with a service account and runners call it by themselves",
     "GET /.well-known/jwks.json": "clouds read it to check the tokens of jobs",
     "GET /.well-known/openid-configuration": "clouds read it to check the tokens of jobs",
+    "GET /.well-known/terraform.json": "engines read it to find the services of a host",
 }
 """Operations that nobody calls by hand, each with the reason."""

@@ -9,6 +9,7 @@ import socket
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from terracrew.errors import Removed
 from terracrew.logging import get_logger
@@ -111,6 +112,7 @@ def _config(
             _texts(settings.runner_write_paths + declared.write_paths),
             [str(path.expanduser().absolute()) for path in settings.private_paths],
         ),
+        discovery_host=urlsplit(settings.public_url).netloc.rpartition("@")[2],
         is_built_in=True,
     )
 

@@ -66,6 +66,15 @@ async def test_tokens_of_unknown_keys_do_not_make_the_server_read_its_keys_each_
     assert len(loads) <= 1
 
 
+@pytest.mark.feature("J13.discovery")
+async def test_the_service_discovery_document_is_public_and_names_the_api(server: IdentityServer) -> None:
+    async with server.client() as client:
+        answer = await client.get("/.well-known/terraform.json")
+        assert answer.headers["Content-Type"].startswith("application/json")
+        (address,) = answer.json().values()
+        assert (await client.get(f"{address}me")).status_code == 401, "the API is at this address, and asks who calls"
+
+
 async def test_the_public_keys_are_public_and_nothing_else_is(server: IdentityServer) -> None:
     async with server.client() as client:
         keys = (await client.get("/.well-known/jwks.json")).json()["keys"]

@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -80,8 +79,8 @@ class HclSession:
     def declared_inputs(self) -> set[str]:
         return declared_variables.declared(self._context.folder, configurations.PATTERNS[self._dialect.name])
 
-    def environment(self, base: Mapping[str, str], api: ApiAccess) -> dict[str, str]:
-        env = dict(base) | _api_tokens(api)
+    def environment(self, base: Mapping[str, str], api: ApiAccess) -> dict[str, str]:  # noqa: ARG002  (`base` has its token)
+        env = dict(base)
         env.pop("TF_DATA_DIR", None)  # two attempts would share it
         env |= {"TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1"}
         self._plugins.private.mkdir(mode=0o700, exist_ok=True)  # an engine refuses to start without it
@@ -188,20 +187,6 @@ class HclSession:
         if not path.exists():
             _write(path, _CONFIG)
         env["TF_CLI_CONFIG_FILE"] = str(path)
-
-
-def _api_tokens(api: ApiAccess) -> dict[str, str]:
-    """Return the variable `TF_TOKEN_<host>`, in which the engines expect `_` for `.` and `__` for `-`.
-
-    The engines look a token up by host and port, without the port if it is 443. So a server on another port gets a second
-    variable, `TF_TOKEN_<host>:<port>`. A shell cannot set such a name, but an engine reads it.
-    """
-    parts = urlsplit(api.server_url)
-    host = parts.hostname or ""
-    name = "TF_TOKEN_" + host.replace("-", "__").replace(".", "_")
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    names = (name,) if port == 443 else (name, f"{name}:{port}")
-    return dict.fromkeys(names, api.token)
 
 
 def _write(path: Path, content: bytes) -> None:

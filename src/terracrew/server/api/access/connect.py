@@ -69,6 +69,16 @@ async def openid_configuration(request: AccessCall) -> Response[dict[str, Any]]:
     return Response(found, headers={"Cache-Control": "public, max-age=300"})
 
 
+@get("/.well-known/terraform.json", public=True, tags=["access"], summary="Read the services of this host")
+async def discovery(request: AccessCall) -> Response[dict[str, str]]:
+    """The service discovery document of the engines: the services of this host, each with its address.
+
+    This server has no registry of modules or providers, so it names only its own API.
+    """
+    found = {"terracrew.v1": f"{identity_of(request).url}/api/v1/"}
+    return Response(found, headers={"Cache-Control": "public, max-age=300"})
+
+
 async def _credentials(request: AccessCall) -> tuple[str, str, str]:
     if request.content_type[0] != RequestEncodingType.URL_ENCODED:
         raise Invalid("send application/x-www-form-urlencoded")
