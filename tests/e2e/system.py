@@ -170,8 +170,8 @@ class System:
         source = {"kind": "archive", "archive_id": uploaded["id"]}
         self.api.post("/modules", {"path": path, "engine": "tofu", "source": source, **fields})
 
-    def run(self, module: str, kind: str = "PLAN") -> str:
-        return self.api.post(f"/modules/{segment(module)}/jobs", {"type": kind})["id"]
+    def run(self, module: str, kind: str = "PLAN", **fields: Any) -> str:
+        return self.api.post(f"/modules/{segment(module)}/jobs", {"type": kind, **fields})["id"]
 
     def job(self, job_id: str) -> dict[str, Any]:
         return self.api.get(f"/jobs/{job_id}")

@@ -60,6 +60,7 @@ _SEES = (
         "GET /jobs/{job}/attempts/{attempt}",
         "GET /jobs/{job}/inputs",
         "GET /jobs/{job}/diff",
+        "GET /jobs/{job}/lost-resources",
         "GET /inputs",
         "GET /dashboard/jobs/{job}",
         "GET /dashboard/jobs/{job}/diff",
@@ -90,6 +91,7 @@ _RUNS = _SEES | {
     "POST /dashboard/jobs/{job}/priority",
     "POST /dashboard/jobs/{job}/cancel",
     "POST /dashboard/jobs/{job}/rerun",
+    "POST /dashboard/jobs/{job}/import-lost",
     "POST /dashboard/jobs/{job}/gone",
     "POST /dashboard/modules/{module}/run",
 }

@@ -86,7 +86,7 @@ class ServerUnderTest:
             scheduler=Scheduler(db, registry),
             claim=claims(db, KEYS),
             ingest=ingest(db, KEYS),
-            create_job=creator(db, KEYS, ROOTS),
+            create_job=creator(db, self.objects, KEYS, ROOTS),
             heartbeats=Heartbeats(db, registry, server_id),
             archives=Archives(self.objects),
             watchers=Watchers(registry, self.objects),

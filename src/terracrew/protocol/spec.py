@@ -203,6 +203,16 @@ class ExtraFile(msgspec.Struct, frozen=True):
         return f"ExtraFile({self.path!r})"
 
 
+class ImportedResource(msgspec.Struct, frozen=True):
+    """A resource that an earlier attempt created and that no state records. The engine imports it instead of creating another."""
+
+    address: str
+    """Checked: it can be part of a configuration."""
+    id: str
+    destroyed_id: str = ""
+    """The id of what the state still has at this address although the earlier attempt destroyed it."""
+
+
 Definition = Literal[
     "organization_id",
     "group_path",
@@ -282,6 +292,8 @@ class JobSpec(msgspec.Struct, frozen=True):
     """In the order in which those of one step run: the hooks of a group run around those of what is below it."""
     flags: dict[Step, list[str]] = {}
     """Arguments that the module and its groups add to the engine's command of a step."""
+    imports: list[ImportedResource] = []
+    """What the plan imports. The import blocks are in one of `files`."""
 
     def __repr__(self) -> str:
         return f"JobSpec({self.job_id!r}, {self.attempt})"

@@ -105,7 +105,7 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
         scheduler=Scheduler(db, registry, settings.precedence),
         claim=claims(db, keys, settings.precedence),
         ingest=ingest(db, keys, timedelta(days=settings.late_delivery_days)),
-        create_job=creator(db, keys, settings.local_roots),
+        create_job=creator(db, objects, keys, settings.local_roots),
         heartbeats=Heartbeats(db, registry, server_id),
         archives=Archives(objects),
         watchers=Watchers(registry, objects),

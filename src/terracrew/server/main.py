@@ -22,6 +22,7 @@ from terracrew.server.identity.access.role_expiry import RoleExpiry
 from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.keys.rotation import Rotation
 from terracrew.server.identity.people import service as identity
+from terracrew.server.jobs.lost_resources.search import LostResourceSearch
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.jobs.triggers import Triggers
 from terracrew.server.logs.mover import Mover
@@ -79,6 +80,7 @@ async def _serve(
         "reaper": Reaper(server.db, server.registry, timedelta(seconds=server.settings.apply_lease_seconds)).run,
         "triggers": Triggers(server.db, server.keys, server.settings.local_roots).run,
         "group runs": GroupRuns(server.db, server.keys, server.settings.local_roots).run,
+        "lost resources": LostResourceSearch(server.db, server.objects).run,
         "heartbeats": server.heartbeats.run,
         "notify": HubNotifier(server.hub.runners).run,
         "presence": Presence(server.hub.runners).run,

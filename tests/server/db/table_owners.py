@@ -23,6 +23,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "leases": ("db/lease.py",),
     "log_chunks": ("logs/store.py",),
     "log_objects": ("logs/store.py",),
+    "lost_resources": ("jobs/lost_resources/store.py",),
     "modules": ("modules/store.py",),
     "notes": ("jobs/attempt_store.py",),
     "object_deletions": ("retention/store.py",),

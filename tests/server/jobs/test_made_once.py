@@ -11,9 +11,10 @@ from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals, service
 from terracrew.server.jobs.attempts import received_states
+from terracrew.server.jobs.lost_resources import log_lines
+from terracrew.server.jobs.lost_resources.model import LoggedChange
 from terracrew.server.jobs.model import Job
-from terracrew.server.runs import attempt_report, made
-from terracrew.server.runs.model import LoggedChange
+from terracrew.server.runs import attempt_report
 from terracrew.server.state.model import Received
 from terracrew.testing.deliveries import delivery, fact, log, state
 from terracrew.testing.job_rows import begin, begin_code
@@ -245,7 +246,7 @@ aws_instance.old[0]: Destruction complete after 3s
 terraform_data.slow: Creating...
 terraform_data.slow: Still creating... [10s elapsed]
 terraform_data.slow (local-exec): other: Creation is what it says""".splitlines()
-    assert made.made(lines) == [
+    assert log_lines.changes(lines) == [
         LoggedChange("terraform_data.paid", "created", "a1"),
         LoggedChange('module.net["eu"].aws_vpc.main', "changed", "vpc-1"),
         LoggedChange("aws_instance.old[0]", "destroyed", "i-9"),

@@ -5,8 +5,9 @@ import time
 import pytest
 
 from terracrew.server.db.seam import Database
-from terracrew.server.runs import attempt_report, made
-from terracrew.server.runs.model import LoggedChange
+from terracrew.server.jobs.lost_resources import log_lines
+from terracrew.server.jobs.lost_resources.model import LoggedChange
+from terracrew.server.runs import attempt_report
 from terracrew.testing.deliveries import log
 from tests.server.jobs.changes import Change
 
@@ -32,13 +33,13 @@ def hostile(piece: str) -> str:
 def test_what_a_log_says_was_made_is_found_in_bounded_time(text: str) -> None:
     """One line of 200 KB with ` [id=]` again and again stopped the server for minutes when its attempt was looked at."""
     start = time.process_time()
-    made.made(text.splitlines())
+    log_lines.changes(text.splitlines())
     assert time.process_time() - start < MAX_SECONDS
 
 
 def test_an_id_that_holds_brackets_is_found_whole() -> None:
     lines = ["a: Creating... [id=b [id=c]]", "d: Creating... [id=e", "f: Creation complete after 1s [id=]"]
-    assert made.made(lines) == [
+    assert log_lines.changes(lines) == [
         LoggedChange("a", "creating", "b [id=c]"),
         LoggedChange("d", "creating"),
         LoggedChange("f", "created"),

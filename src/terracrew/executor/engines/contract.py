@@ -110,6 +110,19 @@ class HasSensitiveOutputs(Protocol):
         ...
 
 
+@runtime_checkable
+class ImportsResources(Protocol):
+    """A session of an engine that can import resources that exist already, by blocks in its configuration."""
+
+    def without_destroyed(self, state: bytes, destroyed: Mapping[str, str]) -> bytes:
+        """Return the state without these resources (address → id), which no longer exist."""
+        ...
+
+    def refused_imports(self, printed: str, addresses: Sequence[str]) -> Sequence[str]:
+        """Return those of these addresses that, as the output of a failed plan tells, could not be imported."""
+        ...
+
+
 class EngineSession(Protocol):
     """The engine as one attempt runs it."""
 

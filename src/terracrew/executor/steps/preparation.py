@@ -15,7 +15,7 @@ from terracrew.executor.sources import fetch as sources
 from terracrew.executor.sources import workspace
 from terracrew.executor.sources.contract import FetchContext
 from terracrew.executor.state import leftover
-from terracrew.executor.steps import definitions, engine_choice, environment, extra_files
+from terracrew.executor.steps import definitions, engine_choice, environment, extra_files, lost_imports
 from terracrew.executor.steps.context import StepContext
 from terracrew.protocol.events import EngineUsed, SourceResolved
 from terracrew.protocol.messages import AttemptRef
@@ -37,6 +37,7 @@ async def fetch(context: StepContext) -> None:
         await fetch_state(context)
     else:
         context.states.current = spec.state.content or None
+        lost_imports.prepare_state(context)
     context.states.mask_outputs()
 
 
@@ -44,6 +45,7 @@ async def fetch_state(context: StepContext) -> None:
     """Get the state that is current now."""
     answer = await context.transfer.get("state")
     context.states.current = answer.body or None
+    lost_imports.prepare_state(context)
     context.state_version = int(answer.headers["X-State-Version"])
 
 

@@ -3,7 +3,7 @@
 from terracrew.errors import TerracrewError
 from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.oom_kills import OomKills
-from terracrew.executor.steps import engine_command, hooks, permission, preparation
+from terracrew.executor.steps import engine_command, hooks, lost_imports, permission, preparation
 from terracrew.executor.steps.context import StepContext
 from terracrew.executor.steps.engine_command import EngineFailedError
 from terracrew.executor.steps.mutation import Mutation
@@ -71,8 +71,11 @@ class Steps:
                 return context.stopped(f"during {step}")
             if hint := context.isolation.hint(printed):
                 self._recorder.say(hint)
+            if hint := lost_imports.hint(context, step, printed):
+                self._recorder.say(hint)
             details = context.session.failure_details(printed)
             reason = error_summary.failure(ended.code, details, self._oom_kills.count() - kills)
+            reason = f"{reason}. {hint}" if hint else reason
             return Result("FAILED", f"{step} failed: {reason}", context.is_lock_free(ended.code))
         except (TerracrewError, OSError) as error:
             is_stopped = context.has_stopped(error)

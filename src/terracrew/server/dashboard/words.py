@@ -159,6 +159,8 @@ ATTRIBUTE_CHANGES = {"create": "is added", "update": "changes", "delete": "is re
 LONG_VALUE_CHARACTERS = 140
 """Of a longer value, only the beginning is shown until somebody asks for the rest."""
 _ADDRESS = re.compile(r"(.*\.)([^.\[\]\"]+(?:\[.*\])?)\Z", re.DOTALL)
+REMEDIES = {"import": "Import it", "look": "Look for it", "refresh": "Nothing to do", "decide": "Decide"}
+"""What to do about a lost resource."""
 OUTPUT_CHANGES = {"create": "added", "update": "changed", "delete": "removed"}
 PLANS_AND_ASKS = "It plans first, and somebody must approve the plan."
 """What a job does if its plan needs an approval."""

@@ -1,12 +1,14 @@
 """Decides which inputs apply to a place: of each name, the one of the nearest place."""
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from terracrew.protocol.spec import DefinedInput, ExtraFile
+from terracrew import import_blocks
+from terracrew.protocol.spec import DefinedInput, ExtraFile, ImportedResource
 from terracrew.server.inputs import sealing
 from terracrew.server.inputs.model import PlacedInput, PlaceKind, UsedInput
 from terracrew.server.secrets.keyring import Keyring
@@ -25,6 +27,7 @@ class JobContent(msgspec.Struct, frozen=True):
 
     inputs: dict[str, Any] = {}
     environment: dict[str, str] = {}
+    imports: list[ImportedResource] = []
 
     def __repr__(self) -> str:
         return "JobContent(…)"
@@ -59,6 +62,8 @@ class GivenInputs(msgspec.Struct, frozen=True):
     used: list[UsedInput]
     revision: list[str]
     """The ids of the versions that are used: they change with every value that is set."""
+    imports: list[ImportedResource] = []
+    """What the plan imports; the import blocks are one of the files."""
 
     def __repr__(self) -> str:
         return f"GivenInputs({len(self.used)} inputs)"
@@ -124,11 +129,23 @@ def given(
     for target in ("variable", "environment"):
         values[target].update(job[target])
         used += [UsedInput(target, name, "literal", "job") for name in job[target]]
+    if own.imports:
+        blocks = import_blocks.file_text(own.imports)
+        files.append(ExtraFile(import_blocks.FILE_NAME, blocks))
+        revision.append(hashlib.sha256(blocks.encode()).hexdigest())
     inherited = [
         each.name for each in used if each.target == "variable" and each.place_kind in ("organization", "group")
     ]
     return GivenInputs(
-        values["variable"], values["environment"], files, definitions, secrets, inherited, used, revision
+        values["variable"],
+        values["environment"],
+        files,
+        definitions,
+        secrets,
+        inherited,
+        used,
+        revision,
+        own.imports,
     )
 
 

@@ -50,7 +50,8 @@ UPDATE attempts SET mark = batch.mark, lines = batch.lines, started_at = batch.s
     outcome = batch.outcome, reason = batch.reason, is_gone = attempts.is_gone OR batch.is_gone,
     is_in_doubt = CASE WHEN attempts.ended_at IS NULL THEN batch.is_in_doubt ELSE attempts.is_in_doubt AND batch.is_in_doubt END,
     is_change_ended = batch.is_change_ended, has_result = batch.has_result,
-    has_unreadable_state = batch.has_unreadable_state, may_hold_lock = batch.may_hold_lock, has_log_chunks = true
+    has_unreadable_state = batch.has_unreadable_state, may_hold_lock = batch.may_hold_lock, has_log_chunks = true,
+    is_log_searched = false
 FROM batch WHERE attempts.job_id = batch.job_id AND attempts.number = batch.number AND attempts.mark = batch.was
     AND coalesce(attempts.outcome, '') = batch.was_outcome
 RETURNING attempts.job_id"""
@@ -141,6 +142,18 @@ async def save_progress(tx: Tx, moved: Sequence[tuple[Attempt, Attempt]]) -> Non
     rows = [(*values(after, *_REPORTED_OF_ATTEMPT), before.mark, before.outcome or "") for before, after in moved]
     if rows and len(await tx.each(_SAVE_PROGRESS, _SAVE_PROGRESS_TYPES, rows)) != len(rows):
         raise Superseded("an attempt has changed in the meantime; deliver its events again")
+
+
+async def set_log_searched(tx: Tx, job_id: str, number: int, mark: int) -> bool:
+    """Note that the log of an attempt was searched up to this event. Returns False if more of it has arrived since."""
+    return bool(
+        await tx.run(
+            "UPDATE attempts SET is_log_searched = true WHERE job_id = :job_id AND number = :number AND mark = :mark",
+            job_id=job_id,
+            number=number,
+            mark=mark,
+        )
+    )
 
 
 async def save_steps(tx: Tx, rows: Sequence[SavedStep]) -> None:

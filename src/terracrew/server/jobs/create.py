@@ -11,7 +11,7 @@ import msgspec
 
 from terracrew import ids
 from terracrew.errors import Conflict, Invalid, TerracrewError
-from terracrew.protocol.spec import STEPS_OF, JobType, Source
+from terracrew.protocol.spec import STEPS_OF, ImportedResource, JobType, Source
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups import store as groups
@@ -19,9 +19,11 @@ from terracrew.server.groups.model import Interrupted
 from terracrew.server.inputs import checks as input_checks
 from terracrew.server.inputs.effective import JobContent
 from terracrew.server.jobs import job_inputs, priorities, service, store
+from terracrew.server.jobs.lost_resources.imports import ImportLost, Imports
 from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.modules import service as modules
 from terracrew.server.modules.model import Module, Priority
+from terracrew.server.objects import Objects
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -46,6 +48,8 @@ class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     permission to change the module."""
     environment: dict[str, str] = {}
     """Environment variables of this job alone, likewise."""
+    import_lost: ImportLost | None = None
+    """What the plan imports: resources that an attempt created before it was cut short, and that no state records."""
 
     def __repr__(self) -> str:
         return f"NewJob({self.type})"
@@ -78,6 +82,8 @@ class JobRequest(msgspec.Struct, frozen=True):
     approves what follows from their own change where that is not allowed."""
     group_run_id: str | None = None
     """The run of a whole group that the job is a part of."""
+    imports: list[ImportedResource] = []
+    """What was found for `asked.import_lost`."""
 
 
 class Created(msgspec.Struct, frozen=True):
@@ -109,12 +115,15 @@ class _Checked(msgspec.Struct, frozen=True):
     known: Job | None
 
 
-def creator(db: Database, keys: Keyring, roots: Sequence[Path]) -> Create:
+def creator(db: Database, objects: Objects, keys: Keyring, roots: Sequence[Path]) -> Create:
     """Return the function that creates jobs."""
 
     grouped = db.grouped(partial(create_all, keys=keys, roots=roots))
+    imports = Imports(db, objects, keys)
 
     async def create(wanted: JobRequest) -> Created:
+        if wanted.asked.import_lost is not None:
+            wanted = await _with_imports(db, imports, wanted, wanted.asked.import_lost)
         try:
             return await grouped(wanted)
         except Conflict as error:
@@ -153,6 +162,15 @@ async def create_all(
     ]
 
 
+async def _with_imports(db: Database, imports: Imports, wanted: JobRequest, lost: ImportLost) -> JobRequest:
+    """Find what the job imports. The caller needs the same permission as for the job itself."""
+    if wanted.asked.type is JobType.DESTROY or wanted.asked.is_destroy_plan:
+        raise Invalid("import_lost: an engine imports nothing when it destroys; apply with import_lost first")
+    module = await db.read(lambda tx: modules.find(tx, wanted.principal, wanted.module, Verb.JOB_RUN))
+    found = await imports.choose(wanted.principal, module, lost)
+    return msgspec.structs.replace(wanted, imports=found)
+
+
 async def _may_use_secrets(tx: Tx, principals: Sequence[Principal]) -> dict[tuple[str, str | None], authorize.Visible]:
     """Return where each of these principals may use secrets."""
     found: dict[tuple[str, str | None], authorize.Visible] = {}
@@ -185,17 +203,24 @@ async def _check(tx: Tx, keys: Keyring, wanted: JobRequest, module: Module, root
         # Running other code with the same runner's credentials has the effect of changing the module, so it needs that permission.
         await authorize.require(tx, wanted.principal, Verb.TREE_WRITE, modules.place(module))
         source = await modules.checked_source(tx, module.organization_id, asked.source, roots, module.engine)
-    content = JobContent(asked.inputs, asked.environment)
+    content = JobContent(asked.inputs, asked.environment, wanted.imports)
     if wanted.repeats:
         content = (await job_inputs.own(tx, keys, [wanted.repeats])).get(wanted.repeats, content)
-    if content != JobContent():
+    if content.inputs or content.environment:
         # An input can decide what is changed or destroyed, and an environment variable can make the engine run other code.
         await authorize.require(tx, wanted.principal, Verb.TREE_WRITE, modules.place(module))
         input_checks.check_inputs(content.inputs)
         input_checks.check_environment(content.environment)
     known = None if wanted.idempotency_key is None else await _repeated(tx, wanted, module, source)
-    if known is not None and content != (await job_inputs.own(tx, keys, [known.id])).get(known.id, JobContent()):
-        raise _other_job(known)
+    if known is not None:
+        earlier = (await job_inputs.own(tx, keys, [known.id])).get(known.id, JobContent())
+        is_importing = bool(content.imports)  # what it imports was chosen when the key was used first
+        if (content.inputs, content.environment, is_importing) != (
+            earlier.inputs,
+            earlier.environment,
+            bool(earlier.imports),
+        ):
+            raise _other_job(known)
     return _Checked(wanted, module, source, priority, content, known)
 
 
@@ -260,6 +285,8 @@ def _details(job: Job, one: _Checked) -> dict[str, Any]:
     details: dict[str, Any] = {"type": job.type, "module": one.module.path, "job": job.number}
     if one.wanted.cause is not None:
         details["cause"] = one.wanted.cause.number
+    if one.content.imports:
+        details["imports"] = len(one.content.imports)
     return details | {"is_destroy_plan": True} if job.is_destroy_plan else details
 
 

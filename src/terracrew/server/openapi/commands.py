@@ -52,6 +52,7 @@ COMMANDS: dict[str, str] = {
     "GET /api/v1/jobs/{job}/attempts/{attempt}": "job show",
     "GET /api/v1/jobs/{job}/inputs": "job inputs",
     "GET /api/v1/jobs/{job}/diff": "job show --diff",
+    "GET /api/v1/jobs/{job}/lost-resources": "job lost-resources",
     "POST /api/v1/jobs/{job}/cancel": "job cancel",
     "POST /api/v1/jobs/{job}/rerun": "job rerun",
     "POST /api/v1/jobs/{job}/approve": "job approve",

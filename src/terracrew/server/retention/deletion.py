@@ -11,6 +11,7 @@ from terracrew.server.jobs import attempt_store, input_store
 from terracrew.server.jobs import reads as job_reads
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs import store as job_store
+from terracrew.server.jobs.lost_resources import store as lost_resource_store
 from terracrew.server.jobs.plans import diff_store
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.logs import store as log_store
@@ -76,6 +77,7 @@ async def _delete_small_rows(tx: Tx, job_id: str) -> None:
     """Delete everything of a job except the chunks of its log, which is a few rows for each attempt."""
     await attempt_store.delete_details(tx, job_id)  # first, in the order in which the ingest locks rows
     await input_store.delete_of_job(tx, job_id)
+    await lost_resource_store.delete_of_job(tx, job_id)
     named = await log_store.delete_objects(tx, job_id)
     named += await state_store.delete_outputs(tx, job_id)
     named += await plan_store.delete_of_job(tx, job_id)

@@ -1,23 +1,15 @@
 """A job, its attempts and its run as people and programs see them."""
 
 from datetime import datetime
-from typing import Literal
 
 import msgspec
 
 from terracrew.protocol.spec import Step
+from terracrew.server.jobs.lost_resources.model import LoggedChange
 from terracrew.server.jobs.model import Attempt, Job, Lock, Note, Outcome, Plan, StepRow
 from terracrew.server.runs.held_lock import HeldLock
 from terracrew.server.runs.placement import Placement
 from terracrew.server.scheduling.model import Reason
-
-
-class LoggedChange(msgspec.Struct, frozen=True):
-    """A resource that the log of an attempt says it changed, or had begun to change."""
-
-    address: str
-    action: Literal["created", "changed", "destroyed", "creating", "changing", "destroying"]
-    id: str = ""
 
 
 class ModuleState(msgspec.Struct, frozen=True):

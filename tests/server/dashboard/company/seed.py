@@ -205,7 +205,8 @@ async def _left_to_people(made: Company, runner: str, instance: str) -> dict[str
         lost_at=made.now - 400,
         **heard,
     )
-    await made.log(doubt, [(Step.APPLY, "terraform_data.tunnel: Creating...\n")])
+    lines = "terraform_data.key: Creation complete after 0s [id=4f0c77a1]\nterraform_data.tunnel: Creating...\n"
+    await made.log(doubt, [(Step.APPLY, lines)])
     await made.insert(
         "notes", job_id=doubt, attempt=1, event=9, text="reported FAILED too late: out of time", created_at=made.now
     )

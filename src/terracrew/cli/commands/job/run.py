@@ -11,6 +11,7 @@ from terracrew.cli.commands.job import destroy_confirmation, follow, status_line
 from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output, streams
+from terracrew.errors import Invalid
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -45,6 +46,20 @@ color_option = click.option(
     type=placement_options.PRIORITIES,
     help="A job with a higher priority runs first: -100 to 100. By default, the module's own priority.",
 )
+@click.option(
+    "--import-lost",
+    "lost_job",
+    is_flag=False,
+    flag_value="",
+    default=None,
+    metavar="[JOB]",
+    shell_complete=name_completion.jobs,
+    help="Import what JOB created before it was cut short; without JOB, what all jobs did that put the module in doubt. "
+    "Give it after MODULE.",
+)
+@click.option(
+    "--leave-out", "left_out", multiple=True, metavar="ADDRESS", help="With --import-lost: do not import this."
+)
 @click.option("--idempotency-key", metavar="KEY", help="Repeated calls with the same key return the same job.")
 @sources.source_options
 @sources.input_options
@@ -64,6 +79,8 @@ def run(
     following: bool,
     waiting: bool,
     priority: int | None,
+    lost_job: str | None,
+    left_out: tuple[str, ...],
     idempotency_key: str | None,
     folder: Path | None,
     local_path: str | None,
@@ -93,6 +110,10 @@ def run(
         body["priority"] = priority
     if approval:
         body["needs_approval"] = True
+    if lost_job is not None:
+        body["import_lost"] = {"job": lost_job, "leave_out": list(left_out)}
+    elif left_out:
+        raise Invalid("--leave-out is for a job with --import-lost")
     before = api.get(f"/modules/{segment(module)}")["source"] if remote_sources.is_given() else None
     if found := sources.source(api, folder, local_path, subdirectory, before):
         body["source"] = found

@@ -17,9 +17,11 @@ from terracrew.executor.engines.hcl import (
     described_plan,
     event_facts,
     failure,
+    import_errors,
     operator_paths,
     plan_summary,
     plugins,
+    replaced_resources,
     shown_facts,
 )
 from terracrew.executor.engines.hcl.dialect import Dialect
@@ -175,6 +177,12 @@ class HclSession:
 
     def failure_details(self, printed: str) -> FailureDetails:
         return failure.details(printed)
+
+    def without_destroyed(self, state: bytes, destroyed: Mapping[str, str]) -> bytes:
+        return replaced_resources.without(state, destroyed)
+
+    def refused_imports(self, printed: str, addresses: Sequence[str]) -> Sequence[str]:
+        return import_errors.refused(printed, addresses)
 
     def _choose_configuration(self, env: dict[str, str]) -> None:
         """Use the configuration of the runner's operator, which may name mirrors, or an empty one if there is none."""

@@ -14,6 +14,8 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
 from terracrew.server.jobs import approvals, bulk_cancel, create, priorities, service
 from terracrew.server.jobs.attempts import lost_attempts
+from terracrew.server.jobs.lost_resources import listing as lost_resources
+from terracrew.server.jobs.lost_resources.model import LostResources
 from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.paging import Page
 from terracrew.server.principals.authorize import Verb
@@ -141,6 +143,19 @@ async def get_attempt(request: RunsCall, job: FromPath[str], attempt: Number) ->
     return await attempt_report.read(db, request.context.objects, found.id, attempt)
 
 
+@get("/jobs/{job:str}/lost-resources", summary="List what a job may have lost")
+async def list_lost_resources(
+    request: RunsCall, job: FromPath[str], limit: paging.Limit = 50, after: paging.After = None
+) -> LostResources:
+    """List what the log of a job reports as created, changed or destroyed, and its module's state does not record.
+
+    Only attempts whose engine did not end its change by itself can have lost something. A page can have fewer items than its
+    limit; `next` is null on the last one.
+    """
+    context = request.context
+    return await lost_resources.read(context.db, context.objects, context.keys, request.user, job, after, limit)
+
+
 @get("/jobs/{job:str}/inputs", summary="Show what a job was given")
 async def get_inputs(
     request: RunsCall, job: FromPath[str], attempt: Annotated[int | None, QueryParameter(ge=1, le=1 << 31)] = None
@@ -186,6 +201,7 @@ router = Router(
         change_job,
         get_attempt,
         get_inputs,
+        list_lost_resources,
         cancel_job,
         cancel_jobs,
         rerun_job,

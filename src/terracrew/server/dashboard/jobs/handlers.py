@@ -10,12 +10,15 @@ from litestar.response import Redirect
 
 from terracrew.errors import Invalid
 from terracrew.protocol.messages import AttemptRef, CancelMode
+from terracrew.protocol.spec import JobType
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.jobs import diff, page, rows
 from terracrew.server.jobs import approvals, create, priorities, service
 from terracrew.server.jobs.attempts import lost_attempts
+from terracrew.server.jobs.lost_resources import listing as lost_resources
+from terracrew.server.jobs.lost_resources.imports import ImportLost
 from terracrew.server.jobs.model import JobStatus
 from terracrew.server.modules.model import Priority
 from terracrew.server.principals.authorize import Verb
@@ -24,6 +27,8 @@ HERE = "/dashboard/jobs"
 Start = Annotated[int, QueryParameter(ge=0, le=10_000)]
 MAX_DOUBTS_CHARACTERS = 64_000
 """The length of 1,000 doubts, as many as an approval by the API may name."""
+MAX_LOST_RESOURCES = 100
+"""How many lost resources the page of a job shows."""
 _ATTEMPT = re.compile(r"[0-9]{1,15}\Z")
 
 
@@ -98,6 +103,9 @@ async def job_page(
     found = await context.db.read_in_background(lambda tx: page.read(tx, who, job, attempt, context.keys, watch))
     if found.view.id != job:
         return Redirect(f"{HERE}/{found.view.id}", status_code=303)
+    if found.may_have_lost:
+        lost = await lost_resources.read(context.db, context.objects, context.keys, who, job, None, MAX_LOST_RESOURCES)
+        found = msgspec.structs.replace(found, lost_resources=lost)
     alone = "" if found.shown is None else f"?attempt={found.shown}"
     live = "" if found.is_log_finished else f"/api/v1/jobs/{job}/log/stream{alone}"
     # The plan refreshes itself, because a large one is not read again with every event of the job.
@@ -181,9 +189,31 @@ async def rerun(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
     return render.go(request, f"{HERE}/{made.id}")
 
 
+@post("/{job:str}/import-lost")
+async def import_lost(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
+    """Queue an apply that imports what this job lost. It waits for an approval, because a person has to look at its plan."""
+    context, who = request.context, request.user
+    lost = await context.db.read(lambda tx: service.find(tx, who, job, Verb.JOB_READ))
+    asked = create.NewJob(JobType.APPLY, needs_approval=True, import_lost=ImportLost(lost.id))
+    made = await context.create_job(create.JobRequest(who, lost.module_id, asked))
+    return render.go(request, f"{HERE}/{made.job.id}")
+
+
 pages = Router(
     HERE,
-    route_handlers=[list_page, job_page, job_diff, change_priority, cancel, rerun, approve, decline, replan, gone],
+    route_handlers=[
+        list_page,
+        job_page,
+        job_diff,
+        change_priority,
+        cancel,
+        rerun,
+        approve,
+        decline,
+        replan,
+        gone,
+        import_lost,
+    ],
     exception_handlers=HANDLERS,
     include_in_schema=False,
 )

@@ -13,6 +13,7 @@ from terracrew.server.dashboard.states import QuarantineRow
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import reads, service
+from terracrew.server.jobs.lost_resources.model import LostResources
 from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.jobs.plans import approver_rules
 from terracrew.server.modules import policy
@@ -52,6 +53,8 @@ class JobPage(msgspec.Struct, frozen=True):
     quarantine: list[QuarantineRow]
     approval_refusal: str | None = None
     """Why the reader may not approve, although their role would let them."""
+    lost_resources: LostResources | None = None
+    """What the job may have lost; None if none of its attempts was cut short."""
 
     @property
     def plan(self) -> dict[str, Any]:
@@ -101,6 +104,19 @@ class JobPage(msgspec.Struct, frozen=True):
     def has_panel(self) -> bool:
         """Return whether a panel of its own says why the job waits and what to do about it."""
         return self.lost is not None or bool(self.quarantine) or self.view.status is JobStatus.AWAITING_APPROVAL
+
+    @property
+    def may_have_lost(self) -> bool:
+        """Return whether an attempt was cut short in the middle of a change."""
+        return any(
+            each.begun_at and not each.is_change_ended and (each.ended_at or each.lost_at)
+            for each in self.view.attempts
+        )
+
+    @property
+    def import_blocks(self) -> str:
+        found = [] if self.lost_resources is None else self.lost_resources.items
+        return "\n".join(each.import_block for each in found if each.import_block)
 
     @property
     def is_log_finished(self) -> bool:

@@ -231,6 +231,7 @@ def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: l
         inputs=given.inputs,
         environment=given.environment,
         files=given.files,
+        imports=given.imports,
         definitions=given.definitions,
         secrets=given.secrets,
         inherited=given.inherited,

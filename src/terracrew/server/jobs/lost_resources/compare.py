@@ -1,0 +1,83 @@
+"""Compares what a log reports with the current state: what the state records is not lost."""
+
+from terracrew import import_blocks
+from terracrew.protocol.spec import ImportedResource
+from terracrew.server.jobs.lost_resources.model import ChangeAction, LostResource, Remedy, StoredChange
+from terracrew.server.logs.mask import MASK
+from terracrew.server.state.instance_ids import InstanceIds
+
+_MASK = MASK.decode()
+_REFRESHED: dict[ChangeAction, str] = {
+    "changed": "the state may have its old values; the next plan reads it anew",
+    "changing": "it may have been changed; the next plan reads it anew",
+    "destroyed": "the state still has it; the next plan finds that it is gone",
+    "destroying": "it may be gone; the next plan finds out",
+}
+_OTHER = "the state has another one at this address: remove the one that is not needed"
+_NOT_RECORDED = "the state does not have it: import it"
+_REPLACED = (
+    "the state still has the one that it replaced: --import-lost takes that out of the state before it imports; by hand, "
+    "remove it from the state first"
+)
+
+
+def lost(change: StoredChange, state: InstanceIds | None, engine: str) -> LostResource | None:
+    """Return what is to be done about a change; None if the state records it.
+
+    Without a state, only the order of the events tells whether a change can be in the last one that arrived.
+    """
+    address = import_blocks.checked_address(change.address) or change.address
+    is_before_state = change.event <= change.state_event
+    if change.action in ("created", "creating"):
+        return _created(change, address, state, engine, is_before_state=is_before_state)
+    is_there = None if state is None else _has(state, address, change.resource_id)
+    if is_there is False or (is_before_state and (state is None or change.action == "changed")):
+        return None
+    return _listed(change, address, "refresh", _REFRESHED[change.action])
+
+
+def _created(
+    change: StoredChange, address: str, state: InstanceIds | None, engine: str, *, is_before_state: bool
+) -> LostResource | None:
+    if state is None and is_before_state:
+        return None
+    there = None if state is None else state.current.get(address)
+    if there is not None and (change.action == "creating" or there in ("", change.resource_id)):
+        return None
+    is_replaced = there is not None and there == change.replaced_id
+    if there is not None and not is_replaced:
+        return _listed(change, address, "decide", _OTHER)
+    if change.action == "creating":
+        return _listed(change, address, "look", "its creation was not finished: look whether it exists")
+    if not change.resource_id:
+        return _listed(change, address, "look", "the log does not tell its id: look for it, and import it by hand")
+    if _MASK in change.resource_id or _MASK in address:
+        text = "its id or its address has a secret in it, which is masked: import it by hand"
+        return _listed(change, address, "look", text)
+    if not import_blocks.checked_address(address) or engine not in import_blocks.ENGINES:
+        return _listed(change, address, "look", "it cannot be imported by a block: import it by hand")
+    block = import_blocks.block(ImportedResource(address, change.resource_id))
+    return _listed(change, address, "import", _REPLACED if is_replaced else _NOT_RECORDED, block)
+
+
+def _has(state: InstanceIds, address: str, resource_id: str) -> bool:
+    """Return whether the state has this resource. An id that is not known is taken for the same one."""
+    there = state.current.get(address)
+    is_current = there is not None and (there == resource_id or "" in (there, resource_id))
+    return is_current or (address, resource_id) in state.deposed
+
+
+def _listed(change: StoredChange, address: str, remedy: Remedy, explanation: str, block: str = "") -> LostResource:
+    kind = import_blocks.type_of(address)
+    return LostResource(
+        attempt=change.attempt,
+        address=address,
+        action=change.action,
+        id=change.resource_id,
+        type=kind,
+        provider=kind.partition("_")[0],
+        changed_at=change.changed_at,
+        remedy=remedy,
+        explanation=explanation,
+        import_block=block,
+    )

@@ -1,0 +1,93 @@
+"""Chooses what a new job imports: the resources that the attempts before it created and that no state records."""
+
+from typing import Annotated
+
+import msgspec
+
+from terracrew import import_blocks
+from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.protocol.spec import ImportedResource
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.jobs import service
+from terracrew.server.jobs.lost_resources import compare, search, store
+from terracrew.server.jobs.lost_resources.model import StoredChange
+from terracrew.server.jobs.model import Job
+from terracrew.server.modules.model import Module
+from terracrew.server.objects import Objects
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.state import instance_ids
+from terracrew.server.state.instance_ids import InstanceIds
+
+MAX_IMPORTS = 2_000
+"""The most resources that one job imports. A grant has a bounded size."""
+_OLDEST_TERRAFORM = (1, 5)
+
+
+class ImportLost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which lost resources a job imports."""
+
+    job: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    """The job that lost them, by its id or number. Without one: all jobs that put the module in doubt."""
+    leave_out: Annotated[list[str], msgspec.Meta(max_length=MAX_IMPORTS)] = []
+    """Addresses that are not imported, because the provider cannot import them or they are not wanted."""
+
+
+class Imports:
+    """Reads what the imports of a job are chosen from. The state may be in the object store, so this is not one transaction."""
+
+    def __init__(self, db: Database, objects: Objects, keys: Keyring) -> None:
+        self._db, self._objects, self._keys = db, objects, keys
+
+    async def choose(self, who: Principal, module: Module, asked: ImportLost) -> list[ImportedResource]:
+        """Return what the job imports. Raises an error if there is nothing to import."""
+        if module.engine not in import_blocks.ENGINES:
+            raise Invalid(f"import_lost: {module.engine} has no import blocks, so it cannot import what was lost")
+        await search.search_now(self._db, self._objects, module.id)
+        changes = await self._db.read(lambda tx: _changes(tx, who, module, asked.job))
+        is_kept_here = module.backend == "terracrew"
+        state = await instance_ids.current(self._db, self._objects, self._keys, module.id, is_kept_here=is_kept_here)
+        found = chosen(changes, state, module.engine)
+        if unknown := sorted(set(asked.leave_out) - found.keys()):
+            raise Invalid(
+                f"leave_out: {unknown[0]} is not among the resources to import: {', '.join(sorted(found)) or 'none'}"
+            )
+        wanted = [each for address, each in found.items() if address not in asked.leave_out]
+        if not wanted:
+            where = f"job {asked.job}" if asked.job else f"the attempts that put {module.path} in doubt"
+            raise Conflict(f"{where} left nothing to import: run the job without import_lost", module=module.path)
+        if len(wanted) > MAX_IMPORTS:
+            raise Invalid(f"{len(wanted):,} resources would be imported, and one job imports at most {MAX_IMPORTS:,}")
+        return wanted
+
+
+def chosen(changes: list[StoredChange], state: InstanceIds | None, engine: str) -> dict[str, ImportedResource]:
+    """Return by address what can be imported. If several attempts created a resource, the last one counts."""
+    found: dict[str, ImportedResource] = {}
+    for change in changes:
+        lost = compare.lost(change, state, engine)
+        if lost is not None and lost.remedy == "import":
+            there = "" if state is None else state.current.get(lost.address, "")
+            found[lost.address] = ImportedResource(lost.address, lost.id, there)
+    return found
+
+
+async def _changes(tx: Tx, who: Principal, module: Module, job: str) -> list[StoredChange]:
+    if not job:
+        return await store.in_doubt(tx, module.id, search.MAX_CHANGES)
+    found = await service.find(tx, who, job, Verb.JOB_READ)
+    if found.module_id != module.id:
+        raise NotFound(f"job {found.number} is not a job of {module.path}")
+    _check_version(found, module.engine)
+    return await store.of_job(tx, found.id, (0, 0), search.MAX_CHANGES)
+
+
+def _check_version(job: Job, engine: str) -> None:
+    """Refuse a version of Terraform that does not know import blocks, if the job that lost something ran with one."""
+    parts = job.engine_version.split("-")[0].split(".")[:2]
+    is_known = engine == "terraform" and len(parts) == 2 and all(part.isdigit() for part in parts)
+    if is_known and tuple(map(int, parts)) < _OLDEST_TERRAFORM:
+        raise Invalid(
+            f"job {job.number} ran with Terraform {job.engine_version}, which has no import blocks: use 1.5 or later"
+        )

@@ -1,0 +1,47 @@
+"""The list of what a job may have lost, page by page."""
+
+from terracrew.errors import Invalid, NotFound
+from terracrew.server import paging
+from terracrew.server.db.seam import Database, Row, Tx
+from terracrew.server.jobs import service
+from terracrew.server.jobs.lost_resources import compare, search, store
+from terracrew.server.jobs.lost_resources.model import LostResources
+from terracrew.server.jobs.model import Job
+from terracrew.server.objects import Objects
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.state import instance_ids
+
+
+async def read(
+    db: Database, objects: Objects, keys: Keyring, who: Principal, name: str, after: str | None, limit: int
+) -> LostResources:
+    """Return a page of what a job may have lost. A page can be shorter than its limit: what the state records is left out."""
+
+    async def find(tx: Tx) -> tuple[Job, Row]:
+        job = await service.find(tx, who, name, Verb.JOB_READ)
+        module = await store.module_facts(tx, job.id)
+        if module is None:  # it was deleted at this moment
+            raise NotFound(f"there is no job {name}")
+        return job, module
+
+    job, module = await db.read(find)
+    start = _start(after)
+    await search.search_now(db, objects, job.module_id)
+    rows = await db.read(lambda tx: store.of_job(tx, job.id, start, limit + 1))
+    if not rows:
+        return LostResources([])
+    is_kept_here = module["backend"] == "terracrew"
+    state = await instance_ids.current(db, objects, keys, job.module_id, is_kept_here=is_kept_here)
+    found = paging.page(rows, limit)
+    items = [each for row in found.items if (each := compare.lost(row, state, module["engine"]))]
+    return LostResources(items, found.next, None if state is None else state.version)
+
+
+def _start(after: str | None) -> tuple[int, int]:
+    """Return the attempt and the number that a cursor stands for."""
+    attempt, _, number = (paging.start(after) or "0.0").partition(".")
+    if not (attempt.isdigit() and number.isdigit() and len(attempt) < 16 and len(number) < 16):
+        raise Invalid(f"after: {after!r} is not a cursor: send the `next` of the previous page")
+    return int(attempt), int(number)

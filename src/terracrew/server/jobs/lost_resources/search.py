@@ -1,0 +1,103 @@
+"""Searches the logs of attempts that were cut short for what they changed, and stores it: a log can be removed before the list."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import msgspec
+
+from terracrew import import_blocks
+from terracrew.logging import get_logger
+from terracrew.protocol.events import Stream
+from terracrew.protocol.spec import MUTATING
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.jobs import attempt_store
+from terracrew.server.jobs.lost_resources import log_lines, store
+from terracrew.server.jobs.lost_resources.model import FoundChange
+from terracrew.server.jobs.lost_resources.store import CutShort
+from terracrew.server.jobs.model import plain
+from terracrew.server.logs import reads
+from terracrew.server.logs.chunks import LogEvent
+from terracrew.server.objects import Objects
+
+POLL_SECONDS = 1.0
+MAX_ATTEMPTS = 20
+"""The most logs that are searched in one step."""
+MAX_CHANGES = 10_000
+"""The most changes of an attempt that are stored; the last ones of its log count."""
+log = get_logger("terracrew.server")
+
+
+class LostResourceSearch:
+    def __init__(self, db: Database, objects: Objects) -> None:
+        self._db, self._objects = db, objects
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            await self.step()
+
+    async def step(self) -> None:
+        for each in await self._db.read(lambda tx: store.unsearched(tx, MAX_ATTEMPTS)):
+            await search(self._db, self._objects, each)
+
+
+async def search_now(db: Database, objects: Objects, module_id: str) -> None:
+    """Search the logs of a module's attempts that the loop has not come to yet."""
+    for each in await db.read(lambda tx: store.unsearched_of_module(tx, module_id, MAX_ATTEMPTS)):
+        await search(db, objects, each)
+
+
+async def search(db: Database, objects: Objects, attempt: CutShort) -> None:
+    """Search one log. If more of it arrives meanwhile, it is searched again."""
+    reader = _LogReader()
+    async for events in reads.events(db, objects, attempt.job_id, attempt.number):
+        for event in events:
+            reader.take(event)
+    found = reader.finish()[-MAX_CHANGES:]
+
+    async def work(tx: Tx) -> None:
+        if await attempt_store.set_log_searched(tx, attempt.job_id, attempt.number, attempt.mark):
+            await store.replace(tx, attempt.job_id, attempt.number, found)
+            tx.wake("jobs", attempt.job_id)
+
+    await db.write(work)
+    if found:
+        log.info("an attempt that was cut short reported changes", job=attempt.job_id, changes=len(found))
+
+
+class _LogReader:
+    """Puts the pieces of the log together to lines, and remembers the last line about each resource."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str, bool], FoundChange] = {}
+        self._open = ""
+
+    def take(self, event: LogEvent) -> None:
+        if event.stream != Stream.OUTPUT or event.step not in MUTATING:
+            return
+        *lines, self._open = (self._open + event.text).split("\n")
+        for line in lines:
+            self._read(line, event)
+        # A line that is too long already is skipped, so its beginning need not be remembered.
+        self._open = self._open[-2 * log_lines.MAX_LINE_CHARACTERS :]
+
+    def finish(self) -> list[FoundChange]:
+        """Return the changes in the order of the log. A last line without an end may be cut off, so it is not used."""
+        destroyed = {each.address: each.resource_id for each in self._found.values() if each.action == "destroyed"}
+        return [
+            msgspec.structs.replace(each, replaced_id=destroyed.get(each.address, ""))
+            if each.action == "created"
+            else each
+            for each in self._found.values()
+        ]
+
+    def _read(self, text: str, event: LogEvent) -> None:
+        line = log_lines.read(text.removesuffix("\r"))
+        if line is None or not import_blocks.type_of(
+            line.address
+        ):  # scripts print lines that only resemble the engine's
+            return
+        before = self._found.pop(line.subject, None)
+        id_ = line.id or (before.resource_id if before and line.action.endswith("ed") else "")
+        at = datetime.fromtimestamp(event.time, UTC)
+        self._found[line.subject] = FoundChange(plain(line.address), line.action, plain(id_), "", event.n, at)

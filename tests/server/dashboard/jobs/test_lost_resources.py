@@ -1,0 +1,41 @@
+"""The page of a job that was cut short shows what it lost, and queues an apply that imports it."""
+
+import pytest
+
+from terracrew.protocol import events
+from terracrew.protocol.events import Kind, Stream
+from terracrew.protocol.spec import Step
+from tests.server.application import on_one
+from tests.server.dashboard.visitor import logged_in
+from tests.server.simulated_runner import SimulatedRunner
+
+LINES = (
+    "a.x: Creation complete after 0s [id=<b>x</b>-1]\n"
+    'a.k["${file(1)}"]: Creation complete after 0s [id=k]\n'
+    "a.z: Creating...\n"
+)
+
+
+@on_one
+@pytest.mark.feature("J15.lost", "U5.page")
+async def test_the_page_lists_what_was_lost_and_imports_it(runner: SimulatedRunner) -> None:
+    attempt = await runner.begun()
+    record = next(events.unpack(events.pack(Kind.LOG, Stream.OUTPUT, Step.APPLY, 1.0, LINES.encode())))
+    await attempt.deliver(record)
+    await attempt.lose()
+    await runner.rows.run("UPDATE organizations SET next_job_number = 1000")
+    someone, path = await logged_in(runner.app), f"/dashboard/jobs/{attempt.ref.job_id}"
+    page = await someone.see(path)
+    assert "Lost resources" in page
+    assert "&lt;b&gt;x&lt;/b&gt;-1" in page
+    assert "<b>x</b>" not in page
+    assert page.count("import {") == 1
+    assert "Look for it" in page
+    made = await someone.submit(f"{path}/import-lost")
+    assert made.status_code == 303
+    job_id = made.headers["location"].rpartition("/")[2]
+    job = (await runner.app.admin.get(f"/api/v1/jobs/{job_id}")).json()
+    assert (job["type"], job["needs_approval"]) == ("APPLY", True)
+    viewer = await runner.app.person("vera", "viewer")
+    seen = await (await logged_in(runner.app, viewer.principal.name)).see(path)
+    assert 'id="import-lost"' not in seen

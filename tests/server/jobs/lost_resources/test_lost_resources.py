@@ -1,0 +1,129 @@
+"""What an attempt changed before it was cut short is kept as a list, and the next job can import it."""
+
+import time
+from typing import Any
+
+import pytest
+
+from terracrew.protocol import events
+from terracrew.protocol.events import Kind, Record, StepStatus, Stream
+from terracrew.protocol.spec import Step
+from terracrew.server.jobs.lost_resources.search import LostResourceSearch
+from terracrew.testing.deliveries import APPLIED, fact
+from tests.server.application import on_one
+from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
+
+KILLED = fact(StepStatus(Step.APPLY, "FAILED", -9, is_cut_short=True))
+LINES = """\
+a.x: Creating...
+a.x: Creation complete after 0s [id=x-1]
+a.y: Destroying... [id=y-1]
+a.y: Destruction complete after 0s
+a.z: Creating...
+"""
+
+
+def printed(text: str, step: Step = Step.APPLY) -> Record:
+    return next(events.unpack(events.pack(Kind.LOG, Stream.OUTPUT, step, time.time(), text.encode())))
+
+
+async def cut_short(runner: SimulatedRunner, *records: Record) -> SimulatedAttempt:
+    attempt = await runner.begun()
+    await attempt.deliver(*records)
+    await attempt.lose()
+    return attempt
+
+
+async def lost(runner: SimulatedRunner, attempt: SimulatedAttempt, **params: Any) -> list[tuple[str, str, str, str]]:
+    found = await runner.app.admin.listed(f"/api/v1/jobs/{attempt.ref.job_id}/lost-resources", **params)
+    return [(each["address"], each["action"], each["id"], each["remedy"]) for each in found]
+
+
+@pytest.mark.feature("J15.lost")
+async def test_the_list_has_what_the_log_reports_and_the_state_does_not_record(runner: SimulatedRunner) -> None:
+    attempt = await cut_short(runner, printed(LINES[:40]), printed(LINES[40:]))
+    assert await lost(runner, attempt, limit=1) == [
+        ("a.x", "created", "x-1", "import"),
+        ("a.z", "creating", "", "look"),
+    ]
+
+
+@pytest.mark.feature("J15.lost")
+async def test_the_loop_stores_the_list_before_anybody_looks(runner: SimulatedRunner) -> None:
+    attempt = await cut_short(runner, printed(LINES))
+    search = LostResourceSearch(runner.server.db, runner.server.objects)
+    await search.step()
+    stored = "SELECT count(*) FROM lost_resources WHERE job_id = :id"
+    assert await runner.app.scalar(stored, id=attempt.ref.job_id) == 3
+    await runner.server.db.write(lambda tx: tx.run("DELETE FROM log_chunks"))
+    await search.step()
+    assert len(await lost(runner, attempt)) == 2, "the list outlives the log"
+    await attempt.deliver(printed("a.z: Creation complete after 3s [id=z-1]\n"))
+    await search.step()
+    assert ("a.z", "created", "z-1", "import") in await lost(runner, attempt), "a late line is searched, too"
+
+
+async def test_an_engine_that_ended_by_itself_has_lost_nothing(runner: SimulatedRunner) -> None:
+    attempt = await cut_short(runner, printed(LINES), APPLIED)
+    assert await lost(runner, attempt) == []
+    running = await runner.begun()
+    await running.deliver(printed(LINES))
+    assert await lost(runner, running) == [], "it may still save its state"
+
+
+async def test_only_lines_of_the_engine_in_a_mutating_step_count(runner: SimulatedRunner) -> None:
+    """A script may print whatever it likes, also a carriage return, and what it prints has its address in front."""
+    attempt = await cut_short(
+        runner,
+        printed(LINES, Step.PLAN),
+        printed("a.x (local-exec): b\rfake.y: Creation complete after 0s [id=1]\n"),
+        printed("x" * 70_000 + "a.long: Creation complete after 0s [id=1]\n"),
+        printed("a.open: Creation complete after 0s [id=1"),
+    )
+    assert await lost(runner, attempt) == []
+
+
+@pytest.mark.feature("J15.lost")
+async def test_the_next_job_gets_the_import_blocks_as_an_extra_file(runner: SimulatedRunner) -> None:
+    attempt = await cut_short(runner, printed(LINES + 'a.k["${x}"]: Creation complete after 0s [id=k]\n'))
+    await attempt.crew.app.admin.post(f"/api/v1/jobs/{attempt.ref.job_id}/cancel", json={"mode": "kill"})
+    await runner.rows.run("UPDATE organizations SET next_job_number = 1000")
+    asked: dict[str, Any] = {"type": "PLAN", "import_lost": {}}
+    made = await runner.app.admin.made(f"/api/v1/modules/{attempt.module_id}/jobs", asked)
+    granted = await runner.instance.has(made["id"])
+    [file] = granted.spec.files
+    assert file.path == "terracrew_lost_resources.tf"
+    assert file.content.endswith('\nimport {\n  to = a.x\n  id = "x-1"\n}\n')
+    assert file.content.count("import {") == 1
+    assert [(each.address, each.id) for each in granted.spec.imports] == [("a.x", "x-1")]
+    entry = await runner.app.admin.get("/api/v1/audit", params={"action": "job.run", "limit": 1})
+    assert entry.json()["items"][0]["details"]["imports"] == 1
+
+
+@on_one
+async def test_what_cannot_be_imported_is_refused_with_the_reason(runner: SimulatedRunner) -> None:
+    attempt = await cut_short(runner, printed(LINES))
+    admin, path = runner.app.admin, f"/api/v1/modules/{attempt.module_id}/jobs"
+    number = (await admin.get(f"/api/v1/jobs/{attempt.ref.job_id}")).json()["number"]
+
+    async def refused(status: int, **asked: Any) -> str:
+        return await admin.refused("POST", path, status, json={"type": "APPLY", **asked})
+
+    assert "a.nothing is not among" in await refused(400, import_lost={"leave_out": ["a.nothing"]})
+    assert "left nothing to import" in await refused(409, import_lost={"job": str(number), "leave_out": ["a.x"]})
+    assert "no job number 999" in await refused(404, import_lost={"job": "999"})
+    assert "imports nothing when it destroys" in await refused(400, type="DESTROY", import_lost={})
+    other = await runner.run()
+    assert "not a job of" in await refused(404, import_lost={"job": other.ref.job_id})
+    assert (await admin.post(path, json={"type": "PLAN", "import_lost": {"file": "x"}})).status_code == 400
+    bad = f"/api/v1/jobs/{attempt.ref.job_id}/lost-resources"
+    assert "not a cursor" in await admin.refused("GET", bad, 400, params={"after": "eHg"})
+
+
+@on_one
+async def test_who_may_not_read_the_job_sees_no_list_and_imports_nothing(runner: SimulatedRunner) -> None:
+    attempt = await cut_short(runner, printed(LINES))
+    stranger = await runner.app.person("eve")
+    await stranger.refused("GET", f"/api/v1/jobs/{attempt.ref.job_id}/lost-resources", 404)
+    asked: dict[str, Any] = {"type": "PLAN", "import_lost": {}}
+    await stranger.refused("POST", f"/api/v1/modules/{attempt.module_id}/jobs", 404, json=asked)
