@@ -37,3 +37,14 @@ def test_what_is_no_regular_file_approves_nothing_and_holds_nobody_up(tmp_path: 
     assert approved_hooks.read(str(tmp_path)).sha256 == []
     assert approved_hooks.read(str(tmp_path / "nowhere")).sha256 == []
     assert approved_hooks.read("").directory == ""
+
+
+def test_a_link_to_a_file_approves_the_content_of_the_file(tmp_path: Path) -> None:
+    """A directory that is mounted from a ConfigMap has links only."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "check").write_text(SCRIPT)
+    (tmp_path / "hooks").mkdir()
+    (tmp_path / "hooks" / "check").symlink_to("../data/check")
+    (tmp_path / "hooks" / "all").symlink_to("../data")
+    (tmp_path / "hooks" / "loop").symlink_to("loop")
+    assert approved_hooks.read(str(tmp_path / "hooks")).sha256 == [Hook(SCRIPT).sha256]

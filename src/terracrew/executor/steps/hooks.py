@@ -2,16 +2,13 @@
 
 import contextlib
 from collections.abc import Sequence
-from pathlib import Path
 
-from terracrew.errors import Forbidden, Invalid, TerracrewError
+from terracrew.errors import Forbidden, TerracrewError
 from terracrew.executor.engines.process import EngineProcess
-from terracrew.executor.steps import step_process
+from terracrew.executor.steps import hook_program, step_process
 from terracrew.executor.steps.context import StepContext
 from terracrew.protocol.hooks import When
 from terracrew.protocol.spec import Step, StepHook
-
-_SCRIPT = "hook"
 
 
 class HookFailedError(TerracrewError):
@@ -70,15 +67,16 @@ def _check_approved(context: StepContext, wanted: StepHook) -> None:
 async def _run(context: StepContext, wanted: StepHook, status: str = "") -> None:
     step, mutation = wanted.step, context.mutation
     context.recorder.say(f"Running {wanted} ({wanted.hook.sha256[:12]})")
+    arguments = _arguments(context, wanted)
     about = {"TERRACREW_STEP": str(step), "TERRACREW_HOOK": wanted.when, "TERRACREW_STEP_STATUS": status}
     # A hook around a change may change resources itself: until it has ended by itself, the change counts as cut short.
     was_orderly = mutation.is_orderly or not mutation.is_started
     mutation.is_started, mutation.is_orderly = mutation.is_started or step.is_mutating, False
     try:
         process = EngineProcess(
-            _arguments(context, wanted),
+            arguments,
             cwd=context.folder,
-            env=context.env | context.cloud.environment() | about,
+            env=_environment(context) | about,
             output=context.output.descriptor,
             ruleset=context.isolation.ruleset(context.found.path, context.session),
         )
@@ -94,20 +92,14 @@ async def _run(context: StepContext, wanted: StepHook, status: str = "") -> None
 
 
 def _arguments(context: StepContext, wanted: StepHook) -> Sequence[str]:
-    """Return the command of a hook. A script is a file that its interpreter reads: the engine's directory may forbid execution."""
-    if wanted.hook.command:
+    if not wanted.hook.command:
+        return hook_program.write_script(context.files.provided, wanted.hook)
+    if context.start.approved_hooks is None:
         return wanted.hook.command
-    path = context.files.provided / _SCRIPT
-    path.write_text(wanted.hook.text)
-    return [*interpreter(wanted.hook.text), str(path)]
+    return hook_program.approved_command(wanted.hook, context.start.environment)
 
 
-def interpreter(script: str) -> list[str]:
-    """Return the interpreter of a script and its one argument, as the kernel reads them from the first line."""
-    line = script.partition("\n")[0]
-    words = line.removeprefix("#!").strip().split(None, 1)
-    if not line.startswith("#!") or not words or not Path(words[0]).is_absolute():
-        raise Invalid(
-            "a script of a hook begins with a line such as `#!/bin/sh`, which names its interpreter by an absolute path"
-        )
-    return words
+def _environment(context: StepContext) -> dict[str, str]:
+    env = context.env | context.cloud.environment()
+    is_approved = context.start.approved_hooks is not None
+    return hook_program.approved_environment(env, context.start.environment) if is_approved else env
