@@ -69,7 +69,8 @@ def read(mirror: Mirror, commit: str) -> Tree:
     folded = listed.lower()
     if any(each in folded for each in _REFUSED):
         raise Invalid(f"the repository {mirror.url} has a path with `.git`, `.` or `..` in it, which is refused")
-    special = _SPECIAL.findall(listed)
+    has_special = any(mode + b" " in listed for mode in (_LINK, _SUBMODULE))
+    special = _SPECIAL.findall(listed) if has_special else []  # few trees have any, and the search takes a while
     return Tree(
         entries=listed.count(b"\0"),
         size=sum(map(int, _SIZE.findall(listed))),
