@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from terracrew import import_blocks
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.errors import EngineMissing
-from terracrew.executor.engines.contract import Engine, EngineContext, EngineSession
-from terracrew.protocol.spec import Step
+from terracrew.executor.engines.contract import Engine, EngineContext, EngineSession, ImportsResources
+from terracrew.protocol.spec import ImportedResource, Step
 from terracrew.testing.engine_contract import SECRET_VALUE, EngineContract
 from terracrew.testing.engine_run import EngineRun
 from terracrew.testing.state_backend import FakeStateBackend
@@ -232,6 +233,60 @@ class HclContract(EngineContract):
         assert (await run.summary(None)).imports == 1
         await run.succeed(Step.APPLY)
         assert list(made.iterdir()) == [lost]
+
+    @pytest.mark.feature("J15.lost")
+    async def test_what_was_created_in_place_of_something_destroyed_is_imported_and_not_made_again(
+        self,
+        engine: Engine,
+        session: EngineSession,
+        folder: Path,
+        backend: FakeStateBackend,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """An engine ignores the import block of an address that the state has, although it finds that the resource is gone."""
+        monkeypatch.setenv("TF_CLI_CONFIG_FILE", str(providers.configuration(folder.parent)))
+        made = folder.parent / "made"
+        made.mkdir()
+        run = await self._applied(engine, session, folder, backend, {"main.tf": _with_providers(made, "one")})
+        [old] = made.iterdir()
+        new = made / "00ff00ff00ff00ff"
+        old.rename(new)
+        imported = import_blocks.file_text([ImportedResource("testing_file.web", str(new))])
+        write(folder, {import_blocks.FILE_NAME: imported})
+        assert isinstance(session, ImportsResources)
+        backend.states.append(session.without_destroyed(backend.states[-1], {"testing_file.web": str(old)}))
+        await run.succeed(Step.PLAN)
+        summary = await run.summary(backend.states[-1])
+        assert (summary.imports, summary.add, summary.change, summary.destroy, summary.replace) == (1, 0, 0, 0, 0)
+        await run.succeed(Step.APPLY)
+        assert list(made.iterdir()) == [new]
+
+    @pytest.mark.feature("J15.lost")
+    async def test_a_resource_that_cannot_be_imported_is_named(
+        self,
+        engine: Engine,
+        session: EngineSession,
+        folder: Path,
+        backend: FakeStateBackend,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setenv("TF_CLI_CONFIG_FILE", str(providers.configuration(folder.parent)))
+        addresses = ["testing_file.web", "testing_file.left[0]"]
+        imported = [ImportedResource("testing_file.web", "/does/not/exist ${x}")]
+        source = {
+            "main.tf": _with_providers(folder.parent, "one"),
+            import_blocks.FILE_NAME: import_blocks.file_text(imported),
+        }
+        write(folder, source)
+        run = EngineRun(engine, session, folder, backend)
+        await run.succeed(Step.INIT)
+        assert isinstance(session, ImportsResources)
+        code, printed = await run.start(Step.PLAN).ended()
+        assert (code, session.refused_imports(printed, addresses)) == (1, ["testing_file.web"])
+        imported = [ImportedResource("testing_file.left[0]", "x")]
+        write(folder, {import_blocks.FILE_NAME: import_blocks.file_text(imported)})
+        code, printed = await run.start(Step.PLAN).ended()
+        assert (code, session.refused_imports(printed, addresses)) == (1, ["testing_file.left[0]"])
 
     async def test_a_failing_resource_says_why(
         self,

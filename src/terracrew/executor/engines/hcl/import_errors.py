@@ -5,6 +5,9 @@ from collections.abc import Sequence
 
 _ANNOUNCED = re.compile(r"^(?P<address>\S.*): Preparing import\.\.\. \[id=", re.M)
 _READ = re.compile(r"^(?P<address>\S.*): Refreshing state\.\.\. \[id=", re.M)
+_BEFORE_ADDRESS = ("import ", "import target ", "resource address ", '"to" address of ')
+"""What precedes the address in the messages of OpenTofu and Terraform about an import."""
+_AFTER_ADDRESS = (" ", ". ", ", ")
 _LINE_END = re.compile(r"\s*\n[│|]?\s*")
 
 
@@ -17,5 +20,11 @@ def refused(printed: str, addresses: Sequence[str]) -> list[str]:
 
 
 def _is_named(errors: str, address: str) -> bool:
+    """Return whether an error is about the import of this resource. Other errors name the resource that they are about, too."""
     resource = address.rpartition("[")[0] if address.endswith("]") else address
-    return any(f"import {each} " in errors or f"address {each} " in errors for each in (address, resource))
+    return any(
+        f"{before}{each}{after}" in errors
+        for before in _BEFORE_ADDRESS
+        for each in (address, resource)
+        for after in _AFTER_ADDRESS
+    )
