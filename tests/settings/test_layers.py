@@ -31,6 +31,16 @@ def test_a_file_with_the_four_required_settings_is_enough(file: Path, monkeypatc
     )
 
 
+@pytest.mark.feature("J14.defaults")
+def test_both_directories_expand_the_home_of_the_user(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/crew")
+    write(file, working_directory={"working_directory": "~/crew", "temp_directory": "~/scratch"})
+    config = layers.load(file)
+    assert (config.working_directory, config.temp_directory) == ("/home/crew/crew", "/home/crew/scratch")
+    write(file, working_directory={"working_directory": "~/crew"})
+    assert layers.load(file).temp_directory == "/home/crew/crew/.temp"
+
+
 @pytest.mark.feature("T2.layers")
 def test_each_layer_overrides_the_one_below_setting_by_setting(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(file, job_log_stream={"batch_size_limit": 10, "period_seconds": 1}, runner={**FULL["runner"], "capacity": 2})

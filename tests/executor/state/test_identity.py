@@ -88,3 +88,12 @@ def test_a_state_of_an_engine_that_is_not_installed_any_more_is_kept_with_the_re
 def test_a_state_that_cannot_be_emptied_is_refused_with_the_reason(engine: _FaultyEngine) -> None:
     with pytest.raises(Invalid, match="failed to empty its state: KeyError"):
         identity.emptied(engine.name, b"a state")
+
+
+@pytest.mark.feature("J12.sensitive", "L5.executor")
+def test_the_sensitive_outputs_of_a_state_are_found_and_anything_else_has_none() -> None:
+    outputs = {"password": {"value": {"deep": "hunter2"}, "sensitive": True}, "name": {"value": "web"}}
+    content = msgspec.json.encode({"version": 4, "serial": 1, "lineage": "a", "outputs": outputs})
+    assert identity.sensitive_outputs("tofu", content) == {"password": {"deep": "hunter2"}}
+    for other in (b"", b"nonsense", b"[]", b'{"outputs": [1]}', b'{"encrypted_data": "x"}', b'{"outputs":' * 5000):
+        assert identity.sensitive_outputs("tofu", other) == {}

@@ -6,9 +6,12 @@ import msgspec
 
 from terracrew import ids
 from terracrew.protocol.events import Output, PlanSummary, ResourceChange
+from terracrew.protocol.hooks import Hook
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.step_settings import store as step_settings
+from terracrew.server.step_settings.model import NewStepSettings
 from tests.server.dashboard.company.rows import Company
 
 PLAN_LOG = """\x1b[0m\x1b[1mmodule.vpc.terraform_data.subnet["a"]: Refreshing state... [id=9f2c]\x1b[0m
@@ -54,6 +57,18 @@ async def company(db: Database, keys: Keyring, organization_id: str, user_id: st
     return await db.write(work)
 
 
+async def _hooks(made: Company, module: str) -> None:
+    """Hooks and flags of a group, and of a module in it."""
+    check = Hook("#!/bin/sh\nset -eu\nconftest test --policy /etc/policies plan.json\n")
+    flags = {"tofu": ["-parallelism=5", "-lock-timeout=30s"]}
+    group, of = await made.group("payments/prod"), made.organization_id
+    await step_settings.put(
+        made.tx, group, of, "payments/prod", Step.PLAN, NewStepSettings(check, flags=flags), "priya"
+    )
+    notify = NewStepSettings(after=Hook(command=["notify-deploy", "--channel", "payments"]))
+    await step_settings.put(made.tx, module, of, "payments/prod/ledger", Step.APPLY, notify, "elena")
+
+
 async def _everything(made: Company, keys: Keyring) -> dict[str, str]:
     network = await made.runner(
         "platform/network/runner", "Platform team, all network modules", allow_multiple_instances=True
@@ -72,6 +87,7 @@ async def _everything(made: Company, keys: Keyring) -> dict[str, str]:
     ledger, dns = await made.module("payments/prod/ledger"), await made.module("platform/dns")
     buckets = await made.module("data/warehouse/buckets", "Raw and curated zones", runner_id=warehouse)
     broken, small = await made.module("payments/test/ledger"), await made.module("hello")
+    await _hooks(made, ledger)
 
     done = await made.job(
         small, JobType.APPLY, "SUCCEEDED", age=90000, runner_id=built_in, plan=plan(add=2, unchanged=0)

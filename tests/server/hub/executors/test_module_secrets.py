@@ -45,6 +45,25 @@ async def test_what_arrives_with_a_secret_of_the_module_is_stored_without_it(hub
     assert outputs["name"]["value"] == "web"
 
 
+@pytest.mark.feature("J12.sensitive", "L5.server")
+async def test_sensitive_outputs_of_the_module_are_masked_in_its_next_job(hub: Hub) -> None:
+    module_id = await hub.crew.rows.module()
+    for number, facts in enumerate(
+        (
+            [OutputsRead({"token": Output(SECRET, is_sensitive=True)}, "ab"), Result("SUCCEEDED")],
+            [f"a hook printed {SECRET}\n", Result("SUCCEEDED")],
+        )
+    ):
+        job_id = await hub.job(module_id=module_id)
+        async with hub.runner() as runner:
+            granted = await runner.granted(job_id)
+        async with hub.executor(granted) as executor:
+            await executor.connection.send(batch(1, *facts))
+            assert (await executor.get("ack"))["mark"] == len(facts), number
+    text = (await hub.crew.app.admin.get(f"/api/v1/jobs/{job_id}/log")).text
+    assert "a hook printed ***" in text
+
+
 @pytest.mark.feature("S6.words")
 async def test_a_job_whose_content_cannot_be_decrypted_says_so_and_is_not_offered_again_and_again(hub: Hub) -> None:
     """It was offered every few seconds for ever, each claim failed, and its page said that it was being offered."""
