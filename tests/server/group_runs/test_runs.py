@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 
 from terracrew.protocol.events import Output, Result
+from terracrew.server.group_runs import store
 from terracrew.server.group_runs.loop import GroupRuns
 from terracrew.server.jobs.triggers import Triggers
 from terracrew.testing.deliveries import RUNNING, fact
 from tests.server.application import Application
 from tests.server.inputs.places import SOURCE, put_secret
 from tests.server.inputs.references import finish, refer
+from tests.server.jobs.waiting_jobs import waiting
 from tests.server.simulated_runner import SimulatedRunner
 
 pytestmark = pytest.mark.feature("J6.groups")
@@ -159,6 +161,42 @@ async def test_the_jobs_of_a_run_need_the_present_rights_of_the_person_who_start
     assert found["b"]["status"] == "FAILED"
     assert "oleg, who started the run, may not run jobs any more" in found["b"]["message"]
     assert run.view["status"] == "FAILED"
+
+
+async def test_a_run_waits_for_approvals_and_a_declined_plan_fails_it(runner: SimulatedRunner) -> None:
+    admin = runner.app.admin
+    await team(runner.app, "b>a", needs_approval=True)
+    run = await Run(runner).begin()
+    job_id = (await run.step())["a"]["job_id"]
+    await (await runner.again(job_id)).deliver(RUNNING, waiting())
+    found = await run.step()
+    assert (found["a"]["status"], found["a"]["job_status"]) == ("RUNNING", "AWAITING_APPROVAL")
+    assert found["a"]["reason"]["code"] == "approval"
+    assert found["b"]["status"] == "WAITING"
+    answer = await admin.post(f"/api/v1/jobs/{job_id}/decline", json={"plan": 1, "reason": "not today"})
+    assert answer.is_success, answer.text
+    found = await run.step()
+    assert found["a"]["message"].startswith("its plan was declined")
+    assert (found["b"]["status"], run.view["status"]) == ("SKIPPED", "FAILED")
+
+
+async def test_a_server_that_ends_while_it_queues_jobs_neither_loses_nor_repeats_them(
+    runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The jobs and the rows that remember them are one transaction: the error stands for the end of the process."""
+    await team(runner.app, "b>a", "c")
+    run = await Run(runner).begin()
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "save_modules", _end_process)
+        with pytest.raises(RuntimeError, match="killed"):
+            await run.step()
+    assert await runner.app.admin.listed("/api/v1/jobs") == []
+    assert await run.statuses() == {"a": "RUNNING", "b": "WAITING", "c": "RUNNING"}
+    assert len(await runner.app.admin.listed("/api/v1/jobs")) == 2
+
+
+async def _end_process(*_: Any) -> None:
+    raise RuntimeError("killed")
 
 
 async def test_a_run_says_why_its_jobs_wait(runner: SimulatedRunner) -> None:

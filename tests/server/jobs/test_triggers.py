@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from terracrew.protocol.events import Output, Result
+from terracrew.server.jobs import create
 from terracrew.server.jobs.triggers import Triggers
 from terracrew.testing.deliveries import RUNNING, fact
 from tests.server.inputs.places import SOURCE
@@ -100,3 +101,24 @@ async def test_only_modules_that_ask_for_it_are_queued(runner: SimulatedRunner) 
     assert await waiting(runner) == []
     words = await runner.app.admin.refused("PATCH", f"/api/v1/modules/{made['b']}", 400, json={"triggers": "sometimes"})
     assert "triggers" in words
+
+
+async def test_a_server_that_ends_while_it_queues_a_job_neither_loses_nor_repeats_it(
+    runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job and the row that asks for it are one transaction: the error stands for the end of the process."""
+    made = await modules(runner, "b>a")
+    await apply(runner, made["a"], id=Output(1))
+    create_all = create.create_all
+
+    async def end_process(*arguments: Any, **more: Any) -> Any:
+        await create_all(*arguments, **more)
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(create, "create_all", end_process)
+        with pytest.raises(RuntimeError, match="killed"):
+            await loop(runner).step()
+    assert await runner.app.admin.listed("/api/v1/jobs", status="QUEUED") == []
+    assert [job["module_path"] for job in await waiting(runner)] == ["b"]
+    assert len(await waiting(runner)) == 1

@@ -220,7 +220,8 @@ def _status(each: dict[str, Any]) -> str:
 def _why(each: dict[str, Any]) -> str:
     if each["status"] == "WAITING":
         return f"after {', '.join(each['waits_for'])}" if each["waits_for"] else ""
-    reason = (each.get("reason") or {}).get("text") or each["message"]
+    waits: dict[str, Any] = each.get("reason") or {}
+    reason: str = waits.get("text") or each["message"]
     if each["job_status"] == "AWAITING_APPROVAL":
         reason += f"; terracrew job show {each['job_number']} shows its plan"
     return output.text(reason)

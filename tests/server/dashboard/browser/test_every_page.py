@@ -7,12 +7,16 @@ environment, a picture of each look is written to build/screenshots.
 import os
 import re
 
+import msgspec
 import pytest
 from litestar.routes import HTTPRoute
 from playwright.async_api import Browser, BrowserContext, Page, expect
 
 from terracrew.server.app import make_unattached_app
+from terracrew.server.group_runs import service as group_runs
+from terracrew.server.group_runs.model import NewGroupRun
 from terracrew.server.identity.people import service
+from terracrew.server.principals.model import SYSTEM
 from tests.server.dashboard.browser import accessibility, keyboard
 from tests.server.dashboard.company.access import access
 from tests.server.dashboard.company.stage import Stage
@@ -75,6 +79,9 @@ async def addresses(stage: Stage) -> dict[str, bool]:
 
     A page about one thing is visited with things in several conditions.
     """
+    actor = msgspec.structs.replace(SYSTEM, organization_id=stage.server.organization_id)
+    run = NewGroupRun("APPLY")  # the page of a group with a run has one more panel
+    await stage.server.db.write(lambda tx: group_runs.begin(tx, actor, "payments/prod", run))
     rows = await stage.server.db.read(lambda tx: tx.all("SELECT id, path FROM runners ORDER BY path"))
     runners = {row["path"]: row["id"] for row in rows}
     jobs = [stage.jobs[name] for name in ("doubt", "asking", "lost", "applying", "failed", "done")]
