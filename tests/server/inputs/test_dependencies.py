@@ -4,6 +4,7 @@ import pytest
 
 from terracrew.protocol.events import Output
 from tests.server.application import Application
+from tests.server.dashboard.visitor import logged_in
 from tests.server.inputs.places import SOURCE
 from tests.server.inputs.references import APP, NETWORK, apply, pair, refer
 from tests.server.simulated_runner import SimulatedRunner
@@ -32,7 +33,7 @@ async def test_the_dependencies_of_a_module_are_listed_in_both_directions(runner
 async def test_a_dependency_on_a_module_that_the_reader_may_not_see_does_not_name_it(application: Application) -> None:
     network, app = await pair(application)
     await application.admin.made("/api/v1/groups", {"path": "other"})
-    await application.admin.made("/api/v1/modules", {"path": "other/user", "source": SOURCE})
+    user = await application.admin.made("/api/v1/modules", {"path": "other/user", "source": SOURCE})
     await refer(application.admin, "other/user", NETWORK)
     inside = await application.person("ines", "viewer", "platform")
     listed = await inside.listed(f"/api/v1/modules/{network}/dependencies", direction="used_by")
@@ -40,5 +41,10 @@ async def test_a_dependency_on_a_module_that_the_reader_may_not_see_does_not_nam
     outside = await application.person("otto", "viewer", "other")
     [needed] = await outside.listed("/api/v1/modules/other%2Fuser/dependencies")
     assert (needed["path"], needed["module_id"], needed["is_deleted"]) == (None, None, False)
+    [listed] = await outside.listed("/api/v1/inputs", place="other/user")
+    assert (listed["source_module"], listed["is_source_hidden"], listed["source_output"]) == (None, True, "id")
+    page = await (await logged_in(application, "otto")).see(f"/dashboard/modules/{user['id']}")
+    assert "a module that you may not see" in page
+    assert NETWORK not in page
     await outside.refused("GET", f"/api/v1/modules/{app}/dependencies", 404)
     await inside.refused("GET", f"/api/v1/modules/{app}/dependencies?direction=up", 400)

@@ -172,7 +172,8 @@ def shown(each: dict[str, Any]) -> str:
     if each["kind"] == "definition":
         return f"({each['definition'].replace('_', ' ')})"
     if each["kind"] == "output":
-        return f"{each['source_module'] or 'a deleted module'}:{each['source_output']}"
+        unnamed = "a module that you may not see" if each.get("is_source_hidden") else "a deleted module"
+        return f"{each['source_module'] or unnamed}:{each['source_output']}"
     return HIDDEN if each["is_hidden"] else text_of(each["value"])
 
 

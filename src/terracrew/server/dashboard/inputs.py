@@ -84,7 +84,7 @@ class InputRemovalForm(msgspec.Struct, frozen=True):
 
 async def panel(tx: Tx, who: Principal, keys: Keyring, at: InputPlace) -> InputsPanel:
     """Return the inputs that apply to a place that the reader may see."""
-    found = await service.views(tx, keys, at, is_inherited=True)
+    found = await service.views(tx, keys, who, at, is_inherited=True)
     place = service.place_of(at)
     return InputsPanel(
         at,

@@ -103,6 +103,8 @@ class InputView(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a file may replace one of the source."""
     source_module: str | None = None
     """The path of the module whose output it is; null for other kinds, and if that module was deleted."""
+    is_source_hidden: bool = False
+    """Whether `source_module` is null because you may not see that module."""
     source_output: str | None = None
     """The name of that output."""
     definition: Definition | None = None

@@ -79,11 +79,23 @@ async def remove(tx: Tx, who: Principal, at: InputPlace, target: Target, name: s
     await _record(tx, who, at, "remove", before)
 
 
-async def views(tx: Tx, keys: Keyring, at: InputPlace, *, is_inherited: bool) -> list[InputView]:
-    """Return the inputs that apply to a place, or only those that are set at the place itself."""
+async def views(tx: Tx, keys: Keyring, who: Principal, at: InputPlace, *, is_inherited: bool) -> list[InputView]:
+    """Return the inputs that apply to a place, or only those that are set at the place itself.
+
+    A module whose output is an input is named only to those who may see it.
+    """
     is_module = at.kind == "module"
     found = (await reads.of_modules(tx, [at.id])).get(at.id, []) if is_module else await reads.of_group(tx, at.id)
-    return shown(keys, found, is_module=is_module, is_inherited=is_inherited)
+    listed = shown(keys, found, is_module=is_module, is_inherited=is_inherited)
+    if not any(each.source_module for each in listed):
+        return listed
+    seen = await authorize.visible(tx, who, Verb.TREE_READ)
+    return [
+        each
+        if each.source_module is None or seen.covers(authorize.module(at.organization_id, each.source_module))
+        else msgspec.structs.replace(each, source_module=None, is_source_hidden=True)
+        for each in listed
+    ]
 
 
 def shown(keys: Keyring, found: Iterable[PlacedInput], *, is_module: bool, is_inherited: bool) -> list[InputView]:
@@ -117,10 +129,10 @@ def shown(keys: Keyring, found: Iterable[PlacedInput], *, is_module: bool, is_in
 
 
 async def listing(
-    tx: Tx, keys: Keyring, at: InputPlace, after: str | None, limit: int, *, is_inherited: bool
+    tx: Tx, keys: Keyring, who: Principal, at: InputPlace, after: str | None, limit: int, *, is_inherited: bool
 ) -> Page[InputView]:
     """Return a page of the inputs of a place. A place has few, so they are counted out here."""
-    found = await views(tx, keys, at, is_inherited=is_inherited)
+    found = await views(tx, keys, who, at, is_inherited=is_inherited)
     rest = [each for each in found if _key(each) > start(after)]
     return Page(rest[:limit], cursor(_key(rest[limit - 1])) if len(rest) > limit else None)
 

@@ -167,7 +167,7 @@ async def get_inputs(
     who = request.user
 
     async def read(tx: Tx) -> JobInputs:
-        return await used_inputs.of_job(tx, await service.find(tx, who, job, Verb.JOB_READ), attempt)
+        return await used_inputs.of_job(tx, who, await service.find(tx, who, job, Verb.JOB_READ), attempt)
 
     return await request.context.db.read_in_background(read)
 

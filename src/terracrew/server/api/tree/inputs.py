@@ -34,7 +34,7 @@ async def listing(
 
     async def read(tx: Tx) -> Page[InputView]:
         at = await places.find(tx, who, place)
-        return await service.listing(tx, keys, at, after, limit, is_inherited=inherited)
+        return await service.listing(tx, keys, who, at, after, limit, is_inherited=inherited)
 
     return await request.context.db.read_in_background(read)
 
