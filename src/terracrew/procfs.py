@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 _SET_DUMPABLE = 4
 _SET_CHILD_SUBREAPER = 36
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _libc = ctypes.CDLL(None)
 
 
@@ -18,6 +19,7 @@ class Stat(NamedTuple):
     session: int
     start_time: int
     """The start in clock ticks after the boot (field 22 of /proc/<pid>/stat)."""
+    threads: int = 1
 
     @property
     def is_alive(self) -> bool:
@@ -51,7 +53,7 @@ def stat(pid: int) -> Stat | None:
         return None
     # The program's name stands in parentheses and may hold anything, so count from the last one.
     fields = line[line.rindex(b")") + 2 :].split()
-    return Stat(fields[0].decode(), int(fields[2]), int(fields[3]), int(fields[19]))
+    return Stat(fields[0].decode(), int(fields[2]), int(fields[3]), int(fields[19]), int(fields[17]))
 
 
 def descendants(pid: int) -> list[Process]:
@@ -65,6 +67,15 @@ def descendants(pid: int) -> list[Process]:
                 found[child] = Process(child, seen)
                 parents.append(child)
     return list(found.values())
+
+
+def private_bytes(pid: int) -> int:
+    """Return the memory that a process does not share with a file: its heap, stacks and the like. 0 if it has ended."""
+    try:
+        resident, shared = Path(f"/proc/{pid}/statm").read_bytes().split()[1:3]
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return max(0, int(resident) - int(shared)) * _PAGE_BYTES
 
 
 def send(process: Process, number: signal.Signals) -> None:

@@ -1,12 +1,34 @@
 """Runs of a real engine: how they are started, held and judged."""
 
+import os
 import stat
+from pathlib import Path
 from typing import Any
 
 from terracrew.protocol.events import StepStatus
-from terracrew.protocol.spec import JobType
+from terracrew.protocol.hooks import Hook
+from terracrew.protocol.spec import JobType, Step, StepHook
 from terracrew.testing.executor_processes import Executor, ExecutorProcesses, Gate, gone, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
+
+SMALL_MODULE = 'resource "terraform_data" "it" { input = "made" }\noutput "it" { value = terraform_data.it.output }\n'
+
+
+def hook_before(step: Step, script: str = "", command: list[str] | None = None) -> StepHook:
+    """A hook of the group `acme`."""
+    return StepHook(step, "before", Hook(command=command) if command else Hook(script), "acme")
+
+
+def with_argument(text: str) -> list[int]:
+    """The living processes that have this argument."""
+    found: list[int] = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if text.encode() in Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0"):
+                found.append(int(name))
+        except OSError:
+            continue
+    return found
 
 
 def statuses(hub: FakeExecutorHub) -> list[str]:

@@ -11,6 +11,7 @@ import encodings.idna  # noqa: F401  # pyright: ignore[reportUnusedImport]  (els
 import logging
 import signal
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from terracrew.errors import Conflict, Invalid
 from terracrew.executor import backend_credentials, diagnostics, run_before_loop, salvage, startup
 from terracrew.executor.delivery.delivery import AttemptDelivery
 from terracrew.executor.engines import process
+from terracrew.executor.limits.usage import KernelLimits
 from terracrew.executor.output.engine_output import EngineOutput
 from terracrew.executor.state.http_backend import StateBackend
 from terracrew.executor.state.outputs import Outputs
@@ -53,11 +55,11 @@ def warm(engine_paths: Sequence[str]) -> None:
 
 def run(start: ExecutorStart, process: ProcessRecord) -> int:
     """Run the attempt, or deliver what a dead executor left of it. Returns the exit code of this process."""
-    return startup.run_in_directory(start, process, _run_attempt)
+    return startup.run_in_directory(start, process, partial(_run_attempt, cgroup=process.cgroup))
 
 
-def _run_attempt(start: ExecutorStart) -> int:
-    work = salvage.run(start) if start.is_salvage else _attempt(start)
+def _run_attempt(start: ExecutorStart, cgroup: str) -> int:
+    work = salvage.run(start) if start.is_salvage else _attempt(start, cgroup)
     loop = uvloop.new_event_loop()
     try:
         return loop.run_until_complete(work)
@@ -65,7 +67,7 @@ def _run_attempt(start: ExecutorStart) -> int:
         loop.close()
 
 
-def _attempt(start: ExecutorStart) -> Coroutine[Any, Any, int]:
+def _attempt(start: ExecutorStart, cgroup: str) -> Coroutine[Any, Any, int]:
     """Create all parts of an attempt. When this returns, its engine is running, unless something large has to be fetched first."""
     if (granted := start.granted) is None:
         raise Invalid("the executor was started without a job")
@@ -90,23 +92,25 @@ def _attempt(start: ExecutorStart) -> Coroutine[Any, Any, int]:
         permit=parts.permit,
         control=parts.control,
         transfer=parts.transfer,
+        kernel_limits=KernelLimits(cgroup),
     )
     process.adopt_orphans()
-    return _run(parts, output, backend, run_before_loop.begin(_work(Steps(context))))
+    return _run(parts, context, run_before_loop.begin(_work(Steps(context))))
 
 
-async def _run(
-    parts: AttemptDelivery, output: EngineOutput, backend: StateBackend, work: Coroutine[Any, Any, Result]
-) -> int:
+async def _run(parts: AttemptDelivery, context: StepContext, work: Coroutine[Any, Any, Result]) -> int:
+    output = context.output
     async with asyncio.TaskGroup() as group:
         working = group.create_task(work)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, _end, parts)
         loops = [
-            group.create_task(supervise("the state backend", backend.serve)),
+            group.create_task(supervise("the state backend", context.backend.serve)),
             group.create_task(supervise("the shipper", parts.shipper.run)),
         ]
+        limits = group.create_task(supervise("the watch of limits", context.limits.run))
         output.follow()
         result = await working
+        limits.cancel()  # what is left to do is to deliver, and no limit applies to that
         # An attempt that stopped only because of the server's version gets no result. An updated runner delivers what is
         # left of it, and reports that it is gone.
         if not (result.status == "CANCELED" and parts.control.is_refused_for_now):

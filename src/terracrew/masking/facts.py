@@ -11,7 +11,16 @@ import msgspec
 from msgspec import inspect
 
 from terracrew.masking.redactor import Redactor
-from terracrew.protocol.events import EngineUsed, Fact, KeptPlan, Output, OutputsRead, PlanSummary, SourceResolved
+from terracrew.protocol.events import (
+    EngineUsed,
+    Fact,
+    KeptPlan,
+    Output,
+    OutputsRead,
+    PlanSummary,
+    Result,
+    SourceResolved,
+)
 
 replace = msgspec.structs.replace
 
@@ -20,6 +29,7 @@ _DATA: dict[type[msgspec.Struct], set[str]] = {
     KeptPlan: {"sha256", "path"},
     EngineUsed: {"name", "version"},
     OutputsRead: {"outputs", "sha256"},
+    Result: {"failure_kind"},
 }
 """The fields that are hashes, paths of Terracrew's own and other data. Outputs are data, too; `hide_outputs` handles them."""
 _ACTIONS: dict[type[msgspec.Struct], set[str]] = {PlanSummary: {"outputs"}}

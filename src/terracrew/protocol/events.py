@@ -69,6 +69,19 @@ class Record(NamedTuple):
         return STEP_OF_NUMBER[self.step]
 
 
+class StepRetry(msgspec.Struct, frozen=True):
+    """A step that failed is repeated, because its error may go away by itself."""
+
+    number: Annotated[int, msgspec.Meta(ge=2, le=1000)]
+    """The number of the next try: 2 for the first repetition."""
+    tries: Annotated[int, msgspec.Meta(ge=2, le=1000)]
+    """How many tries there are."""
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=86_400)]
+    """After how many seconds the next try starts."""
+    reason: str
+    """The error of this try."""
+
+
 class StepStatus(msgspec.Struct, frozen=True, tag="step"):
     step: Step
     status: Literal["RUNNING", "SUCCEEDED", "FAILED", "CANCELED", "SKIPPED"]
@@ -78,6 +91,8 @@ class StepStatus(msgspec.Struct, frozen=True, tag="step"):
 
     An older executor sends None, because it does not know this field.
     """
+    retry: StepRetry | None = None
+    """Set if the step failed and is repeated. An older server ignores it, and sees that the step runs again."""
 
 
 class SourceResolved(msgspec.Struct, frozen=True, tag="source"):
@@ -155,6 +170,10 @@ class KeptPlan(msgspec.Struct, frozen=True):
     """The path of the workspace, where it must be restored."""
 
 
+FailureKind = Literal["", "time_limit", "out_of_memory", "process_limit", "disk_full"]
+"""What a job lacked, if that is why it failed: time, memory, processes or disk space."""
+
+
 class Result(msgspec.Struct, frozen=True, tag="result"):
     """The last event of an attempt that ended by itself. WAITING means that its plan was saved and waits for approval."""
 
@@ -162,6 +181,8 @@ class Result(msgspec.Struct, frozen=True, tag="result"):
     message: str = ""
     is_lock_free: bool = True
     kept: KeptPlan | None = None
+    failure_kind: Annotated[str, msgspec.Meta(pattern="^[a-z_]{0,40}\\Z")] = ""
+    """A `FailureKind`, or one that only newer executors know."""
 
 
 Fact = StepStatus | SourceResolved | PlanSummary | PlanDescribed | OutputsRead | EngineUsed | Result

@@ -1,7 +1,7 @@
 """The job specification: everything an executor needs to run one attempt, as it travels in a grant."""
 
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -248,6 +248,27 @@ class StepHook(msgspec.Struct, frozen=True):
         return f"the hook {self.when} {self.step} of {f'`{self.place}`' if self.place else 'the organization'}"
 
 
+LimitSeconds = Annotated[int, msgspec.Meta(ge=1, le=31_536_000)]
+LimitMegabytes = Annotated[int, msgspec.Meta(ge=64, le=16_777_216)]
+LimitProcesses = Annotated[int, msgspec.Meta(ge=10, le=1_000_000)]
+PlanRetries = Annotated[int, msgspec.Meta(ge=0, le=10)]
+
+
+class JobLimits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a job may use. A field that is None sets no limit."""
+
+    job_seconds: LimitSeconds | None = None
+    """How long one attempt of the job may run. Waiting in the queue and for an approval is not counted."""
+    step_seconds: dict[Step, LimitSeconds] = {}
+    """How long a step may run, with its hooks."""
+    memory_mb: LimitMegabytes | None = None
+    """How much memory the processes of an attempt may use together, in units of 1,048,576 bytes."""
+    processes: LimitProcesses | None = None
+    """How many processes and threads an attempt may have at once."""
+    plan_retries: PlanRetries | None = None
+    """How often a step before the change is repeated after an error that may go away by itself. None means never."""
+
+
 class JobSpec(msgspec.Struct, frozen=True):
     job_id: str
     attempt: int
@@ -294,6 +315,8 @@ class JobSpec(msgspec.Struct, frozen=True):
     """Arguments that the module and its groups add to the engine's command of a step."""
     imports: list[ImportedResource] = []
     """What the plan imports. The import blocks are in one of `files`."""
+    limits: JobLimits = JobLimits()
+    """What the attempt may use."""
 
     def __repr__(self) -> str:
         return f"JobSpec({self.job_id!r}, {self.attempt})"

@@ -7,6 +7,12 @@ import msgspec
 from terracrew.protocol.hooks import ApprovedHooks
 from terracrew.protocol.messages import Granted
 
+INTERRUPT_SECONDS = (60.0, 20.0)
+"""How long an engine may run after it was interrupted, and after it was interrupted again, before it is killed."""
+
+RETRY_SECONDS = 10.0
+"""How long a step that failed waits before it is tried again for the first time; then twice as long each time."""
+
 
 class LogStreamSettings(msgspec.Struct, frozen=True):
     batch_size_limit: int = 50
@@ -52,5 +58,7 @@ class ExecutorStart(msgspec.Struct, frozen=True):
     """The only hooks that may run; None if the operator of the runner does not restrict them."""
     discovery_host: str = ""
     """The host under which modules name the server, if it is not that of `server_url`."""
+    interrupt_seconds: tuple[float, float] = INTERRUPT_SECONDS
+    retry_seconds: float = RETRY_SECONDS
     is_salvage: bool = False
     """Whether the attempt's first executor is dead. The new one only delivers what the directory holds; `granted` is None."""

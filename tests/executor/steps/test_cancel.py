@@ -14,7 +14,7 @@ from terracrew.protocol.messages import CancelAttempt, CancelMode
 from terracrew.protocol.spec import JobType
 from terracrew.testing.executor_processes import Executor, ExecutorProcesses, Gate, module, session
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
-from tests.executor.engine_runs import applying, ended
+from tests.executor.engine_runs import applying, ended, with_argument
 
 
 @pytest.mark.engine
@@ -96,6 +96,33 @@ async def test_a_process_in_another_session_does_not_outlive_the_step_that_start
     assert not _is_alive(escaped)
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "SUCCEEDED"
+
+
+@pytest.mark.engine
+@pytest.mark.feature("J9.escalation", "J9.reported")
+async def test_children_that_ignore_signals_hold_pipes_and_leave_the_session_end_with_the_escalation(
+    hub: FakeExecutorHub, executors: ExecutorProcesses
+) -> None:
+    """The engine waits for the pipe that a child holds, so it is interrupted twice and then killed, with everything it started."""
+    gate, mark = Gate(executors.folder), executors.folder / "mark"
+    script = executors.folder / "children"
+    script.write_text(
+        "trap '' INT TERM HUP\n"
+        f"sh -c 'sleep 100; exit' {mark} &\n"  # ignores signals, and holds the pipe to the engine
+        f"setsid --fork sh -c 'sleep 100; exit' {mark}\n"  # has lost its parent, in a session of its own
+        f"setsid sh -c '(setsid sh -c \"sleep 100; exit\" {mark} &) ; sleep 100; exit' {mark} > /dev/null 2>&1 &\n"
+    )
+    held = f'resource "terraform_data" "held" {{\n  {gate.provisioner(before=f"sh {script}")}\n}}\n'
+    source = module(executors.folder / "source", main=held)
+    executor = await executors.run(executors.spec(JobType.APPLY, source), interrupt_seconds=(0.5, 0.5))
+    await hub.until(lambda: b"(local-exec):\x1b[0m \x1b[0mat the gate" in hub.log())
+    assert len(with_argument(str(mark))) >= 4
+    await hub.tell(CancelAttempt("job_1", 1, "interrupt"))
+    await hub.until(lambda: hub.has_result)
+    assert with_argument(str(mark)) == [], "the end is reported when every process has exited"
+    assert (hub.result.status, hub.result.is_lock_free) == ("CANCELED", True)
+    assert await executor.exit_code() == 0, executor.said
+    assert session(executor.process.pid) == []
 
 
 # ---- the ladder itself

@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from terracrew.durations import duration
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.dashboard import words
 from terracrew.server.jobs.model import JobStatus
 from terracrew.server.runners.model import RunnerStatus
-from terracrew.server.runs.durations import duration
 from terracrew.server.scheduling.model import Reason
 
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import approval_options, name_completion, placement_options
+from terracrew import limit_words
+from terracrew.cli.arguments import approval_options, limit_options, name_completion, placement_options
 from terracrew.cli.commands import group_runs
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
@@ -45,8 +46,9 @@ def show_group(target: Target, path: str, as_json: bool) -> None:
     rest = [
         (name.replace("_", " "), value)
         for name, value in found.items()
-        if name not in (*known, "name", "created_at", "organization_id", "parent_id", "depth")
+        if name not in (*known, "name", "created_at", "organization_id", "parent_id", "depth", "limits")
     ]
+    rest.append(("limits", ", ".join(limit_words.described(found.get("limits") or {}))))
     found["path"] = found["path"] or "/ (the organization)"
     return output.facts([*((name, found[name]) for name in known), *rest, ("created", output.age(found["created_at"]))])
 
@@ -56,6 +58,7 @@ def show_group(target: Target, path: str, as_json: bool) -> None:
 @click.option("--description", default="", help="A description.")
 @approval_options.min_approvals
 @placement_options.for_new_group
+@limit_options.limits
 @click.option("--parents", "-p", is_flag=True, help="Also create missing parent groups.")
 @output.json_option
 @pass_target
@@ -63,6 +66,7 @@ def create(target: Target, path: str, description: str, parents: bool, as_json: 
     """Create the group PATH (`a/b/c`)."""
     query = "?parents=true" if parents else ""
     body = {"path": path, "description": description} | approval_options.given() | placement_options.given()
+    body |= limit_options.given()
     made = target.api().post(f"/groups{query}", body)
     if as_json:
         return output.as_json(made)
@@ -81,13 +85,14 @@ def create(target: Target, path: str, description: str, parents: bool, as_json: 
 @approval_options.approvers
 @approval_options.min_approvals
 @placement_options.for_group
+@limit_options.limits
 @output.json_option
 @pass_target
 def update(target: Target, path: str, description: str | None, interrupted: str | None, as_json: bool) -> None:
     """Change the group PATH, or the organization, which is `/`. Options that are not given change nothing."""
     from terracrew.client.http import segment
 
-    changes: dict[str, Any] = approval_options.given() | placement_options.given()
+    changes: dict[str, Any] = approval_options.given() | placement_options.given() | limit_options.given()
     if description is not None:
         changes["description"] = description
     if interrupted is not None:

@@ -3,10 +3,14 @@
 import os
 import re
 from pathlib import Path
+from typing import NamedTuple
 
+from terracrew.executor.disk_reserve import DISK_FULL_ERRORS
 from terracrew.executor.engines.contract import FailureDetails
+from terracrew.protocol.events import FailureKind
 
 _MAX_TAIL_BYTES = 1 << 20
+_DISK_FULL = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -18,7 +22,14 @@ def tail(output: Path, since: int) -> str:
         return _COLOUR.sub("", file.read().decode(errors="replace"))
 
 
-def failure(code: int, details: FailureDetails, oom_kills: int) -> str:
+class Failure(NamedTuple):
+    """How an engine failed, in words, and what it lacked if that is the reason."""
+
+    text: str
+    failure_kind: FailureKind = ""
+
+
+def failure(code: int, details: FailureDetails, oom_kills: int, printed: str = "") -> Failure:
     """Return how the engine failed. `oom_kills` is the number of processes that the kernel killed because memory ran out.
 
     The cgroup may be shared with other attempts, so a kill there explains a SIGKILL, and is only mentioned beside an exit.
@@ -26,13 +37,23 @@ def failure(code: int, details: FailureDetails, oom_kills: int) -> str:
     is_sigkill = code in (-9, 128 + 9)
     how = f"exit code {code}" if code >= 0 else f"ended by signal {-code}"
     if is_sigkill and oom_kills:
-        return "the engine ran out of memory and was killed (signal 9)"
+        return Failure("the engine ran out of memory and was killed (signal 9)", "out_of_memory")
     if details.memory_error and code not in (0, 1):
-        return f"the engine ran out of memory ({how}: {details.memory_error})"
+        return Failure(f"the engine ran out of memory ({how}: {details.memory_error})", "out_of_memory")
     if details.error:
         how = f"{how}: {details.error}"
+    if _DISK_FULL.search(printed):
+        return Failure(f"the disk of the runner is full ({how})", "disk_full")
     if details.memory_error:
-        return f"{how} (memory ran out: {details.memory_error})"
+        return Failure(f"{how} (memory ran out: {details.memory_error})", "out_of_memory")
     if oom_kills:
-        return f"{how} (memory ran out: the kernel killed {oom_kills} processes of this cgroup during the step)"
-    return how
+        killed = f"the kernel killed {oom_kills} processes of this cgroup during the step"
+        return Failure(f"{how} (memory ran out: {killed})", "out_of_memory")
+    return Failure(how)
+
+
+def failure_of(error: Exception) -> Failure:
+    """Return how a step failed that could not run its engine to the end."""
+    if isinstance(error, OSError) and error.errno in DISK_FULL_ERRORS:
+        return Failure(f"the disk of the runner is full ({error})", "disk_full")
+    return Failure(str(error))

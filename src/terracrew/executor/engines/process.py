@@ -14,6 +14,7 @@ from terracrew import procfs
 from terracrew.executor.control import StopMode
 from terracrew.executor.isolation import landlock
 from terracrew.executor.isolation.landlock import Ruleset
+from terracrew.protocol.start import INTERRUPT_SECONDS
 
 _FIRST_REAP_SECONDS, _LAST_REAP_SECONDS = 0.005, 0.25
 _is_adopting = False
@@ -30,8 +31,19 @@ def adopt_orphans() -> None:
 class Ladder(msgspec.Struct, frozen=True):
     """How long an interrupted engine has before it is interrupted again, and before it is killed."""
 
-    first: float = 60.0
-    second: float = 20.0
+    first: float = INTERRUPT_SECONDS[0]
+    second: float = INTERRUPT_SECONDS[1]
+
+
+_OOM_SCORE = 500
+"""The kernel adds this to the score of engines, so that it kills them and not the executor, which saves their states."""
+
+
+def _prefer_for_oom_kill(pid: int) -> None:
+    file = Path(f"/proc/{pid}/oom_score_adj")
+    with contextlib.suppress(OSError):  # it has ended, or this system does not allow it
+        if int(file.read_text()) < _OOM_SCORE:
+            file.write_text(str(_OOM_SCORE))
 
 
 class EngineProcess:
@@ -61,6 +73,7 @@ class EngineProcess:
             )
 
         self._process = landlock.start_in(ruleset, start) if ruleset else start()
+        _prefer_for_oom_kill(self._process.pid)
         self._ladder = ladder or Ladder()
         self._stopping: asyncio.Task[None] | None = None
         self._is_paused = False

@@ -10,7 +10,10 @@ from terracrew.executor.delivery.begin import ApplyPermit
 from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.delivery.transfer import Transfer
 from terracrew.executor.engines.contract import Engine, EngineSession
+from terracrew.executor.engines.process import Ladder
 from terracrew.executor.isolation.rules import Isolation
+from terracrew.executor.limits.usage import KernelLimits
+from terracrew.executor.limits.watch import LimitWatch
 from terracrew.executor.output.engine_output import EngineOutput
 from terracrew.executor.state.http_backend import StateBackend
 from terracrew.executor.state.outputs import Outputs
@@ -40,6 +43,7 @@ class StepContext:
         permit: ApplyPermit,
         control: Control,
         transfer: Transfer,
+        kernel_limits: KernelLimits,
     ) -> None:
         self.start, self.granted, self.spec = start, granted, granted.spec
         self.directory = Path(start.directory)
@@ -48,7 +52,9 @@ class StepContext:
         self.states, self.backend, self.outputs, self.plan_diffs = states, backend, outputs, plan_diffs
         self.permit, self.control, self.transfer = permit, control, transfer
         self.cloud = CloudTokens(self.files, self.spec.oidc_audiences, transfer=transfer, recorder=recorder)
+        self.ladder = Ladder(*start.interrupt_seconds)
         self.isolation = Isolation(start, self.files)
+        self.limits = LimitWatch(self.spec.limits, control, recorder.note, kernel_limits)
         self.state_version = self.spec.state.version
         self.mutation = Mutation()
         """The engine's run of the current step."""
@@ -86,6 +92,10 @@ class StepContext:
     def stopped(self, when: str) -> Result:
         if self.control.cancel:
             return Result("CANCELED", f"canceled {when}", self.is_lock_free())
+        if reached := self.control.limit:
+            return Result(
+                "FAILED", f"{reached.text}; it ended {when}", self.is_lock_free(), failure_kind=reached.failure_kind
+            )
         reason = self.control.ended_by or self.control.superseded or self.control.refused or ""
         return Result("CANCELED", f"stopped {when}: {reason}", self.is_lock_free())
 

@@ -42,7 +42,9 @@ async def _install(context: StepContext, version: str) -> None:
     name = context.engine.name
     context.recorder.say(f"This runner does not have {name} {version}, so it is installed first")
     command = [sys.executable, "-m", "terracrew.cli", "engine", "install", name, "--version", version]
-    process = EngineProcess(command, cwd=context.directory, env=os.environ, output=context.output.descriptor)
+    process = EngineProcess(
+        command, cwd=context.directory, env=os.environ, output=context.output.descriptor, ladder=context.ladder
+    )
 
     def react() -> None:
         if mode := context.control.stop_mode(is_mutating=False):

@@ -59,6 +59,7 @@ async def _run_program(context: StepContext, step: Step, arguments: Sequence[str
         env=context.env | context.cloud.environment(),
         output=context.output.descriptor,
         stdout=stdout,
+        ladder=context.ladder,
         ruleset=context.isolation.ruleset(context.found.path, session),
     )
     context.mutation.is_started = step.is_mutating

@@ -78,6 +78,7 @@ async def _run(context: StepContext, wanted: StepHook, status: str = "") -> None
             cwd=context.folder,
             env=_environment(context) | about,
             output=context.output.descriptor,
+            ladder=context.ladder,
             ruleset=context.isolation.ruleset(context.found.path, context.session),
         )
     except OSError as error:

@@ -8,6 +8,8 @@ class Mutation:
         self.is_started = False
         self.exit_code: int | None = None
         self.is_orderly = False
+        self.was_killed = False
+        """Whether a program of the step, the engine or a hook, had to be killed."""
 
     @property
     def is_cut_short(self) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from terracrew import configurations
-from terracrew.attempt import reference
+from terracrew.attempt import files, reference
 from terracrew.errors import Conflict, Invalid, TerracrewError
 from terracrew.executor import backend_credentials
 from terracrew.executor.engines import registry
@@ -73,6 +73,8 @@ def _inputs(context: StepContext) -> dict[str, Any]:
 async def _fetch_source(context: StepContext) -> None:
     spec, start = context.spec, context.start
     name = reference.directory_name(AttemptRef(spec.job_id, spec.attempt))
+    if (context.directory / files.WORKSPACE).is_symlink():  # an earlier try of this step has failed
+        workspace.release(context.directory)
     place = workspace.claim(Path(start.workspaces), name, context.directory)
     able = FetchContext(
         cache=Path(start.cache_directory),

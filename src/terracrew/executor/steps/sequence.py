@@ -1,16 +1,24 @@
 """Runs the steps of a job one after the other, reports the status of each, and explains the result for people."""
 
+import asyncio
+import contextlib
+
+from terracrew.durations import duration
 from terracrew.errors import TerracrewError
 from terracrew.executor.engines import error_summary
+from terracrew.executor.engines.error_summary import Failure
 from terracrew.executor.engines.oom_kills import OomKills
-from terracrew.executor.steps import engine_command, hooks, lost_imports, permission, preparation
+from terracrew.executor.steps import engine_command, hooks, lost_imports, permission, preparation, transient_errors
 from terracrew.executor.steps.context import StepContext
 from terracrew.executor.steps.engine_command import EngineFailedError
+from terracrew.executor.steps.hooks import HookFailedError
 from terracrew.executor.steps.mutation import Mutation
-from terracrew.protocol.events import Result, StepStatus
+from terracrew.protocol.events import Result, StepRetry, StepStatus
 from terracrew.protocol.spec import STEPS_OF, Step
 
 _INTERRUPTED = "the engine was interrupted from outside (the host is shutting down, or its service was stopped)"
+_CUT_SHORT = "; what it changed last may be in no state"
+_COMPLETE = "; it ended in order, so its state is complete"
 
 
 class Steps:
@@ -51,45 +59,101 @@ class Steps:
         return await permission.ask(self._context, step, lambda: self._run(Step.PLAN))
 
     async def _run(self, step: Step) -> Result | None:
-        """Run one step. Returns None if it succeeded. The engine of a mutating step is started before any other task can run."""
+        """Run one step, and again after an error that may go away by itself. Returns None if it succeeded.
+
+        The engine of a mutating step is started before any other task can run, and such a step is never repeated.
+        """
+        tries = 1 + (self._context.spec.limits.plan_retries or 0) if step.phase == "plan" else 1
+        number = 1
+        while isinstance(ended := await self._try(step, number, tries), StepRetry):
+            number = ended.number
+            await asyncio.sleep(0)  # see `run_before_loop`: there may be no loop yet
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ended.seconds):
+                    await self._control.stopping()
+                    return self._context.stopped(f"before try {number} of {step}")
+        return ended
+
+    async def _try(self, step: Step, number: int, tries: int) -> Result | StepRetry | None:
         context = self._context
         self._recorder.step = step
         self._recorder.fact(StepStatus(step, "RUNNING"))
         since = self._recorder.offsets.position
         kills = self._oom_kills.count()
         context.mutation = run = Mutation()
+        context.limits.enter(step)
         try:
             exit_code = await self._do(step, since)
         except EngineFailedError as ended:
             printed = error_summary.tail(context.output_file, since)
             if not self._control.is_stopping and context.session.has_received_interrupt(printed):
                 self._control.end(_INTERRUPTED)
-            is_stopped = self._control.stop_mode(is_mutating=step.is_mutating) is not None
-            status = "CANCELED" if is_stopped else "FAILED"
-            self._recorder.fact(StepStatus(step, status, ended.code, run.is_cut_short))
-            if is_stopped:
-                return context.stopped(f"during {step}")
+            if self._control.stop_mode(is_mutating=step.is_mutating) is not None:
+                return self._stopped(step, run, ended.code)
             if hint := context.isolation.hint(printed):
                 self._recorder.say(hint)
             if hint := lost_imports.hint(context, step, printed):
                 self._recorder.say(hint)
             details = context.session.failure_details(printed)
-            reason = error_summary.failure(ended.code, details, self._oom_kills.count() - kills)
-            reason = f"{reason}. {hint}" if hint else reason
-            return Result("FAILED", f"{step} failed: {reason}", context.is_lock_free(ended.code))
+            failure = error_summary.failure(ended.code, details, self._oom_kills.count() - kills, printed)
+            is_transient = not failure.failure_kind and transient_errors.is_printed(printed)
+            retry = self._retry(number, tries, failure.text) if is_transient else None
+            failure = failure._replace(text=f"{failure.text}. {hint}") if hint else failure
+            return self._failed(step, run, failure, ended.code, retry)
         except (TerracrewError, OSError) as error:
-            is_stopped = context.has_stopped(error)
-            status = "CANCELED" if is_stopped else "FAILED"
-            self._recorder.fact(StepStatus(step, status, run.exit_code, run.is_cut_short))
-            if is_stopped:
-                return context.stopped(f"during {step}")
+            if context.has_stopped(error):
+                return self._stopped(step, run, run.exit_code, error)
             self._recorder.say(str(error))
-            return Result("FAILED", f"{step} failed: {error}")
+            retry = self._retry(number, tries, str(error)) if getattr(error, "is_transient", False) else None
+            return self._failed(step, run, error_summary.failure_of(error), run.exit_code, retry)
         except Exception:  # `main` reports this bug; the server must still learn what the engine did
             self._recorder.fact(StepStatus(step, "FAILED", run.exit_code, run.is_cut_short))
             raise
+        finally:
+            context.limits.leave()
         self._recorder.fact(StepStatus(step, "SUCCEEDED", exit_code, run.is_cut_short))
         return None
+
+    def _retry(self, number: int, tries: int, reason: str) -> StepRetry | None:
+        """Return when the next try starts; None if this was the last one."""
+        if number >= tries:
+            return None
+        return StepRetry(
+            number + 1, tries, transient_errors.delay_seconds(self._context.start.retry_seconds, number), reason
+        )
+
+    def _failed(
+        self, step: Step, run: Mutation, failure: Failure, exit_code: int | None, retry: StepRetry | None
+    ) -> Result | StepRetry:
+        self._recorder.fact(StepStatus(step, "FAILED", exit_code, run.is_cut_short, retry))
+        if retry is not None:
+            self._recorder.say(
+                f"{step} failed, and the error may go away by itself: try {retry.number} of {retry.tries} starts in {retry.seconds:.0f} s"
+            )
+            return retry
+        return Result(
+            "FAILED",
+            f"{step} failed: {failure.text}",
+            self._context.is_lock_free(exit_code),
+            failure_kind=failure.failure_kind,
+        )
+
+    def _stopped(self, step: Step, run: Mutation, exit_code: int | None, error: Exception | None = None) -> Result:
+        """Return the result of a job that was stopped in this step, by a request or by one of its limits."""
+        context, reached = self._context, self._control.limit
+        is_limit = reached is not None and self._control.cancel is None
+        status = "FAILED" if is_limit else "CANCELED"
+        self._recorder.fact(StepStatus(step, status, exit_code, run.is_cut_short))
+        if reached is None or not is_limit:
+            return context.stopped(f"during {step}")
+        how = "interrupted" if reached.mode == "interrupt" else "killed"
+        how += ", did not end, and was killed" if run.was_killed and reached.mode == "interrupt" else ""
+        text = f"{reached.text}: it was {how} after {duration(context.limits.step_seconds, exact=True)} in this step"
+        if isinstance(error, HookFailedError):
+            text += f" ({error})"
+        if step.is_mutating:
+            text += _CUT_SHORT if run.is_cut_short else _COMPLETE
+        return Result("FAILED", text, context.is_lock_free(exit_code), failure_kind=reached.failure_kind)
 
     async def _do(self, step: Step, since: int) -> int | None:
         """Carry out a step. Returns the exit code of the engine if the step has a command."""

@@ -1,4 +1,4 @@
-"""Waits for a program of a step, and stops it when the job is canceled or its host shuts down."""
+"""Waits for a program of a step, and stops it when the job is canceled, reaches a limit, or its host shuts down."""
 
 import asyncio
 
@@ -31,4 +31,6 @@ async def wait(context: StepContext, step: Step, process: EngineProcess) -> int:
 
     async with context.cloud.renewed():
         with context.output.feeding(process), control.listening(react):
-            return await process.wait()
+            code = await process.wait()
+    context.mutation.was_killed |= process.was_killed
+    return code

@@ -14,11 +14,12 @@ from terracrew.attempt import files, ownership, process_record
 from terracrew.attempt.process_record import ProcessIdentity, ProcessRecord
 from terracrew.errors import Invalid
 from terracrew.protocol.messages import CancelMode
-from terracrew.protocol.start import ExecutorStart
+from terracrew.protocol.spec import JobLimits
+from terracrew.protocol.start import INTERRUPT_SECONDS, ExecutorStart
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.dispatch.protocol import NotStarted
 from terracrew.runner.dispatch.zygote_client import ZygoteClient, ZygoteError
-from terracrew.runner.processes import cgroup_discovery, cgroups, members, search
+from terracrew.runner.processes import cgroup_discovery, cgroups, controllers, members, search
 from terracrew.runner.processes.cgroup_discovery import NoCgroups
 from terracrew.runner.processes.cgroups import Cgroups
 
@@ -29,8 +30,6 @@ KILL_SECONDS = 15.0
 """How long an executor may take to end its engine before all processes of the attempt are killed."""
 _PROMPT_END_SECONDS = 0.25
 """A process that outlives its executor by this time may have been paused by the executor, so it is resumed."""
-_INTERRUPT_SECONDS = (60.0, 20.0)
-"""How long processes of a dead executor may run after the first interrupt and after the second, before they are killed."""
 _KILL_AGAIN_SECONDS = 1.0
 
 
@@ -66,13 +65,21 @@ class Local:
         else:
             self.track_in(found)
             log.info("attempts are tracked by cgroups under %s", found.root)
+            if missing := sorted(set(controllers.CONTROLLERS) - found.controllers):
+                log.info(
+                    "limits of jobs are watched, and not enforced by the kernel: %s has no controller for %s. With systemd, give "
+                    "the unit Delegate=yes and DelegateSubgroup=runner, and name its cgroup in working_directory.cgroup",
+                    found.root.parent,
+                    ", ".join(missing),
+                )
 
     def track_in(self, cgroups: Cgroups) -> None:
         """Start every attempt in a cgroup of its own from now on."""
         self._cgroups = cgroups
 
     async def start(self, start: ExecutorStart) -> Handle:
-        cgroup = self._cgroup(Path(start.directory).name)
+        limits = start.granted.spec.limits if start.granted else None
+        cgroup = self._cgroup(Path(start.directory).name, limits)
         try:
             forked = await self._zygote.fork(start, cgroup)
         except ZygoteError as error:
@@ -111,9 +118,9 @@ class Local:
             return holder
         return search.found_in([directory.resolve(), (directory / files.WORKSPACE).resolve()])
 
-    def _cgroup(self, name: str) -> str:
+    def _cgroup(self, name: str, limits: JobLimits | None) -> str:
         try:
-            return str(self._cgroups.make(name)) if self._cgroups else ""
+            return str(self._cgroups.make(name, limits)) if self._cgroups else ""
         except OSError as error:
             log.warning("%s is tracked without a cgroup: %s", name, error)
             return ""
@@ -151,7 +158,7 @@ class Local:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._kill_seconds if mode == "kill" else None):
                 await _executor_ended(handle.process)  # a living executor ends its engine
-                for seconds in _INTERRUPT_SECONDS:
+                for seconds in INTERRUPT_SECONDS:
                     if await members.are_gone(handle.process):
                         return
                     members.send(handle.process, signal.SIGINT)

@@ -11,6 +11,8 @@ import signal
 from pathlib import Path
 
 from terracrew import trees
+from terracrew.protocol.spec import JobLimits
+from terracrew.runner.processes import controllers
 
 log = logging.getLogger(__name__)
 
@@ -44,10 +46,13 @@ class Cgroups:
         for entry in root.iterdir():
             if entry.is_dir():
                 remove(entry)
+        self.controllers = controllers.enable(root)
 
-    def make(self, name: str) -> Path:
+    def make(self, name: str, limits: JobLimits | None = None) -> Path:
         path = self.root / name
         path.mkdir(parents=True, exist_ok=True)
+        if limits is not None and self.controllers:
+            controllers.limit(path, limits)
         return path
 
     def close(self) -> None:

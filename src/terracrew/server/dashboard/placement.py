@@ -1,4 +1,4 @@
-"""The form that decides which runners get the jobs of a module, and how urgent they are."""
+"""The form that decides which runners get the jobs of a module, how urgent they are, and what they may use."""
 
 import re
 from typing import Any
@@ -9,9 +9,10 @@ from litestar.params import FromPath
 from msgspec import UNSET
 
 from terracrew.errors import Invalid, NotFound
-from terracrew.server.dashboard import forms, render
+from terracrew.server.dashboard import forms, limits, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
+from terracrew.server.dashboard.limits import LimitsFields
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import level_reads
 from terracrew.server.groups.model import Group
@@ -25,7 +26,7 @@ HERE = "/dashboard/modules"
 _BETWEEN_TAGS = re.compile(r"[,\s]+")
 
 
-class PlacementForm(msgspec.Struct, frozen=True):
+class PlacementForm(LimitsFields, frozen=True):
     """The values as they were typed. An empty runner or instance means any."""
 
     runner: str = ""
@@ -45,7 +46,13 @@ def typed(page: PlacementPage) -> PlacementForm:
     """Return the placement of a module as the form shows it."""
     now = page.placement
     tags = ", ".join(now.tags)
-    return PlacementForm(now.runner_path or "", now.runner_instance_name or "", tags, str(page.module.priority))
+    return PlacementForm(
+        now.runner_path or "",
+        now.runner_instance_name or "",
+        tags,
+        str(page.module.priority),
+        **limits.typed(page.module.limits),
+    )
 
 
 def wanted(form: PlacementForm, before: Placement) -> ModuleChange:
@@ -63,7 +70,10 @@ def wanted(form: PlacementForm, before: Placement) -> ModuleChange:
         change = msgspec.convert(values, ModuleChange, strict=False)
     except msgspec.ValidationError as error:
         raise Invalid(f"these settings are not valid: {error}") from None
-    return msgspec.structs.replace(change, runner=UNSET if runner == (before.runner_path or "") else runner or None)
+    is_same_runner = runner == (before.runner_path or "")
+    return msgspec.structs.replace(
+        change, runner=UNSET if is_same_runner else runner or None, limits=limits.wanted(form)
+    )
 
 
 async def _read(tx: Tx, request: DashboardCall, module: str) -> PlacementPage:

@@ -14,12 +14,12 @@ from litestar.response import Redirect
 from markupsafe import Markup, escape
 
 from terracrew import __version__, plan_words
+from terracrew.durations import duration
 from terracrew.protocol.spec import MUTATING
 from terracrew.server.dashboard import assets, nav, words
 from terracrew.server.dashboard.access import words as access_words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.http.authentication import Authentication
-from terracrew.server.runs.durations import duration
 
 HEADERS = {"Cache-Control": "no-store", "Vary": "HX-Request"}
 """The headers of every page. The content security policy is the same on every answer; the application sets it."""
@@ -153,6 +153,7 @@ _FILTERS: dict[str, Any] = {
     "ended": words.ended,
     "span": _span,
     "seconds": duration,
+    "limits": words.limits,
 }
 
 _GLOBALS: dict[str, Any] = {

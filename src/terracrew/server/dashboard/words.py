@@ -7,10 +7,12 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from terracrew import limit_words
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import (
     ArchiveSource,
     GitSource,
+    JobLimits,
     JobType,
     LocalSource,
     PluginSource,
@@ -209,6 +211,9 @@ MIN_APPROVALS = "People who must approve each change"
 """The requirement of a group; the largest of those of the groups above a module applies."""
 MAX_RUNNING_JOBS = "Jobs that run at once"
 """The limit of a group, which applies together with those of the groups above it."""
+LIMITS = "Limits of jobs"
+"""What jobs may use; of each limit, the smallest of the job, its module and the groups above applies."""
+FAILURE_KINDS = limit_words.FAILURE_KINDS
 UNDECRYPTABLE = "Give the server the master key that was in use then."
 """What to do about stored content that cannot be decrypted."""
 _ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}
@@ -350,6 +355,11 @@ def link(reason: Reason) -> str:
     if reason.link.startswith("/dashboard/runners/"):
         return "Show the runner"
     return _LINKS.get(reason.code, "Show runners")
+
+
+def limits(of: JobLimits) -> list[str]:
+    """Return the limits of a place or a job as phrases."""
+    return limit_words.described(msgspec.to_builtins(of))
 
 
 def is_warning(reason: Reason) -> bool:

@@ -6,6 +6,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from terracrew.protocol.spec import JobLimits
+from terracrew.server.groups.limits import LimitsChange
+
 Interrupted = Literal["ask", "retry"]
 """What follows an interrupted change: `ask` a person before anything is changed again, or `retry` because a repetition is harmless."""
 MaxDestroy = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
@@ -58,6 +61,9 @@ class Group(msgspec.Struct, frozen=True):
     max_running_jobs: MaxRunningJobs | None = None
     """How many jobs of the modules in and below the group may run at once; None sets no limit. It is not inherited: the limits of
     all groups above a module and of the organization (its root group) apply together."""
+    limits: JobLimits = JobLimits()
+    """How long the jobs of the modules in and below the group may run, and what they may use. Of all groups above a module, of the
+    organization, of the module and of the job, the smallest limit applies; for `plan_retries`, the nearest."""
 
 
 class GroupChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,6 +80,8 @@ class GroupChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     of all groups above applies."""
     max_running_jobs: MaxRunningJobs | UnsetType | None = UNSET
     """How many jobs of the modules in and below it may run at once; null sets no limit. The limits of all groups above apply, too."""
+    limits: LimitsChange | UnsetType = UNSET
+    """How long jobs in and below it may run, and what they may use. The smallest limit of all groups above applies."""
 
 
 class NewGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,3 +96,5 @@ class NewGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How many people must approve each plan of an APPLY or DESTROY in and below it. The largest number of all groups above applies."""
     max_running_jobs: MaxRunningJobs | None = None
     """How many jobs of the modules in and below it may run at once. The limits of all groups above apply, too."""
+    limits: LimitsChange | None = None
+    """How long jobs in and below it may run, and what they may use. The smallest limit of all groups above applies."""

@@ -10,7 +10,7 @@ from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import store
+from terracrew.server.groups import limits, store
 from terracrew.server.groups import tree_path as paths
 from terracrew.server.groups.model import Group, GroupChange, NewGroup, Organization
 from terracrew.server.inputs import store as inputs
@@ -98,6 +98,8 @@ async def create(tx: Tx, who: Principal, new: NewGroup, make_parents: bool) -> G
     await hold(tx, parent, name)
     group = await store.insert(tx, organization_id, parent, name, path, new.description, new.interrupted)
     chosen = {field: getattr(new, field) for field in _SETTINGS}
+    if new.limits is not None:
+        chosen["limits"] = limits.changed(group.limits, new.limits)
     if any(value is not None for value in chosen.values()):
         group = msgspec.structs.replace(group, **chosen)
         await store.update(tx, group)
@@ -114,10 +116,12 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: GroupChange) ->
     if group is None:
         raise unseen(reference)
     given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
+    if wanted.limits is not UNSET:
+        given["limits"] = limits.changed(group.limits, wanted.limits)
     after = msgspec.structs.replace(group, **given)
     if after != group:
         await store.update(tx, after)
-        details, organization_id = {"path": group.path, **given}, group.organization_id
+        details, organization_id = {"path": group.path, **msgspec.to_builtins(given)}, group.organization_id
         await audit.record(tx, who, "group.update", "group", group.id, details, organization_id=organization_id)
         tx.wake("tree", group.id)
     return after

@@ -26,6 +26,7 @@ _CHANGED_BY_PEOPLE = (
     "service_account_approval",
     "min_approvals",
     "max_running_jobs",
+    "limits",
 )
 _UPDATE = f"UPDATE groups SET {assignments(*_CHANGED_BY_PEOPLE)} WHERE id = :id"
 

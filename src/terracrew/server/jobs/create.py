@@ -11,10 +11,12 @@ import msgspec
 
 from terracrew import ids
 from terracrew.errors import Conflict, Invalid, TerracrewError
-from terracrew.protocol.spec import STEPS_OF, ImportedResource, JobType, Source
+from terracrew.protocol.spec import STEPS_OF, ImportedResource, JobLimits, JobType, Source
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.groups import limits as group_limits
 from terracrew.server.groups import store as groups
+from terracrew.server.groups.limits import LimitsChange
 from terracrew.server.groups.model import Interrupted
 from terracrew.server.inputs import checks as input_checks
 from terracrew.server.inputs.effective import JobContent
@@ -50,6 +52,8 @@ class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Environment variables of this job alone, likewise."""
     import_lost: ImportLost | None = None
     """What the plan imports: resources that an attempt created before it was cut short, and that no state records."""
+    limits: LimitsChange | None = None
+    """Limits of this job alone. They can only be smaller than those of the module and of the groups above it."""
 
     def __repr__(self) -> str:
         return f"NewJob({self.type})"
@@ -247,7 +251,8 @@ async def _repeated(tx: Tx, wanted: JobRequest, module: Module, source: Source) 
     priority = job.priority if asked.priority is None else asked.priority
     wanted_job = (module.id, asked.type, priority, asked.is_destroy_plan)
     is_other = (job.module_id, job.type, job.priority, job.is_destroy_plan) != wanted_job
-    if is_other or is_other_source or is_unasked:
+    is_stricter = group_limits.applying([job.limits, _own_limits(asked)]) != job.limits
+    if is_other or is_other_source or is_unasked or is_stricter:
         raise _other_job(job)
     return job
 
@@ -260,7 +265,11 @@ async def _insert(tx: Tx, keys: Keyring, checked: Sequence[_Checked]) -> list[Jo
     numbers = await _numbers(tx, Counter(one.module.organization_id for one in checked))
     now = store.moment(tx)
     interrupted = await modules.interrupted(tx, [one.module for one in checked])
-    jobs = [_job(one, next(numbers[one.module.organization_id]), interrupted[one.module.id], now) for one in checked]
+    limits = await modules.limits(tx, [one.module for one in checked])
+    jobs = [
+        _job(one, next(numbers[one.module.organization_id]), interrupted[one.module.id], limits[one.module.id], now)
+        for one in checked
+    ]
     await store.insert(tx, [(job, one.wanted.idempotency_key) for job, one in zip(jobs, checked, strict=True)])
     await job_inputs.save_own(tx, keys, {job.id: one.content for job, one in zip(jobs, checked, strict=True)})
     await audit.record_all(
@@ -298,7 +307,11 @@ async def _numbers(tx: Tx, wanted: Counter[str]) -> dict[str, Iterator[int]]:
     return found
 
 
-def _job(one: _Checked, number: int, interrupted: Interrupted, now: datetime) -> Job:
+def _own_limits(asked: NewJob) -> JobLimits:
+    return JobLimits() if asked.limits is None else group_limits.changed(JobLimits(), asked.limits)
+
+
+def _job(one: _Checked, number: int, interrupted: Interrupted, limits: JobLimits, now: datetime) -> Job:
     asked = one.wanted.asked
     return Job(
         id=ids.new("job"),
@@ -320,4 +333,5 @@ def _job(one: _Checked, number: int, interrupted: Interrupted, now: datetime) ->
         has_own_source=asked.source is not None,
         group_run_id=one.wanted.group_run_id,
         cause_job_id=None if one.wanted.cause is None else one.wanted.cause.id,
+        limits=group_limits.applying([limits, _own_limits(asked)]),
     )

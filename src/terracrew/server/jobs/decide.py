@@ -167,7 +167,9 @@ def finish(job: Job, attempt: Attempt, result: Result, now: datetime) -> Decisio
         return _requeue(job, over.end("gone", now, result.message), now)
     message = result.message if result.is_lock_free else f"{result.message}; {HELD_LOCK}"
     ended = over.end(_OUTCOMES[result.status], now, message)
-    return Decision(job.to(JobStatus(result.status), now, message=plain(message)), ended)
+    return Decision(
+        job.to(JobStatus(result.status), now, message=plain(message), failure_kind=result.failure_kind), ended
+    )
 
 
 def _is_open(job: Job, attempt: Attempt, *, is_delivered: bool) -> bool:

@@ -10,7 +10,7 @@ from terracrew import escapes
 from terracrew.errors import Conflict
 from terracrew.protocol.events import PlanSummary
 from terracrew.protocol.messages import AttemptRef, CancelMode
-from terracrew.protocol.spec import JobType, Source, Step
+from terracrew.protocol.spec import JobLimits, JobType, Source, Step
 from terracrew.server.groups.model import Interrupted
 
 
@@ -48,6 +48,19 @@ Outcome = Literal["succeeded", "failed", "canceled", "waiting", "handed_back", "
 def plain(text: str) -> str:
     """Return a text from outside in a form that every database can store and every page and terminal can show unchanged."""
     return escapes.plain(text[:MAX_TEXT_CHARACTERS].replace("\0", "\ufffd"))
+
+
+class JobRetry(msgspec.Struct, frozen=True):
+    """A step that failed with an error that may go away by itself, and is repeated."""
+
+    step: Step
+    number: int
+    """The number of the next try: 2 for the first repetition."""
+    tries: int
+    at: datetime
+    """When the next try starts."""
+    reason: str
+    """The error of the last try."""
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -91,12 +104,18 @@ class Job(msgspec.Struct, frozen=True):
     """The version of the engine that its current attempt runs with."""
     pinned_engine_version: str = ""
     """The version that all of its attempts run with, resolved once from the range of its module; empty if that accepts any."""
+    limits: JobLimits = JobLimits()
+    """How long it may run, and what it may use: the smallest limits of the request, the module and its groups when it was created."""
+    retry: JobRetry | None = None
+    """Set while a step that failed waits to be repeated, or is repeated."""
     plan: PlanSummary | None = None
     message: str = ""
     cause_job_id: str | None = None
     """The job of another module whose change of an output caused this one."""
     group_run_id: str | None = None
     """The run of a whole group that this job is a part of."""
+    failure_kind: str = ""
+    """What it lacked, if it failed because of that: `time_limit`, `out_of_memory`, `process_limit` or `disk_full`."""
     claimed_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
@@ -114,7 +133,7 @@ class Job(msgspec.Struct, frozen=True):
         if status not in TRANSITIONS[self.status]:
             raise Conflict(f"job {self.number} is {self.status} and cannot become {status}", status=self.status)
         if status in TERMINAL:
-            changes |= {"finished_at": now}
+            changes |= {"finished_at": now, "retry": None}
         if status is JobStatus.QUEUED:
             changes |= {
                 "attempt": self.attempt + 1,
@@ -126,6 +145,7 @@ class Job(msgspec.Struct, frozen=True):
                 "engine_version": self.pinned_engine_version,
                 "plan": None,
                 "plan_attempt": None,
+                "retry": None,
             } | changes
         return msgspec.structs.replace(self, status=status, **changes)
 

@@ -23,6 +23,8 @@ _DECIDED_OF_JOB = (
     "attempt",
     "losses",
     "message",
+    "failure_kind",
+    "retry",
     "queued_at",
     "claimed_at",
     "started_at",

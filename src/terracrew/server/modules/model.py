@@ -7,7 +7,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from terracrew.protocol.limits import MAX_INSTANCE_NAME_CHARACTERS
-from terracrew.protocol.spec import Source
+from terracrew.protocol.spec import JobLimits, Source
+from terracrew.server.groups.limits import LimitsChange
 from terracrew.server.groups.model import Description, Interrupted, MaxDestroy, MaxDestroyPercent, MinApprovals
 from terracrew.server.tags import Tags
 from terracrew.version_ranges import MAX_RANGE_CHARACTERS
@@ -67,6 +68,8 @@ class Module(msgspec.Struct, frozen=True):
     """The versions of the engine that its jobs may run with, such as `1.12.6` or `~> 1.12`; empty for any."""
     triggers: Triggers = "manual"
     """Whether it is applied by itself when an output of another module that it uses has changed."""
+    limits: JobLimits = JobLimits()
+    """How long its jobs may run, and what they may use. If a group above has a smaller limit, that one applies."""
     inputs: dict[str, Any] | UnsetType = UNSET
     """Left out in lists. What looks like a secret is `***`; sent back, that keeps the value that is stored."""
     environment: dict[str, str] | UnsetType = UNSET
@@ -111,6 +114,8 @@ class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     triggers: Triggers = "manual"
     """`auto`: an apply of another module that changes an output which this one uses queues an APPLY of this one, after those of
     all modules that it needs. It needs approvals like any other job."""
+    limits: LimitsChange | None = None
+    """How long its jobs may run, and what they may use. If a group above has a smaller limit, that one applies."""
 
 
 class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -138,6 +143,7 @@ class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tags: Tags | UnsetType = UNSET
     priority: Priority | UnsetType = UNSET
     triggers: Triggers | UnsetType = UNSET
+    limits: LimitsChange | UnsetType = UNSET
 
 
 class Archive(msgspec.Struct, frozen=True):

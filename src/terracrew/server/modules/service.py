@@ -9,12 +9,21 @@ from msgspec import UNSET
 
 from terracrew import configurations, ids
 from terracrew.errors import Conflict, Invalid, NotFound, TerracrewError
-from terracrew.protocol.spec import ArchiveSource, GitSource, LocalSource, PluginSource, RegistrySource, Source
+from terracrew.protocol.spec import (
+    ArchiveSource,
+    GitSource,
+    JobLimits,
+    LocalSource,
+    PluginSource,
+    RegistrySource,
+    Source,
+)
 from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.engines import model as engines
 from terracrew.server.engines import store as engine_store
+from terracrew.server.groups import limits as group_limits
 from terracrew.server.groups import service as groups
 from terracrew.server.groups import tree_path as paths
 from terracrew.server.groups.model import Interrupted
@@ -91,6 +100,14 @@ async def interrupted(tx: Tx, modules: Sequence[Module]) -> dict[str, Interrupte
     return {module.id: chosen.get(module.id) or "ask" for module in modules}
 
 
+async def limits(tx: Tx, modules: Sequence[Module]) -> dict[str, JobLimits]:
+    """Return by module id the limits of its jobs, from the module itself and all groups above it."""
+    above: dict[str, list[JobLimits]] = {}
+    for row in await reads.limits_of_groups(tx, sorted({module.id for module in modules})):
+        above.setdefault(row["id"], []).append(msgspec.json.decode(row["limits"], type=JobLimits))
+    return {module.id: group_limits.applying([*above.get(module.id, []), module.limits]) for module in modules}
+
+
 async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], keys: Keyring) -> Module:
     group_path, name = paths.split(paths.parse(new.path))
     organization_id = who.organization_id or ""
@@ -127,6 +144,7 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], 
         priority=new.priority,
         engine_version=new.engine_version.strip(),
         triggers=new.triggers,
+        limits=JobLimits() if new.limits is None else group_limits.changed(JobLimits(), new.limits),
     )
     await store.insert(tx, module)
     given = hidden_values.restored(Content(), new.inputs, new.environment)
@@ -149,6 +167,8 @@ async def change(
         given |= {"source": source} if "source" in given else {}
     if "runner" in given:
         given["runner_id"] = await _runner(tx, who, given.pop("runner"))
+    if wanted.limits is not UNSET:
+        given["limits"] = group_limits.changed(before.limits, wanted.limits)
     if "tags" in given:
         given["tags"] = normalized(given["tags"])
     if "engine" in given:

@@ -29,6 +29,7 @@ _CHANGED_BY_PEOPLE = (
     "tags",
     "priority",
     "triggers",
+    "limits",
 )
 _UPDATE = f"UPDATE modules SET {assignments(*_CHANGED_BY_PEOPLE)} WHERE id = :id"
 

@@ -13,7 +13,7 @@ from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import decide, store
 from terracrew.server.jobs.attempts import contact
 from terracrew.server.jobs.attempts import reads as attempt_reads
-from terracrew.server.jobs.model import Attempt, GivenApproval, Job, JobStatus
+from terracrew.server.jobs.model import Attempt, GivenApproval, Job, JobRetry, JobStatus
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -165,9 +165,18 @@ def _slow(now: float, job: Job, row: Row, watch: Watch, fenced: Reason | None) -
         return Reason("settling", text, since=_moment(row["heard_at"]), until=_moment(now + max(0.0, left)))
     if fenced is not None:
         return fenced
+    if job.retry is not None and job.status is JobStatus.PROCESSING:
+        return _retrying(job.retry, now)
     if job.status is JobStatus.CLAIMED and now - row["claimed_at"] > START_SECONDS:
         return Reason("starting", "a runner has it and is starting it", since=_moment(row["claimed_at"]))
     return None
+
+
+def _retrying(retry: JobRetry, now: float) -> Reason:
+    is_waiting = retry.at.timestamp() > now
+    text = f"{'waiting for' if is_waiting else 'this is'} try {retry.number} of {retry.tries} of {retry.step}"
+    text += f", because the last one failed: {retry.reason}"
+    return Reason("retry", text, until=retry.at if is_waiting else None)
 
 
 def _lost(job: Job, row: Row, lease: timedelta) -> Reason:

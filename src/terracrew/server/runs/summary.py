@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import msgspec
 
+from terracrew.durations import duration
 from terracrew.protocol.spec import MUTATING, JobType
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import attempt_store, store
 from terracrew.server.jobs.model import Attempt, Job, JobStatus, Plan, StepRow
 from terracrew.server.jobs.plans import store as plan_store
-from terracrew.server.runs.durations import duration
 from terracrew.server.runs.model import RunPart
 
 _DONE = {JobType.PLAN: "Planned", JobType.APPLY: "Applied", JobType.DESTROY: "Destroyed"}

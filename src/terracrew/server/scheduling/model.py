@@ -23,6 +23,7 @@ class Reason(msgspec.Struct, frozen=True):
         "offered",
         "starting",
         "silent",
+        "retry",
         "settling",
         "lost",
         "quarantine",

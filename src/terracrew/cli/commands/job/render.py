@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from terracrew import limit_words
 from terracrew.cli.commands.job import status_line
 from terracrew.cli.printing import output
 
@@ -27,9 +28,11 @@ def job(api: "Api", found: dict[str, Any]) -> None:
             ("waits", found.get("reason") and status_line.why(found)),
             ("to do", status_line.suggested_command(found)),
             ("message", found.get("message")),
+            ("lacked", limit_words.FAILURE_KINDS.get(found.get("failure_kind") or "", found.get("failure_kind"))),
             ("runner", found.get("runner_path")),
             *placement(found.get("placement") or {}),
             ("priority", found.get("priority")),
+            ("limits", ", ".join(limit_words.described(found.get("limits") or {}))),
             ("engine", f"{found['engine']} {found.get('engine_version') or ''}".strip()),
             *source(found),
             ("plan", output.plan(found.get("plan") or {})),

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli.arguments import name_completion, numbers, placement_options, remote_sources
+from terracrew.cli.arguments import limit_options, name_completion, numbers, placement_options, remote_sources
 from terracrew.cli.arguments import source as sources
 from terracrew.cli.commands.job import destroy_confirmation, follow, status_line
 from terracrew.cli.connection.deadline import deadline
@@ -63,6 +63,7 @@ color_option = click.option(
 @click.option("--idempotency-key", metavar="KEY", help="Repeated calls with the same key return the same job.")
 @sources.source_options
 @sources.input_options
+@limit_options.limits
 @stop_option
 @timeout_option
 @color_option
@@ -108,6 +109,7 @@ def run(
         destroy_confirmation.confirm(api, module, yes)
     if priority is not None:
         body["priority"] = priority
+    body |= limit_options.given()
     if approval:
         body["needs_approval"] = True
     if lost_job is not None:

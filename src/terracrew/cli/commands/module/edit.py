@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import approval_options, name_completion, placement_options
+from terracrew.cli.arguments import approval_options, limit_options, name_completion, placement_options
 from terracrew.cli.arguments import source as sources
 from terracrew.cli.arguments.durations import Duration
 from terracrew.cli.connection.target import Target, pass_target
@@ -55,6 +55,7 @@ _triggers = click.option(
     "--own-backend", is_flag=True, help="Keep the state in the backend that the source configures, not in Terracrew."
 )
 @placement_options.for_new_module
+@limit_options.limits
 @click.option("--description", default="", help="A description.")
 @_needs_approval
 @_approval_timeout
@@ -134,6 +135,7 @@ def create(
     help="Keep the state in the backend that the source configures, or in Terracrew.",
 )
 @placement_options.for_module
+@limit_options.limits
 @click.option("--description", help="A description.")
 @_needs_approval
 @_approval_timeout
@@ -221,7 +223,7 @@ def _approval(needs_approval: bool | None, approval_timeout: int | None, interru
     found = {name: value for name, value in given.items() if value is not None}
     if interrupted is not None:
         found["interrupted"] = None if interrupted == "inherit" else interrupted
-    return found | approval_options.given()
+    return found | approval_options.given() | limit_options.given()
 
 
 def _ensure_group(target: Target, path: str) -> None:

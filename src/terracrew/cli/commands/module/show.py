@@ -4,11 +4,12 @@ from typing import Any
 
 import click
 
+from terracrew import limit_words
 from terracrew.cli.arguments import name_completion
-from terracrew.cli.arguments.durations import written
 from terracrew.cli.commands.job import render
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
+from terracrew.durations import written
 
 _REVISIONS = ("branch", "tag", "commit", "version")
 
@@ -55,6 +56,7 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             ("applied by itself", _triggers(found)),
             *render.placement(found.get("placement") or {}),
             ("priority of its jobs", found.get("priority")),
+            ("limits", ", ".join(limit_words.described(found.get("limits") or {}))),
             ("oidc audiences", found.get("oidc_audiences")),
             ("state", f"version {found['state_version']}" if found.get("state_version") else "none yet"),
             ("lock", render.lock(found.get("lock"))),

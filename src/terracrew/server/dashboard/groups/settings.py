@@ -3,12 +3,14 @@
 import msgspec
 
 from terracrew.errors import Invalid
+from terracrew.server.dashboard import limits
+from terracrew.server.dashboard.limits import LimitsFields
 from terracrew.server.groups.model import Group, GroupChange
 
 _CHOICES = {"": None, "yes": True, "no": False}
 
 
-class SettingsForm(msgspec.Struct, frozen=True):
+class SettingsForm(LimitsFields, frozen=True):
     """The values as they were typed. Where one is empty, the setting of the group above applies."""
 
     description: str = ""
@@ -32,6 +34,7 @@ def typed(group: Group) -> SettingsForm:
         _choice(group.service_account_approval),
         "" if group.min_approvals is None else str(group.min_approvals),
         "" if group.max_running_jobs is None else str(group.max_running_jobs),
+        **limits.typed(group.limits),
     )
 
 
@@ -49,8 +52,9 @@ def wanted(form: SettingsForm) -> GroupChange:
         "min_approvals": form.min_approvals.strip() or None,
         "max_running_jobs": form.max_running_jobs.strip() or None,
     }
+    limits_change = limits.wanted(form)
     try:
-        return msgspec.convert(values, GroupChange, strict=False)
+        return msgspec.structs.replace(msgspec.convert(values, GroupChange, strict=False), limits=limits_change)
     except msgspec.ValidationError as error:
         raise Invalid(f"these settings are not valid: {error}") from None
 

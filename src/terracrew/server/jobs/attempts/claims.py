@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from terracrew.protocol.messages import MAX_INLINE_ARCHIVE_BYTES, Granted
-from terracrew.protocol.spec import Credentials, JobSpec, JobType, KnownRevision, Resume, Source, StateSeed
+from terracrew.protocol.spec import Credentials, JobLimits, JobSpec, JobType, KnownRevision, Resume, Source, StateSeed
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.engines import model as engines
@@ -40,6 +40,7 @@ class ClaimWon(msgspec.Struct, frozen=True):
 
 
 _source = msgspec.json.Decoder(Source)
+_limits = msgspec.json.Decoder(JobLimits)
 _names = msgspec.json.Decoder(list[str])
 _engines = msgspec.json.Decoder(dict[str, str])
 _versions = msgspec.json.Decoder(dict[str, list[str]])
@@ -248,6 +249,7 @@ def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: l
         is_destroy_plan=bool(row["is_destroy_plan"]),
         hooks=combine.hooks(row["steps"]),
         flags=combine.flags(row["steps"], row["engine"]),
+        limits=_limits.decode(row["limits"]),
     )
     archive = source.upload
     is_inline = archive is not None and archive.size <= MAX_INLINE_ARCHIVE_BYTES

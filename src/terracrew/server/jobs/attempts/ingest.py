@@ -17,7 +17,7 @@ from terracrew.server.db.topics import log_of
 from terracrew.server.jobs import attempt_store, decide, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.attempts import changed_outputs, received_states
-from terracrew.server.jobs.model import Attempt, Job, Plan, plain
+from terracrew.server.jobs.model import Attempt, Job, JobRetry, Plan, plain
 from terracrew.server.jobs.plans import diffs
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.jobs.plans.diff_store import StoredDiff
@@ -119,6 +119,8 @@ class _Change:
         match fact:
             case events.StepStatus():
                 self._step(fact, record.time)
+                if is_current:
+                    self._facts(retry=_retry(fact, self.now, self.job.retry))
             case events.Result():
                 self._end(number, fact, is_current=is_current)
             case events.OutputsRead() if is_current and events.is_deep(fact):
@@ -192,6 +194,14 @@ class _Change:
         self.steps[name] = attempt_store.SavedStep(
             self.job.id, name, fact.status, started, ended, fact.exit_code, number
         )
+
+
+def _retry(fact: events.StepStatus, now: datetime, was: JobRetry | None) -> JobRetry | None:
+    """Return the repetition that the job waits for or is in, after a step has changed its status."""
+    if fact.retry is not None:
+        at = now + timedelta(seconds=fact.retry.seconds)
+        return JobRetry(fact.step, fact.retry.number, fact.retry.tries, at, plain(fact.retry.reason))
+    return was if fact.status == "RUNNING" and was is not None and was.step == fact.step else None
 
 
 def ingest(db: Database, keys: Keyring, late_delivery: timedelta = decide.LATE_DELIVERY) -> Ingest:
