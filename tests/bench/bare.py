@@ -4,12 +4,12 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.executor.engines import registry
-from terracrew.executor.engines.contract import ApiAccess, EngineContext
+from terracrew.executor.engines.contract import ApiAccess, DescribesPlans, EngineContext
 from terracrew.protocol.spec import Step
 from terracrew.toolchains import discovery
 
@@ -34,22 +34,27 @@ class Bare:
         self._env = self._engine.environment(base, ApiAccess("http://127.0.0.1", "none"))
 
     def run(self, *steps: Step) -> dict[Step, float]:
-        """Return the seconds that each command took. Its output goes to a file, as with an executor."""
+        """Return the seconds that each step took. The output goes to a file, as with an executor."""
         seconds: dict[Step, float] = {}
         output = os.open(self._place / "output", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             for step in steps:
                 began = time.perf_counter()
-                subprocess.run(
-                    self._engine.arguments(step, is_destroying=False),
-                    cwd=self._workspace,
-                    env=self._env,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    check=True,
-                )
+                self._command(self._engine.arguments(step, is_destroying=False), output)
+                if step is Step.PLAN and isinstance(self._engine, DescribesPlans):
+                    self._command(self._engine.description_arguments(), output)
                 seconds[step] = time.perf_counter() - began
         finally:
             os.close(output)
         return seconds
+
+    def _command(self, arguments: Sequence[str], output: int) -> None:
+        subprocess.run(
+            arguments,
+            cwd=self._workspace,
+            env=self._env,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            check=True,
+        )

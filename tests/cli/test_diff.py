@@ -9,7 +9,7 @@ from tests.cli.conftest import Terracrew
 from tests.cli.job_views import asking, view
 from tests.client.scripted_server import ScriptedServer
 
-pytestmark = pytest.mark.feature("E1.commands", "J11.resources")
+pytestmark = pytest.mark.feature("E1.commands", "J11.diff")
 ATTRIBUTES: list[dict[str, Any]] = [
     {"name": "key", "action": "update", "before": '"a"', "after": '"b"', "forces_replacement": True},
     {"name": "password", "action": "update", "is_sensitive": True},
@@ -65,6 +65,14 @@ def test_the_diff_says_what_changes_why_and_in_which_order(terracrew: Terracrew,
     assert "\x1b[2J" not in shown
     assert "are left out" in terracrew.err
     assert json.loads(terracrew("job", "show", "7", "--diff", "--json"))["items"][0]["changed"] == 4
+
+
+def test_a_job_without_a_diff_says_so(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("GET /api/v1/jobs/7", view("QUEUED"))
+    nothing = {"attempt": None, "counts": {}, "items": [], "outputs": [], "left_out": [], "next": None, "total": 0}
+    server.on("GET /api/v1/jobs/job_1/diff?limit=100", nothing)
+    terracrew("job", "show", "7", "--diff")
+    assert (terracrew.code, "job 7 has no diff: it has made no plan with changes" in terracrew.err) == (4, True)
 
 
 def test_a_search_belongs_to_the_diff(terracrew: Terracrew, server: ScriptedServer) -> None:

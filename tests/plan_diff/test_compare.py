@@ -7,7 +7,7 @@ import pytest
 from terracrew import plan_words
 from tests.plan_diff.plans import attributes, compared
 
-pytestmark = pytest.mark.feature("J11.resources")
+pytestmark = pytest.mark.feature("J11.diff")
 
 
 def test_values_that_change_are_shown_and_others_are_only_counted() -> None:

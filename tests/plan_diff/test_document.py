@@ -12,7 +12,7 @@ from terracrew.plan_diff.document import DiffDocument, PlanDescription, PlannedO
 from terracrew.plan_diff.resources import Values
 from tests.plan_diff.plans import compared, document, planned, unmasked
 
-pytestmark = pytest.mark.feature("J11.resources")
+pytestmark = pytest.mark.feature("J11.diff")
 
 
 def test_destructive_changes_come_first_and_a_page_has_one_action() -> None:

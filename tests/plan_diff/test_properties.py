@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from terracrew.plan_diff import values
 from tests.plan_diff.plans import compared
 
-pytestmark = pytest.mark.feature("J11.resources")
+pytestmark = pytest.mark.feature("J11.diff")
 _SCALARS = (
     st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "a", "b\nc", '{"k": [1]}', '{"k": [2]}'])
 )

@@ -6,7 +6,7 @@ import pytest
 
 from tests.plan_diff.plans import compared
 
-pytestmark = pytest.mark.feature("J11.resources")
+pytestmark = pytest.mark.feature("J11.diff")
 
 
 @pytest.mark.parametrize(

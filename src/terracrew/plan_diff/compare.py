@@ -75,10 +75,7 @@ def _lines(before: list[str], after: list[str]) -> Iterator[_Leaf]:
 
 def _leaves(path: str, before: Any, after: Any, mask: Mask, level: int = 0) -> Iterator[_Leaf]:
     """Yield the parts of two values in their order, those that do not change as well."""
-    if isinstance(before, str) and isinstance(after, str) and before != after:
-        parsed, other = _parsed(before), _parsed(after)
-        if parsed is not None and other is not None and not values.is_same(parsed, other):
-            before, after = parsed, other
+    before, after = _both_parsed(before, after)
     if level < values.MAX_LEVELS and _is_compared_inside(before, after):
         if values.is_object(before) or values.is_object(after):
             old: dict[str, Any] = before or {}
@@ -94,6 +91,15 @@ def _leaves(path: str, before: Any, after: Any, mask: Mask, level: int = 0) -> I
         yield _Leaf(path, Hidden(before), Hidden(after))
         return
     yield _Leaf(path, before, after)
+
+
+def _both_parsed(before: Any, after: Any) -> tuple[Any, Any]:
+    """Return two JSON strings that differ as the values that they describe; anything else unchanged."""
+    if isinstance(before, str) and isinstance(after, str) and before != after:
+        parsed, other = _parsed(before), _parsed(after)
+        if parsed is not None and other is not None and not values.is_same(parsed, other):
+            return parsed, other
+    return before, after
 
 
 def _is_compared_inside(before: Any, after: Any) -> bool:

@@ -2,9 +2,11 @@
 
 import base64
 
+import msgspec
 import pytest
 
-from terracrew.protocol.events import OutputsRead, PlanSummary
+from terracrew.plan_diff.document import DiffDocument
+from terracrew.protocol.events import OutputsRead, PlanDescribed, PlanSummary
 from terracrew.protocol.spec import JobType
 from terracrew.testing.executor_processes import ExecutorProcesses, module
 from terracrew.testing.fake_executor_hub import API, FakeExecutorHub
@@ -50,6 +52,11 @@ async def test_secrets_of_runner_module_and_inputs_reach_neither_log_nor_plan_no
     assert b"ordinary-value" in log
     [summary] = hub.facts_of(PlanSummary)
     assert [change.address for change in summary.resources] == ['terraform_data.leak["***"]']
+    [described] = hub.facts_of(PlanDescribed)
+    diff = DiffDocument(described.content)
+    assert [change.address for change in diff.page().resources] == ['terraform_data.leak["***"]']
+    shown = msgspec.json.encode((diff.head, diff.page().resources)).decode()
+    assert not [secret for secret in (OF_RUNNER, OF_MODULE, OF_INPUT, API) if secret in shown]
     [outputs] = hub.facts_of(OutputsRead)
     assert outputs.outputs["address"].is_sensitive
     assert outputs.outputs["address"].value == f"postgres://app:{OF_INPUT}@db"

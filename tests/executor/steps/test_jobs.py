@@ -10,7 +10,16 @@ import msgspec
 import pytest
 
 from terracrew import archive
-from terracrew.protocol.events import EngineUsed, OutputsRead, PlanSummary, ResourceChange, SourceResolved, StepStatus
+from terracrew.plan_diff.document import DiffDocument
+from terracrew.protocol.events import (
+    EngineUsed,
+    OutputsRead,
+    PlanDescribed,
+    PlanSummary,
+    ResourceChange,
+    SourceResolved,
+    StepStatus,
+)
 from terracrew.protocol.messages import BeginRefused, Begun
 from terracrew.protocol.spec import JobType, StateSeed
 from terracrew.testing.executor_processes import ExecutorProcesses, module
@@ -96,6 +105,10 @@ async def test_a_plan_reports_its_steps_its_summary_and_what_a_terminal_would_sh
     assert (summary.add, summary.change, summary.destroy, summary.replace, summary.unchanged) == (1, 0, 0, 0, 0)
     assert summary.resources == [ResourceChange("terraform_data.greeting", "create")]
     assert summary.outputs == {"greeting": "create", "hush": "create"}
+    [described] = hub.facts_of(PlanDescribed)
+    diff = DiffDocument(described.content)
+    assert diff.head.counts == {"create": 1}
+    assert {each.name: each.is_sensitive for each in diff.head.outputs} == {"greeting": False, "hush": True}
     assert hub.facts_of(EngineUsed)[0].name == "tofu"
     assert hub.facts_of(SourceResolved)[0].digest.startswith("sha256:")
     assert hub.log() == executor.printed

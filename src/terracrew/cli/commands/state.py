@@ -2,7 +2,7 @@
 
 import click
 
-from terracrew.cli.arguments import name_completion, references
+from terracrew.cli.arguments import name_completion, numbers, references
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output, streams
@@ -67,6 +67,41 @@ def show_state(target: Target, named: str, module: str | None) -> None:
     api = target.api()
     with streams.document_output() as stream:
         api.download(f"/states/{segment(references.state(api, named, module))}", stream)
+
+
+@state.command("diff")
+@click.argument("named", metavar="STATE")
+@click.argument("other", metavar="[WITH]", required=False)
+@click.option(
+    "--module", metavar="PATH", shell_complete=name_completion.modules, help="The module, if STATE is a version."
+)
+@click.option("--search", metavar="TEXT", default="", help="Only resources that contain this text.")
+@click.option(
+    "--limit",
+    type=numbers.Whole(1, 200),
+    default=100,
+    show_default=True,
+    help="The number of resources to show.",
+)
+@output.json_option
+@pass_target
+def diff_states(
+    target: Target, named: str, other: str | None, module: str | None, search: str, limit: int, as_json: bool
+) -> None:
+    """Show what changed in the state STATE (an id, or a version with --module) since WITH, or since the version before.
+
+    Sensitive values are hidden. The audit log records that both states were read.
+    """
+    from terracrew.cli.commands.job import diff
+    from terracrew.client.http import segment
+
+    api = target.api()
+    before = None if other is None else references.state(api, other, module)
+    path = f"/states/{segment(references.state(api, named, module))}/diff"
+    found = api.get(path, **{"with": before, "q": search or None, "limit": limit})
+    if as_json:
+        return output.as_json(found)
+    return diff.show_states(found)
 
 
 @state.command("adopt")

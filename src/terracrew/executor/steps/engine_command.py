@@ -14,11 +14,14 @@ from terracrew.executor.sources import workspace
 from terracrew.executor.state import leftover
 from terracrew.executor.steps import step_process
 from terracrew.executor.steps.context import StepContext
+from terracrew.plan_diff import document
 from terracrew.protocol.events import MAX_OUTPUTS_BYTES, PlanSummary
 from terracrew.protocol.spec import Step
 
 _MAX_FACTS_BYTES = 512 << 20
 """The largest description of a plan that is read. A plan of 10,000 resources has about 50 MB."""
+_MAX_DESCRIPTION_BYTES = 4 * document.MAX_PLAN_BYTES
+"""The largest description of a plan that is read only for the diff. The attributes of a smaller one may be left out already."""
 
 
 class EngineFailedError(Exception):
@@ -132,7 +135,7 @@ async def report_plan(context: StepContext) -> None:
     """Record what the plan that was just made would do: a summary, and a diff if the engine can describe its plan."""
     session = context.session
     facts_arguments = session.facts_arguments()
-    facts = await _described(context, facts_arguments) if facts_arguments else None
+    facts = await _described(context, facts_arguments, _MAX_FACTS_BYTES) if facts_arguments else None
     summary = session.summarize(facts, context.states.current)
     context.recorder.fact(summary)
     if not isinstance(session, DescribesPlans) or not _has_changes(summary):
@@ -140,7 +143,7 @@ async def report_plan(context: StepContext) -> None:
     arguments = session.description_arguments()
     try:
         if facts is None or arguments != facts_arguments:
-            facts = await _described(context, arguments)
+            facts = await _described(context, arguments, _MAX_DESCRIPTION_BYTES)
         await context.plan_diffs.record(session.describe, facts)
     except (EngineFailedError, Invalid) as error:
         if context.control.is_stopping:
@@ -149,11 +152,11 @@ async def report_plan(context: StepContext) -> None:
         context.recorder.say(f"The plan is complete, but its changes cannot be shown by attribute: {why}")
 
 
-async def _described(context: StepContext, arguments: Sequence[str]) -> bytes:
+async def _described(context: StepContext, arguments: Sequence[str], max_bytes: int) -> bytes:
     """Return what a command prints that describes the plan."""
     with _memory("facts") as descriptor:
         await _run_program(context, Step.PLAN, arguments, descriptor)
-        return _printed(descriptor, _MAX_FACTS_BYTES, "facts about its plan")
+        return _printed(descriptor, max_bytes, "facts about its plan")
 
 
 def _has_changes(summary: PlanSummary) -> bool:

@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import Response, Router, get, post
-from litestar.params import FromPath, FromQuery
+from litestar.params import FromPath, FromQuery, QueryParameter
+from litestar.response import Redirect
 
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import JobType, Step
-from terracrew.server.dashboard import forms, inputs, nav, render, states, steps, words
+from terracrew.server.dashboard import forms, inputs, module_contents, nav, render, states, steps, words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.inputs import InputsPanel
@@ -45,6 +46,8 @@ from terracrew.server.state.resources import Resources
 HERE = "/dashboard/modules"
 MAX_RECENT_JOBS = 20
 PAGE_ROWS = 50
+MAX_SEARCH_CHARACTERS = 200
+Start = Annotated[int, QueryParameter(ge=0, le=1_000_000)]
 
 
 class ModuleRow(msgspec.Struct, frozen=True):
@@ -102,6 +105,7 @@ class ModulePage(msgspec.Struct, frozen=True):
     may_run: bool
     may_change: bool
     may_read_access: bool
+    may_read_state: bool
 
 
 class DestroyPage(msgspec.Struct, frozen=True):
@@ -159,6 +163,7 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch, keys: Keyrin
         may_run=(await authorize.visible(tx, who, Verb.JOB_RUN)).covers(place),
         may_change=(await authorize.visible(tx, who, Verb.TREE_WRITE)).covers(place),
         may_read_access=(await authorize.visible(tx, who, Verb.ACCESS_READ)).covers(place),
+        may_read_state=(await authorize.visible(tx, who, Verb.STATE_READ)).covers(place),
     )
 
 
@@ -169,10 +174,36 @@ async def list_page(request: DashboardCall, q: FromQuery[str] = "", after: FromQ
 
 
 @get("/{module:str}")
-async def module_page(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
-    who, watch, keys = request.user, request.context.watch.for_reader(request.user), request.context.keys
-    found = await request.context.db.read_in_background(lambda tx: read_one(tx, who, tree_path(module), watch, keys))
-    return await render.page(request, "modules/module_page.html", "modules/module.html", page=found)
+async def module_page(
+    request: DashboardCall, module: FromPath[str], q: FromQuery[str] = "", start: Start = 0
+) -> Response[Any]:
+    context, who = request.context, request.user
+    watch, keys = context.watch.for_reader(who), context.keys
+    found = await context.db.read_in_background(lambda tx: read_one(tx, who, tree_path(module), watch, keys))
+    # The contents refresh themselves, because the state is not read again with every event.
+    contents = None
+    if not render.is_fragment(request):
+        contents = await module_contents.read(context, who, found.module, q[:MAX_SEARCH_CHARACTERS], start)
+    return await render.page(request, "modules/module_page.html", "modules/module.html", page=found, contents=contents)
+
+
+@get("/{module:str}/contents")
+async def contents_part(
+    request: DashboardCall,
+    module: FromPath[str],
+    q: FromQuery[str] = "",
+    start: Start = 0,
+    known: FromQuery[str] = "",
+) -> Response[Any]:
+    """Return the lower part of a module's page alone, or 204 if the reader has it already."""
+    context, who = request.context, request.user
+    found = await context.db.read(lambda tx: service.find(tx, who, tree_path(module), Verb.TREE_READ))
+    if not render.is_fragment(request):
+        return Redirect(render.query(f"{HERE}/{found.id}", q=q, start=start), status_code=303)
+    contents = await module_contents.read(context, who, found, q[:MAX_SEARCH_CHARACTERS], start, known)
+    if contents is None:
+        return Response(b"", status_code=204)
+    return await render.page(request, "modules/contents.html", "modules/contents.html", contents=contents)
 
 
 @post("/{module:str}/run")
@@ -205,7 +236,7 @@ async def destroy_page(
 
 pages = Router(
     HERE,
-    route_handlers=[list_page, module_page, run, destroy_page],
+    route_handlers=[list_page, module_page, contents_part, run, destroy_page],
     exception_handlers=HANDLERS,
     include_in_schema=False,
 )

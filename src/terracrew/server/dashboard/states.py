@@ -1,21 +1,25 @@
-"""States in quarantine: the rows that other pages show of them, and the handlers that adopt or discard them."""
+"""States: those in quarantine, which are adopted or discarded, and the comparison of two versions."""
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from litestar import Response, Router, post
-from litestar.params import FromPath
+from litestar import Response, Router, get, post
+from litestar.params import FromPath, QueryParameter
 
+from terracrew.plan_diff.document import DiffDocument, DiffPage
 from terracrew.server.dashboard import render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.modules import service as modules
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.state import quarantine, reads
+from terracrew.server.state import comparison, quarantine, reads
+
+PAGE_ROWS = 50
 
 
 class QuarantineRow(msgspec.Struct, frozen=True):
@@ -73,6 +77,37 @@ async def discard(request: DashboardCall, version: FromPath[str]) -> Response[An
     )
 
 
+@get("/{version:str}/diff")
+async def diff_page(
+    request: DashboardCall,
+    version: FromPath[str],
+    other: Annotated[str | None, QueryParameter(name="with")] = None,
+    q: Annotated[str, QueryParameter(max_length=200)] = "",
+    start: Annotated[int, QueryParameter(ge=0, le=10_000)] = 0,
+) -> Response[Any]:
+    """Show what changed between two states of a module, by default since the version before."""
+    context, who = request.context, request.user
+
+    def page(document: DiffDocument) -> DiffPage:
+        return document.page(search=q, start=start, count=PAGE_ROWS)
+
+    compared = await comparison.read(context.db, context.objects, context.keys, who, version, other, page)
+    module = await context.db.read(lambda tx: modules.find(tx, who, compared.after.module_id, Verb.STATE_READ))
+    return await render.page(
+        request,
+        "states/diff_page.html",
+        "states/diff_page.html",
+        module=module,
+        compared=compared,
+        other=other,
+        search=q,
+        start=start,
+    )
+
+
 pages = Router(
-    "/dashboard/states", route_handlers=[adopt, discard], exception_handlers=HANDLERS, include_in_schema=False
+    "/dashboard/states",
+    route_handlers=[adopt, discard, diff_page],
+    exception_handlers=HANDLERS,
+    include_in_schema=False,
 )

@@ -157,6 +157,8 @@ DIFF_FILTERS = {
     "drift": "Changed outside",
 }
 """The actions of a plan as filters of its resources, and as the word beside each of them."""
+STATE_CHANGES = {"create": "Added", "update": "Changed", "delete": "Removed"}
+"""What differs between two states."""
 ATTRIBUTE_CHANGES = {"create": "is added", "update": "changes", "delete": "is removed"}
 LONG_VALUE_CHARACTERS = 140
 """Of a longer value, only the beginning is shown until somebody asks for the rest."""

@@ -64,6 +64,7 @@ COMMANDS: dict[str, str] = {
     "GET /api/v1/modules/{module}/state": "module state",
     "GET /api/v1/modules/{module}/states": "state list",
     "GET /api/v1/states/{version}": "state show",
+    "GET /api/v1/states/{version}/diff": "state diff",
     "POST /api/v1/states/{version}/adopt": "state adopt",
     "POST /api/v1/states/{version}/discard": "state discard",
     "GET /api/v1/events": "events",

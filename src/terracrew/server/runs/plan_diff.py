@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from terracrew.errors import Invalid, NotFound
+from terracrew.errors import Invalid
 from terracrew.plan_diff.document import DiffDocument, DiffPage
 from terracrew.plan_diff.model import AttributeDiff, ResourceDiff
 from terracrew.server import paging
@@ -26,19 +26,19 @@ MAX_SEARCH_CHARACTERS = 200
 class PlanDiff(msgspec.Struct, frozen=True):
     """A page of the diff of a plan, destructive changes first. Sensitive values are in none of its fields."""
 
-    attempt: int
-    """The attempt that made the plan."""
-    counts: dict[str, int]
+    attempt: int | None = None
+    """The attempt that made the plan. Null if there is no diff: the job has made no plan with changes, or its log was removed."""
+    counts: dict[str, int] = {}
     """Action → number of resources in the whole diff."""
-    drift: int
+    drift: int = 0
     """How many resources were changed outside of the engine."""
-    left_out: list[str]
+    left_out: list[str] = []
     """Says in sentences what the diff does not contain, and why."""
-    outputs: list[AttributeDiff]
-    outputs_left_out: int
-    total: int
+    outputs: list[AttributeDiff] = []
+    outputs_left_out: int = 0
+    total: int = 0
     """How many resources match the action and the search."""
-    items: list[ResourceDiff]
+    items: list[ResourceDiff] = []
     next: str | None = None
 
 
@@ -69,13 +69,13 @@ def _page(plain: bytes, query: DiffQuery) -> DiffPage:
 async def listing(
     db: Database, objects: Objects, keys: Keyring, job: Job, query: DiffQuery, after: str | None
 ) -> PlanDiff:
-    """Return a page of the diff of a job's plan for the API. Raises NotFound if there is none."""
-    stored = await find(db, job)
-    if stored is None:
-        raise NotFound(f"job {job.number} has no diff: it has made no plan with changes, or its log was removed since")
+    """Return a page of the diff of a job's plan for the API. It is empty if there is none."""
     place = paging.start(after)
     if place and not (place.isascii() and place.isdigit() and len(place) < 9):
         raise Invalid(f"after: {after!r} is not a cursor: send the `next` of the previous page")
+    stored = await find(db, job)
+    if stored is None:
+        return PlanDiff()
     found = await page(objects, keys, stored, msgspec.structs.replace(query, start=int(place or 0)))
     head = found.head
     return PlanDiff(

@@ -23,6 +23,22 @@ async def quarantined(tx: Tx, module_id: str) -> list[Row]:
     return await tx.all(_QUARANTINED, module_id=module_id, count=MAX_QUARANTINED)
 
 
+async def written_versions(tx: Tx, module_id: str, count: int) -> list[Row]:
+    """Return the newest versions of a module's state, each with the job that wrote it and who queued that job."""
+    return await tx.all(
+        """SELECT states.id, states.version, states.serial, states.status, states.origin, states.size,
+            states.resources, states.created_at, states.job_id, jobs.number AS job_number, jobs.type AS job_type,
+            coalesce((SELECT name FROM users WHERE users.id = jobs.created_by),
+                (SELECT name FROM service_accounts WHERE service_accounts.id = jobs.created_by),
+                jobs.created_by) AS started_by, attempts.is_in_doubt
+        FROM states JOIN jobs ON jobs.id = states.job_id
+        LEFT JOIN attempts ON attempts.job_id = states.job_id AND attempts.number = states.attempt
+        WHERE states.module_id = :module_id AND states.version IS NOT NULL ORDER BY states.id DESC LIMIT :count""",
+        module_id=module_id,
+        count=count,
+    )
+
+
 async def outputs_of_job(tx: Tx, job_id: str) -> Row | None:
     """Return the encrypted outputs that a job read, or the name of the object that holds them."""
     return await tx.one("SELECT content, object FROM outputs WHERE job_id = :job_id", job_id=job_id)

@@ -1,6 +1,7 @@
 """The addresses of the resources in a module's current state, which a destroy would destroy."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 
@@ -15,6 +16,7 @@ MAX_ADDRESSES = 20
 """How many resources are named; the others are only counted."""
 MAX_READ_BYTES = 16 << 20
 """For a larger state, only the number of resources is shown, if its executor counted them."""
+MAX_ID_CHARACTERS = 200
 _THREAD_ABOVE_BYTES = 256 << 10
 
 
@@ -31,8 +33,48 @@ class Resources(msgspec.Struct, frozen=True):
     """Why the state cannot be read, if it cannot be decrypted: its resources are then not named."""
 
 
+class ResourceRow(msgspec.Struct, frozen=True):
+    """A resource as the list of a module's resources shows it."""
+
+    module: str
+    """The address of the module that it is in; empty for the root module."""
+    address: str
+    id: str = ""
+    """What its provider calls it; empty if it has no id, or if that is sensitive."""
+
+
+class ResourcePage(msgspec.Struct, frozen=True):
+    version: int
+    count: int | None
+    """How many resources the state has; None if that is not known."""
+    total: int = 0
+    """How many of them match the search."""
+    rows: list[ResourceRow] = []
+    start: int = 0
+    problem: str = ""
+    """Why the resources cannot be listed."""
+
+    @property
+    def next(self) -> int | None:
+        """Return where the next page begins; None if this is the last one."""
+        end = self.start + len(self.rows)
+        return end if end < self.total else None
+
+
+class PathStep(msgspec.Struct):
+    """A step of the path of a sensitive value: the name of an attribute, or an index."""
+
+    value: Any = None
+
+
+class _Attributes(msgspec.Struct):
+    id: Any = None
+
+
 class _Instance(msgspec.Struct):
     index_key: str | int | None = None
+    attributes: _Attributes | None = None
+    sensitive_attributes: list[list[PathStep]] = []
 
 
 class _ListedResource(msgspec.Struct):
@@ -78,15 +120,53 @@ async def current(db: Database, objects: Objects, keys: Keyring, module_id: str,
 def addresses(state: bytes) -> list[str]:
     """Return the addresses of all managed resources in a state."""
     return [
-        _address(resource, instance)
+        address(resource.module, resource.type, resource.name, instance.index_key)
         for resource in _document.decode(state).resources
         if resource.mode == "managed"
         for instance in resource.instances
     ]
 
 
-def _address(resource: _ListedResource, instance: _Instance) -> str:
-    prefix = f"{resource.module}." if resource.module else ""
-    key = instance.index_key
+def address(module: str, type_: str, name: str, key: str | int | None) -> str:
+    """Return the address of an instance of a resource."""
+    prefix = f"{module}." if module else ""
     index = "" if key is None else f"[{key}]" if isinstance(key, int) else f'["{key}"]'
-    return f"{prefix}{resource.type}.{resource.name}{index}"
+    return f"{prefix}{type_}.{name}{index}"
+
+
+async def page(
+    objects: Objects, keys: Keyring, kept: StoredState, counted: int | None, search: str, start: int, count: int
+) -> ResourcePage:
+    """Return resources of a state whose address or id contains the search, the root module first."""
+    version = kept.state.version or 0
+    if kept.state.size > MAX_READ_BYTES:
+        problem = f"the state has {kept.state.size:,} bytes, and the resources of at most {MAX_READ_BYTES:,} are listed"
+        return ResourcePage(version, counted, problem=problem)
+    try:
+        plain = (await content.read(objects, keys, kept.contexts, kept.sealed)).content
+        rows = await asyncio.to_thread(listed, plain)
+    except Undecryptable as error:
+        return ResourcePage(version, counted, problem=error.message)
+    except (msgspec.MsgspecError, RecursionError):
+        return ResourcePage(version, counted, problem="the state is not in the format of OpenTofu")
+    needle = search.strip().casefold()
+    found = [each for each in rows if needle in each.address.casefold() or needle in each.id.casefold()]
+    return ResourcePage(version, len(rows), len(found), found[start : start + count], start)
+
+
+def listed(state: bytes) -> list[ResourceRow]:
+    """Return all managed resources of a state in the order of their modules."""
+    rows = [
+        ResourceRow(each.module, address(each.module, each.type, each.name, one.index_key), _id(one))
+        for each in _document.decode(state).resources
+        if each.mode == "managed"
+        for one in each.instances
+    ]
+    return sorted(rows, key=lambda row: (row.module, row.address))
+
+
+def _id(instance: _Instance) -> str:
+    if instance.attributes is None or any(path and path[0].value == "id" for path in instance.sensitive_attributes):
+        return ""
+    found = instance.attributes.id
+    return "" if found is None or isinstance(found, dict | list) else str(found)[:MAX_ID_CHARACTERS]

@@ -1,17 +1,21 @@
 """Rows of a module's states and outputs as they change: the current state is replaced, a new one is added."""
 
 from datetime import UTC, datetime
+from typing import TypeAlias
 
 import msgspec
 
 from terracrew import ids
 from terracrew.protocol.events import OutputsRead
-from terracrew.server.db.seam import Tx
+from terracrew.server.db.seam import Row, Tx
 from terracrew.server.modules import store as modules
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import store
 from terracrew.server.state.model import Received, State
 from terracrew.server.state.store import StoredState
+
+KeptState: TypeAlias = StoredState
+"""A state with its content, as it is stored."""
 
 
 async def kept(tx: Tx, module_id: str) -> StoredState | None:
@@ -22,6 +26,16 @@ async def kept(tx: Tx, module_id: str) -> StoredState | None:
 async def current(tx: Tx, module_id: str) -> State | None:
     found = await store.current(tx, module_id)
     return None if found is None else found.state
+
+
+async def resource_count(tx: Tx, state_id: str) -> int | None:
+    """Return how many resources a state holds; None if its executor did not count them."""
+    return await store.resources(tx, state_id)
+
+
+async def latest_outputs(tx: Tx, module_id: str) -> Row | None:
+    """Return the encrypted outputs that a job of the module read last, unless everything was destroyed since."""
+    return await store.latest_outputs(tx, module_id)
 
 
 async def hold(tx: Tx, module_id: str) -> None:

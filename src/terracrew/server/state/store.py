@@ -64,6 +64,19 @@ async def versions(tx: Tx, module_id: str, before: str, count: int) -> list[Stat
     return rows_to(State, rows)
 
 
+async def version_before(tx: Tx, state: State) -> StoredState | None:
+    """Return the version of a module's state that came before this state, if it is still stored."""
+    row = await tx.one(
+        "SELECT "
+        + STATES.columns
+        + """, content, object FROM states WHERE module_id = :module_id AND version IS NOT NULL AND id < :id
+        ORDER BY id DESC LIMIT 1""",
+        module_id=state.module_id,
+        id=state.id,
+    )
+    return None if row is None else _kept(row)
+
+
 async def version(tx: Tx, module_id: str) -> tuple[int, bool]:
     """Return the version of the module's state, and whether any of its states is in quarantine."""
     row = await tx.one(

@@ -35,6 +35,8 @@ NOT_PAGES = {
     "/dashboard/access": "leads to the access page of the organization",
     "/dashboard/groups/{group}/access/effect": "is a part of the page with the grant",
     "/dashboard/modules/{module}/access/effect": "is a part of the page with the grant",
+    "/dashboard/jobs/{job}/diff": "is the part of the job's page with the plan",
+    "/dashboard/modules/{module}/contents": "is a part of the module's page",
     "/dashboard/runners/{runner}/places": "is the list of names that a field offers",
     "/openapi.json": "is not HTML",
     "/static/{digest}/{path}": "is not HTML",
@@ -84,11 +86,12 @@ async def addresses(stage: Stage) -> dict[str, bool]:
     await stage.server.db.write(lambda tx: group_runs.begin(tx, actor, "payments/prod", run))
     rows = await stage.server.db.read(lambda tx: tx.all("SELECT id, path FROM runners ORDER BY path"))
     runners = {row["path"]: row["id"] for row in rows}
-    jobs = [stage.jobs[name] for name in ("doubt", "asking", "lost", "applying", "failed", "done")]
+    jobs = [stage.jobs[name] for name in ("planning", "doubt", "asking", "lost", "applying", "failed", "done")]
     found = [
         await stage.server.db.read(lambda tx, job=job: tx.one("SELECT module_id FROM jobs WHERE id = :id", id=job))
         for job in (stage.jobs["doubt"], stage.jobs["done"])
     ]
+    states = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM states WHERE version = 2"))
     examples = {name: [each] for name, each in (await access(stage)).items()} | {
         "job": jobs,
         "runner": [
@@ -97,6 +100,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
         "module": [row["module_id"] for row in found if row],
         "group": ["payments%2Fprod", "platform"],
         "place": ["payments%2Fprod"],
+        "version": [row["id"] for row in states],
     }
     paths: dict[str, bool] = {}
     for path in sorted(set(page_paths()) - BEFORE_LOGIN):

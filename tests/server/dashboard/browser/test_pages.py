@@ -55,6 +55,36 @@ async def test_what_is_typed_into_a_search_survives_a_live_change(page: Page, st
     await expect(page.locator("#search")).to_have_value("ledger")
 
 
+@pytest.mark.feature("J11.diff", "U4.live")
+async def test_a_plan_is_searched_filtered_and_unfolded_and_shows_a_new_plan(page: Page, stage: Stage) -> None:
+    job = stage.jobs["planning"]
+    await page.goto(f"/dashboard/jobs/{job}")
+    await expect(page.locator("[data-live-mark]")).to_have_text("Live")
+    resources = page.locator("details.rc")
+    await expect(resources).to_have_count(3)
+    await page.keyboard.press("/")
+    await page.keyboard.type("pcx-2")
+    await expect(resources).to_have_count(1)
+    await expect(page.locator("#plan-search")).to_be_focused()
+    await page.locator("#plan-search").fill("")
+    await expect(resources).to_have_count(3)
+    await page.locator(".kinds a", has_text="Create").click()
+    await expect(resources).to_have_count(1)
+    await page.locator(".kinds a", has_text="All").click()
+    await expect(resources).to_have_count(3)
+    await page.locator("[data-fold]").click()
+    await expect(page.locator("details.rc[open]")).to_have_count(3)
+    await expect(page.locator("[data-fold]")).to_have_text("Collapse all")
+
+    async def change(tx: Tx) -> None:
+        await tx.run("DELETE FROM plan_diffs WHERE job_id = :id", id=job)
+        tx.wake("jobs", job)
+
+    await stage.write(change)
+    await expect(resources).to_have_count(0)
+    await expect(page.locator("#plan")).to_contain_text("terraform_data.peering")
+
+
 @pytest.mark.usefixtures("stage")
 async def test_jobs_are_filtered_as_one_types(page: Page) -> None:
     """Jobs were filtered only on Enter, and only by a whole path, unlike the lists of the other pages."""

@@ -12,6 +12,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.step_settings import store as step_settings
 from terracrew.server.step_settings.model import NewStepSettings
+from tests.server.dashboard.company import contents
 from tests.server.dashboard.company.rows import Company
 
 PLAN_LOG = """\x1b[0m\x1b[1mmodule.vpc.terraform_data.subnet["a"]: Refreshing state... [id=9f2c]\x1b[0m
@@ -105,6 +106,10 @@ async def _everything(made: Company, keys: Keyring) -> dict[str, str]:
         content=keys.encrypt(msgspec.json.encode(outputs), f"outputs:{done}"),
     )
 
+    await contents.add_states(made, keys, small, done)
+    await contents.add_reference(made, ledger, "address", small, "address")
+    await contents.add_reference(made, small, "vpc_id", vpc, "vpc_id")
+
     failed = await made.job(
         broken,
         JobType.PLAN,
@@ -145,6 +150,7 @@ async def _everything(made: Company, keys: Keyring) -> dict[str, str]:
     await made.attempt(planning, network, net_a, number=2)
     await made.steps(planning, JobType.PLAN, 4, attempt=2)
     await made.log(planning, [(Step.INIT, INIT_LOG), (Step.PLAN, PLAN_LOG)], attempt=2)
+    await contents.add_diff(made, keys, planning, vpc, 2)
     waiting = await made.job(buckets, JobType.APPLY, "QUEUED", age=1380)
     seen = {"done": done, "failed": failed, "applying": applying, "planning": planning, "waiting": waiting}
     return seen | await _left_to_people(made, network, net_a)

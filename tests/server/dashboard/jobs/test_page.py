@@ -24,7 +24,7 @@ async def test_the_job_page_shows_outputs_but_never_a_sensitive_one(
         "~1 to change",
         "−1 to destroy",
         "41 unchanged",
-        "terraform_data.peering",
+        "terraform_data.<b>peering</b>",
         "Attempts",
         "Runner lost",
     ):

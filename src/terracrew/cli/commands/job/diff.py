@@ -26,11 +26,12 @@ _SIGNS = {
     "create": "+",
     "read": "=",
 }
+_STATE_WORDS = {"create": "added", "update": "changed", "delete": "removed"}
 _COLOURS = {"replace": "red", "delete": "red", "forget": "yellow", "update": "yellow", "create": "green"}
 
 
 def read(api: "Api", job_id: str, *, search: str = "", limit: int = DEFAULT_COUNT) -> dict[str, Any]:
-    """Return the diff with its first resources. Raises NotFound if the job has none."""
+    """Return the diff with its first resources. Its `attempt` is None if the job has none."""
     after: str | None = None
     found: dict[str, Any] = {}
     items: list[dict[str, Any]] = []
@@ -48,7 +49,7 @@ def show_if_any(api: "Api", job: dict[str, Any]) -> bool:
     """Show the diff of a job on standard error, before a question about it. Returns False if there is none."""
     try:
         found = read(api, job["id"])
-    except NotFound:
+    except NotFound:  # the server is of an earlier version
         return False
     if found["attempt"] != job["kept_plan"]["attempt"]:
         return False  # another plan was made in the meantime; the server refuses a decision about this one
@@ -56,13 +57,30 @@ def show_if_any(api: "Api", job: dict[str, Any]) -> bool:
     return True
 
 
+def show_states(found: dict[str, Any]) -> None:
+    """Show what differs between two states."""
+    names = [
+        f"version {each['version']}" if each["version"] else each["id"] for each in (found["before"], found["after"])
+    ]
+    output.note(f"from {names[0]} to {names[1]}")
+    for each in found["items"]:
+        _resource(each, words=_STATE_WORDS, err=False)
+    _outputs(found, err=False)
+    if hidden := found["total"] - len(found["items"]):
+        output.note(f"{hidden:,} more resources differ: use --limit or --search")
+    for each in found["left_out"]:
+        output.note(output.text(each))
+    if not found["items"] and not found["outputs"]:
+        output.note("nothing differs")
+
+
 def show(found: dict[str, Any], job: dict[str, Any], *, err: bool = False) -> None:
+    if found["attempt"] is None:
+        why = "it has made no plan with changes, or its log was removed since"
+        raise NotFound(f"job {job['number']} has no diff: {why}")
     for each in found["items"]:
         _resource(each, err=err)
-    if found["outputs"]:
-        click.echo("outputs", err=err)
-        for each in found["outputs"]:
-            _attribute(each, 2, err=err)
+    _outputs(found, err=err)
     if hidden := found["total"] - len(found["items"]):
         output.note(f"{hidden:,} more resources: terracrew job show {job['number']} --diff --limit {found['total']}")
     for each in found["left_out"]:
@@ -74,12 +92,18 @@ def show(found: dict[str, Any], job: dict[str, Any], *, err: bool = False) -> No
     click.echo(output.plan(job.get("plan") or {}), err=err)
 
 
-def _resource(each: dict[str, Any], *, err: bool) -> None:
+def _outputs(found: dict[str, Any], *, err: bool) -> None:
+    if found["outputs"]:
+        click.echo("outputs", err=err)
+    for each in found["outputs"]:
+        _attribute(each, 2, err=err)
+
+
+def _resource(each: dict[str, Any], *, err: bool, words: dict[str, str] | None = None) -> None:
     action = each["action"]
+    what = words[action] if words else plan_words.change(action, "")
     sign = click.style(_SIGNS[action], fg=_COLOURS.get(action))
-    click.echo(
-        f"{sign} {click.style(output.text(each['address']), bold=True)}  {plan_words.change(action, '')}", err=err
-    )
+    click.echo(f"{sign} {click.style(output.text(each['address']), bold=True)}  {what}", err=err)
     if each.get("why"):
         click.echo(click.style(f"  {output.text(each['why'])}", dim=True), err=err)
     for attribute in each.get("attributes") or ():

@@ -8,7 +8,9 @@ import msgspec
 from litestar import Response, Router, get, post
 from litestar.params import FromPath, QueryParameter
 
-from terracrew.errors import NotFound
+from terracrew.errors import Invalid, NotFound
+from terracrew.plan_diff.document import DiffDocument, DiffPage
+from terracrew.plan_diff.model import AttributeDiff, ResourceDiff
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Row, Tx
@@ -16,9 +18,9 @@ from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.http.request import tree_path
 from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.modules import service as modules
-from terracrew.server.paging import After, Limit, Page, page, start
+from terracrew.server.paging import After, Limit, Page, cursor, page, start
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.state import content, quarantine, resources, store
+from terracrew.server.state import comparison, content, quarantine, resources, store
 from terracrew.server.state import service as states
 from terracrew.server.state.model import State
 from terracrew.server.state.resources import Resources
@@ -41,6 +43,21 @@ class ModuleOutputs(msgspec.Struct, frozen=True):
     """When a later job began to change the module, if the outputs of that job are not known (yet)."""
     outdated_by: str | None = None
     """That job."""
+
+
+class StateDiff(msgspec.Struct, frozen=True):
+    """What differs between two states of a module."""
+
+    before: State
+    after: State
+    counts: dict[str, int]
+    """`create`, `update` or `delete` → number of resources that were added, changed or removed."""
+    left_out: list[str]
+    """Says in sentences what the comparison does not contain, and why."""
+    outputs: list[AttributeDiff]
+    total: int
+    items: list[ResourceDiff]
+    next: str | None = None
 
 
 class _KeptOutput(msgspec.Struct, frozen=True):
@@ -140,6 +157,40 @@ def _shown(kept: bytes, *, sensitive: bool) -> dict[str, ModuleOutput]:
     }
 
 
+@get("/states/{version:str}/diff", summary="Compare two states")
+async def compare(
+    request: TreeCall,
+    version: FromPath[str],
+    other: Annotated[
+        str | None, QueryParameter(name="with", description="The id of the other state; by default the version before")
+    ] = None,
+    q: Annotated[str, QueryParameter(max_length=200, description="Only resources that contain this text")] = "",
+    limit: Limit = 50,
+    after: After = None,
+) -> StateDiff:
+    """Show which resources and outputs differ between two states of a module, by attribute. Sensitive values are hidden."""
+    context = request.context
+    begin = start(after)
+    if begin and not (begin.isascii() and begin.isdigit() and len(begin) < 9):
+        raise Invalid(f"after: {after!r} is not a cursor: send the `next` of the previous page")
+
+    def part(document: DiffDocument) -> DiffPage:
+        return document.page(search=q, start=int(begin or 0), count=limit)
+
+    found = await comparison.read(context.db, context.objects, context.keys, request.user, version, other, part)
+    head, following = found.diff.head, found.diff.next
+    return StateDiff(
+        before=found.before,
+        after=found.after,
+        counts=head.counts,
+        left_out=head.left_out,
+        outputs=head.outputs,
+        total=found.diff.total,
+        items=found.diff.resources,
+        next=None if following is None else cursor(str(following)),
+    )
+
+
 @post("/states/{version:str}/adopt", summary="Adopt a state", status_code=200)
 async def adopt(request: TreeCall, version: FromPath[str]) -> State:
     """Make a state in quarantine the current one. It must be readable, and none of the module's jobs may be active."""
@@ -167,4 +218,6 @@ async def _answer(request: TreeCall, kept: StoredState) -> Response[bytes]:
     return Response(plain.content, media_type=media_type, headers=headers)
 
 
-router = Router("/api/v1", route_handlers=[current, versions, show, managed, outputs, adopt, discard], tags=["states"])
+router = Router(
+    "/api/v1", route_handlers=[current, versions, show, compare, managed, outputs, adopt, discard], tags=["states"]
+)

@@ -1,0 +1,157 @@
+"""Compares two states of a module: which resources and outputs were added, changed or removed, by attribute."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.masking import names
+from terracrew.plan_diff import document
+from terracrew.plan_diff.document import DiffDocument, DiffPage, PlanDescription, PlannedOutput
+from terracrew.plan_diff.model import ResourceAction
+from terracrew.plan_diff.resources import PlannedResource, Values
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.objects import Objects
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.state import content, quarantine, resources, store
+from terracrew.server.state.model import State
+from terracrew.server.state.resources import PathStep
+from terracrew.server.state.store import StoredState
+
+MAX_COMPARED_BYTES = 16 << 20
+"""A larger state is not compared, because both are read whole into memory."""
+
+
+class StateComparison(msgspec.Struct, frozen=True):
+    before: State
+    after: State
+    diff: DiffPage
+
+
+class _ComparedInstance(msgspec.Struct):
+    index_key: str | int | None = None
+    attributes: msgspec.Raw = msgspec.Raw(b"{}")
+    sensitive_attributes: list[list[PathStep]] = []
+    deposed: str = ""
+
+
+class _ComparedResource(msgspec.Struct):
+    mode: str
+    type: str
+    name: str
+    module: str = ""
+    instances: list[_ComparedInstance] = []
+
+
+class _ComparedOutput(msgspec.Struct):
+    value: Any = None
+    sensitive: bool = False
+
+
+class _ComparedState(msgspec.Struct):
+    resources: list[_ComparedResource] = []
+    outputs: dict[str, _ComparedOutput] = {}
+
+
+_state = msgspec.json.Decoder(_ComparedState)
+
+
+async def read(
+    db: Database,
+    objects: Objects,
+    keys: Keyring,
+    who: Principal,
+    reference: str,
+    other: str | None,
+    page: Callable[[DiffDocument], DiffPage],
+) -> StateComparison:
+    """Compare a state with another one of its module, by default with the version before it. Both count as read."""
+
+    async def work(tx: Tx) -> tuple[StoredState, StoredState]:
+        after = await quarantine.find(tx, who, reference, Verb.STATE_READ)
+        if other is None:
+            before = await store.version_before(tx, after.state)
+            if before is None:
+                raise NotFound(f"there is no version before state {after.state.id} that is still stored")
+        else:
+            before = await quarantine.find(tx, who, other, Verb.STATE_READ)
+        if before.state.module_id != after.state.module_id:
+            raise Conflict("both states must be of the same module")
+        for each in (before, after):
+            details = {"module": each.state.module_id, "version": each.state.version}
+            await audit.record(tx, who, "state.read", "state", each.state.id, details)
+        return before, after
+
+    before, after = await db.write(work)
+    for each in (before, after):
+        if each.state.size > MAX_COMPARED_BYTES:
+            raise Invalid(
+                f"state {each.state.id} has {each.state.size:,} bytes: at most {MAX_COMPARED_BYTES:,} are compared"
+            )
+    old = (await content.read(objects, keys, before.contexts, before.sealed)).content
+    new = (await content.read(objects, keys, after.contexts, after.sealed)).content
+    return StateComparison(before.state, after.state, await asyncio.to_thread(lambda: page(compared(old, new))))
+
+
+def compared(before: bytes, after: bytes) -> DiffDocument:
+    """Return the diff of two states. Values that are marked as sensitive, or whose names say so, are hidden."""
+    try:
+        old, new = _state.decode(before), _state.decode(after)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(
+            f"these states cannot be compared, because one is not in the format of OpenTofu: {error}"
+        ) from error
+    plan = PlanDescription(list(_resources(old, new)), list(_outputs(old, new)), size=len(before) + len(after))
+    return DiffDocument(document.build(plan, lambda text: text))
+
+
+def _resources(before: _ComparedState, after: _ComparedState) -> Iterator[PlannedResource]:
+    old, new = _instances(before), _instances(after)
+    for address in sorted({**old, **new}):
+        was, now = old.get(address), new.get(address)
+        if was is None or now is None or bytes(was.attributes) != bytes(now.attributes):
+            action: ResourceAction = "create" if was is None else "delete" if now is None else "update"
+            yield PlannedResource(address, action, _values(was, now))
+
+
+def _instances(state: _ComparedState) -> dict[str, _ComparedInstance]:
+    return {
+        resources.address(each.module, each.type, each.name, one.index_key)
+        + (f" (leftover object {one.deposed})" if one.deposed else ""): one
+        for each in state.resources
+        if each.mode == "managed"
+        for one in each.instances
+    }
+
+
+def _values(before: _ComparedInstance | None, after: _ComparedInstance | None) -> Callable[[], Values]:
+    def read() -> Values:
+        old, new = _attributes(before), _attributes(after)
+        return Values(old, new, None, _marks(before, old), _marks(after, new))
+
+    return read
+
+
+def _attributes(instance: _ComparedInstance | None) -> dict[str, Any] | None:
+    return None if instance is None else msgspec.json.decode(instance.attributes, type=dict[str, Any])
+
+
+def _marks(instance: _ComparedInstance | None, attributes: dict[str, Any] | None) -> dict[str, bool]:
+    """Return which attributes are sensitive. An attribute of which a part is sensitive counts as a whole."""
+    paths = instance.sensitive_attributes if instance else []
+    marked = {str(path[0].value) for path in paths if path}
+    return {name: True for name in attributes or {} if name in marked or names.is_secret(name)}
+
+
+def _outputs(before: _ComparedState, after: _ComparedState) -> Iterator[PlannedOutput]:
+    nothing = _ComparedOutput()
+    for name in sorted({**before.outputs, **after.outputs}):
+        was, now = before.outputs.get(name, nothing), after.outputs.get(name, nothing)
+        if was.value != now.value:
+            is_sensitive = was.sensitive or now.sensitive or names.is_secret(name)
+            yield PlannedOutput(name, Values(was.value, now.value, None, is_sensitive, is_sensitive))
