@@ -59,4 +59,4 @@ def test_a_job_is_asked_to_import(
 def test_leaving_something_out_needs_an_import(terracrew: Terracrew, server: ScriptedServer) -> None:
     terracrew("job", "run", "vpc", "--leave-out", "a.x")
     assert terracrew.code != 0
-    assert "--leave-out is for a job with --import-lost" in terracrew.err
+    assert "--leave-out is for a plan with --import-lost" in terracrew.err

@@ -3,22 +3,36 @@
 import contextlib
 from collections.abc import Collection, Mapping
 
-from terracrew.errors import Forbidden, NotFound, Superseded
+import msgspec
+
+from terracrew.errors import Forbidden, Invalid, NotFound, Superseded
 from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.spec import ImportedResource, JobType
 from terracrew.server.audit import service as audit
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import service, store
+from terracrew.server.jobs import job_inputs, service, store
 from terracrew.server.jobs.attempts import contact, received_states
+from terracrew.server.jobs.lost_resources.imports import ImportLost, Imports
 from terracrew.server.jobs.model import GivenApproval, Job, Plan
 from terracrew.server.jobs.plans import approver_rules, decide_plan
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.modules import policy
+from terracrew.server.modules import service as modules
+from terracrew.server.modules.model import Module
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.secrets.keyring import Keyring
 
 MAX_OVERDUE = 100
 """The most overdue plans that are handled in one step."""
+
+
+class ImportedBy(msgspec.Struct, frozen=True):
+    """What a new plan imports, and the key that it is stored under."""
+
+    keys: Keyring
+    resources: list[ImportedResource]
 
 
 async def approve(
@@ -63,17 +77,36 @@ async def decline(db: Database, who: Principal, name: str, attempt: int, reason:
     return await db.write(work)
 
 
-async def replan(db: Database, who: Principal, name: str, attempt: int) -> Job:
-    """Let the job replace the plan that it waits with by a new one, which waits for approval again."""
+async def replan(db: Database, who: Principal, name: str, attempt: int, importing: ImportedBy | None = None) -> Job:
+    """Let the job replace the plan that it waits with by a new one, which waits for approval again and may import resources."""
 
     async def work(tx: Tx) -> Job:
         job, plan = await _held(tx, (await service.find(tx, who, name, Verb.JOB_RUN)).id, attempt)
         after = decide_plan.replan(job, plan, store.moment(tx))
         await store.save_transition(tx, job, after)
-        await _record(tx, who, job, "job.replan", {"job": job.number, "plan": attempt})
+        details: dict[str, object] = {"job": job.number, "plan": attempt}
+        if importing is not None:
+            await job_inputs.save_imports(tx, importing.keys, job.id, importing.resources)
+            details["imports"] = len(importing.resources)
+        await _record(tx, who, job, "job.replan", details)
         return after
 
     return await db.write(work)
+
+
+async def replan_with_imports(
+    db: Database, imports: Imports, who: Principal, name: str, attempt: int, asked: ImportLost
+) -> Job:
+    """Let the job plan again, and import what the attempts that put its module in doubt, or another job, have lost."""
+
+    async def find(tx: Tx) -> Module:
+        job = await service.find(tx, who, name, Verb.JOB_RUN)
+        if job.type is not JobType.APPLY:
+            raise Invalid(f"import_lost: job {job.number} is {job.type}, and only an APPLY imports resources")
+        return await modules.find(tx, who, job.module_id, Verb.JOB_RUN)
+
+    found = await imports.choose(who, await db.read(find), asked)
+    return await replan(db, who, name, attempt, ImportedBy(imports.keys, found))
 
 
 async def _record(tx: Tx, who: Principal, job: Job, action: str, details: Mapping[str, object]) -> None:

@@ -14,6 +14,16 @@ async def insert_own(tx: Tx, rows: Sequence[tuple[str, bytes]]) -> None:
     )
 
 
+async def replace_own(tx: Tx, job_id: str, sealed: bytes) -> None:
+    """Write what a job is given for itself from now on, encrypted."""
+    await tx.run(
+        """INSERT INTO job_inputs (job_id, sealed) VALUES (:job_id, :sealed)
+        ON CONFLICT (job_id) DO UPDATE SET sealed = excluded.sealed""",
+        job_id=job_id,
+        sealed=sealed,
+    )
+
+
 async def own(tx: Tx, job_ids: Sequence[str]) -> dict[str, bytes]:
     """Return what these jobs were given for themselves, encrypted; those that were given nothing are left out."""
     rows = await tx.each(

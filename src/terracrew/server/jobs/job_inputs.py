@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from terracrew.masking import names
+from terracrew.protocol.spec import ImportedResource
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.inputs import effective, sealing
 from terracrew.server.inputs import reads as input_reads
@@ -35,6 +36,13 @@ async def save_own(tx: Tx, keys: Keyring, contents: Mapping[str, JobContent]) ->
     ]
     if rows:
         await input_store.insert_own(tx, rows)
+
+
+async def save_imports(tx: Tx, keys: Keyring, job_id: str, imports: Sequence[ImportedResource]) -> None:
+    """Let a job import these resources with its next plan, instead of those that it was to import before."""
+    content = (await own(tx, keys, [job_id])).get(job_id, JobContent())
+    changed = msgspec.structs.replace(content, imports=list(imports))
+    await input_store.replace_own(tx, job_id, keys.encrypt(msgspec.json.encode(changed), context(job_id)))
 
 
 async def own(tx: Tx, keys: Keyring, job_ids: Sequence[str]) -> dict[str, JobContent]:

@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 
 from terracrew.protocol import events
-from terracrew.protocol.events import Kind, Record, StepStatus, Stream
+from terracrew.protocol.events import KeptPlan, Kind, Record, Result, Stream
 from terracrew.protocol.spec import Step
 from terracrew.server.jobs.lost_resources.search import LostResourceSearch
-from terracrew.testing.deliveries import APPLIED, fact
+from terracrew.testing.deliveries import APPLIED, RUNNING, fact
 from tests.server.application import on_one
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 
-KILLED = fact(StepStatus(Step.APPLY, "FAILED", -9, is_cut_short=True))
 LINES = """\
 a.x: Creating...
 a.x: Creation complete after 0s [id=x-1]
@@ -127,3 +126,22 @@ async def test_who_may_not_read_the_job_sees_no_list_and_imports_nothing(runner:
     await stranger.refused("GET", f"/api/v1/jobs/{attempt.ref.job_id}/lost-resources", 404)
     asked: dict[str, Any] = {"type": "PLAN", "import_lost": {}}
     await stranger.refused("POST", f"/api/v1/modules/{attempt.module_id}/jobs", 404, json=asked)
+
+
+@pytest.mark.feature("J15.lost")
+async def test_a_job_that_waits_plans_again_with_imports(runner: SimulatedRunner) -> None:
+    attempt = await cut_short(runner, printed(LINES))
+    job_id, admin = attempt.ref.job_id, runner.app.admin
+    again = await runner.again(job_id, 2)
+    assert again.crew is runner
+    kept = KeptPlan(state_version=0, sha256="ab", size=2, path="/w")
+    await again.deliver(RUNNING, fact(Result("WAITING", kept=kept)))
+    path = f"/api/v1/jobs/{job_id}/replan"
+    assert "left nothing" in await admin.refused(
+        "POST", path, 409, json={"plan": 2, "import_lost": {"leave_out": ["a.x"]}}
+    )
+    answer = await admin.post(path, json={"plan": 2, "import_lost": {}})
+    assert (answer.status_code, answer.json()["status"]) == (200, "QUEUED")
+    granted = await runner.instance.has(job_id, 3)
+    assert [(each.address, each.id) for each in granted.spec.imports] == [("a.x", "x-1")]
+    assert granted.spec.resume is None

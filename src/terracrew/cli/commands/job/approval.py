@@ -6,7 +6,7 @@ import click
 
 from terracrew import plan_words
 from terracrew.cli.arguments import name_completion, numbers
-from terracrew.cli.commands.job import attempt_facts, diff, status_line
+from terracrew.cli.commands.job import attempt_facts, diff, lost_options, status_line
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.errors import Conflict
@@ -81,16 +81,20 @@ def decline(target: Target, job_id: str, reason: str, plan: int | None, as_json:
     metavar="N",
     help="Replan only if the job still waits with the plan of attempt N.",
 )
+@lost_options.import_lost
 @output.json_option
 @pass_target
-def replan(target: Target, job_id: str, plan: int | None, as_json: bool) -> None:
+def replan(
+    target: Target, job_id: str, plan: int | None, lost_job: str | None, left_out: tuple[str, ...], as_json: bool
+) -> None:
     """Let the job JOB replace the plan that it waits with by a new one.
 
     Use it when the state has changed since, or after you have imported or removed what a change that was cut short left behind.
     """
     api = target.api()
     found = _waiting(api, job_id, plan)
-    after = api.post(f"/jobs/{found['id']}/replan", {"plan": found["kept_plan"]["attempt"]})
+    body = {"plan": found["kept_plan"]["attempt"], **lost_options.body(lost_job, left_out)}
+    after = api.post(f"/jobs/{found['id']}/replan", body)
     if as_json:
         return output.as_json(after)
     return click.echo(f"replanning: {status_line.describe(after)}")

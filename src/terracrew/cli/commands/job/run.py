@@ -7,11 +7,10 @@ import click
 
 from terracrew.cli.arguments import limit_options, name_completion, numbers, placement_options, remote_sources
 from terracrew.cli.arguments import source as sources
-from terracrew.cli.commands.job import destroy_confirmation, follow, status_line
+from terracrew.cli.commands.job import destroy_confirmation, follow, lost_options, status_line
 from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output, streams
-from terracrew.errors import Invalid
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -46,20 +45,7 @@ color_option = click.option(
     type=placement_options.PRIORITIES,
     help="A job with a higher priority runs first: -100 to 100. By default, the module's own priority.",
 )
-@click.option(
-    "--import-lost",
-    "lost_job",
-    is_flag=False,
-    flag_value="",
-    default=None,
-    metavar="[JOB]",
-    shell_complete=name_completion.jobs,
-    help="Import what JOB created before it was cut short; without JOB, what all jobs did that put the module in doubt. "
-    "Give it after MODULE.",
-)
-@click.option(
-    "--leave-out", "left_out", multiple=True, metavar="ADDRESS", help="With --import-lost: do not import this."
-)
+@lost_options.import_lost
 @click.option("--idempotency-key", metavar="KEY", help="Repeated calls with the same key return the same job.")
 @sources.source_options
 @sources.input_options
@@ -112,10 +98,7 @@ def run(
     body |= limit_options.given()
     if approval:
         body["needs_approval"] = True
-    if lost_job is not None:
-        body["import_lost"] = {"job": lost_job, "leave_out": list(left_out)}
-    elif left_out:
-        raise Invalid("--leave-out is for a job with --import-lost")
+    body |= lost_options.body(lost_job, left_out)
     before = api.get(f"/modules/{segment(module)}")["source"] if remote_sources.is_given() else None
     if found := sources.source(api, folder, local_path, subdirectory, before):
         body["source"] = found

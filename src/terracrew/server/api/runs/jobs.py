@@ -15,6 +15,7 @@ from terracrew.server.http.request import tree_path
 from terracrew.server.jobs import approvals, bulk_cancel, create, priorities, service
 from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.lost_resources import listing as lost_resources
+from terracrew.server.jobs.lost_resources.imports import ImportLost, Imports
 from terracrew.server.jobs.lost_resources.model import LostResources
 from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.paging import Page
@@ -40,6 +41,8 @@ class Approval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Replan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     plan: Annotated[int, msgspec.Meta(ge=1, le=1 << 53)]
     """The number of the attempt that made the plan which is not wanted."""
+    import_lost: ImportLost | None = None
+    """What the new plan imports: resources that an attempt created before it was cut short, and that no state records."""
 
 
 class Decline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -125,7 +128,11 @@ async def approve_job(request: RunsCall, job: FromPath[str], data: JSONBody[Appr
 @post("/jobs/{job:str}/replan", status_code=200, summary="Make a new plan for a job")
 async def replan_job(request: RunsCall, job: FromPath[str], data: JSONBody[Replan]) -> Job:
     """Let a job make a new plan instead of the one that waits for approval. The new plan needs an approval, too."""
-    return await approvals.replan(request.context.db, request.user, job, data.plan)
+    context = request.context
+    if data.import_lost is None:
+        return await approvals.replan(context.db, request.user, job, data.plan)
+    imports = Imports(context.db, context.objects, context.keys)
+    return await approvals.replan_with_imports(context.db, imports, request.user, job, data.plan, data.import_lost)
 
 
 @post("/jobs/{job:str}/decline", status_code=200, summary="Decline the plan of a job")

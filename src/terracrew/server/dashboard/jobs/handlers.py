@@ -18,7 +18,7 @@ from terracrew.server.dashboard.jobs import diff, page, rows
 from terracrew.server.jobs import approvals, create, priorities, service
 from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.lost_resources import listing as lost_resources
-from terracrew.server.jobs.lost_resources.imports import ImportLost
+from terracrew.server.jobs.lost_resources.imports import ImportLost, Imports
 from terracrew.server.jobs.model import JobStatus
 from terracrew.server.modules.model import Priority
 from terracrew.server.principals.authorize import Verb
@@ -191,9 +191,13 @@ async def rerun(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
 
 @post("/{job:str}/import-lost")
 async def import_lost(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
-    """Queue an apply that imports what this job lost. It waits for an approval, because a person has to look at its plan."""
+    """Let an apply that waits plan again with imports, or queue one. It waits for an approval: a person has to look at its plan."""
     context, who = request.context, request.user
     lost = await context.db.read(lambda tx: service.find(tx, who, job, Verb.JOB_READ))
+    if lost.status is JobStatus.AWAITING_APPROVAL and lost.type is JobType.APPLY and lost.plan_attempt is not None:
+        imports, asked_for = Imports(context.db, context.objects, context.keys), ImportLost(lost.id)
+        await approvals.replan_with_imports(context.db, imports, who, job, lost.plan_attempt, asked_for)
+        return render.done(request, f"Job #{lost.number} plans again, with imports", f"{HERE}/{job}")
     asked = create.NewJob(JobType.APPLY, needs_approval=True, import_lost=ImportLost(lost.id))
     made = await context.create_job(create.JobRequest(who, lost.module_id, asked))
     return render.go(request, f"{HERE}/{made.job.id}")

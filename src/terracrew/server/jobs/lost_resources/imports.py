@@ -38,7 +38,7 @@ class Imports:
     """Reads what the imports of a job are chosen from. The state may be in the object store, so this is not one transaction."""
 
     def __init__(self, db: Database, objects: Objects, keys: Keyring) -> None:
-        self._db, self._objects, self._keys = db, objects, keys
+        self._db, self._objects, self.keys = db, objects, keys
 
     async def choose(self, who: Principal, module: Module, asked: ImportLost) -> list[ImportedResource]:
         """Return what the job imports. Raises an error if there is nothing to import."""
@@ -47,7 +47,7 @@ class Imports:
         await search.search_now(self._db, self._objects, module.id)
         changes = await self._db.read(lambda tx: _changes(tx, who, module, asked.job))
         is_kept_here = module.backend == "terracrew"
-        state = await instance_ids.current(self._db, self._objects, self._keys, module.id, is_kept_here=is_kept_here)
+        state = await instance_ids.current(self._db, self._objects, self.keys, module.id, is_kept_here=is_kept_here)
         found = chosen(changes, state, module.engine)
         if unknown := sorted(set(asked.leave_out) - found.keys()):
             raise Invalid(
