@@ -30,7 +30,7 @@ async def test_an_apply_past_its_time_limit_is_interrupted_and_its_state_is_save
     assert ended(hub) == StepStatus(Step.APPLY, "FAILED", 1, is_cut_short=False)
     assert hub.states, "the resource that was made before the limit is in a state"
     assert (hub.result.status, hub.result.failure_kind, hub.result.is_lock_free) == ("FAILED", "time_limit", True)
-    assert hub.result.message.startswith("apply has reached its time limit of 1 s: it was interrupted after ")
+    assert hub.result.message.startswith("apply has reached its time limit of 1 s: it was interrupted and ended after ")
     assert hub.result.message.endswith(" in this step; it ended in order, so its state is complete")
     assert b"It is interrupted, so that it can save its state" in hub.log(Stream.SYSTEM)
     assert "output SKIPPED" in statuses(hub)
@@ -90,7 +90,7 @@ async def test_a_program_that_takes_too_much_memory_is_interrupted_before_it_rea
     assert b"SAVED" in hub.log(), "it was interrupted and could save"
     assert b"every 0.2 s and not enforced by the kernel" in hub.log(Stream.SYSTEM)
     assert (hub.result.status, hub.result.failure_kind) == ("FAILED", "out_of_memory")
-    assert "MB of memory, and the limit is 128 MB: it was interrupted after" in hub.result.message
+    assert "MB of memory, and the limit is 128 MB: it was interrupted and ended after" in hub.result.message
 
 
 @pytest.mark.engine

@@ -146,8 +146,9 @@ class Steps:
         self._recorder.fact(StepStatus(step, status, exit_code, run.is_cut_short))
         if reached is None or not is_limit:
             return context.stopped(f"during {step}")
-        how = "interrupted" if reached.mode == "interrupt" else "killed"
-        how += ", did not end, and was killed" if run.was_killed and reached.mode == "interrupt" else ""
+        how = "killed"
+        if reached.mode == "interrupt":
+            how = "interrupted, did not end, and was killed" if run.was_killed else "interrupted and ended"
         text = f"{reached.text}: it was {how} after {duration(context.limits.step_seconds, exact=True)} in this step"
         if isinstance(error, HookFailedError):
             text += f" ({error})"
