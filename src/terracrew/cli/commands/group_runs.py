@@ -15,7 +15,7 @@ from terracrew.errors import Invalid, NotFound
 if TYPE_CHECKING:
     from terracrew.client.http import Api
 
-POLL_SECONDS = 1.0
+POLL_SECONDS = 0.5
 EXIT_CODES = {"SUCCEEDED": 0, "FAILED": 10, "CANCELED": 11}
 MAX_MODULES_NAMED = 10
 """The question before a destroy names this many modules and counts the others."""
