@@ -17,6 +17,7 @@ DATA = {
     "EngineUsed": {"name", "version"},
     "KeptPlan": {"sha256", "path"},
     "OutputsRead": {"outputs", "sha256"},
+    "Result": {"failure_kind"},
 }
 """The texts of facts that are not masked. A text that a person or a program wrote does not belong here."""
 

@@ -26,6 +26,8 @@ _MAX_WORDS_BYTES = 256
 _URL_SAFE_CHARACTERS = ("", "/", "!'()*", "$&+,;=", "$&+:=@")
 """The reserved characters that functions leave as they are: Python's, JavaScript's, and Go's for passwords and for paths."""
 _TO_URL_ALPHABET = bytes.maketrans(b"+/", b"-_")
+_NEVER_ESCAPED = re.compile(r"[A-Za-z0-9_.~-]*")
+"""Most tokens have only these characters, so that they look the same in JSON, URLs, XML and shells."""
 _PERCENT = re.compile("%[0-9A-F]{2}")
 _UNICODE_ESCAPE = re.compile(r"\\u[0-9a-f]{4}")
 
@@ -46,11 +48,21 @@ def patterns(secret: str, *, is_encoded: bool = True) -> set[bytes]:
         if any(0 < len(line.encode()) < MIN_SECRET_BYTES for line in lines):  # only together they are a pattern
             unix = "\n".join(whole.splitlines())
             found.update((unix.encode(), unix.replace("\n", "\r\n").encode()))
-    parts = (one[at : at + _MAX_PATTERN_BYTES] for one in found for at in range(0, len(one), _MAX_PATTERN_BYTES))
-    return {part for part in parts if len(part) >= MIN_SECRET_BYTES} | (_broken_base64(whole) if is_encoded else set())
+    whole_ones = {one for one in found if MIN_SECRET_BYTES <= len(one) <= _MAX_PATTERN_BYTES}
+    parts = {part for one in found if len(one) > _MAX_PATTERN_BYTES for part in _cut(one)}
+    return whole_ones | parts | (_broken_base64(whole) if is_encoded else set())
+
+
+def _cut(pattern: bytes) -> Iterator[bytes]:
+    for at in range(0, len(pattern), _MAX_PATTERN_BYTES):
+        part = pattern[at : at + _MAX_PATTERN_BYTES]
+        if len(part) >= MIN_SECRET_BYTES:
+            yield part
 
 
 def _escaped(text: str) -> Iterator[str]:
+    if _NEVER_ESCAPED.fullmatch(text):
+        return
     yield from _json(text)
     for safe in _URL_SAFE_CHARACTERS:
         yield from _both_cases(_PERCENT, quote(text, safe=safe))
@@ -102,9 +114,10 @@ def _words(text: str) -> Iterator[bytes]:
 def _base64(secret: bytes) -> Iterator[bytes]:
     """Yield pieces of the secret as base64, in both alphabets."""
     for text, first, last in _encodings(secret):
-        for piece in _windows(text, first, last):
-            yield piece
-            yield piece.translate(_TO_URL_ALPHABET)
+        yield from _windows(text, first, last)
+        for_urls = text.translate(_TO_URL_ALPHABET)
+        if for_urls != text:
+            yield from _windows(for_urls, first, last)
 
 
 def _broken_base64(secret: str) -> set[bytes]:

@@ -12,8 +12,8 @@ _SMALL_TEXT_BYTES = 4096
 """A smaller text is searched without the automaton until that exists: building it takes milliseconds, longer than a job's start."""
 MAX_ENCODED_BYTES = 32 << 10
 """The total size of the secrets that are also searched for in other forms. Further secrets are masked only as they are."""
-_MAX_PLAIN_PATTERNS = 2000
-"""With more patterns, the automaton is faster even for one small text."""
+_MAX_PLAIN_SEARCHES = 4000
+"""So many searches for one pattern take about as long as building the automaton, which is done then."""
 _MAX_TABLE_PATTERNS = 500
 """Up to so many patterns, about ten secrets, the automaton is a table: it searches three times as fast, and is built in 10 ms."""
 
@@ -100,12 +100,16 @@ class Redactor:
         self.has_lines = any(b"\n" in pattern for pattern in self._patterns)
         """Whether a pattern goes over several lines."""
         self._automaton: BytesAhoCorasick | None = None
+        self._plain_searches = 0
 
     def _is_without_secret(self, text: bytes) -> bool:
         """Return True if a search without the automaton has shown that there is no secret in the text."""
-        if self._automaton is None and len(text) < _SMALL_TEXT_BYTES and len(self._patterns) < _MAX_PLAIN_PATTERNS:
-            return not any(pattern in text for pattern in self._patterns)
-        return False
+        if self._automaton is not None or len(text) >= _SMALL_TEXT_BYTES:
+            return False
+        self._plain_searches += len(self._patterns)
+        if self._plain_searches > _MAX_PLAIN_SEARCHES:
+            return False
+        return not any(pattern in text for pattern in self._patterns)
 
     def _search(self) -> BytesAhoCorasick:
         if self._automaton is None:
