@@ -10,8 +10,10 @@ from terracrew.server.db.seam import Database, Param, Tx
 from terracrew.server.group_runs.loop import GroupRuns
 from terracrew.server.identity.access.role_expiry import RoleExpiry
 from terracrew.server.jobs import approvals
+from terracrew.server.jobs.lost_resources.search import LostResourceSearch
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.jobs.triggers import Triggers
+from terracrew.server.objects import open_objects
 from terracrew.server.retention.leftovers import Leftovers
 from terracrew.server.runners import eligibility
 from terracrew.server.runners.removal.loop import Removals
@@ -50,6 +52,7 @@ async def test_no_loop_reads_a_large_table_from_end_to_end(rows: JobRows, monkey
     await GroupRuns(rows.db, KEYS, ()).step()
     await rows.run("UPDATE runners SET is_draining = true, removing_since = created_at")
     await Removals(rows.db).step()
+    await LostResourceSearch(rows.db, open_objects("memory:///")).step()
     monkeypatch.undo()
     assert len(said) > 10
     for sql, params in said:
