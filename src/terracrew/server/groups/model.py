@@ -61,7 +61,7 @@ class Group(msgspec.Struct, frozen=True):
     max_running_jobs: MaxRunningJobs | None = None
     """How many jobs of the modules in and below the group may run at once; None sets no limit. It is not inherited: the limits of
     all groups above a module and of the organization (its root group) apply together."""
-    limits: JobLimits = JobLimits()
+    limits: JobLimits = msgspec.field(default_factory=JobLimits)
     """How long the jobs of the modules in and below the group may run, and what they may use. Of all groups above a module, of the
     organization, of the module and of the job, the smallest limit applies; for `plan_retries`, the nearest."""
 

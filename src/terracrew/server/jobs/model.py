@@ -104,7 +104,7 @@ class Job(msgspec.Struct, frozen=True):
     """The version of the engine that its current attempt runs with."""
     pinned_engine_version: str = ""
     """The version that all of its attempts run with, resolved once from the range of its module; empty if that accepts any."""
-    limits: JobLimits = JobLimits()
+    limits: JobLimits = msgspec.field(default_factory=JobLimits)
     """How long it may run, and what it may use: the smallest limits of the request, the module and its groups when it was created."""
     retry: JobRetry | None = None
     """Set while a step that failed waits to be repeated, or is repeated."""

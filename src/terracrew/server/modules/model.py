@@ -68,7 +68,7 @@ class Module(msgspec.Struct, frozen=True):
     """The versions of the engine that its jobs may run with, such as `1.12.6` or `~> 1.12`; empty for any."""
     triggers: Triggers = "manual"
     """Whether it is applied by itself when an output of another module that it uses has changed."""
-    limits: JobLimits = JobLimits()
+    limits: JobLimits = msgspec.field(default_factory=JobLimits)
     """How long its jobs may run, and what they may use. If a group above has a smaller limit, that one applies."""
     inputs: dict[str, Any] | UnsetType = UNSET
     """Left out in lists. What looks like a secret is `***`; sent back, that keeps the value that is stored."""
