@@ -97,6 +97,7 @@ _RUNS = _SEES | {
     "POST /dashboard/jobs/{job}/import-lost",
     "POST /dashboard/jobs/{job}/gone",
     "POST /dashboard/modules/{module}/run",
+    "POST /dashboard/groups/{group}/cancel-jobs",
 }
 _DECIDES = {
     "POST /jobs/{job}/approve",

@@ -4,7 +4,7 @@ import re
 
 import msgspec
 
-from terracrew import durations
+from terracrew import durations, limit_words
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import JobLimits, Step
 from terracrew.server.groups.limits import LimitsChange
@@ -20,6 +20,11 @@ class LimitsFields(msgspec.Struct, frozen=True, kw_only=True):
     memory_mb: str = ""
     processes: str = ""
     plan_retries: str = ""
+
+
+def phrases(limits: JobLimits) -> list[str]:
+    """Return the limits of a place or a job in words."""
+    return limit_words.described(msgspec.to_builtins(limits))
 
 
 def typed(limits: JobLimits) -> dict[str, str]:

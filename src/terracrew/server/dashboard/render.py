@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from terracrew import __version__, plan_words
 from terracrew.durations import duration
 from terracrew.protocol.spec import MUTATING
-from terracrew.server.dashboard import assets, nav, words
+from terracrew.server.dashboard import assets, limits, nav, words
 from terracrew.server.dashboard.access import words as access_words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.http.authentication import Authentication
@@ -153,7 +153,7 @@ _FILTERS: dict[str, Any] = {
     "ended": words.ended,
     "span": _span,
     "seconds": duration,
-    "limits": words.limits,
+    "limits": limits.phrases,
 }
 
 _GLOBALS: dict[str, Any] = {

@@ -12,7 +12,6 @@ from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import (
     ArchiveSource,
     GitSource,
-    JobLimits,
     JobType,
     LocalSource,
     PluginSource,
@@ -357,11 +356,6 @@ def link(reason: Reason) -> str:
     if reason.link.startswith("/dashboard/runners/"):
         return "Show the runner"
     return _LINKS.get(reason.code, "Show runners")
-
-
-def limits(of: JobLimits) -> list[str]:
-    """Return the limits of a place or a job as phrases."""
-    return limit_words.described(msgspec.to_builtins(of))
 
 
 def is_warning(reason: Reason) -> bool:

@@ -17,6 +17,9 @@ from terracrew.server.groups import service, tree_path
 from terracrew.server.groups.inheritance import DEFAULTS, InForce, in_force
 from terracrew.server.groups.model import Group, NewGroup
 from terracrew.server.http import request as requests
+from terracrew.server.jobs import bulk_cancel
+from terracrew.server.jobs.bulk_cancel import CancelMany
+from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 
@@ -96,6 +99,34 @@ async def change_settings(request: DashboardCall, group: FromPath[str]) -> Respo
     return render.go(request, f"{HERE}/{made.id}")
 
 
+@post("/{group:str}/cancel-jobs")
+async def cancel_jobs(request: DashboardCall, group: FromPath[str]) -> Response[Any]:
+    """Cancel all jobs in and below a group that have not ended. Jobs that are queued meanwhile are not canceled."""
+    db, who, reference = request.context.db, request.user, requests.tree_path(group)
+
+    async def find(tx: Tx) -> Group:
+        head = await page.read_head(tx, who, reference)
+        await authorize.require(tx, who, Verb.JOB_CANCEL, service.place(head.group))
+        return head.group
+
+    found = await db.read(find)
+    counted = await bulk_cancel.cancel_many(db, who, CancelMany(group=found.id, count_only=True))
+    ended = asked = 0
+    after: str | None = "" if counted.matching else None
+    while after is not None:
+        done = await bulk_cancel.cancel_many(db, who, CancelMany(group=found.id, after=after, up_to=counted.up_to))
+        ended, asked, after = ended + done.ended, asked + done.asked, done.next
+    return render.done(request, _canceled(ended, asked), f"{HERE}/{found.id}")
+
+
+def _canceled(ended: int, asked: int) -> str:
+    """Say how many jobs were canceled at once, and how many that run were asked to end."""
+    if not ended and not asked:
+        return "There was no job to cancel"
+    found = [f"{ended:,} canceled"] if ended else []
+    return f"Jobs: {', '.join([*found, *([f'{asked:,} asked to end'] if asked else [])])}"
+
+
 @post("/{group:str}/delete")
 async def delete(request: DashboardCall, group: FromPath[str]) -> Response[Any]:
     who, reference = request.user, requests.tree_path(group)
@@ -145,7 +176,16 @@ async def _changeable(tx: Tx, who: Principal, group: str) -> GroupHead:
 
 pages = Router(
     HERE,
-    route_handlers=[organization_page, group_page, create_page, create, settings_page, change_settings, delete],
+    route_handlers=[
+        organization_page,
+        group_page,
+        create_page,
+        create,
+        settings_page,
+        change_settings,
+        cancel_jobs,
+        delete,
+    ],
     exception_handlers=HANDLERS,
     include_in_schema=False,
 )

@@ -42,6 +42,8 @@ class GroupHead(msgspec.Struct, frozen=True):
     """Whether the reader may create groups in it, change its settings and delete it."""
     may_read_access: bool
     may_change_access: bool
+    may_cancel: bool = False
+    """Whether the reader may cancel all jobs of the modules in and below it."""
 
     @property
     def above(self) -> list[Group]:
@@ -121,6 +123,7 @@ async def read_head(tx: Tx, who: Principal, reference: str) -> GroupHead:
         may_change=(await authorize.visible(tx, who, Verb.TREE_WRITE)).covers(place),
         may_read_access=(await authorize.visible(tx, who, Verb.ACCESS_READ)).covers(place),
         may_change_access=(await authorize.visible(tx, who, Verb.ACCESS_WRITE)).covers(place),
+        may_cancel=(await authorize.visible(tx, who, Verb.JOB_CANCEL)).covers(place),
     )
 
 
