@@ -13,8 +13,8 @@
 
 PYTHON := .venv/bin/python
 SETUP := pyproject.toml uv.lock scripts/bootstrap
-# One more than there are cores: many tests wait for real time to pass.
-WORKERS ?= $(shell expr $$(nproc) + 1)
+# Two more than there are cores: many tests wait for real time to pass.
+WORKERS ?= $(shell expr $$(nproc) + 2)
 
 # The tests start hundreds of processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
