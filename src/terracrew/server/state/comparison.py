@@ -33,32 +33,32 @@ class StateComparison(msgspec.Struct, frozen=True):
     diff: DiffPage
 
 
-class _ComparedInstance(msgspec.Struct):
+class _VersionInstance(msgspec.Struct):
     index_key: str | int | None = None
     attributes: msgspec.Raw = msgspec.Raw(b"{}")
     sensitive_attributes: list[list[PathStep]] = []
     deposed: str = ""
 
 
-class _ComparedResource(msgspec.Struct):
+class _VersionResource(msgspec.Struct):
     mode: str
     type: str
     name: str
     module: str = ""
-    instances: list[_ComparedInstance] = []
+    instances: list[_VersionInstance] = []
 
 
-class _ComparedOutput(msgspec.Struct):
+class _VersionOutput(msgspec.Struct):
     value: Any = None
     sensitive: bool = False
 
 
-class _ComparedState(msgspec.Struct):
-    resources: list[_ComparedResource] = []
-    outputs: dict[str, _ComparedOutput] = {}
+class _StateContent(msgspec.Struct):
+    resources: list[_VersionResource] = []
+    outputs: dict[str, _VersionOutput] = {}
 
 
-_state = msgspec.json.Decoder(_ComparedState)
+_state = msgspec.json.Decoder(_StateContent)
 
 
 async def read(
@@ -110,7 +110,7 @@ def compared(before: bytes, after: bytes) -> DiffDocument:
     return DiffDocument(document.build(plan, lambda text: text))
 
 
-def _resources(before: _ComparedState, after: _ComparedState) -> Iterator[PlannedResource]:
+def _resources(before: _StateContent, after: _StateContent) -> Iterator[PlannedResource]:
     old, new = _instances(before), _instances(after)
     for address in sorted({**old, **new}):
         was, now = old.get(address), new.get(address)
@@ -119,7 +119,7 @@ def _resources(before: _ComparedState, after: _ComparedState) -> Iterator[Planne
             yield PlannedResource(address, action, _values(was, now))
 
 
-def _instances(state: _ComparedState) -> dict[str, _ComparedInstance]:
+def _instances(state: _StateContent) -> dict[str, _VersionInstance]:
     return {
         resources.address(each.module, each.type, each.name, one.index_key)
         + (f" (leftover object {one.deposed})" if one.deposed else ""): one
@@ -129,7 +129,7 @@ def _instances(state: _ComparedState) -> dict[str, _ComparedInstance]:
     }
 
 
-def _values(before: _ComparedInstance | None, after: _ComparedInstance | None) -> Callable[[], Values]:
+def _values(before: _VersionInstance | None, after: _VersionInstance | None) -> Callable[[], Values]:
     def read() -> Values:
         old, new = _attributes(before), _attributes(after)
         return Values(old, new, None, _marks(before, old), _marks(after, new))
@@ -137,19 +137,19 @@ def _values(before: _ComparedInstance | None, after: _ComparedInstance | None) -
     return read
 
 
-def _attributes(instance: _ComparedInstance | None) -> dict[str, Any] | None:
+def _attributes(instance: _VersionInstance | None) -> dict[str, Any] | None:
     return None if instance is None else msgspec.json.decode(instance.attributes, type=dict[str, Any])
 
 
-def _marks(instance: _ComparedInstance | None, attributes: dict[str, Any] | None) -> dict[str, bool]:
+def _marks(instance: _VersionInstance | None, attributes: dict[str, Any] | None) -> dict[str, bool]:
     """Return which attributes are sensitive. An attribute of which a part is sensitive counts as a whole."""
     paths = instance.sensitive_attributes if instance else []
     marked = {str(path[0].value) for path in paths if path}
     return {name: True for name in attributes or {} if name in marked or names.is_secret(name)}
 
 
-def _outputs(before: _ComparedState, after: _ComparedState) -> Iterator[PlannedOutput]:
-    nothing = _ComparedOutput()
+def _outputs(before: _StateContent, after: _StateContent) -> Iterator[PlannedOutput]:
+    nothing = _VersionOutput()
     for name in sorted({**before.outputs, **after.outputs}):
         was, now = before.outputs.get(name, nothing), after.outputs.get(name, nothing)
         if was.value != now.value:
