@@ -70,7 +70,7 @@ async def test_a_failed_apply_that_the_engine_ended_itself_is_not_cut_short(
 async def test_an_engine_that_cannot_be_started_has_cut_nothing_short(
     hub: FakeExecutorHub, executors: ExecutorProcesses, tofu: str
 ) -> None:
-    program = wrapped(executors, tofu, 'case "$1" in plan) rm "$0";; esac')
+    program = wrapped(executors, tofu, 'case "$1" in show) rm "$0";; esac')
     source = module(executors.folder / "source", main='resource "terraform_data" "a" {}\n')
     executor = await executors.run(executors.spec(JobType.APPLY, source), engine_paths=[program])
     assert await executor.exit_code() == 0, executor.said
