@@ -18,7 +18,43 @@ _HCL_STEPS: Mapping[str, frozenset[str]] = {
 }
 _HCL = frozenset({"chdir", "help", "h", "input", "lock", "show-sensitive", "state", "state-out", "version"})
 """Terracrew decides about these itself: who is asked, where the state is, what is written where, and what is shown."""
-_RESERVED: Mapping[str, Mapping[str, frozenset[str]]] = {"tofu": _HCL_STEPS, "terraform": _HCL_STEPS}
+_PULUMI = frozenset(
+    {
+        "attach-debugger",
+        "client",
+        "config",
+        "config-file",
+        "config-path",
+        "copilot",
+        "cwd",
+        "event-log",
+        "exec-agent",
+        "exec-kind",
+        "help",
+        "import-file",
+        "json",
+        "name",
+        "neo",
+        "neo-task-on-failure",
+        "non-interactive",
+        "output",
+        "plan",
+        "preview-only",
+        "remote",
+        "remove",
+        "save-plan",
+        "secrets-provider",
+        "shell",
+        "show-secrets",
+        "skip-preview",
+        "stack",
+        "strict",
+        "version",
+        "yes",
+    }
+)
+_RESERVED: Mapping[str, Mapping[str, frozenset[str]]] = {"tofu": _HCL_STEPS, "terraform": _HCL_STEPS, "pulumi": {}}
+_RESERVED_EVERYWHERE = {"tofu": _HCL, "terraform": _HCL, "pulumi": _PULUMI}
 
 
 BACKEND_FLAG = "backend-config"
@@ -36,8 +72,13 @@ def check(engine: str, step: str, flags: Sequence[str]) -> None:
                 "each as one item of the list"
             )
         name = name_of(flag)
-        if engine in _RESERVED and name in _RESERVED[engine].get(step, frozenset()) | _HCL:
-            raise Invalid(f"`-{name}` cannot be added to {step} of {engine}, because Terracrew decides about it itself")
+        if engine == "pulumi" and not flag.startswith("--"):  # several short flags, and their values, may be one word
+            raise Invalid(f"{flag[:80]!r} is a short flag: pulumi accepts every flag in its long form, `--name`")
+        if engine in _RESERVED and name in _RESERVED[engine].get(step, frozenset()) | _RESERVED_EVERYWHERE[engine]:
+            dashes = "--" if engine == "pulumi" else "-"
+            raise Invalid(
+                f"`{dashes}{name}` cannot be added to {step} of {engine}, because Terracrew decides about it itself"
+            )
 
 
 def name_of(flag: str) -> str:

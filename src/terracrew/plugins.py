@@ -27,6 +27,7 @@ BUILT_IN: dict[Group, dict[str, str]] = {
     ENGINES: {
         "tofu": "terracrew.executor.engines.tofu.engine:ENGINE",
         "terraform": "terracrew.executor.engines.terraform.engine:ENGINE",
+        "pulumi": "terracrew.executor.engines.pulumi.engine:ENGINE",
     },
     SOURCES: {
         "archive": "terracrew.executor.sources.archive:SOURCE",

@@ -12,7 +12,7 @@ from terracrew.cli.commands.engine import showing_progress
 from terracrew.toolchains import discovery, install, specs
 from terracrew.toolchains.discovery import FoundEngine
 
-OTHER_ENGINES = ("terraform",)
+OTHER_ENGINES = ("terraform", "pulumi")
 MUST_EXIST = "TERRACREW_TEST_ENGINES"
 """The variable that `make test-engines` sets. It runs the tests with the mark `other_engine`."""
 

@@ -140,6 +140,7 @@ def _record(start: ExecutorStart, granted: Granted) -> AttemptRecord:
     """Return what the delivery needs. The secrets that the runner recorded on disk are masked, too."""
     spec, credentials = granted.spec, granted.credentials
     keys = [credentials.state_key] + ([spec.resume.key] if spec.resume else [])
+    keys += [credentials.module_key] if credentials.module_key else []
     secrets = [credentials.api, *(base64.b64encode(key).decode() for key in keys)]
     secrets += names.parts_of(spec.secrets) + names.secrets_of({file.path: file.content for file in spec.files})
     secrets += names.secrets_of(start.environment) + names.secrets_of(spec.environment) + names.secrets_of(spec.inputs)

@@ -53,7 +53,7 @@ async def run(start: ExecutorStart) -> int:
             else:
                 parts.recorder.say("The machine crashed; some output after this line may be missing")
             _announce_states(parts)
-            _collect_state(parts)
+            _collect_state(parts, EngineDirectory(Path(start.engine_directory)))
         code = await parts.finish()
         for task in (shipping, stopping, welcomed):
             task.cancel()
@@ -94,20 +94,20 @@ def _announce_states(parts: AttemptDelivery) -> None:
         )
 
 
-def _collect_state(parts: AttemptDelivery) -> None:
+def _collect_state(parts: AttemptDelivery, engine_files: EngineDirectory) -> None:
     """Upload a state in plain text over the authenticated connection, because its key is gone."""
-    if (found := leftover.find_after_crash(parts.directory)) is None:
+    if (found := leftover.find_after_crash(parts.directory, engine_files)) is None:
         return
-    path, engine = found
+    path, expected = found
     content = leftover.read(path)
     if content is None:  # nothing else shows that the change has ended, so the module is in doubt
         parts.recorder.say(leftover.too_large(path.name))
         return
     known = {events.state_of(record)[0].sha256 for _, record in parts.outbox.records() if record.kind == Kind.STATE}
     sha256 = hashlib.sha256(content).hexdigest()
-    if sha256 in known:
+    if sha256 in known or sha256 == expected.known_sha256:
         return
-    identity, problem = identities.read_or_problem(engine, content)
+    identity, problem = identities.read_or_problem(expected.engine, content)
     fact = states.fact_of(sha256, content, identity, problem, "errored", is_inline=False)
     parts.large_states.write(content)
     parts.large_states.place(parts.outbox.last + 1, PLAIN)

@@ -338,6 +338,8 @@ class Credentials(msgspec.Struct, frozen=True):
     hub: str
     api: str
     state_key: bytes
+    module_key: bytes = b""
+    """The module's own key, for an engine that encrypts the secrets in its state itself; empty for others."""
 
     def __repr__(self) -> str:
         return "Credentials(…)"

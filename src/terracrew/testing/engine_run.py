@@ -5,12 +5,14 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import NamedTuple
 
 from terracrew.executor.engines import error_summary
-from terracrew.executor.engines.contract import ApiAccess, DescribesPlans, Engine, EngineSession
+from terracrew.executor.engines.contract import ApiAccess, DescribesPlans, Engine, EngineSession, HasStateFile
 from terracrew.executor.engines.process import EngineProcess
+from terracrew.executor.state.state_file import StateFile
 from terracrew.plan_diff import document
 from terracrew.plan_diff.document import DiffDocument
 from terracrew.protocol.events import PlanSummary
@@ -27,11 +29,13 @@ class EndedCommand(NamedTuple):
 
 
 class StartedCommand:
-    def __init__(self, process: EngineProcess, output: Path) -> None:
-        self.process, self._output = process, output
+    def __init__(
+        self, process: EngineProcess, output: Path, followed: AbstractAsyncContextManager[None] | None = None
+    ) -> None:
+        self.process, self._output, self._followed = process, output, followed
 
     async def ended(self) -> EndedCommand:
-        async with asyncio.timeout(_MAX_COMMAND_SECONDS):
+        async with asyncio.timeout(_MAX_COMMAND_SECONDS), self._followed or contextlib.nullcontext():
             code = await self.process.wait()
         return EndedCommand(code, error_summary.tail(self._output, 0))
 
@@ -49,7 +53,10 @@ class EngineRun:
         is_prepared: bool = False,
     ) -> None:
         """`is_prepared` says that an earlier run has prepared the folder, as for a workspace that is used again."""
-        self._engine, self._session, self._folder = engine, session, folder
+        self._engine, self._session, self._folder, self._backend = engine, session, folder, backend
+        self._state_file = (
+            StateFile(session.state_file, session.state_file.parent) if isinstance(session, HasStateFile) else None
+        )
         if not is_prepared:
             session.prepare({}, has_our_backend=True)
         environment = session.environment(os.environ, ApiAccess("http://127.0.0.1", "none"))
@@ -60,9 +67,14 @@ class EngineRun:
         output = self._folder.parent / f"output-{step}"
         with output.open("wb") as file:
             process = self._process(self._session.arguments(step, is_destroying=is_destroying), file.fileno())
-        return StartedCommand(process, output)
+        followed = self._state_file and step.is_mutating and self._state_file.followed(self._backend.write)
+        return StartedCommand(process, output, followed or None)
 
     def _process(self, arguments: Sequence[str], output: int, stdout: int | None = None) -> EngineProcess:
+        if self._state_file and isinstance(self._session, HasStateFile):
+            content = self._backend.states[-1] if self._backend.states else self._session.initial_state()
+            self._session.place_state(content)
+            self._state_file.placed(content)
         return EngineProcess(arguments, cwd=self._folder, env=self._environment, output=output, stdout=stdout)
 
     async def summary(self, state: bytes | None) -> PlanSummary:

@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
+from terracrew.errors import Conflict
 from terracrew.executor.engines.contract import StateAccess
 
 _USER, _SECRET = "attempt", "a-secret"
@@ -15,11 +16,17 @@ _AUTHORIZATION = "Basic " + base64.b64encode(f"{_USER}:{_SECRET}".encode()).deco
 
 class FakeStateBackend:
     def __init__(self, port: int) -> None:
-        self.access = StateAccess(f"http://127.0.0.1:{port}/state", _USER, _SECRET)
+        self.access = StateAccess(f"http://127.0.0.1:{port}/state", _USER, _SECRET, bytes(range(32)))
         self.states: list[bytes] = []
         """Every state that the engine saved, in order."""
         self.is_refusing = False
         """Whether it refuses every state from now on."""
+
+    async def write(self, content: bytes) -> None:
+        """Keep a state that an engine wrote to a file."""
+        if self.is_refusing:
+            raise Conflict("this backend refuses every state")
+        self.states.append(content)
 
 
 @contextmanager

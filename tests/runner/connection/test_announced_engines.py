@@ -56,11 +56,10 @@ async def test_an_engine_in_the_cache_that_no_longer_runs_is_not_announced(
     assert f"{folder}{os.sep}tofu does not answer" in caplog.text
 
 
-async def test_an_engine_that_no_adapter_runs_is_not_announced(tmp_path: Path) -> None:
-    """Pulumi was announced, its jobs were claimed, and they failed."""
-    folder = program(tmp_path / "bin" / "pulumi", WORKS)
-    program(tmp_path / "bin" / "tofu", WORKS)
-    assert await default_versions([folder]) == {"tofu": "9.8.7"}
+@pytest.mark.feature("J4.pulumi")
+async def test_an_engine_that_prints_its_version_as_plain_text_is_announced(tmp_path: Path) -> None:
+    folder = program(tmp_path / "bin" / "pulumi", "#!/bin/sh\necho v3.255.0\n")
+    assert await default_versions([folder]) == {"pulumi": "3.255.0"}
 
 
 @pytest.mark.feature("C3.hello")

@@ -113,6 +113,7 @@ WRITERS = (
             ("inputs", "sealed"),
             ("job_inputs", "sealed"),
             ("modules", "earlier_sealed"),
+            ("modules", "sealed_key"),
             ("outputs", "content"),
             ("plan_diffs", "content"),
             ("settings", "value"),

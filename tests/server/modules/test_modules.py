@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from terracrew import plugins
 from terracrew.server.retention.deletion import remove_deleted
 from tests.server.application import Application, on_one
 
@@ -35,15 +36,12 @@ async def test_a_module_is_created_shown_changed_and_deleted(application: Applic
 
 
 @on_one
-async def test_an_engine_that_nothing_can_run_is_refused_when_the_module_is_made(application: Application) -> None:
-    """`module create --engine pulumi` was accepted, and each job of the module failed when it was run."""
+@pytest.mark.feature("J4.pulumi")
+async def test_a_module_can_have_every_engine_of_terracrew(application: Application) -> None:
     made = await application.admin.made("/api/v1/modules", {"path": "m", "source": SOURCE})
-    body = {"path": "n", "source": SOURCE, "engine": "pulumi"}
-    words = await application.admin.refused("POST", "/api/v1/modules", 400, json=body)
-    assert "cannot run 'pulumi' yet; it runs: tofu, terraform" in words
-    change = {"engine": "pulumi"}
-    words = await application.admin.refused("PATCH", f"/api/v1/modules/{made['id']}", 400, json=change)
-    assert "cannot run 'pulumi' yet" in words
+    for engine in plugins.names(plugins.ENGINES):
+        changed = await application.admin.patch(f"/api/v1/modules/{made['id']}", json={"engine": engine})
+        assert changed.json()["engine"] == engine
 
 
 @on_one

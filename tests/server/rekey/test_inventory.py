@@ -58,6 +58,7 @@ def test_every_place_that_encrypts_is_known() -> None:
         "inputs/sealing.py",
         "jobs/job_inputs.py",
         "jobs/plans/diffs.py",
+        "modules/module_key.py",
         "rekey/service.py",
         "state/content.py",
         "state/service.py",

@@ -29,6 +29,8 @@ class EngineContext(msgspec.Struct, frozen=True):
     """Shared by all attempts of the runner; the engine can only read it."""
     runner_environment: Mapping[str, str]
     """The environment of the runner, without Terracrew's own variables."""
+    module_environment: Mapping[str, str] = {}
+    """The environment variables that are set for the module."""
 
 
 class DownloadContext(msgspec.Struct, frozen=True):
@@ -48,6 +50,8 @@ class StateAccess(msgspec.Struct, frozen=True):
     url: str
     user: str
     secret: str
+    module_key: bytes = b""
+    """A key of the module, which the server keeps. An engine that encrypts secrets in its state can use it."""
 
 
 class ApiAccess(msgspec.Struct, frozen=True):
@@ -123,6 +127,28 @@ class ImportsResources(Protocol):
         ...
 
 
+@runtime_checkable
+class HasStateFile(Protocol):
+    """A session of an engine that keeps its state in a file and cannot reach the attempt's backend by HTTP.
+
+    If Terracrew holds the state, it is placed in this file before each command. While a mutating command runs, the executor
+    records every content that the engine gives the file. The engine replaces the file as a whole; it is also its `leftover`.
+    """
+
+    @property
+    def state_file(self) -> Path:
+        """The path of the file, in the directory of what the engine produces."""
+        ...
+
+    def initial_state(self) -> bytes:
+        """Return the content of the file for a module without a state."""
+        ...
+
+    def place_state(self, content: bytes) -> None:
+        """Write the file, and remove what an earlier command left beside it, such as its lock. Links are not followed."""
+        ...
+
+
 class EngineSession(Protocol):
     """The engine as one attempt runs it."""
 
@@ -187,7 +213,8 @@ class EngineSession(Protocol):
 
     @property
     def leftover(self) -> Path:
-        """Where the engine leaves a state that it could not give to its backend, inside the workspace."""
+        """Where the engine leaves a state that it could not give to its backend: inside the workspace, or in the directory of
+        what the engine produces."""
         ...
 
     def has_ended_in_order(self, code: int, printed: str) -> bool:

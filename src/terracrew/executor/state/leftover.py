@@ -1,10 +1,11 @@
-"""The file in which an engine leaves its state if its backend does not accept it, in the engine's own folder.
+"""The file in which an engine leaves its state if its backend does not accept it, or in which it keeps its state anyway.
 
 Only a file that the mutating step of this attempt wrote counts. One that came with the source, or that an earlier step made,
 is removed before that step starts, and the path is recorded then. The salvage of a dead executor therefore knows whether a
 mutating step was about to start and which single file to look at.
 """
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import msgspec
 
 from terracrew import durable
 from terracrew.attempt import files
+from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.errors import Conflict
 from terracrew.executor.sources import workspace
 from terracrew.protocol.events import MAX_STATE_BYTES
@@ -19,9 +21,18 @@ from terracrew.protocol.events import MAX_STATE_BYTES
 
 class MutationRecord(msgspec.Struct, frozen=True):
     leftover: str
-    """The path of the file, relative to the workspace."""
+    """The path of the file, relative to the workspace or to the directory of what the engine produces."""
     engine: str = "tofu"
     """The engine that wrote the state. Records of earlier versions do not have it."""
+    is_produced: bool = False
+    """Whether the file is in the directory of what the engine produces, and not in the workspace."""
+    known_sha256: str = ""
+    """The hash of the state that the step starts from, if the file has it from the beginning."""
+
+
+def place_of(path: Path, directory: Path, engine_files: EngineDirectory) -> Path:
+    """Return the directory that must contain the file: that of what the engine produces, or the workspace."""
+    return engine_files.produced if path.is_relative_to(engine_files.produced) else workspace.of(directory)
 
 
 def remove(path: Path, place: Path) -> bool:
@@ -39,10 +50,15 @@ def remove(path: Path, place: Path) -> bool:
     return True
 
 
-def expect(directory: Path, path: Path, engine: str) -> None:
-    """Record, durably, that a mutating step is about to start and that it may leave its state at this path."""
-    inside = path.relative_to(workspace.of(directory))
-    durable.write(directory / files.MUTATION, msgspec.json.encode(MutationRecord(str(inside), engine)))
+def expect(directory: Path, engine_files: EngineDirectory, path: Path, engine: str, known: bytes | None = None) -> None:
+    """Record, durably, that a mutating step is about to start and that it may leave its state at this path.
+
+    `known` is the content that the file has when the step starts: an unchanged file is not what the step left.
+    """
+    place = place_of(path, directory, engine_files)
+    digest = "" if known is None else hashlib.sha256(known).hexdigest()
+    record = MutationRecord(str(path.relative_to(place)), engine, place == engine_files.produced, digest)
+    durable.write(directory / files.MUTATION, msgspec.json.encode(record))
 
 
 def find(path: Path, place: Path) -> Path | None:
@@ -54,18 +70,18 @@ def _is_inside(path: Path, place: Path) -> bool:
     return path.parent.resolve().is_relative_to(place.resolve())
 
 
-def find_after_crash(directory: Path) -> tuple[Path, str] | None:
-    """Return the file that the mutating step of a dead executor left, if there is one, and the name of its engine."""
+def find_after_crash(directory: Path, engine_files: EngineDirectory) -> tuple[Path, MutationRecord] | None:
+    """Return the file that the mutating step of a dead executor left, if there is one, and the record about it."""
     try:
         record = msgspec.json.decode((directory / files.MUTATION).read_bytes(), type=MutationRecord)
-        place = workspace.of(directory)
+        place = engine_files.produced if record.is_produced else workspace.of(directory)
     except (
         FileNotFoundError,
         msgspec.DecodeError,
     ):  # the record is complete before the engine starts, so no engine was started
         return None
     path = find(place / record.leftover, place)
-    return (path, record.engine) if path else None
+    return (path, record) if path else None
 
 
 def read(path: Path) -> bytes | None:

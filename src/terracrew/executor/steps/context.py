@@ -18,6 +18,7 @@ from terracrew.executor.output.engine_output import EngineOutput
 from terracrew.executor.state.http_backend import StateBackend
 from terracrew.executor.state.outputs import Outputs
 from terracrew.executor.state.plan_diffs import PlanDiffs
+from terracrew.executor.state.state_file import StateFile
 from terracrew.executor.state.states import States
 from terracrew.executor.steps.cloud_tokens import CloudTokens
 from terracrew.executor.steps.mutation import Mutation
@@ -64,7 +65,8 @@ class StepContext:
         """The steps that a saved plan makes unnecessary."""
         self.plan_attempt: int | None = None
         """The attempt that made the plan, if this one did not."""
-        # Set by the FETCH step:
+        self.state_file: StateFile | None = None
+        """The file with the state, if the engine keeps its state in one. Set by the FETCH step, as the following."""
         self.engine: Engine
         self.session: EngineSession
         self.found: FoundEngine

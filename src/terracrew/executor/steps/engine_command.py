@@ -1,8 +1,8 @@
 """Runs the command of a step with the engine, and records a state that a mutating command leaves behind."""
 
 import os
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 
 from terracrew import engine_flags
 from terracrew.attempt import downloads
@@ -12,7 +12,7 @@ from terracrew.executor.engines.contract import DescribesPlans
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.sources import workspace
 from terracrew.executor.state import leftover
-from terracrew.executor.steps import step_process
+from terracrew.executor.steps import preparation, step_process
 from terracrew.executor.steps.context import StepContext
 from terracrew.plan_diff import document
 from terracrew.protocol.events import MAX_OUTPUTS_BYTES, PlanSummary
@@ -56,6 +56,7 @@ async def run(context: StepContext, step: Step, stdout: int | None = None) -> No
 async def _run_program(context: StepContext, step: Step, arguments: Sequence[str], stdout: int | None = None) -> None:
     """Run the program of the engine to its end, as a part of a step. Raises EngineFailedError if it does not succeed."""
     session, states = context.session, context.states
+    preparation.place_state(context)
     process = EngineProcess(
         arguments,
         cwd=context.folder,
@@ -68,7 +69,8 @@ async def _run_program(context: StepContext, step: Step, arguments: Sequence[str
     context.mutation.is_started = step.is_mutating
     states.is_writable = step.is_mutating
     try:
-        context.mutation.exit_code = code = await step_process.wait(context, step, process)
+        async with _followed(context, step):
+            context.mutation.exit_code = code = await step_process.wait(context, step, process)
     finally:
         states.is_writable = False
         # The engine may have been killed while its last state was still being written to the disk.
@@ -88,7 +90,7 @@ async def mutate(context: StepContext, step: Step, since: int) -> None:
         await run(context, step)
     except Exception as error:  # it is raised again below, after a state that was left has been recorded
         failure = error
-    has_left = await _collect_leftover(context)
+    has_left = await (_collect_file(context) if context.state_file else _collect_leftover(context))
     context.states.mask_outputs()
     code = context.mutation.exit_code
     if has_left:
@@ -98,6 +100,41 @@ async def mutate(context: StepContext, step: Step, since: int) -> None:
         context.mutation.is_orderly = context.session.has_ended_in_order(code, printed)
     if failure is not None:
         raise failure
+
+
+@asynccontextmanager
+async def _followed(context: StepContext, step: Step) -> AsyncGenerator[None]:
+    """Record what a mutating command writes to its file with the state, if it has one, while the block runs."""
+    if context.state_file is None or not step.is_mutating:
+        yield
+        return
+    async with context.state_file.followed(context.states.write):
+        yield
+
+
+async def _collect_file(context: StepContext) -> bool:
+    """Record the last content of the file with the state. Returns whether what is there cannot be used as a state."""
+    states, file = context.states, context.state_file
+    assert file is not None
+    try:
+        content = file.changed()
+    except (Invalid, OSError) as error:
+        states.has_unsaved = True
+        context.recorder.say(f"The state of the engine cannot be read: {error}")
+        return True
+    if content is None:
+        return False
+    states.is_writable = True
+    try:
+        await states.write(content)
+    except Invalid:  # it is kept unchanged, because there is no other copy
+        await states.write(content, "errored")
+        context.recorder.say(leftover.collected(file.path.name, states.problem))
+        return True
+    finally:
+        states.is_writable = False
+    file.recorded(content)
+    return False
 
 
 async def _collect_leftover(context: StepContext) -> bool:

@@ -7,7 +7,6 @@ from terracrew.attempt import encryption
 from terracrew.errors import TerracrewError
 from terracrew.executor.delivery.begin import ApprovalNeeded, StateMoved
 from terracrew.executor.saved_plan import save
-from terracrew.executor.sources import workspace
 from terracrew.executor.state import leftover
 from terracrew.executor.steps import preparation
 from terracrew.executor.steps.context import StepContext
@@ -25,9 +24,10 @@ async def ask(context: StepContext, step: Step, plan: Callable[[], Awaitable[Res
     # This is done before asking, because the permission is valid for seconds and these calls wait for the disk. Lines of the
     # log until the step starts belong to the step before it, so a job that was never applied has no log of an apply.
     try:
-        if leftover.remove(session.leftover, workspace.of(context.directory)):
+        place = leftover.place_of(session.leftover, context.directory, context.files)
+        if leftover.remove(session.leftover, place) and context.state_file is None:
             recorder.say(f"Removed an old {session.leftover.name}, which is not of this {step}")
-        leftover.expect(context.directory, session.leftover, context.spec.engine)
+        _expect(context)
     except (TerracrewError, OSError) as error:
         return context.not_started(step, error)
     for _ in range(1 + MAX_REPLANS):
@@ -52,12 +52,19 @@ async def ask(context: StepContext, step: Step, plan: Callable[[], Awaitable[Res
             notice.cancel()
         try:
             await preparation.fetch_state(context)
-        except TerracrewError as error:
+            _expect(context)
+        except (TerracrewError, OSError) as error:
             return context.not_started(step, error, "the current state could not be fetched: ")
         context.plan_attempt = None
         if result := await plan():
             return result
     return Result("FAILED", f"{step} was not started: the state moved {1 + MAX_REPLANS} times while it was planned")
+
+
+def _expect(context: StepContext) -> None:
+    """Record that a mutating step is about to start. A file with the state is written when its engine starts."""
+    path, engine = context.session.leftover, context.spec.engine
+    leftover.expect(context.directory, context.files, path, engine, preparation.state_to_place(context))
 
 
 async def _save_plan(context: StepContext, step: Step, why: str) -> Result:

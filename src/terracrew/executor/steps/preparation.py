@@ -9,12 +9,13 @@ from terracrew.attempt import files, reference
 from terracrew.errors import Conflict, Invalid, TerracrewError
 from terracrew.executor import backend_credentials
 from terracrew.executor.engines import registry
-from terracrew.executor.engines.contract import ApiAccess, DeclaresInputs, EngineContext, StateAccess
+from terracrew.executor.engines.contract import ApiAccess, DeclaresInputs, EngineContext, HasStateFile, StateAccess
 from terracrew.executor.saved_plan import save
 from terracrew.executor.sources import fetch as sources
 from terracrew.executor.sources import workspace
 from terracrew.executor.sources.contract import FetchContext
 from terracrew.executor.state import leftover
+from terracrew.executor.state.state_file import StateFile
 from terracrew.executor.steps import definitions, engine_choice, environment, extra_files, lost_imports
 from terracrew.executor.steps.context import StepContext
 from terracrew.protocol.events import EngineUsed, SourceResolved
@@ -47,6 +48,22 @@ async def fetch_state(context: StepContext) -> None:
     context.states.current = answer.body or None
     lost_imports.prepare_state(context)
     context.state_version = int(answer.headers["X-State-Version"])
+
+
+def place_state(context: StepContext) -> None:
+    """Write the current state to the file in which the engine keeps it, if it does that."""
+    session, content = context.session, state_to_place(context)
+    if context.state_file and content is not None and isinstance(session, HasStateFile):
+        session.place_state(content)
+        context.state_file.placed(content)
+
+
+def state_to_place(context: StepContext) -> bytes | None:
+    """Return what the file with the state contains before a command; None for an engine that has no such file."""
+    session = context.session
+    if context.state_file is None or not isinstance(session, HasStateFile):
+        return None
+    return context.states.current or session.initial_state()
 
 
 def write_inputs(context: StepContext) -> None:
@@ -136,9 +153,11 @@ def _open_session(context: StepContext, folder: Path) -> None:
     context.folder = folder
     context.session = session = context.engine.open(
         context.found,
-        EngineContext(folder, context.files, Path(start.cache_directory), start.environment),
+        EngineContext(folder, context.files, Path(start.cache_directory), start.environment, context.spec.environment),
     )
-    if leftover.remove(session.leftover, workspace.of(context.directory)):
+    if isinstance(session, HasStateFile) and context.spec.backend == "terracrew":
+        context.state_file = StateFile(session.state_file, context.files.produced)
+    if leftover.remove(session.leftover, leftover.place_of(session.leftover, context.directory, context.files)):
         context.recorder.say(
             f"The source has a file {session.leftover.name}, a state that some engine could not save; it is not used"
         )
@@ -151,5 +170,6 @@ def _set_environment(context: StepContext) -> None:
     env = context.session.environment(env, api)
     if context.spec.backend == "terracrew":
         secret = backend_credentials.secret_of(credentials.hub)
-        env = context.session.state_environment(env, StateAccess(context.backend.url, backend_credentials.USER, secret))
+        access = StateAccess(context.backend.url, backend_credentials.USER, secret, credentials.module_key)
+        env = context.session.state_environment(env, access)
     context.env = env

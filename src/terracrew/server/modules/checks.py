@@ -4,7 +4,7 @@ import posixpath
 from collections.abc import Sequence
 from pathlib import Path
 
-from terracrew import configurations, plugins
+from terracrew import plugins
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import LocalSource, PluginSource, audience_slug
 from terracrew.server.inputs.checks import check_depth, check_size
@@ -17,20 +17,14 @@ MAX_AUDIENCE_CHARACTERS = 200
 
 
 def check_engine(engine: str) -> None:
-    """Refuse a text that cannot name an engine, and the engines of Terracrew that this version cannot run yet.
+    """Refuse a text that cannot name an engine.
 
-    Every other engine is accepted: it may be installed on runners only, and its jobs wait for a runner that has it.
+    Every name of an engine is accepted: it may be installed on runners only, and its jobs wait for a runner that has it.
     """
     if not plugins.is_name(engine):
         raise Invalid(
             f"engine: {engine[:100]!r} is not the name of an engine: use at most 32 lower-case letters, digits and `-`, "
             "beginning with a letter",
-            field="engine",
-        )
-    if engine in configurations.PATTERNS and not plugins.has(plugins.ENGINES, engine):
-        raise Invalid(
-            f"engine: this version of Terracrew cannot run {engine!r} yet; it runs: "
-            f"{', '.join(plugins.names(plugins.ENGINES))}",
             field="engine",
         )
 

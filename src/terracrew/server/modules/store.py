@@ -43,6 +43,16 @@ async def update(tx: Tx, module: Module) -> None:
     await tx.run(_UPDATE, **to_params(module, "id", *_CHANGED_BY_PEOPLE))
 
 
+async def sealed_key(tx: Tx, id: str) -> bytes | None:  # noqa: A002
+    row = await tx.one("SELECT sealed_key FROM modules WHERE id = :id", id=id)
+    return None if row is None or row["sealed_key"] is None else bytes(row["sealed_key"])
+
+
+async def set_key(tx: Tx, id: str, sealed: bytes) -> None:  # noqa: A002
+    """Store the module's key, which is never replaced."""
+    await tx.run("UPDATE modules SET sealed_key = :sealed WHERE id = :id AND sealed_key IS NULL", id=id, sealed=sealed)
+
+
 _HAS_EARLIER_CONTENT: LiteralString = (
     "(earlier_sealed IS NOT NULL OR plain_inputs <> '{}' OR plain_environment <> '{}')"
 )

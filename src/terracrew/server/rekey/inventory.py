@@ -13,7 +13,7 @@ from terracrew.server.inputs import sealing as input_sealing
 from terracrew.server.jobs import job_inputs
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.plans import diffs
-from terracrew.server.modules import contents
+from terracrew.server.modules import contents, module_key
 from terracrew.server.secrets import keyring as master_key
 from terracrew.server.state import content
 from terracrew.server.state import service as states
@@ -64,6 +64,16 @@ COLUMNS: tuple[Column, ...] = (
         "SELECT id, earlier_sealed AS sealed FROM modules WHERE id = :id",
         "UPDATE modules SET earlier_sealed = :new WHERE id = :id AND earlier_sealed = :old",
         lambda row: (contents.earlier_context(row["id"]),),
+    ),
+    Column(
+        "keys of modules",
+        "modules.sealed_key",
+        {"id": ""},
+        """SELECT id, substr(sealed_key, 1, 9) AS head FROM modules
+        WHERE id > :id AND sealed_key IS NOT NULL ORDER BY id LIMIT :most""",
+        "SELECT id, sealed_key AS sealed FROM modules WHERE id = :id",
+        "UPDATE modules SET sealed_key = :new WHERE id = :id AND sealed_key = :old",
+        lambda row: (module_key.context(row["id"]),),
     ),
     Column(
         "inputs",

@@ -85,8 +85,27 @@ class _ListedResource(msgspec.Struct):
     instances: list[_Instance] = []
 
 
+class _StackResource(msgspec.Struct):
+    urn: str
+    type: str = ""
+    id: str = ""
+    custom: bool = False
+    external: bool = False
+
+
+class _Deployment(msgspec.Struct):
+    resources: list[_StackResource] | None = None
+
+
+class _Checkpoint(msgspec.Struct):
+    latest: _Deployment | None = None
+
+
 class _Document(msgspec.Struct):
+    """A state in the format of OpenTofu and Terraform, or a checkpoint of Pulumi."""
+
     resources: list[_ListedResource] = []
+    checkpoint: _Checkpoint | None = None
 
 
 _document = msgspec.json.Decoder(_Document)
@@ -119,11 +138,24 @@ async def current(db: Database, objects: Objects, keys: Keyring, module_id: str,
 
 def addresses(state: bytes) -> list[str]:
     """Return the addresses of all managed resources in a state."""
+    document = _document.decode(state)
+    if document.checkpoint is not None:
+        return [each.address for each in _of_stack(document.checkpoint)]
     return [
         address(resource.module, resource.type, resource.name, instance.index_key)
-        for resource in _document.decode(state).resources
+        for resource in document.resources
         if resource.mode == "managed"
         for instance in resource.instances
+    ]
+
+
+def _of_stack(found: _Checkpoint) -> list[ResourceRow]:
+    """Return `<type>::<name>` of what exists somewhere, without components, providers and the stack itself."""
+    resources = (found.latest.resources if found.latest else None) or []
+    return [
+        ResourceRow("", each.urn.split("::", 2)[-1], each.id[:MAX_ID_CHARACTERS])
+        for each in resources
+        if each.custom and not each.external and not each.type.startswith("pulumi:providers:")
     ]
 
 
@@ -156,9 +188,12 @@ async def page(
 
 def listed(state: bytes) -> list[ResourceRow]:
     """Return all managed resources of a state in the order of their modules."""
+    document = _document.decode(state)
+    if document.checkpoint is not None:
+        return sorted(_of_stack(document.checkpoint), key=lambda row: row.address)
     rows = [
         ResourceRow(each.module, address(each.module, each.type, each.name, one.index_key), _id(one))
-        for each in _document.decode(state).resources
+        for each in document.resources
         if each.mode == "managed"
         for one in each.instances
     ]

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from terracrew.cli.printing import output
-from terracrew.executor.engines.hcl import event_facts, plan_summary
+from terracrew.executor.engines import plan_summary
+from terracrew.executor.engines.hcl import event_facts, state
 
 pytestmark = pytest.mark.feature("J11.numbers", "J11.resources")
 BEFORE = """
@@ -44,7 +45,7 @@ def test_imports_moves_and_what_is_forgotten_are_counted(tofu: str, tmp_path: Pa
     (tmp_path / "main.tf").write_text(AFTER)
     run("plan", "-json-into=plan.jsonl")
     summary = plan_summary.summarize(
-        event_facts.read(tmp_path / "plan.jsonl"), (tmp_path / "terraform.tfstate").read_bytes()
+        event_facts.read(tmp_path / "plan.jsonl"), state.count((tmp_path / "terraform.tfstate").read_bytes())
     )
     counts = {"imports": summary.imports, "moves": summary.moves, "forgets": summary.forgets}
     assert counts == {"imports": 1, "moves": 1, "forgets": 1}

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from terracrew.attempt.engine_directory import read_produced
-from terracrew.executor.engines.hcl.plan_facts import Action, PlanFacts, PlannedChange
+from terracrew.executor.engines.plan_facts import Action, PlanFacts, PlannedChange
 
 _ACTIONS: dict[str, Action] = {
     "create": "create",

@@ -10,6 +10,7 @@ import msgspec
 
 from terracrew import configurations
 from terracrew.errors import Conflict, EngineMissing, Invalid
+from terracrew.executor.engines import plan_summary
 from terracrew.executor.engines.contract import ApiAccess, EngineContext, FailureDetails, StateAccess
 from terracrew.executor.engines.hcl import (
     backend_blocks,
@@ -19,10 +20,12 @@ from terracrew.executor.engines.hcl import (
     failure,
     import_errors,
     operator_paths,
-    plan_summary,
     plugins,
     replaced_resources,
     shown_facts,
+)
+from terracrew.executor.engines.hcl import (
+    state as states,
 )
 from terracrew.executor.engines.hcl.dialect import Dialect
 from terracrew.plan_diff.document import PlanDescription
@@ -130,7 +133,7 @@ class HclSession:
 
     def summarize(self, facts: bytes | None, state: bytes | None) -> PlanSummary:
         found = event_facts.read(self._events) if facts is None else shown_facts.read(facts)
-        return plan_summary.summarize(found, state)
+        return plan_summary.summarize(found, None if state is None else states.count(state))
 
     def description_arguments(self) -> list[str]:
         return [self._program, "show", "-json", str(self._plan)]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from terracrew.errors import Invalid
-from terracrew.executor.engines.hcl.plan_facts import Action, PlanFacts, PlannedChange
+from terracrew.executor.engines.plan_facts import Action, PlanFacts, PlannedChange
 
 ACTIONS: dict[tuple[str, ...], Action] = {
     ("create",): "create",

@@ -75,6 +75,11 @@ def emptied(content: bytes) -> bytes:
     return msgspec.json.encode(_EmptyState(identity.serial + 1, identity.lineage))
 
 
+def count(content: bytes) -> int:
+    """Return how many resources a state manages. An empty content is no state yet."""
+    return (identify(content).resources or 0) if content else 0
+
+
 def _count(resources: list[_Resource] | None) -> int | None:
     """Count the resources. Data sources are also in the state, but the engine did not create them."""
     if resources is None:

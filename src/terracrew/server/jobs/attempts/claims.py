@@ -23,6 +23,7 @@ from terracrew.server.jobs.attempts.claim_store import ClaimRequest
 from terracrew.server.jobs.attempts.group_caps import PlacesInGroups
 from terracrew.server.jobs.model import Plan
 from terracrew.server.jobs.plans import decide_plan
+from terracrew.server.modules import module_key
 from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.keyring import Keyring
@@ -135,7 +136,10 @@ async def _claim(
         return {}, {}
     rows = await claim_store.grants(tx, [item.claimant.job_id for item in winners])
     with_versions = await _with_engine_versions(tx, rows)
-    granted: dict[str, Row] = {job_id: {**row, "steps": await _steps(tx, row)} for job_id, row in with_versions.items()}
+    granted: dict[str, Row] = {
+        job_id: {**row, "steps": await _steps(tx, row), "module_key": await _module_key(tx, keys, row)}
+        for job_id, row in with_versions.items()
+    }
     resolved = await job_inputs.resolve(tx, keys, granted)
     given = {job_id: each for job_id, each in resolved.items() if isinstance(each, GivenInputs)}
     await claim_store.insert_attempts(
@@ -211,6 +215,10 @@ async def _steps(tx: Tx, row: Row) -> list[StepSettings]:
     return await step_settings.that_apply(tx, row["organization_id"], row["module_path"])
 
 
+async def _module_key(tx: Tx, keys: Keyring, row: Row) -> bytes:
+    return await module_key.of_engine(tx, keys, row["module_id"], row["engine"], row["sealed_key"])
+
+
 def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: list[KnownRevision]) -> ClaimWon:
     source = _source.decode(row["source"])
     content: bytes | None = row["content"]
@@ -254,6 +262,7 @@ def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: l
     archive = source.upload
     is_inline = archive is not None and archive.size <= MAX_INLINE_ARCHIVE_BYTES
     name = f"archives/{archive.archive_id}" if archive and is_inline else None
+    own = msgspec.structs.replace(own, module_key=row["module_key"])
     return ClaimWon(Granted(spec, own), name, row["module_id"])
 
 

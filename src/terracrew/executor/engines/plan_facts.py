@@ -1,4 +1,4 @@
-"""What an engine says about a plan, whichever of its two JSON formats says it."""
+"""What an engine says about a plan, whatever the format in which it says it."""
 
 from typing import Literal
 

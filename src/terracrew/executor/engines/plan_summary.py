@@ -3,31 +3,20 @@
 import msgspec
 
 from terracrew import plan_words
-from terracrew.executor.engines.hcl.plan_facts import Action, PlanFacts, PlannedChange
+from terracrew.executor.engines.plan_facts import Action, PlanFacts, PlannedChange
 from terracrew.protocol.events import MAX_RECORD_BYTES, PlanSummary, ResourceChange
 
 _MAX_SUMMARY_BYTES = MAX_RECORD_BYTES - (64 << 10)
 
 
-class _StateResource(msgspec.Struct):
-    mode: str
-    instances: list[msgspec.Raw] = []
-
-
-class _State(msgspec.Struct):
-    resources: list[_StateResource] = []
-
-
-_state = msgspec.json.Decoder(_State)
-
-
-def summarize(facts: PlanFacts, state: bytes | None) -> PlanSummary:
+def summarize(facts: PlanFacts, resources: int | None) -> PlanSummary:
     """Return the summary of a plan. Each resource is counted once: one that is replaced is not counted as added and destroyed.
 
-    If the module stores its state elsewhere, the state is not known here, and the resources that were refreshed are counted.
+    `resources` is the number of resources in the state. If the module stores its state elsewhere, it is not known here (None),
+    and the resources that were refreshed are counted.
     """
     changes = facts.changes
-    existing = facts.refreshed if state is None else max(_count(state) - len(facts.vanished), 0)
+    existing = facts.refreshed if resources is None else max(resources - len(facts.vanished), 0)
     touched = sum(
         change.action in ("update", "delete", "replace", "forget") and change.import_id is None for change in changes
     )
@@ -59,12 +48,6 @@ def _resource(change: PlannedChange) -> ResourceChange:
     elif change.import_id is not None:
         detail = f"imported from {change.import_id}"
     return ResourceChange(change.address, change.action, detail)
-
-
-def _count(state: bytes) -> int:
-    """Return how many managed resources there are now."""
-    resources = _state.decode(state).resources if state else []
-    return sum(len(resource.instances) for resource in resources if resource.mode == "managed")
 
 
 def _bounded(summary: PlanSummary) -> PlanSummary:

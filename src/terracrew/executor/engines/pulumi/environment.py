@@ -1,0 +1,41 @@
+"""The environment of Pulumi's commands: nobody is asked, nothing is downloaded unasked, and the state stays where Terracrew wants it."""
+
+import base64
+from collections.abc import Mapping
+
+from terracrew.executor.engines.pulumi import plugins, project
+
+DOWNLOADS_VARIABLE = "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"
+PASSPHRASE_VARIABLES = ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE")
+_ALWAYS = {
+    "PULUMI_SKIP_UPDATE_CHECK": "true",
+    "PULUMI_DISABLE_CI_DETECTION": "true",
+    "PULUMI_SUPPRESS_NEO_LINK": "true",
+    "PULUMI_DEBUG_COMMANDS": "true",  # without it, the option `--event-log` is not known
+}
+_NEVER = ("PULUMI_SKIP_CHECKPOINTS", "PULUMI_SKIP_CONFIRMATIONS", "PULUMI_RUN_PROGRAM", "PULUMI_AUTOMATION_API")
+"""These would make Pulumi save less of its state, or do something else than the command says."""
+_STATE_PREFIXES = ("PULUMI_DIY_BACKEND_", "PULUMI_SELF_MANAGED_STATE_")
+_STATE = {
+    "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS": "true",
+    "PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER": "true",  # the salt of the secrets is in the state
+}
+
+
+def of_commands(base: Mapping[str, str], home: str, program_folder: str) -> dict[str, str]:
+    """Return the environment of all commands. The language hosts are beside the program."""
+    kept = {name: value for name, value in base.items() if name not in (*_NEVER, project.STACK_VARIABLE)}
+    path = f"{program_folder}:{base['PATH']}" if base.get("PATH") else program_folder
+    return {DOWNLOADS_VARIABLE: "true", **kept, **_ALWAYS, plugins.HOME_VARIABLE: home, "PATH": path}
+
+
+def with_state(environment: Mapping[str, str], url: str, module_key: bytes) -> dict[str, str]:
+    """Return the environment for a state that Terracrew holds.
+
+    The secrets in it are encrypted under the module's own key, unless the module has a passphrase: its source may have secrets
+    that were encrypted with it.
+    """
+    kept = {name: value for name, value in environment.items() if not name.startswith(_STATE_PREFIXES)}
+    if not any(name in kept for name in PASSPHRASE_VARIABLES):
+        kept[PASSPHRASE_VARIABLES[0]] = base64.b64encode(module_key).decode()
+    return {**kept, **_STATE, "PULUMI_BACKEND_URL": url}

@@ -1,0 +1,51 @@
+"""Reads what Terracrew needs to know of a Pulumi project: its name, and the settings of a stack in its source."""
+
+import re
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from terracrew import configurations
+from terracrew.attempt.engine_directory import read_produced
+from terracrew.errors import Invalid
+
+DEFAULT_STACK = "terracrew"
+STACK_VARIABLE = "PULUMI_STACK"
+_MAX_BYTES = 1 << 20
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+
+
+def project_name(folder: Path) -> str:
+    """Return the name of the project in this folder. Raises Invalid if there is none."""
+    for file in configurations.PATTERNS["pulumi"]:
+        if (folder / file).is_file():
+            name = read(folder / file).get("name")
+            if not isinstance(name, str) or not _NAME.fullmatch(name) or name in (".", ".."):
+                raise Invalid(f"{file} has no usable name: expected `name:` with letters, digits, `-`, `_` and `.`")
+            return name
+    raise Invalid("the source has no Pulumi.yaml")
+
+
+def checked_stack(name: str, *, is_qualified: bool) -> str:
+    """Return the name of a stack. A backend that is not Terracrew's may want the organization and the project before it."""
+    parts = name.split("/") if is_qualified else [name]
+    if len(parts) > 3 or not all(_NAME.fullmatch(part) and part not in (".", "..") for part in parts):
+        raise Invalid(f"{STACK_VARIABLE}={name[:120]!r} is not the name of a stack: use letters, digits, `-`, `_`, `.`")
+    return name
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return the mapping in a YAML file of the source. Raises Invalid if it is something else."""
+    content = read_produced(path)
+    if len(content) > _MAX_BYTES:
+        raise Invalid(f"{path.name} is larger than {_MAX_BYTES >> 20} MiB")
+    try:
+        found: object = yaml.safe_load(content)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise Invalid(f"{path.name} cannot be read: {' '.join(str(error).split())[:300]}") from error
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise Invalid(f"{path.name} is not a mapping")
+    return {str(key): value for key, value in cast("dict[object, Any]", found).items()}

@@ -1,0 +1,178 @@
+"""One attempt's Pulumi: its commands, its environment, and the files that it reads beside the source."""
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from terracrew.attempt.engine_directory import read_produced
+from terracrew.errors import Conflict, EngineMissing
+from terracrew.executor.engines import plan_summary
+from terracrew.executor.engines.contract import ApiAccess, EngineContext, FailureDetails, StateAccess
+from terracrew.executor.engines.pulumi import (
+    checkpoint,
+    environment,
+    event_facts,
+    failure,
+    plugins,
+    project,
+    stack_settings,
+)
+from terracrew.executor.engines.pulumi.backend_folder import BackendFolder
+from terracrew.protocol.events import Output, OutputsRead, PlanSummary
+from terracrew.protocol.spec import Step
+from terracrew.toolchains.discovery import FoundEngine
+
+_OLDEST_VERSION = (3, 200)
+"""The oldest version that has every option that Terracrew uses."""
+_MAX_ORDERLY_CODE = 9
+"""The exit codes up to this one are those of errors that Pulumi has noticed; 255 is an error inside of it."""
+_DESTROY_PLAN = b"Destroys every resource of the state that the plan was made from.\n"
+
+
+class PulumiSession:
+    def __init__(self, found: FoundEngine, context: EngineContext) -> None:
+        if tuple(int(part) for part in found.version.split("-")[0].split(".")[:2]) < _OLDEST_VERSION:
+            oldest = ".".join(map(str, _OLDEST_VERSION))
+            raise EngineMissing(
+                f"Pulumi {found.version} at {found.path} is too old: {oldest} or later is needed. "
+                "Install one: terracrew engine install pulumi"
+            )
+        self._program, self._context = found.path, context
+        self._home, self._events = context.files.produced / "home", context.files.produced / "events.jsonl"
+        self._is_destroying = False
+        wanted = context.module_environment.get(project.STACK_VARIABLE) or context.runner_environment.get(
+            project.STACK_VARIABLE, project.DEFAULT_STACK
+        )
+        self._stack = project.checked_stack(wanted, is_qualified=True)
+
+    @cached_property
+    def _project(self) -> str:
+        return project.project_name(self._context.folder)
+
+    @cached_property
+    def _backend(self) -> BackendFolder:
+        folder = self._context.files.produced / "backend"
+        return BackendFolder(folder, self._project, self._stack.rpartition("/")[2])
+
+    # ---- the state
+
+    @property
+    def state_file(self) -> Path:
+        return self._backend.stack_file
+
+    def initial_state(self) -> bytes:
+        return checkpoint.initial(self._project, self._stack)
+
+    def place_state(self, content: bytes) -> None:
+        ours, found = checkpoint.name(self._project, self._stack), checkpoint.identify(content).lineage
+        if found != ours:
+            raise Conflict(
+                f"the state is of the stack {found}, and the source and {project.STACK_VARIABLE} say {ours}. Pulumi would "
+                "replace everything. Give the project and the stack their earlier names"
+            )
+        self._backend.place(content)
+
+    @property
+    def leftover(self) -> Path:
+        return self._backend.stack_file
+
+    # ---- before and after its commands
+
+    def prepare(self, inputs: Mapping[str, object], *, has_our_backend: bool) -> None:
+        project.checked_stack(self._stack, is_qualified=not has_our_backend)
+        stack_settings.write(self._context.folder, self._project, self._stack, inputs)
+
+    def environment(self, base: Mapping[str, str], api: ApiAccess) -> dict[str, str]:  # noqa: ARG002  (it needs no API)
+        plugins.provide(self._home, plugins.operator_home(self._context.runner_environment))
+        return environment.of_commands(base, str(self._home), os.path.dirname(self._program))
+
+    def state_environment(self, environment_: Mapping[str, str], access: StateAccess) -> dict[str, str]:
+        return environment.with_state(environment_, self._backend.url, access.module_key)
+
+    def arguments(self, step: Step, *, is_destroying: bool, flags: Sequence[str] = ()) -> list[str]:
+        self._is_destroying = is_destroying
+        plan, events = str(self._context.files.plan), f"--event-log={self._events}"
+        match step:
+            case Step.INIT:
+                return self._command("install", flags, "--non-interactive")
+            case Step.PLAN if is_destroying:
+                options = ("destroy", "--refresh", *flags, "--preview-only", events)
+            case Step.PLAN:
+                options = ("preview", "--refresh", *flags, f"--save-plan={plan}", events)
+            case Step.APPLY:
+                options = ("up", "--refresh", *flags, "--yes", "--skip-preview", f"--plan={plan}")
+            case Step.DESTROY:
+                options = ("destroy", "--refresh", *flags, "--yes", "--skip-preview")
+            case Step.OUTPUT:
+                return self._command("stack", ("output", *flags), "--json", "--show-secrets", *self._where())
+            case _:
+                raise ValueError(f"{step} is not a command of Pulumi")
+        return self._command(*options[:1], options[1:], "--color=always", *self._where())
+
+    def _where(self) -> tuple[str, str]:
+        return "--non-interactive", f"--stack={self._stack}"
+
+    def _command(self, name: str, options: Sequence[str], *last: str) -> list[str]:
+        return [self._program, name, *options, *last]
+
+    def before(self, step: Step) -> None:
+        if step is Step.PLAN:
+            self._events.unlink(missing_ok=True)
+
+    def after(self, step: Step) -> None:
+        if step is Step.PLAN and self._is_destroying:
+            # There is no saved plan for a destroy: it destroys what the state has, and the server compares the state's version.
+            self._context.files.plan.write_bytes(_DESTROY_PLAN)
+
+    # ---- what its commands said
+
+    def facts_arguments(self) -> list[str] | None:
+        return None
+
+    def summarize(self, facts: bytes | None, state: bytes | None) -> PlanSummary:  # noqa: ARG002  (a file has the facts)
+        count = None if state is None else checkpoint.identify(state).resources
+        return plan_summary.summarize(event_facts.read(self._events), count)
+
+    def outputs(self, printed: bytes) -> OutputsRead:
+        """Read the outputs. What is printed does not tell which are secret: the state does."""
+        values: dict[str, Any] = msgspec.json.decode(printed, type=dict[str, Any])
+        secret = self._secret_outputs(values)
+        found = {name: Output(value, None, name in secret) for name, value in sorted(values.items())}
+        return OutputsRead(found, hashlib.sha256(msgspec.json.encode(found)).hexdigest())
+
+    def _secret_outputs(self, values: Mapping[str, object]) -> set[str]:
+        if not self.state_file.exists():  # the module has a backend of its own: which are secret is not known here
+            return set(values)
+        return checkpoint.secret_outputs(read_produced(self.state_file))
+
+    def is_ready(self) -> bool:
+        return True
+
+    def has_ended_in_order(self, code: int, printed: str) -> bool:
+        return 0 <= code <= _MAX_ORDERLY_CODE and not failure.GAVE_UP.search(printed)
+
+    def has_received_interrupt(self, printed: str) -> bool:
+        return failure.INTERRUPTED.search(printed) is not None
+
+    def failure_details(self, printed: str) -> FailureDetails:
+        return failure.details(printed)
+
+    # ---- what the isolation allows
+
+    @property
+    def readable_paths(self) -> Sequence[Path]:
+        return [Path(os.path.dirname(self._program))]  # the language hosts are beside the program
+
+    @property
+    def operator_paths(self) -> Sequence[str]:
+        home = plugins.operator_home(self._context.runner_environment)
+        return [str(home / "plugins"), str(home / "bin")] if home else []
+
+    @property
+    def missing_downloads(self) -> Sequence[str]:
+        return ()

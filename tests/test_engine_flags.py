@@ -1,0 +1,38 @@
+"""The arguments that people may add to the commands of an engine."""
+
+import pytest
+
+from terracrew import engine_flags
+from terracrew.errors import Invalid
+
+pytestmark = pytest.mark.feature("J7.flags")
+
+
+@pytest.mark.parametrize("flag", ["--parallel=4", "--refresh=false", "--target=urn:pulumi:a::b::c::d", "--diff"])
+def test_a_flag_that_changes_nothing_that_terracrew_relies_on_is_accepted(flag: str) -> None:
+    engine_flags.check("pulumi", "plan", [flag])
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--stack=other",
+        "--yes",
+        "--show-secrets",
+        "--save-plan=/etc/passwd",
+        "--plan=x",
+        "--cwd=/",
+        "--remove",
+        "--remote",
+    ],
+)
+@pytest.mark.parametrize("step", ["plan", "apply", "destroy", "output"])
+def test_what_terracrew_decides_about_itself_is_refused(step: str, flag: str) -> None:
+    with pytest.raises(Invalid, match=rf"`{flag.partition('=')[0]}` cannot be added to {step} of pulumi"):
+        engine_flags.check("pulumi", step, [flag])
+
+
+@pytest.mark.parametrize("flag", ["-y", "-sother", "-C=/", "-yf"])
+def test_a_short_flag_is_refused_because_it_can_hide_others(flag: str) -> None:
+    with pytest.raises(Invalid, match="long form"):
+        engine_flags.check("pulumi", "apply", [flag])
