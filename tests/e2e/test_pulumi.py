@@ -1,0 +1,112 @@
+"""Pulumi, from the API to the state and back, with a real server, runner and executor."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from terracrew import archive, procfs
+from tests.contracts.pulumi_programs import file, program
+from tests.e2e.system import System, eventually
+from tests.machine import engines, pulumi_provider
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.other_engine,
+    pytest.mark.timeout(240),
+    pytest.mark.feature("J4.pulumi", "J15.pulumi"),
+]
+SECRET = "a value that nobody may read"  # noqa: S105  (not a password)
+OUTPUTS = {"answer": "42", "size": "${size}", "token": {"fn::secret": SECRET}}
+
+
+@pytest.fixture
+def pulumi(system: System) -> System:
+    """A system whose runner has Pulumi and the provider of the tests."""
+    found = engines.tested_version("pulumi")
+    path = (os.path.dirname(found.path), str(pulumi_provider.folder()), os.environ["PATH"])
+    system.env["PATH"] = os.pathsep.join(path)
+    system.start_server(runner=True)
+    return system
+
+
+def make(system: System, path: str, files: dict[str, str], **fields: Any) -> None:
+    folder = system.directory / "source" / path
+    folder.mkdir(parents=True)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    uploaded = system.api.upload("/archives", archive.pack(folder), "application/gzip")
+    source = {"kind": "archive", "archive_id": uploaded["id"]}
+    system.api.post("/modules", {"path": path, "engine": "pulumi", "source": source, **fields})
+
+
+def made_in(system: System) -> Path:
+    folder = system.directory / "made"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(json.loads(each.read_text())["name"] for each in folder.iterdir())
+
+
+@pytest.mark.feature("J6.inputs", "J11.numbers", "J12.sensitive", "J15.encrypted")
+def test_a_program_is_planned_applied_and_destroyed(pulumi: System) -> None:
+    made = made_in(pulumi)
+    resources = {"web": file("web", directory=str(made), content="${size}", secret={"fn::secret": SECRET})}
+    config = {"size": {"type": "string", "default": "small"}}
+    make(pulumi, "app", program(resources, OUTPUTS, config), inputs={"size": "large"})
+    planned = pulumi.wait(pulumi.run("app"))
+    assert planned["status"] == "SUCCEEDED", pulumi.log(planned["id"])
+    assert (planned["plan"]["add"], planned["plan"]["resources"][0]["address"]) == (1, "testing:index:File::web")
+    assert names_in(made) == []
+    applied = pulumi.wait(pulumi.run("app", "APPLY"))
+    assert applied["status"] == "SUCCEEDED", pulumi.log(applied["id"])
+    [web] = made.iterdir()
+    assert json.loads(web.read_text()) == {"name": "web", "content": "large", "secret": SECRET}
+    outputs = pulumi.api.get("/modules/app/outputs")["outputs"]
+    assert (outputs["answer"]["value"], outputs["size"]["value"]) == ("42", "large")
+    assert outputs["token"]["is_sensitive"]
+    log = pulumi.log(applied["id"])
+    assert SECRET not in log
+    state = json.dumps(pulumi.state("app"))
+    assert "testing:index:File" in state
+    assert SECRET not in state, "Pulumi encrypts it under the key of the module"
+    again = pulumi.wait(pulumi.run("app"))
+    assert {again["plan"][name] for name in ("add", "change", "destroy", "replace")} == {0}, again["plan"]
+    destroyed = pulumi.wait(pulumi.run("app", "DESTROY"))
+    assert destroyed["status"] == "SUCCEEDED", pulumi.log(destroyed["id"])
+    assert names_in(made) == []
+
+
+@pytest.mark.feature("J15.kept")
+def test_what_was_made_before_pulumi_was_killed_is_in_the_state(pulumi: System) -> None:
+    made, gate = made_in(pulumi), pulumi.directory / "gate"
+    first = file("first", directory=str(made))
+    second = file("second", needs="first", directory=str(made), waitFor=str(gate))
+    make(pulumi, "app", program({"first": first, "second": second}), interrupted="plan")
+    job = pulumi.run("app", "APPLY")
+    eventually(lambda: names_in(made) == ["first"], what="the first file", within=60)
+    eventually(lambda: "creating" in json.dumps(pulumi.state("app")), what="the state with the pending operation")
+    os.kill(_engine(pulumi, job), signal.SIGKILL)
+    ended = pulumi.wait(job)
+    assert ended["status"] == "FAILED", ended
+    latest = pulumi.state("app")["checkpoint"]["latest"]
+    assert "first" in {each["urn"].rpartition("::")[2] for each in latest["resources"]}
+    assert [each["type"] for each in latest["pending_operations"]] == ["creating"]
+    gate.touch()
+    again = pulumi.wait(pulumi.run("app", "APPLY"))
+    assert again["status"] == "SUCCEEDED", pulumi.log(again["id"])
+    assert names_in(made) == ["first", "second"], "each exists once"
+
+
+def _engine(system: System, job: str) -> int:
+    [found] = [
+        each.pid
+        for each in procfs.descendants(system.executor(job))
+        if Path(f"/proc/{each.pid}/exe").resolve().name == "pulumi"
+    ]
+    return found
