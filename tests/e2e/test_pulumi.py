@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.timeout(240),
     pytest.mark.feature("J4.pulumi", "J15.pulumi"),
 ]
-SECRET = "a value that nobody may read"  # noqa: S105  (not a password)
+SECRET = "a value that nobody may read"
 OUTPUTS = {"answer": "42", "size": "${size}", "token": {"fn::secret": SECRET}}
 
 

@@ -26,7 +26,15 @@ def of_commands(base: Mapping[str, str], home: str, program_folder: str) -> dict
     """Return the environment of all commands. The language hosts are beside the program."""
     kept = {name: value for name, value in base.items() if name not in (*_NEVER, project.STACK_VARIABLE)}
     path = f"{program_folder}:{base['PATH']}" if base.get("PATH") else program_folder
-    return {DOWNLOADS_VARIABLE: "true", **kept, **_ALWAYS, plugins.HOME_VARIABLE: home, "PATH": path}
+    ours = {**_ALWAYS, plugins.HOME_VARIABLE: home, "PATH": path}
+    if not may_download(base):
+        ours |= {DOWNLOADS_VARIABLE: "true", "PULUMI_DISABLE_REGISTRY_RESOLVE": "true"}
+    return {**kept, **ours}
+
+
+def may_download(environment: Mapping[str, str]) -> bool:
+    """Return whether Pulumi may download plug-ins: only if somebody says so."""
+    return environment.get(DOWNLOADS_VARIABLE, "true").lower() in ("false", "0")
 
 
 def with_state(environment: Mapping[str, str], url: str, module_key: bytes) -> dict[str, str]:

@@ -44,7 +44,7 @@ class PulumiSession:
             )
         self._program, self._context = found.path, context
         self._home, self._events = context.files.produced / "home", context.files.produced / "events.jsonl"
-        self._is_destroying = False
+        self._is_destroying = self._may_download = False
         wanted = context.module_environment.get(project.STACK_VARIABLE) or context.runner_environment.get(
             project.STACK_VARIABLE, project.DEFAULT_STACK
         )
@@ -88,6 +88,7 @@ class PulumiSession:
         stack_settings.write(self._context.folder, self._project, self._stack, inputs)
 
     def environment(self, base: Mapping[str, str], api: ApiAccess) -> dict[str, str]:  # noqa: ARG002  (it needs no API)
+        self._may_download = environment.may_download(base)
         plugins.provide(self._home, plugins.operator_home(self._context.runner_environment))
         return environment.of_commands(base, str(self._home), os.path.dirname(self._program))
 
@@ -99,7 +100,8 @@ class PulumiSession:
         plan, events = str(self._context.files.plan), f"--event-log={self._events}"
         match step:
             case Step.INIT:
-                return self._command("install", flags, "--non-interactive")
+                without = () if self._may_download else ("--no-plugins",)
+                return self._command("install", flags, *without, "--non-interactive")
             case Step.PLAN if is_destroying:
                 options = ("destroy", "--refresh", *flags, "--preview-only", events)
             case Step.PLAN:
