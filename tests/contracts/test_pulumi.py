@@ -6,8 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from terracrew.errors import Conflict
+from terracrew.executor.engines.contract import Engine, EngineSession
+from terracrew.executor.engines.pulumi import checkpoint
+from terracrew.protocol.spec import Step
 from terracrew.testing.engine_contract import SECRET_VALUE, EngineContract
+from terracrew.testing.engine_run import EngineRun
+from terracrew.testing.state_backend import FakeStateBackend
 from terracrew.toolchains.discovery import FoundEngine
+from tests.contracts.engine import write
 from tests.contracts.pulumi_programs import file, program
 from tests.machine import engines, pulumi_provider
 
@@ -51,3 +58,60 @@ class TestPulumi(EngineContract):
         found = engines.tested_version("pulumi")
         monkeypatch.setenv("PATH", f"{pulumi_provider.folder()}:{os.environ['PATH']}")
         return found
+
+    async def test_a_plan_names_each_resource_with_its_action(
+        self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
+    ) -> None:
+        run = await self._applied(engine, session, folder, backend, self.before_source)
+        write(folder, self.changed_source)
+        await run.succeed(Step.PLAN)
+        summary = await run.summary(backend.states[-1])
+        assert sorted((each.address, each.action) for each in summary.resources) == [
+            ("testing:index:File::dropped", "delete"),
+            ("testing:index:File::firstNew", "create"),
+            ("testing:index:File::one", "update"),
+            ("testing:index:File::replaced", "replace"),
+            ("testing:index:File::secondNew", "create"),
+        ]
+        assert (summary.existing, summary.unchanged) == (3, 0)
+
+    async def test_what_was_removed_behind_its_back_is_planned_to_be_made_again(
+        self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
+    ) -> None:
+        run = await self._applied(engine, session, folder, backend, self.source)
+        [made] = [each for each in folder.iterdir() if len(each.name) == 16]
+        made.unlink()
+        await run.succeed(Step.PLAN)
+        summary = await run.summary(backend.states[-1])
+        assert (summary.add, summary.change, summary.destroy, summary.existing) == (1, 0, 0, 0)
+        await run.succeed(Step.APPLY)
+        assert len([each for each in folder.iterdir() if len(each.name) == 16]) == 1
+
+    async def test_a_program_that_asks_for_a_value_fails_and_says_which(
+        self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
+    ) -> None:
+        write(folder, program(outputs={"size": "${size}"}, config={"size": {"type": "string"}}))
+        code, printed = await EngineRun(engine, session, folder, backend).start(Step.PLAN).ended()
+        assert code != 0
+        assert "size" in session.failure_details(printed).error, printed
+
+    async def test_the_state_of_another_stack_is_refused(
+        self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
+    ) -> None:
+        write(folder, self.source)
+        backend.states.append(checkpoint.initial("another", "terracrew"))
+        with pytest.raises(Conflict, match=r"organization/another/terracrew.*organization/contract/terracrew"):
+            EngineRun(engine, session, folder, backend).start(Step.PLAN)
+
+    async def _applied(
+        self,
+        engine: Engine,
+        session: EngineSession,
+        folder: Path,
+        backend: FakeStateBackend,
+        source: Mapping[str, str],
+    ) -> EngineRun:
+        write(folder, source)
+        run = EngineRun(engine, session, folder, backend)
+        await run.succeed(Step.INIT, Step.PLAN, Step.APPLY)
+        return run
