@@ -56,7 +56,7 @@ class TestPulumi(EngineContract):
     @pytest.fixture
     def program(self, monkeypatch: pytest.MonkeyPatch) -> FoundEngine:
         found = engines.tested_version("pulumi")
-        monkeypatch.setenv("PATH", f"{pulumi_provider.folder()}:{os.environ['PATH']}")
+        monkeypatch.setenv("PATH", f"{pulumi_provider.required()}:{os.environ['PATH']}")
         return found
 
     async def test_a_plan_names_each_resource_with_its_action(

@@ -27,7 +27,7 @@ OUTPUTS = {"answer": "42", "size": "${size}", "token": {"fn::secret": SECRET}}
 def pulumi(system: System) -> System:
     """A system whose runner has Pulumi and the provider of the tests."""
     found = engines.tested_version("pulumi")
-    path = (os.path.dirname(found.path), str(pulumi_provider.folder()), os.environ["PATH"])
+    path = (os.path.dirname(found.path), str(pulumi_provider.required()), os.environ["PATH"])
     system.env["PATH"] = os.pathsep.join(path)
     system.start_server(runner=True)
     return system

@@ -5,15 +5,27 @@ It is built once and kept in the cache of the engines. Pulumi finds it on PATH, 
 """
 
 import hashlib
+import os
 from pathlib import Path
+
+import pytest
 
 from terracrew.cli.commands.engine import showing_progress
 from terracrew.toolchains import cache, go_toolchain, program
 from terracrew.toolchains.progress import InstallProgress, Report
+from tests.machine import engines
 
 _SOURCE = Path(__file__).parent.parent / "provider" / "pulumi"
 _GO_VERSION = "1.25.11"
 _BINARY = "pulumi-resource-testing"
+
+
+def required() -> Path:
+    """Return the directory with the provider, in a run of `make test-engines`. Another run leaves its tests out, because each
+    command of Pulumi takes a second."""
+    if not os.environ.get(engines.MUST_EXIST):
+        pytest.skip("the tests with a provider of Pulumi run with `make test-engines`")
+    return folder()
 
 
 def folder(report: Report = lambda _: None) -> Path:
