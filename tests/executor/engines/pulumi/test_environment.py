@@ -18,7 +18,7 @@ def test_a_module_cannot_lead_the_state_elsewhere_or_save_less_of_it() -> None:
         "PULUMI_DIY_BACKEND_GZIP": "true",
         "PULUMI_SELF_MANAGED_STATE_GZIP": "true",
         "PULUMI_STACK": "other",
-        "PULUMI_HOME": "/root/.pulumi",
+        "PULUMI_HOME": "/home/x/.pulumi",
         "KEPT": "1",
     }
     found = environment.with_state(environment.of_commands(hostile, "/home", "/bin"), "file:///state", KEY)
