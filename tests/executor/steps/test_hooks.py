@@ -154,6 +154,15 @@ async def test_a_step_with_a_hook_that_is_not_approved_is_refused_and_nothing_of
 
 
 @pytest.mark.feature("H2.approved")
+async def test_an_approved_script_does_not_let_a_command_beside_it_run(
+    hub: FakeExecutorHub, executors: ExecutorProcesses
+) -> None:
+    both = StepHook(Step.INIT, "before", Hook(SAY, command=["echo", "HOOK that nobody approved"]), "acme")
+    await run(executors, [both], approved_hooks=ApprovedHooks("/etc/hooks", [both.hook.sha256]))
+    assert [line.split()[1] for line in said(hub)] == ["before"], "only what was approved has run"
+
+
+@pytest.mark.feature("H2.approved")
 async def test_with_pre_approval_and_no_directory_every_hook_is_refused(
     hub: FakeExecutorHub, executors: ExecutorProcesses
 ) -> None:

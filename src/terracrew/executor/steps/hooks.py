@@ -93,7 +93,8 @@ async def _run(context: StepContext, wanted: StepHook, status: str = "") -> None
 
 
 def _arguments(context: StepContext, wanted: StepHook) -> Sequence[str]:
-    if not wanted.hook.command:
+    """Return the command of a hook. It must be what `Hook.sha256` is the hash of: of a hook with both, the script runs."""
+    if wanted.hook.script:
         return hook_program.write_script(context.files.provided, wanted.hook)
     if context.start.approved_hooks is None:
         return wanted.hook.command
