@@ -78,6 +78,15 @@ async def test_what_a_place_adds_is_cleared_and_ends_with_the_place(application:
     assert {"group.set_step", "group.clear_step"} <= {each["action"] for each in told}
 
 
+async def test_an_organization_that_adds_to_steps_can_be_deleted(application: Application) -> None:
+    made = await application.admin.made(f"{API}/organizations", {"name": "third"})
+    root = await application.scalar(f"SELECT id FROM groups WHERE path = '' AND organization_id = '{made['id']}'")
+    await put(application, f"groups/{root}", "init", before={"script": SCRIPT})
+    answer = await application.admin.delete(f"{API}/organizations/third")
+    assert answer.status_code in (200, 204), answer.text
+    assert await application.scalar("SELECT count(*) FROM step_settings") == 0
+
+
 async def test_only_who_may_change_a_place_adds_to_its_steps(application: Application) -> None:
     await application.admin.made(f"{API}/groups", {"path": "net"})
     viewer = await application.person("vera", "viewer", "net")

@@ -11,6 +11,7 @@ from terracrew.server.inputs import store as inputs
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.step_settings import store as step_settings
 
 
 def unseen(reference: str) -> NotFound:
@@ -57,6 +58,7 @@ async def delete(tx: Tx, who: Principal, reference: str) -> Organization:
     if root_id is not None:
         await assignments.forget(tx, root_id)
         await inputs.forget(tx, root_id)
+        await step_settings.forget(tx, root_id)
         await store.delete(tx, root_id)  # the roles at the root group are deleted with it
     await organization_store.delete(tx, found.id)
     await _record(tx, who, "organization.delete", found, {"name": found.name})
