@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from terracrew.server.app import build, close
@@ -86,6 +87,19 @@ async def test_a_hidden_value_that_is_not_stored_is_refused(application: Applica
         assert f"{name} is `***`" in detail
     body = {"path": "b", "source": SOURCE, "environment": {"A": "***"}}
     await application.admin.refused("POST", "/api/v1/modules", 400, json=body)
+
+
+async def test_a_server_starts_with_a_module_that_has_more_inputs_than_can_be_set_now(application: Application) -> None:
+    module, server = await make(application, inputs={}, environment={}), application.server
+    many = {f"input_{number}": number for number in range(600)}
+    earlier = server.keys.encrypt(
+        msgspec.json.encode({"inputs": many, "environment": {}}), contents.earlier_context(module["id"])
+    )
+    await server.db.write(
+        lambda tx: tx.run("UPDATE modules SET earlier_sealed = :it WHERE id = :id", it=earlier, id=module["id"])
+    )
+    assert await contents.convert_earlier(server.db, server.keys) == 1
+    assert (await stored(application, module["id"])).inputs == many
 
 
 @pytest.mark.parametrize("is_sealed", [False, True], ids=["plain", "encrypted"])

@@ -79,7 +79,6 @@ async def replace_literals(
                 hint = "remove it first (terracrew input remove), or leave it out"
                 raise Conflict(f"{name} is set as {what} here: {hint}")
             await put(tx, keys, who, place_id, target, name, "literal", value)
-    await check_room(tx, place_id)
 
 
 async def check_room(tx: Tx, place_id: str) -> None:

@@ -41,6 +41,11 @@ async def load(tx: Tx, keys: Keyring, module_id: str) -> Content:
 
 async def save(tx: Tx, keys: Keyring, module_id: str, content: Content, who: Principal = SYSTEM) -> None:
     """Make these the only literals of a module. What does not change keeps its version and who set it."""
+    await _replace(tx, keys, module_id, content, who)
+    await changes.check_room(tx, module_id)
+
+
+async def _replace(tx: Tx, keys: Keyring, module_id: str, content: Content, who: Principal) -> None:
     wanted: dict[Target, dict[str, Any]] = {"variable": content.inputs, "environment": content.environment}
     await changes.replace_literals(tx, keys, who, module_id, wanted)
 
@@ -59,7 +64,8 @@ async def convert_earlier(db: Database, keys: Keyring) -> int:
         rows = await store.hold_earlier_content(tx, _BATCH_ROWS)
         for row in rows:
             if row["organization_id"] != DELETED_ORGANIZATION:  # what is left of a deleted module has no use for it
-                await save(tx, keys, row["id"], _earlier(keys, row))
+                # The earlier version had no limit of their number, and the server must start with whatever there is.
+                await _replace(tx, keys, row["id"], _earlier(keys, row), SYSTEM)
             await store.forget_earlier_content(tx, row["id"])
         # The rows above may be fewer than a batch although more follow, because another server has just converted some.
         return len(rows), await store.has_earlier_content(tx)
