@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
+from terracrew.errors import NotFound
+from terracrew.protocol.hooks import Hook
 from terracrew.protocol.spec import Step
+from terracrew.server.modules import step_settings
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.step_settings.model import NewStepSettings
 from tests.server.application import Application, on_one
 from tests.server.simulated_runner import SimulatedRunner
 
@@ -76,6 +82,24 @@ async def test_what_a_place_adds_is_cleared_and_ends_with_the_place(application:
     assert await application.scalar("SELECT count(*) FROM step_settings") == 0
     told = await application.admin.listed(f"{API}/audit", action="group")
     assert {"group.set_step", "group.clear_step"} <= {each["action"] for each in told}
+
+
+@pytest.mark.parametrize("kind", ["groups", "modules"])
+async def test_nothing_is_added_to_a_place_that_is_deleted_at_the_same_time(
+    application: Application, kind: str
+) -> None:
+    """Otherwise the next place of the same path would run the hooks of somebody who may have no right there."""
+    source = {"kind": "local", "path": "/srv/sources/vpc"}
+    body = {"path": "net"} | ({"source": source} if kind == "modules" else {})
+    await application.admin.made(f"{API}/{kind}", body)
+    find = step_settings.module if kind == "modules" else step_settings.group
+    admin = Principal("user", "usr_x", "x", await application.scalar("SELECT id FROM organizations"), True)
+    db = application.server.db
+    found = await db.read(lambda tx: find(tx, admin, "net", Verb.TREE_WRITE))
+    assert (await application.admin.delete(f"{API}/{kind}/net")).status_code == 204
+    with pytest.raises(NotFound, match="just been deleted"):
+        await db.write(lambda tx: step_settings.put(tx, admin, found, Step.PLAN, NewStepSettings(Hook(SCRIPT))))
+    assert await application.scalar("SELECT count(*) FROM step_settings") == 0
 
 
 async def test_an_organization_that_adds_to_steps_can_be_deleted(application: Application) -> None:

@@ -7,7 +7,9 @@ from terracrew.protocol.spec import Step
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import service as groups
+from terracrew.server.groups import store as group_store
 from terracrew.server.modules import service as modules
+from terracrew.server.modules import store as module_store
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -45,6 +47,7 @@ async def of_place(tx: Tx, place: StepPlace, *, is_inherited: bool) -> list[Step
 async def put(tx: Tx, who: Principal, place: StepPlace, step: Step, wanted: NewStepSettings) -> StepSettings:
     """Replace what a place adds to a step."""
     model.check(step, wanted)
+    await _hold(tx, place)
     await store.put(tx, place.id, place.organization_id, place.path, step, wanted, who.name)
     details = {
         "path": place.path,
@@ -58,6 +61,17 @@ async def put(tx: Tx, who: Principal, place: StepPlace, step: Step, wanted: NewS
     )
     tx.wake("tree", place.id)
     return next(each for each in await store.of_place(tx, place.id) if each.step is step)
+
+
+async def _hold(tx: Tx, place: StepPlace) -> None:
+    """Lock a place, so that it is not deleted meanwhile: what it adds is found by its path, which a new place may get."""
+    if place.kind == "module":
+        is_left = await module_store.hold(tx, place.id) is not None
+    else:
+        await group_store.hold(tx, place.id)
+        is_left = await group_store.get(tx, place.id) is not None
+    if not is_left:
+        raise NotFound(f"{place.kind} `{place.path or '/'}` has just been deleted")
 
 
 async def remove(tx: Tx, who: Principal, place: StepPlace, step: Step) -> None:
