@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.executor.control import Control
-from terracrew.executor.limits.usage import KernelLimits, Usage
+from terracrew.executor.limits.usage import AttemptUsage, KernelLimits
 from terracrew.executor.limits.watch import DEFAULT_PROCESSES, LimitWatch
 from terracrew.protocol.events import StepStatus, Stream
 from terracrew.protocol.hooks import Hook
@@ -120,7 +120,7 @@ async def test_a_hook_that_forks_forever_is_ended_with_all_of_its_processes(
 
 class Machine:
     def __init__(self, limits: JobLimits, kernel: KernelLimits | None = None) -> None:
-        self.now, self.used = 1000.0, Usage(0, 1)
+        self.now, self.used = 1000.0, AttemptUsage(0, 1)
         self.control, self.said = Control(), list[str]()
         self.watch = LimitWatch(
             limits, self.control, self.said.append, kernel, clock=lambda: self.now, measure=lambda: self.used
@@ -138,20 +138,20 @@ class Machine:
 @pytest.mark.feature("J10.memory")
 def test_memory_is_first_a_reason_to_interrupt_and_then_to_kill() -> None:
     machine = Machine(JobLimits(memory_mb=100))
-    assert machine.look(used=Usage(89 * MEGABYTE, 5)) is None
-    assert machine.look(used=Usage(90 * MEGABYTE, 5)) == ("out_of_memory", "interrupt")
-    assert machine.look(used=Usage(95 * MEGABYTE, 5)) == ("out_of_memory", "interrupt")
+    assert machine.look(used=AttemptUsage(89 * MEGABYTE, 5)) is None
+    assert machine.look(used=AttemptUsage(90 * MEGABYTE, 5)) == ("out_of_memory", "interrupt")
+    assert machine.look(used=AttemptUsage(95 * MEGABYTE, 5)) == ("out_of_memory", "interrupt")
     assert machine.control.stop_mode(is_mutating=True) == "interrupt", "an apply is interrupted, too"
-    assert machine.look(used=Usage(101 * MEGABYTE, 5)) == ("out_of_memory", "kill")
+    assert machine.look(used=AttemptUsage(101 * MEGABYTE, 5)) == ("out_of_memory", "kill")
     assert len(machine.said) == 2
 
 
 @pytest.mark.feature("J10.memory")
 def test_without_a_limit_of_its_own_a_job_still_cannot_fork_forever() -> None:
     machine = Machine(JobLimits())
-    assert machine.look(used=Usage(1 << 40, DEFAULT_PROCESSES)) is None
-    assert machine.look(used=Usage(0, DEFAULT_PROCESSES + 1)) == ("process_limit", "interrupt")
-    assert machine.look(used=Usage(0, 2 * DEFAULT_PROCESSES)) == ("process_limit", "kill")
+    assert machine.look(used=AttemptUsage(1 << 40, DEFAULT_PROCESSES)) is None
+    assert machine.look(used=AttemptUsage(0, DEFAULT_PROCESSES + 1)) == ("process_limit", "interrupt")
+    assert machine.look(used=AttemptUsage(0, 2 * DEFAULT_PROCESSES)) == ("process_limit", "kill")
 
 
 @pytest.mark.feature("J10.limits")
@@ -173,5 +173,5 @@ def test_a_cgroup_with_controllers_is_no_longer_slowed_down_after_the_interrupt(
     (tmp_path / "pids.max").write_text("max\n")
     machine = Machine(JobLimits(memory_mb=100, processes=50), KernelLimits(str(tmp_path)))
     assert machine.watch.explain().startswith("The limit of processes is checked every 0.2 s and not enforced")
-    machine.look(used=Usage(91 * MEGABYTE, 5))
+    machine.look(used=AttemptUsage(91 * MEGABYTE, 5))
     assert (tmp_path / "memory.high").read_text() == "max"

@@ -22,14 +22,14 @@ def tail(output: Path, since: int) -> str:
         return _COLOUR.sub("", file.read().decode(errors="replace"))
 
 
-class Failure(NamedTuple):
+class EngineFailure(NamedTuple):
     """How an engine failed, in words, and what it lacked if that is the reason."""
 
     text: str
     failure_kind: FailureKind = ""
 
 
-def failure(code: int, details: FailureDetails, oom_kills: int, printed: str = "") -> Failure:
+def failure(code: int, details: FailureDetails, oom_kills: int, printed: str = "") -> EngineFailure:
     """Return how the engine failed. `oom_kills` is the number of processes that the kernel killed because memory ran out.
 
     The cgroup may be shared with other attempts, so a kill there explains a SIGKILL, and is only mentioned beside an exit.
@@ -37,23 +37,23 @@ def failure(code: int, details: FailureDetails, oom_kills: int, printed: str = "
     is_sigkill = code in (-9, 128 + 9)
     how = f"exit code {code}" if code >= 0 else f"ended by signal {-code}"
     if is_sigkill and oom_kills:
-        return Failure("the engine ran out of memory and was killed (signal 9)", "out_of_memory")
+        return EngineFailure("the engine ran out of memory and was killed (signal 9)", "out_of_memory")
     if details.memory_error and code not in (0, 1):
-        return Failure(f"the engine ran out of memory ({how}: {details.memory_error})", "out_of_memory")
+        return EngineFailure(f"the engine ran out of memory ({how}: {details.memory_error})", "out_of_memory")
     if details.error:
         how = f"{how}: {details.error}"
     if _DISK_FULL.search(printed):
-        return Failure(f"the disk of the runner is full ({how})", "disk_full")
+        return EngineFailure(f"the disk of the runner is full ({how})", "disk_full")
     if details.memory_error:
-        return Failure(f"{how} (memory ran out: {details.memory_error})", "out_of_memory")
+        return EngineFailure(f"{how} (memory ran out: {details.memory_error})", "out_of_memory")
     if oom_kills:
         killed = f"the kernel killed {oom_kills} processes of this cgroup during the step"
-        return Failure(f"{how} (memory ran out: {killed})", "out_of_memory")
-    return Failure(how)
+        return EngineFailure(f"{how} (memory ran out: {killed})", "out_of_memory")
+    return EngineFailure(how)
 
 
-def failure_of(error: Exception) -> Failure:
+def failure_of(error: Exception) -> EngineFailure:
     """Return how a step failed that could not run its engine to the end."""
     if isinstance(error, OSError) and error.errno in DISK_FULL_ERRORS:
-        return Failure(f"the disk of the runner is full ({error})", "disk_full")
-    return Failure(str(error))
+        return EngineFailure(f"the disk of the runner is full ({error})", "disk_full")
+    return EngineFailure(str(error))

@@ -10,17 +10,17 @@ from terracrew import procfs
 _MEMORY_MAX, _MEMORY_HIGH, _PIDS_MAX = "memory.max", "memory.high", "pids.max"
 
 
-class Usage(NamedTuple):
+class AttemptUsage(NamedTuple):
     memory_bytes: int
     processes: int
     """Processes and threads."""
 
 
-def measure() -> Usage:
+def measure() -> AttemptUsage:
     """Return what all descendants of this process use together. The executor itself is not counted."""
     found = procfs.descendants(os.getpid())
     memory = sum(procfs.private_bytes(each.pid) for each in found)
-    return Usage(memory, sum(each.stat.threads for each in found))
+    return AttemptUsage(memory, sum(each.stat.threads for each in found))
 
 
 class KernelLimits:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from terracrew.durations import duration
 from terracrew.executor.control import Control, ReachedLimit
 from terracrew.executor.limits import usage
-from terracrew.executor.limits.usage import KernelLimits, Usage
+from terracrew.executor.limits.usage import AttemptUsage, KernelLimits
 from terracrew.protocol.spec import JobLimits, Step
 
 MEASURE_SECONDS = 0.2
@@ -17,9 +17,9 @@ SOFT_MEMORY_RATIO = 0.9
 """The engine is interrupted at this share of the memory limit, and killed at the limit itself."""
 DEFAULT_PROCESSES = 5_000
 """The limit of processes and threads where none is set, so that a program that forks forever does not take the whole machine."""
-_KILL_FACTOR = 2
+_KILL_RATIO = 2
 """An engine that goes on to start processes after its interrupt is killed when there are this many times the limit."""
-_MEGABYTE = 1 << 20
+_MEGABYTE_BYTES = 1 << 20
 
 
 class LimitWatch:
@@ -33,7 +33,7 @@ class LimitWatch:
         kernel: KernelLimits | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
-        measure: Callable[[], Usage] = usage.measure,
+        measure: Callable[[], AttemptUsage] = usage.measure,
     ) -> None:
         self._limits, self._control, self._say = limits, control, say
         self._kernel = kernel or KernelLimits()
@@ -116,16 +116,16 @@ class LimitWatch:
             return ReachedLimit("time_limit", f"the job has reached its time limit of {duration(seconds)}{where}")
         return None
 
-    def _too_much(self, used: Usage) -> ReachedLimit | None:
+    def _too_much(self, used: AttemptUsage) -> ReachedLimit | None:
         if (memory := self._limits.memory_mb) is not None and used.memory_bytes >= (
-            memory * _MEGABYTE * SOFT_MEMORY_RATIO
+            memory * _MEGABYTE_BYTES * SOFT_MEMORY_RATIO
         ):
-            megabytes = used.memory_bytes // _MEGABYTE
+            megabytes = used.memory_bytes // _MEGABYTE_BYTES
             text = f"{self._step} uses {megabytes:,} MB of memory, and the limit is {memory:,} MB"
             return ReachedLimit("out_of_memory", text, "kill" if megabytes >= memory else "interrupt")
         processes = self._limits.processes or DEFAULT_PROCESSES
         if used.processes > processes:
             text = f"{self._step} has {used.processes:,} processes and threads, and the limit is {processes:,}"
-            is_running_away = used.processes >= _KILL_FACTOR * processes
+            is_running_away = used.processes >= _KILL_RATIO * processes
             return ReachedLimit("process_limit", text, "kill" if is_running_away else "interrupt")
         return None

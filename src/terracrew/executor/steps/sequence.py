@@ -6,7 +6,7 @@ import contextlib
 from terracrew.durations import duration
 from terracrew.errors import TerracrewError
 from terracrew.executor.engines import error_summary
-from terracrew.executor.engines.error_summary import Failure
+from terracrew.executor.engines.error_summary import EngineFailure
 from terracrew.executor.engines.oom_kills import OomKills
 from terracrew.executor.steps import engine_command, hooks, lost_imports, permission, preparation, transient_errors
 from terracrew.executor.steps.context import StepContext
@@ -123,7 +123,7 @@ class Steps:
         )
 
     def _failed(
-        self, step: Step, run: Mutation, failure: Failure, exit_code: int | None, retry: StepRetry | None
+        self, step: Step, run: Mutation, failure: EngineFailure, exit_code: int | None, retry: StepRetry | None
     ) -> Result | StepRetry:
         self._recorder.fact(StepStatus(step, "FAILED", exit_code, run.is_cut_short, retry))
         if retry is not None:

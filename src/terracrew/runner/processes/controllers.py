@@ -14,7 +14,7 @@ SLOWING_RATIO = 0.9
 EXECUTOR_TASKS = 50
 """How many processes and threads the executor itself may have. They are in the same cgroup as those of the engine."""
 EXECUTOR_MEGABYTES = 128
-_MEGABYTE = 1 << 20
+_MEGABYTE_BYTES = 1 << 20
 
 
 def enable(folder: Path) -> frozenset[str]:
@@ -38,9 +38,9 @@ def limit(cgroup: Path, limits: JobLimits) -> None:
     """Set the limits of an attempt. A file of a controller that is not enabled does not exist."""
     values: dict[str, int] = {}
     if limits.memory_mb is not None:
-        own = EXECUTOR_MEGABYTES * _MEGABYTE
-        values["memory.high"] = int(limits.memory_mb * _MEGABYTE * SLOWING_RATIO) + own
-        values["memory.max"] = limits.memory_mb * _MEGABYTE + own
+        own = EXECUTOR_MEGABYTES * _MEGABYTE_BYTES
+        values["memory.high"] = int(limits.memory_mb * _MEGABYTE_BYTES * SLOWING_RATIO) + own
+        values["memory.max"] = limits.memory_mb * _MEGABYTE_BYTES + own
         values["memory.swap.max"] = 0
     if limits.processes is not None:
         values["pids.max"] = limits.processes + EXECUTOR_TASKS
