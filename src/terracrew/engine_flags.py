@@ -9,7 +9,7 @@ MAX_FLAGS = 50
 MAX_FLAG_CHARACTERS = 1000
 _SHAPE = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*(=.*)?", re.DOTALL)
 _HCL_STEPS: Mapping[str, frozenset[str]] = {
-    "init": frozenset({"backend", "force-copy", "from-module", "migrate-state", "reconfigure"}),
+    "init": frozenset({"backend", "cloud", "force-copy", "from-module", "migrate-state", "reconfigure"}),
     "validate": frozenset({"json", "json-into"}),
     "plan": frozenset({"destroy", "detailed-exitcode", "generate-config-out", "json", "json-into", "out"}),
     "apply": frozenset({"auto-approve", "backup", "destroy", "json", "json-into"}),
@@ -55,7 +55,25 @@ _PULUMI = frozenset(
 )
 _RESERVED: Mapping[str, Mapping[str, frozenset[str]]] = {"tofu": _HCL_STEPS, "terraform": _HCL_STEPS, "pulumi": {}}
 _RESERVED_EVERYWHERE = {"tofu": _HCL, "terraform": _HCL, "pulumi": _PULUMI}
-
+_HCL_NEEDS_VALUE = frozenset(
+    {
+        "backend-config",
+        "deprecation",
+        "exclude",
+        "exclude-file",
+        "lock-timeout",
+        "lockfile",
+        "parallelism",
+        "plugin-dir",
+        "replace",
+        "target",
+        "target-file",
+        "test-directory",
+        "var",
+        "var-file",
+    }
+)
+"""Without a value of its own, such a flag would take the next argument, which may be the plan to apply."""
 
 BACKEND_FLAG = "backend-config"
 """Replaces parts of the address of a state, so it is only for modules that keep their state elsewhere."""
@@ -79,6 +97,8 @@ def check(engine: str, step: str, flags: Sequence[str]) -> None:
             raise Invalid(
                 f"`{dashes}{name}` cannot be added to {step} of {engine}, because Terracrew decides about it itself"
             )
+        if _RESERVED_EVERYWHERE.get(engine) is _HCL and name in _HCL_NEEDS_VALUE and "=" not in flag:
+            raise Invalid(f"`-{name}` needs a value: write `-{name}=VALUE` as one item of the list")
 
 
 def name_of(flag: str) -> str:

@@ -32,6 +32,7 @@ def test_an_executor_imports_neither_the_server_nor_what_only_settings_and_clis_
         "durable",
         "durations",
         "engine_flags",
+        "engine_variables",
         "errors",
         "escapes",
         "import_blocks",

@@ -203,6 +203,27 @@ async def test_flags_reach_the_engine_and_one_that_terracrew_decides_about_is_re
 
 
 @pytest.mark.feature("J7.flags")
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("TF_CLI_ARGS_plan", "-compact-warnings -destroy", "`-destroy` cannot be added to plan"),
+        ("TF_CLI_ARGS", "-lock=false", "`-lock` cannot be added to init"),
+        ("TF_CLI_ARGS_init", "-backend-config=address=http://127.0.0.1:9/", "Terracrew keeps the state of this module"),
+    ],
+)
+async def test_an_environment_variable_cannot_add_a_flag_that_terracrew_decides_about(
+    hub: FakeExecutorHub, executors: ExecutorProcesses, name: str, text: str, words: str
+) -> None:
+    source = module(executors.folder / "source", main=MODULE)
+    executor = await executors.run(executors.spec(JobType.APPLY, source, environment={name: text}))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "FAILED"
+    assert f"environment: {name}: " in hub.result.message
+    assert words in hub.result.message
+    assert "init RUNNING" not in statuses(hub)
+
+
+@pytest.mark.feature("J7.flags")
 async def test_an_engine_gets_the_flags_of_each_step(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
     source = module(executors.folder / "source", main='variable "x" {}\noutput "x" { value = var.x }\n')
     flags = {Step.PLAN: ["-var=x=from a flag"], Step.APPLY: ["-parallelism=1"], Step.INIT: ["-upgrade"]}

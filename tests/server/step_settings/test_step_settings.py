@@ -60,7 +60,9 @@ async def test_a_job_gets_the_hooks_and_flags_of_its_module_and_of_every_group_a
         ("plan", {"flags": {"tofu": ["--out=elsewhere"]}}, "`-out` cannot be added to plan of tofu"),
         ("apply", {"flags": {"terraform": ["-state=mine"]}}, "`-state` cannot be added"),
         ("plan", {"flags": {"tofu": ["elsewhere.tfplan"]}}, "is not a flag"),
-        ("plan", {"flags": {"tofu": ["-var", "x=1"]}}, "is not a flag"),
+        ("plan", {"flags": {"tofu": ["-var", "x=1"]}}, "`-var` needs a value"),
+        ("apply", {"flags": {"tofu": ["-var-file"]}}, "`-var-file` needs a value"),
+        ("init", {"flags": {"tofu": ["-cloud=false"]}}, "`-cloud` cannot be added"),
         ("fetch", {"before": {"script": SCRIPT}}, "is not a command of an engine"),
     ],
 )

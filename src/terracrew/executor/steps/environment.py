@@ -1,5 +1,6 @@
 """The environment of every job: the runner's, the module's environment inputs, and what Terracrew adds."""
 
+from terracrew import engine_variables
 from terracrew.executor.steps import api_tokens, definitions
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.messages import Granted
@@ -19,4 +20,8 @@ def of_job(start: ExecutorStart, granted: Granted, source: SourceResolved) -> di
     defined = {
         each.name: definitions.text(each, spec, source) for each in spec.definitions if each.target == "environment"
     }
-    return start.environment | own | defined | ours
+    given = own | defined
+    engine_variables.check(
+        given, has_our_backend=spec.backend == "terracrew"
+    )  # secrets are not checked when they are set
+    return start.environment | given | ours

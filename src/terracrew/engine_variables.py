@@ -1,0 +1,36 @@
+"""Checks environment variables that add arguments to the commands of an engine, by the same rules as the flags of steps."""
+
+import shlex
+from collections.abc import Mapping
+
+from terracrew import engine_flags
+from terracrew.errors import Invalid
+
+_PREFIX = "TF_CLI_ARGS"
+_STEPS = ("init", "validate", "plan", "apply", "output")
+"""The commands that read TF_CLI_ARGS; one variable more for each of them adds arguments to this command only."""
+
+
+def check(environment: Mapping[str, str], *, has_our_backend: bool = False) -> None:
+    """Raise Invalid for a variable by which OpenTofu or Terraform would read an argument that Terracrew decides about."""
+    for name, text in environment.items():
+        if name == _PREFIX or name.startswith(f"{_PREFIX}_"):
+            _check(name, text, has_our_backend=has_our_backend)
+
+
+def _check(name: str, text: str, *, has_our_backend: bool) -> None:
+    steps = _STEPS if name == _PREFIX else (name.removeprefix(f"{_PREFIX}_"),)
+    try:
+        arguments = shlex.split(text)
+        for step in steps:
+            engine_flags.check("tofu", step, arguments)
+    except ValueError as error:
+        raise Invalid(f"environment: {name} is not a list of arguments: {error}", field=name) from None
+    except Invalid as error:
+        raise Invalid(f"environment: {name}: {error.message}", field=name) from None
+    if has_our_backend and any(engine_flags.name_of(each) == engine_flags.BACKEND_FLAG for each in arguments):
+        raise Invalid(
+            f"environment: {name}: `-{engine_flags.BACKEND_FLAG}` cannot be added, because Terracrew keeps the state of this "
+            "module",
+            field=name,
+        )
