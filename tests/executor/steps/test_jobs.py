@@ -330,9 +330,9 @@ async def test_no_secret_of_terracrews_own_reaches_the_log_and_the_hub_credentia
 @pytest.mark.feature("J13.token", "J13.variables")
 async def test_a_job_has_its_built_in_environment(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
     source = module(executors.folder / "source", main=SHOW_ENVIRONMENT)
+    forged = {"TERRACREW_GROUP_PATH": "forged", "TF_TOKEN_127_0_0_1": "forged"}
     executor = await executors.run(
-        executors.spec(JobType.APPLY, source, environment={"TERRACREW_GROUP_PATH": "forged"}),
-        discovery_host="my-crew.example:8443",
+        executors.spec(JobType.APPLY, source, environment=forged), discovery_host="my-crew.example:8443"
     )
     assert await executor.exit_code() == 0
     printed = executor.printed.decode()

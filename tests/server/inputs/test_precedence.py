@@ -151,7 +151,7 @@ async def test_an_idempotency_key_stands_for_one_set_of_inputs(application: Appl
         {"name": "", "value": 1},
         {"name": "x" * 300, "value": 1},
         {"name": "TERRACREW_A", "value": "1", "target": "environment"},
-        {"name": "TF_TOKEN_a", "secret": "long enough", "target": "environment"},
+        {"name": "TF_HTTP_PASSWORD", "secret": "long enough", "target": "environment"},
         {"name": "A-B", "value": "1", "target": "environment"},
         {"name": "A", "value": 1, "target": "environment"},
         {"name": "A", "value": "a\0b", "target": "environment"},

@@ -44,6 +44,14 @@ async def test_a_secret_reaches_the_engine_and_is_shown_to_nobody(runner: Simula
     assert "secret.set" in audit
 
 
+@pytest.mark.feature("J5.registry", "J6.secrets")
+async def test_the_token_for_a_registry_is_a_secret_of_a_group(runner: SimulatedRunner) -> None:
+    module_id = await tree(runner.app)
+    await put_secret(runner.app.admin, "platform", "TF_TOKEN_registry_example_com", target="environment")
+    spec, _ = await granted(runner, module_id)
+    assert spec.environment == {"TF_TOKEN_registry_example_com": SECRET}
+
+
 @pytest.mark.feature("J6.secrets")
 async def test_a_ciphertext_is_of_no_use_at_another_place_or_under_another_name(application: Application) -> None:
     module_id = await tree(application)

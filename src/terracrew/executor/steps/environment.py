@@ -21,7 +21,6 @@ def of_job(start: ExecutorStart, granted: Granted, source: SourceResolved) -> di
         each.name: definitions.text(each, spec, source) for each in spec.definitions if each.target == "environment"
     }
     given = own | defined
-    engine_variables.check(
-        given, has_our_backend=spec.backend == "terracrew"
-    )  # secrets are not checked when they are set
+    # The server has checked literals only: it does not know a secret's or an output's value in time.
+    engine_variables.check(given, has_our_backend=spec.backend == "terracrew")
     return start.environment | given | ours

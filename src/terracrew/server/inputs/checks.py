@@ -19,8 +19,9 @@ MAX_INPUT_LEVELS = 100
 """The deepest nesting of lists and objects in an input or in the settings of a source, so that decoding never runs out of stack."""
 _INPUT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,254}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}\Z")
-# The executor itself sets these. A module that could set them could redirect its state or read with another job's token.
-_RESERVED = re.compile(r"(TERRACREW_|TF_HTTP_|TF_TOKEN_).*|TF_CLI_CONFIG_FILE\Z|TF_DATA_DIR\Z", re.DOTALL)
+# The executor itself sets these. A module that could set them could redirect its state. TF_TOKEN_<host> is a token of the module
+# for a registry; the executor replaces the one for the server itself.
+_RESERVED = re.compile(r"(TERRACREW_|TF_HTTP_).*|TF_CLI_CONFIG_FILE\Z|TF_DATA_DIR\Z", re.DOTALL)
 
 
 def check_inputs(inputs: Mapping[str, Any]) -> None:
