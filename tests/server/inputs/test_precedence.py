@@ -80,7 +80,8 @@ async def test_what_is_removed_uncovers_what_is_set_above(application: Applicati
 async def test_a_plan_that_waited_is_made_again_if_an_input_from_above_has_changed(runner: SimulatedRunner) -> None:
     """Only the module's own inputs counted, so a plan that was made with another value of the group was applied."""
     module_id = await tree(runner.app)
-    first = await runner.run(module_id)
+    made = await runner.app.admin.made(f"/api/v1/modules/{module_id}/jobs", {"type": "PLAN"})
+    first = await runner.again(made["id"])
     hashes = "SELECT inputs_sha256 FROM attempts WHERE job_id = :id"
     before = await runner.app.scalar(hashes, id=first.ref.job_id)
     await first.deliver(RUNNING, DONE)
