@@ -19,7 +19,7 @@ from terracrew.demo.machine import Machine
 from terracrew.errors import Unavailable
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("E1.commands"), pytest.mark.timeout(180)]
-SECOND_RUN = 15.0
+SECOND_RUN = 30.0
 
 
 def command(directory: Path, *options: str) -> list[str]:

@@ -73,7 +73,7 @@ def test_a_plan_is_looked_at_and_approved_and_another_is_declined_by_clicking(sy
     with waiting(system, job) as terminal:
         expect(page.get_by_role("heading", name="This plan is awaiting approval")).to_be_visible()
         expect(page.locator("#approval")).to_contain_text("The module, its group or the job requires an approval.")
-        expect(page.locator("#job-result")).to_contain_text("+1 to add")
+        expect(page.locator("#plan")).to_contain_text("+1 to add")
         expect(page.locator("#nav-jobs")).to_have_text("1 to approve")
         page.screenshot(path=SHOTS / "approval.png", animations="disabled")
         page.get_by_role("button", name="Approve and apply").click()
@@ -120,7 +120,7 @@ def test_a_lost_apply_is_seen_live_given_up_and_done_again_after_somebody_has_lo
         session = os.getsid(system.executor(job))
         runner.kill()
         _kill_session(session)
-        expect(page.locator("#lost")).to_be_visible(timeout=60_000)
+        expect(page.locator("#lost")).to_be_visible(timeout=120_000)
         expect(page.locator("#lost")).to_contain_text("Perhaps:")
         expect(page.locator("#lost")).to_contain_text("in the step Apply")
         expect(page.locator("#job-side")).to_contain_text("orphaned")

@@ -76,7 +76,7 @@ def test_a_runner_that_is_removed_while_it_is_away_learns_it_when_it_comes_back(
     system.start_server(runner=False)
     credentials = system.register_runner()
     runner = system.start_runner(credentials)
-    eventually(lambda: system.api.get("/runners/crew")["status"] == "ONLINE", what="the runner")
+    eventually(lambda: "connected to" in runner.log.read_text(), what="the runner")
     runner.kill()
     terracrew(system, "runner", "remove", "crew", "--force", "--yes")
     again = system.start_runner(credentials)

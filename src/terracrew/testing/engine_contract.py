@@ -215,7 +215,7 @@ class EngineContract:
         code, printed = await run.start(Step.APPLY).ended()
         assert code != 0
         assert session.has_ended_in_order(code, printed)
-        reason = error_summary.failure(code, session.failure_details(printed), 0)
+        reason = error_summary.failure(code, session.failure_details(printed), 0).text
         assert self.failing_reason in reason
         assert "\n" not in reason
         assert not session.has_received_interrupt(printed)

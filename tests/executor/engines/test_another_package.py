@@ -79,7 +79,7 @@ async def test_the_salvage_of_a_state_that_its_engine_fails_to_read_ends_and_del
     await gate.open()
     await gone(executor.process.pid)
     record = json.loads((Path(executor.directory) / "mutation.json").read_text())
-    assert record == {"leftover": "notes.leftover", "engine": "notes"}
+    assert (record["leftover"], record["engine"]) == ("notes.leftover", "notes")
     monkeypatch.setenv("NOTES_BROKEN_IDENTITY", "1")
     salvage = await executors.salvage()
     assert await salvage.exit_code() == 0, salvage.said

@@ -56,6 +56,7 @@ FACTS: dict[type[msgspec.Struct], Any] = {
     StepStatus: StepStatus(Step.APPLY, "RUNNING"),
     events.SourceResolved: events.SourceResolved("ab", LEAVE_IT),
     PlanSummary: PlanSummary(add=5),
+    events.PlanDescribed: events.PlanDescribed("ab" * 32, b"{}"),
     OutputsRead: OutputsRead({"a": Output(1)}, "ab"),
     EngineUsed: EngineUsed("tofu", "9"),
     Result: Result("SUCCEEDED", LEAVE_IT),

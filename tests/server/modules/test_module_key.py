@@ -24,7 +24,7 @@ async def given_key(rows: JobRows, module_id: str) -> bytes:
     await rows.run("UPDATE instances SET engines = :engines WHERE id = :id", engines=engines, id=instance.id)
     job_id = await rows.job(module_id)
     key = (await instance.has(job_id)).credentials.module_key
-    await rows.run("UPDATE jobs SET status = 'SUCCEEDED', finished_at = 1 WHERE id = :id", id=job_id)
+    await rows.run("UPDATE jobs SET status = 'SUCCEEDED', finished_at = :now WHERE id = :id", now=2, id=job_id)
     return key
 
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from terracrew.errors import Invalid
-from terracrew.protocol.events import Output, OutputsRead
+from terracrew.protocol.events import Output, OutputsRead, PlanDescribed
 from terracrew.server.app import build, close
 from terracrew.server.context import Server
 from terracrew.server.db import lease
 from terracrew.server.inputs import sealing
 from terracrew.server.inputs.effective import JobContent
 from terracrew.server.jobs import job_inputs
-from terracrew.server.modules import contents
+from terracrew.server.modules import contents, module_key
 from terracrew.server.modules.contents import Content
 from terracrew.server.process import builtin
 from terracrew.server.rekey import key_holders, progress, service
@@ -45,12 +45,14 @@ async def populate(application: Application) -> str:
     runner = await SimulatedRunner.make(application)
     attempt = await written(runner, content(1), content(2, MAX_INLINE_BYTES), content(3))
     await attempt.deliver(fact(OutputsRead({"a": Output("secret", is_sensitive=True)}, "ab")))
+    await attempt.deliver(fact(PlanDescribed("1" * 64, b"a diff")))
     await attempt.deliver(DONE)
     keys, db, module_id = application.server.keys, application.server.db, attempt.module_id
     await db.write(lambda tx: contents.save(tx, keys, module_id, Content({"a": 1}, {"B": "c"})))
     sealed = keys.encrypt(b'{"inputs":{"a":1},"environment":{"B":"c"}}', contents.earlier_context(module_id))
     sql = "UPDATE modules SET earlier_sealed = :sealed WHERE id = :id"
     await db.write(lambda tx: tx.run(sql, sealed=sealed, id=module_id))
+    await db.write(lambda tx: module_key.of_engine(tx, keys, module_id, "pulumi", None))
     own = {attempt.ref.job_id: JobContent({"c": 2}, {})}
     await db.write(lambda tx: job_inputs.save_own(tx, keys, own))
     await db.write(lambda tx: builtin.secret(tx, keys))

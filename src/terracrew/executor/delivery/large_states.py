@@ -21,7 +21,7 @@ EVENT = ".event"
 _NEW = "new"
 
 
-class StateFile(NamedTuple):
+class SpooledState(NamedTuple):
     """The file of a state, and the number of the event that the state belongs to."""
 
     number: int
@@ -45,7 +45,7 @@ class LargeStates:
     def __init__(self, directory: Path, last: int) -> None:
         """Read what an executor that died has left. Nothing is deleted: a state is valid even if its event was not written."""
         self._directory = directory
-        self._files: dict[int, StateFile] = {}
+        self._files: dict[int, SpooledState] = {}
         self._shipped: set[int] = set()
         self.unannounced: list[Unannounced] = []
         self.unusable: list[Path] = []
@@ -67,7 +67,7 @@ class LargeStates:
                     self.unannounced.append(Unannounced(self._directory / content, event))
                     described.add(content)
             elif suffix in ("", PLAIN[1:]):
-                self._files[int(number)] = StateFile(int(number), self._directory / name)
+                self._files[int(number)] = SpooledState(int(number), self._directory / name)
         for name in sorted(names - described):
             number, _, suffix = name.partition(".")
             if name == _NEW or (number.isdigit() and int(number) > last and suffix in ("", PLAIN[1:])):
@@ -91,9 +91,9 @@ class LargeStates:
         if event:
             os.replace(durable.write_draft(path, event), self._directory / f"{number}{EVENT}")
         durable.rename(source, path)
-        self._files[number] = StateFile(number, path)
+        self._files[number] = SpooledState(number, path)
 
-    def first_after(self, number: int) -> StateFile | None:
+    def first_after(self, number: int) -> SpooledState | None:
         """Return the next state that has to be uploaded before its event is sent."""
         waiting = (state_file for state_file in self._files.values() if state_file.number not in self._shipped)
         return min((state_file for state_file in waiting if state_file.number > number), default=None)

@@ -14,6 +14,7 @@ async def test_an_owner_sets_limits_on_the_pages_of_a_group_and_of_a_module(appl
     group = await admin.made("/api/v1/groups", {"path": "net"})
     module = await admin.made("/api/v1/modules", {"path": "net/vpc", "source": SOURCE})
     someone = await logged_in(application)
+    await someone.see(f"/dashboard/groups/{group['id']}/settings")
     fields = {"job_time": "2h", "step_times": "plan=10m, apply=1h", "memory_mb": "512", "plan_retries": "2"}
     answer = await someone.submit(f"/dashboard/groups/{group['id']}/settings", **fields)
     assert answer.status_code == 303, answer.text

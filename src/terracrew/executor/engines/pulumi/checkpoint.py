@@ -34,24 +34,24 @@ class _Manifest(msgspec.Struct, frozen=True):
     time: datetime | None = None
 
 
-class _Deployment(msgspec.Struct, frozen=True):
+class _StackDeployment(msgspec.Struct, frozen=True):
     manifest: _Manifest = _Manifest()
     resources: list[CheckpointResource] | None = None
 
 
-class _Checkpoint(msgspec.Struct, frozen=True):
+class _StackCheckpoint(msgspec.Struct, frozen=True):
     stack: str
-    latest: _Deployment | None = None
+    latest: _StackDeployment | None = None
 
 
-class _Content(msgspec.Struct, frozen=True):
-    checkpoint: _Checkpoint
+class _StackContent(msgspec.Struct, frozen=True):
+    checkpoint: _StackCheckpoint
 
 
-_content = msgspec.json.Decoder(_Content).decode
+_content = msgspec.json.Decoder(_StackContent).decode
 
 
-def _read(content: bytes) -> _Checkpoint:
+def _read(content: bytes) -> _StackCheckpoint:
     try:
         return _content(content).checkpoint
     except (ValueError, RecursionError) as error:
@@ -92,7 +92,7 @@ def addresses(content: bytes) -> list[str]:
     return [address(each.urn) for each in _managed(_read(content))]
 
 
-def _managed(found: _Checkpoint) -> Iterator[CheckpointResource]:
+def _managed(found: _StackCheckpoint) -> Iterator[CheckpointResource]:
     """Yield what exists somewhere. Components, the stack itself and providers exist only in the program."""
     for each in (found.latest.resources if found.latest else None) or []:
         if is_managed(each.type, is_custom=each.custom) and not each.external:
