@@ -45,7 +45,7 @@ class TestPulumi(EngineContract):
     changed_outputs = {"answer": "update", "new": "create", "old": "delete"}  # noqa: RUF012
     secret_source = program(outputs={"secret": {"fn::secret": SECRET_VALUE}})
     invalid_source = program({"one": file("${absent}")})
-    invalid_reason = 'resource or variable named "absent" could not be found'
+    invalid_reason = 'resource, variable, or config value "absent" not found'
     failing_source = program({"first": file("first"), "second": file("second", needs="first", fail="create")})
     failing_reason = "cannot create the file"
 

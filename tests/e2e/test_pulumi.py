@@ -69,7 +69,7 @@ def test_a_program_is_planned_applied_and_destroyed(pulumi: System) -> None:
     assert json.loads(web.read_text()) == {"name": "web", "content": "large", "secret": SECRET}
     outputs = pulumi.api.get("/modules/app/outputs")["outputs"]
     assert (outputs["answer"]["value"], outputs["size"]["value"]) == ("42", "large")
-    assert outputs["token"]["is_sensitive"]
+    assert outputs["token"]["sensitive"]
     log = pulumi.log(applied["id"])
     assert SECRET not in log
     state = json.dumps(pulumi.state("app"))
@@ -87,7 +87,7 @@ def test_what_was_made_before_pulumi_was_killed_is_in_the_state(pulumi: System) 
     made, gate = made_in(pulumi), pulumi.directory / "gate"
     first = file("first", directory=str(made))
     second = file("second", needs="first", directory=str(made), waitFor=str(gate))
-    make(pulumi, "app", program({"first": first, "second": second}), interrupted="plan")
+    make(pulumi, "app", program({"first": first, "second": second}), interrupted="retry")
     job = pulumi.run("app", "APPLY")
     eventually(lambda: names_in(made) == ["first"], what="the first file", within=60)
     eventually(lambda: "creating" in json.dumps(pulumi.state("app")), what="the state with the pending operation")

@@ -5,7 +5,7 @@ import re
 from terracrew.executor.engines.contract import FailureDetails
 
 _MAX_ERROR_CHARACTERS = 500
-_ERROR = re.compile(r"^[ ]*(?:\d+ )?error: (?P<what>\S.*)$", re.M)
+_ERROR = re.compile(r"^[ ]*(?:\d+ )?[Ee]rror: (?P<what>\S.*)$", re.M)
 _GENERAL = re.compile(r"(update|preview|refresh|destroy|import) (failed|canceled|cancelled)\b")
 """What Pulumi says about the command as a whole; its reason is in another line."""
 _PLACE = re.compile(r"^  (?P<type>\S+:\S+) \((?P<name>[^)]+)\):$", re.M)

@@ -18,12 +18,26 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 def project_name(folder: Path) -> str:
     """Return the name of the project in this folder. Raises Invalid if there is none."""
+    file = _file(folder)
+    name = read(file).get("name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in (".", ".."):
+        raise Invalid(f"{file.name} has no usable name: expected `name:` with letters, digits, `-`, `_` and `.`")
+    return name
+
+
+def has_dependencies(folder: Path) -> bool:
+    """Return whether something must be installed before the program can run: a YAML program without packages needs nothing."""
+    found = read(_file(folder))
+    runtime: object = found.get("runtime")
+    if isinstance(runtime, dict):
+        runtime = cast("dict[object, object]", runtime).get("name")
+    return runtime != "yaml" or bool(found.get("packages"))
+
+
+def _file(folder: Path) -> Path:
     for file in configurations.PATTERNS["pulumi"]:
         if (folder / file).is_file():
-            name = read(folder / file).get("name")
-            if not isinstance(name, str) or not _NAME.fullmatch(name) or name in (".", ".."):
-                raise Invalid(f"{file} has no usable name: expected `name:` with letters, digits, `-`, `_` and `.`")
-            return name
+            return folder / file
     raise Invalid("the source has no Pulumi.yaml")
 
 

@@ -99,6 +99,9 @@ class PulumiSession:
         self._is_destroying = is_destroying
         plan, events = str(self._context.files.plan), f"--event-log={self._events}"
         match step:
+            case Step.INIT if not project.has_dependencies(self._context.folder):
+                # `install` reads all directories above the source, in which an isolated engine may not look.
+                return self._command("plugin", ("ls", *flags), "--non-interactive")
             case Step.INIT:
                 without = () if self._may_download else ("--no-plugins",)
                 return self._command("install", flags, *without, "--non-interactive")
