@@ -114,9 +114,11 @@ async def test_who_has_no_place_here_is_refused_at_the_door(hub: Hub) -> None:
 
 @pytest.mark.feature("S1.assigned", "X2.enforced")
 async def test_a_runner_speaks_for_nobody_but_itself(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ended_attempts, "LEAVING_SECONDS", 0.05)
     wrong: list[str] = []
     async with staged(hub) as attacked:
+        monkeypatch.setattr(
+            ended_attempts, "LEAVING_SECONDS", 0.05
+        )  # for the attacks; the staging reports an end itself
         before = await attacked.everything()
         for who, (token, hello) in attacked.runners.items():
             for message in attacks(attacked):
