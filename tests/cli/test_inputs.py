@@ -133,13 +133,3 @@ def test_something_about_the_job_is_a_value(terracrew: Terracrew, server: Script
     assert "(module path)" in terracrew("input", "list", "platform")
     terracrew("input", "set", "platform", "where", "--about", "module_path", "--output", "a:b")
     assert terracrew.code != 0
-
-
-def test_the_definitions_are_those_of_the_server() -> None:
-    from typing import get_args
-
-    from terracrew.cli.commands.input import DEFINITIONS
-    from terracrew.protocol.spec import Definition
-    from terracrew.server.dashboard import words
-
-    assert DEFINITIONS == get_args(Definition) == tuple(words.DEFINITIONS)

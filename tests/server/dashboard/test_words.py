@@ -1,12 +1,13 @@
 """The words and shapes of the dashboard."""
 
 from datetime import UTC, datetime, timedelta
+from typing import get_args
 
 import pytest
 
 from terracrew.durations import duration
-from terracrew.protocol.spec import JobType, Step
-from terracrew.server.dashboard import words
+from terracrew.protocol.spec import Definition, JobType, Step
+from terracrew.server.dashboard import place_words, words
 from terracrew.server.jobs.model import JobStatus
 from terracrew.server.runners.model import RunnerStatus
 from terracrew.server.scheduling.model import Reason
@@ -65,3 +66,7 @@ def test_a_reason_becomes_a_sentence() -> None:
     assert words.sentence("what? ") == "What?"
     assert words.sentence("") == ""
     assert words.job_type(JobType.DEPLOY_WORKER) == "Deploy worker"
+
+
+def test_everything_that_an_input_can_say_about_a_job_has_words() -> None:
+    assert tuple(place_words.DEFINITIONS) == get_args(Definition)

@@ -1,7 +1,7 @@
 """`terracrew input`: what the jobs of modules are given, at any place of the tree."""
 
 import sys
-from typing import Any, TextIO
+from typing import Any, TextIO, get_args
 
 import click
 
@@ -11,19 +11,9 @@ from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid
+from terracrew.protocol.spec import Definition
 
 HIDDEN = "•••"
-DEFINITIONS = (
-    "organization_id",
-    "group_path",
-    "module_path",
-    "module_name",
-    "module_id",
-    "job_number",
-    "job_type",
-    "source_commit",
-    "source_revision",
-)
 _NOUNS = {"variable": "variable", "environment": "environment variable", "file": "file"}
 _environment = click.option("--env", "is_environment", is_flag=True, help="An environment variable, not a variable.")
 _file = click.option("--file", "is_file", is_flag=True, help="An extra file beside the source; NAME is its path.")
@@ -77,9 +67,9 @@ def list_inputs(target: Target, place: str, own: bool, as_json: bool) -> None:
 @click.option(
     "--about",
     "definition",
-    type=click.Choice(DEFINITIONS),
+    type=click.Choice(get_args(Definition)),
     metavar="FACT",
-    help=f"Something about the job: {', '.join(DEFINITIONS)}.",
+    help=f"Something about the job: {', '.join(get_args(Definition))}.",
 )
 @click.option("--text", "is_text", is_flag=True, help="VALUE is a text, even if it is valid JSON (`5`, `true`).")
 @output.json_option

@@ -9,7 +9,7 @@ from litestar.params import FromPath
 
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge
 from terracrew.protocol.spec import Definition
-from terracrew.server.dashboard import forms, render, words
+from terracrew.server.dashboard import forms, place_words, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
@@ -110,9 +110,9 @@ def wanted(form: InputForm, place_id: str) -> NewInput:
             raise Invalid("an output is given as MODULE:OUTPUT, for example `platform/network:vpc_id`")
         return NewInput(name, place_id, form.target, output=OutputReference(module, output))
     if form.kind == "definition":
-        if form.value.strip() not in words.DEFINITIONS:
+        if form.value.strip() not in place_words.DEFINITIONS:
             raise Invalid(
-                f"{form.value.strip()[:100]!r} is nothing that a job has; it has {', '.join(words.DEFINITIONS)}"
+                f"{form.value.strip()[:100]!r} is nothing that a job has; it has {', '.join(place_words.DEFINITIONS)}"
             )
         return NewInput(name, place_id, form.target, definition=msgspec.convert(form.value.strip(), Definition))
     value = _value(form.value) if form.target == "variable" else form.value

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from terracrew import __version__, plan_words
 from terracrew.durations import duration
 from terracrew.protocol.spec import MUTATING
-from terracrew.server.dashboard import assets, limits, nav, words
+from terracrew.server.dashboard import assets, change_words, limits, nav, place_words, words
 from terracrew.server.dashboard.access import words as access_words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.http.authentication import Authentication
@@ -160,6 +160,8 @@ _GLOBALS: dict[str, Any] = {
     "asset": assets.url,
     "version": __version__,
     "words": words,
+    "change_words": change_words,
+    "place_words": place_words,
     "access_words": access_words,
     "plan_words": plan_words,
     "mutating": MUTATING,

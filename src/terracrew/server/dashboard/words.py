@@ -1,6 +1,5 @@
 """The words and badges of the dashboard, the same on every page; templates see this module as `words`."""
 
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal, Protocol
@@ -132,73 +131,9 @@ CANCEL_CONSEQUENCES: dict[CancelMode, str] = {
     "after_step": "Lets the current step finish, then stops. Nothing is left half done.",
     "kill": "Ends all of its processes at once. During an apply, the state may miss what was just created.",
 }
-CHANGE_MARKS: dict[str, tuple[str, Tone]] = {
-    "create": ("+", "ok"),
-    "update": ("~", "warn"),
-    "delete": ("−", "bad"),
-    "replace": ("±", "bad"),
-    "read": ("≤", "idle"),
-    "import": ("↓", "ok"),
-    "move": ("→", "idle"),
-    "forget": ("×", "idle"),
-}
-"""The sign and the colour of each action of a plan."""
-DIFF_FILTERS = {
-    "": "All",
-    "replace": "Replace",
-    "delete": "Destroy",
-    "forget": "Forget",
-    "update": "Update",
-    "move": "Move",
-    "import": "Import",
-    "create": "Create",
-    "read": "Read",
-    "drift": "Changed outside",
-}
-"""The actions of a plan as filters of its resources, and as the word beside each of them."""
-STATE_CHANGES = {"create": "Added", "update": "Changed", "delete": "Removed"}
-"""What differs between two states."""
-ATTRIBUTE_CHANGES = {"create": "is added", "update": "changes", "delete": "is removed"}
-LONG_VALUE_CHARACTERS = 140
-"""Of a longer value, only the beginning is shown until somebody asks for the rest."""
-_ADDRESS = re.compile(r"(.*\.)([^.\[\]\"]+(?:\[.*\])?)\Z", re.DOTALL)
-REMEDIES = {"import": "Import it", "look": "Look for it", "refresh": "Nothing to do", "decide": "Decide"}
-"""What to do about a lost resource."""
-OUTPUT_CHANGES = {"create": "added", "update": "changed", "delete": "removed"}
 PLANS_AND_ASKS = "It plans first, and somebody must approve the plan."
 """What a job does if its plan needs an approval."""
 APPLIES_WITHOUT_ASKING = "It plans first, and then applies the plan without asking again."
-REMOVES_INPUT = "If a group above has an input of this name, it applies from then on."
-ERASES_VALUE = "Its value is erased. A job that waits and would have used it fails before it starts."
-DEFINITIONS = {
-    "organization_id": "the id of the organization",
-    "group_path": "the path of the group",
-    "module_path": "the path of the module",
-    "module_name": "the name of the module",
-    "module_id": "the id of the module",
-    "job_number": "the number of the job",
-    "job_type": "the type of the job",
-    "source_commit": "the commit of the source",
-    "source_revision": "the revision of the source",
-}
-"""What an input can say about the job that it is given to."""
-NO_INPUTS = {
-    "organization": "Nothing is set for all modules of the organization.",
-    "group": "Nothing is set here or in a group above.",
-    "module": "Nothing is set here or in a group above. The defaults of the source apply.",
-}
-SETS_INPUT = {
-    "organization": "It applies to all modules of the organization that have none of this name set nearer.",
-    "group": "It applies to all modules in and below this group that have none of this name set nearer.",
-    "module": "It applies to this module, instead of one of the same name in a group above.",
-}
-NO_STEP_SETTINGS = "No hooks or flags are added to the steps of jobs here."
-SETS_STEP = {
-    "organization": "It applies to the jobs of all modules of the organization.",
-    "group": "It applies to the jobs of all modules in and below this group.",
-    "module": "It applies to the jobs of this module.",
-}
-REMOVES_STEP_SETTINGS = "The hooks and flags that are set here are removed. Those of other places still apply."
 DESTROYS_WITHOUT_ASKING = "It plans first, and then destroys what the plan lists without asking again."
 GROUP_SETTINGS = {
     "interrupted": "After an interrupted change",
@@ -423,9 +358,3 @@ def source(found: Source) -> str:
             return f"uploaded archive {found.sha256[:12]}{below}"
         case PluginSource():
             return f"{found.plugin} (plug-in){below}"
-
-
-def address_parts(address: str) -> tuple[str, str]:
-    """Return an address in two parts: where and of which type the resource is, and its name."""
-    found = _ADDRESS.match(address)
-    return (found[1], found[2]) if found else ("", address)
