@@ -16,6 +16,7 @@
     ├── Undecryptable         500  stored content that none of the server's master keys decrypts
     ├── Incompatible          426  the two ends speak different protocol versions
     ├── EngineMissing         —    no such engine on this machine
+    ├── ProgramFailed         —    a program that the settings name (a credential helper) could not be used
     └── Unreachable           —    the server does not answer
         └── ForeignAnswer     —    something else answered: a proxy, a firewall, a login page
 
@@ -101,6 +102,11 @@ class Incompatible(TerracrewError):
 
 class EngineMissing(TerracrewError):
     code, exit_code = "engine_missing", 8
+
+
+class ProgramFailed(TerracrewError):
+    code, exit_code = "program_failed", 9
+    is_transient = True
 
 
 class Unreachable(TerracrewError):
