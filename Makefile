@@ -2,6 +2,7 @@
 #   make demo      a whole Terracrew at work on sample modules   (EXIT=1: stop after the jobs; PORT=…; FRESH=1)
 #   make test      every test of the default tier                (ARGS="-k name": some of them; WORKERS=0: one after the other)
 #   make test-engines   the tests of the engines beside OpenTofu, which it installs first (minutes, once)
+#   make test-platforms   the tests with Docker and others, which it installs and starts   (PLATFORMS=docker: some of them)
 #   make check     format, lint, types, imports
 #   make settings  the pages and schemas of settings in docs/
 #   make features  what the tests prove, clause by clause
@@ -19,7 +20,7 @@ WORKERS ?= $(shell expr $$(nproc) + 2)
 # The tests start hundreds of processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-engines check lint format types imports settings features explore bench chaos day powercut
+.PHONY: demo test test-engines test-platforms check lint format types imports settings features explore bench chaos day powercut
 
 demo: .venv/.run
 	@$(PYTHON) -m terracrew.cli demo $(if $(EXIT),--exit) $(if $(PORT),--port $(PORT)) $(if $(FRESH),--fresh)
@@ -34,6 +35,15 @@ test-engines: .venv/.dev
 	@$(PYTHON) -m tests.machine.engines
 	@$(PYTHON) -m tests.machine.providers
 	TERRACREW_TEST_ENGINES=all $(PYTHON) -m pytest -q -n $(WORKERS) --maxprocesses 8 --dist loadfile -m other_engine $(ARGS)
+
+# Its tests share daemons and images, and each starts containers: two at a time are enough.
+test-platforms: .venv/.dev
+	@scripts/system-packages
+	@scripts/platform-packages
+	@scripts/bootstrap --all-groups --all-extras && touch .venv/.dev .venv/.run
+	@$(PYTHON) -m terracrew.cli engine install tofu
+	@$(PYTHON) -m tests.machine.providers
+	TERRACREW_TEST_PLATFORMS=$(or $(PLATFORMS),all) PYTHONPATH=scripts $(PYTHON) -m pytest -p left_out -q -n 2 --dist loadfile --durations=5 -m platform $(ARGS)
 
 check: .venv/.dev
 	@$(MAKE) --no-print-directory --keep-going --output-sync --jobs=4 lint format types imports

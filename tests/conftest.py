@@ -10,7 +10,7 @@ import pytest
 
 from terracrew.server.db import Database, open_database
 from terracrew.testing.clock import ShiftedClock
-from tests.machine import cgroup
+from tests.machine import cgroup, platforms
 from tests.machine.needs import need
 from tests.machine.postgres_server import PostgresServer, missing
 from tests.machine.sqlite_template import copy_template, memory
@@ -37,6 +37,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ranks = {folder: rank for rank, folder in enumerate(SLOW_FOLDERS)}
     root = Path(__file__).parent
     items.sort(key=lambda item: ranks.get(item.path.relative_to(root).parts[0], len(ranks)))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out the tests of platforms that this run does not start, before their fixtures look for them."""
+    names = [name for mark in item.iter_markers("platform") for name in mark.args]
+    if why := platforms.why_left_out(names):
+        pytest.skip(why)
+
+
+def pytest_unconfigure() -> None:
+    platforms.leave_all()
 
 
 @pytest.fixture(scope="session")

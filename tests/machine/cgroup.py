@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -9,15 +10,32 @@ import pytest
 from terracrew.runner.processes import cgroup_discovery, cgroups
 from terracrew.runner.processes.cgroup_discovery import NoCgroups
 
+_PREFIX = "terracrew-tests-"
+
 
 def enter() -> Path | None:
     """Move this process, and with it all that it starts, into a new cgroup; None where none can be made."""
     try:
-        path = cgroup_discovery.parent_of_runners("auto") / f"terracrew-tests-{os.getpid()}"
+        path = cgroup_discovery.parent_of_runners("auto") / f"{_PREFIX}{os.getpid()}"
         path.mkdir()
     except (NoCgroups, OSError):
         return None
     return path if cgroups.join(str(path)) else None
+
+
+@contextlib.contextmanager
+def outside() -> Generator[None]:
+    """Be in the cgroup above the run's own for a moment: a process that is started there may outlive the run."""
+    try:
+        own = cgroup_discovery.parent_of_runners("auto")
+    except NoCgroups:
+        own = Path()
+    is_of_run = own.name.startswith(_PREFIX) and cgroups.join(str(own.parent))
+    try:
+        yield
+    finally:
+        if is_of_run:
+            cgroups.join(str(own))
 
 
 def leave(path: Path) -> None:

@@ -1,0 +1,85 @@
+"""Finds or starts a platform by its name. To add one, write a class with the methods of `Platform` and name it in `_known`."""
+
+import os
+from collections.abc import Iterable
+from functools import cache
+from typing import Protocol
+
+import pytest
+
+CHOICE = "TERRACREW_TEST_PLATFORMS"
+"""The variable that `make test-platforms` sets: `all`, or the names of the platforms to start, separated by commas."""
+
+
+class Platform(Protocol):
+    def find(self) -> str | None:
+        """Return the address of one that runs already at its usual place, without help of the tests."""
+        ...
+
+    def missing(self) -> str | None:
+        """Return why it cannot be started on this machine."""
+        ...
+
+    def join(self) -> str:
+        """Start it, unless another run of the tests has done so, and return its address."""
+        ...
+
+    def leave(self) -> None:
+        """End it, unless another run of the tests uses it."""
+        ...
+
+
+_joined: dict[str, Platform] = {}
+
+
+def need(name: str) -> str:
+    """Return the address of a platform. Starts it in `make test-platforms`; elsewhere it must run already."""
+    if why := why_left_out([name]):
+        pytest.skip(why)
+    if not _is_chosen(name):
+        found = _found(name)
+        assert found is not None
+        return found
+    return _started(name)
+
+
+def why_left_out(names: Iterable[str]) -> str | None:
+    """Return the reason why this run leaves out the tests that use these platforms."""
+    absent = sorted(name for name in names if not _is_chosen(name) and _found(name) is None)
+    return f"{' and '.join(absent)}: `make test-platforms` runs these tests" if absent else None
+
+
+def leave_all() -> None:
+    """Leave every platform that this process has joined."""
+    while _joined:
+        _joined.popitem()[1].leave()
+
+
+@cache
+def _known() -> dict[str, Platform]:
+    from tests.machine.platforms.docker import Docker
+
+    return {"docker": Docker()}
+
+
+@cache
+def _found(name: str) -> str | None:
+    return _known()[name].find()
+
+
+@cache
+def _started(name: str) -> str:
+    """Return the address of one that was started for the tests, or of one that somebody else runs where that cannot be."""
+    platform = _known()[name]
+    if why := platform.missing():
+        if found := _found(name):
+            return found
+        pytest.fail(f"{name} is missing, and {CHOICE} asks for it: {why}")
+    address = platform.join()
+    _joined[name] = platform
+    return address
+
+
+def _is_chosen(name: str) -> bool:
+    chosen = {word.strip() for word in os.environ.get(CHOICE, "").split(",")}
+    return bool(chosen & {"all", name})
