@@ -1,6 +1,7 @@
 # Each target sets up all that it needs: Python 3.11, git and make are enough to begin with.
 #   make demo      a whole Terracrew at work on sample modules   (EXIT=1: stop after the jobs; PORT=…; FRESH=1)
 #   make test      every test of the default tier                (ARGS="-k name": some of them; WORKERS=0: one after the other)
+#                  A test that fails is repeated once, alone: the end lists those that passed then.
 #   make test-engines   the tests of the engines beside OpenTofu, which it installs first (minutes, once)
 #   make test-platforms   the tests with Docker and others, which it installs and starts   (PLATFORMS=docker: some of them)
 #   make check     format, lint, types, imports
@@ -29,7 +30,7 @@ test: .venv/.dev
 	@scripts/system-packages
 	@$(PYTHON) -m terracrew.cli engine install tofu
 	@$(PYTHON) -m tests.machine.providers
-	PYTHONPATH=scripts $(PYTHON) -m pytest -p left_out -q -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder --durations=5 $(ARGS)
+	PYTHONPATH=scripts $(PYTHON) -m run_tests -p left_out -q -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder --durations=5 $(ARGS)
 
 test-engines: .venv/.dev
 	@$(PYTHON) -m tests.machine.engines
