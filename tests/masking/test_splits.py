@@ -5,6 +5,7 @@ import html
 import json
 import re
 from collections.abc import Callable
+from functools import cache
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -15,7 +16,7 @@ from terracrew.executor.output.lines import Cutter
 from terracrew.masking.redactor import MASK, Redactor
 from terracrew.testing.secret_scanner import SecretScanner
 
-pytestmark = pytest.mark.feature("L5.executor")
+pytestmark = pytest.mark.feature("L5.executor", "L5.forms")
 
 Form = Callable[[str, str, str], str]
 """Returns the output that shows a secret between two other texts."""
@@ -37,6 +38,10 @@ def _lower(text: str) -> str:
     return re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), text)
 
 
+def _hexadecimal(before: str, secret: str, after: str) -> str:
+    return f"{before}{secret}{after}".encode().hex()
+
+
 FORMS: dict[str, Form] = {
     "raw": lambda before, secret, after: f"{before}{secret}{after}",
     "json": lambda before, secret, after: json.dumps([before, secret, after]),
@@ -51,6 +56,20 @@ FORMS: dict[str, Form] = {
     "url in lower case": lambda before, secret, after: _lower(f"https://u:{quote(secret, safe='')}@h/{quote(after)}"),
     "path": lambda before, secret, after: f"/{quote(before)}/{quote(secret)}",
     "form": lambda before, secret, after: f"a={quote_plus(before)}&b={quote_plus(secret)}",
+    "url in a url": lambda before, secret, after: (
+        f"https://h/?to={quote(f'https://h/?p={quote_plus(secret)}', safe='')}"
+    ),
+    "url in a url in lower case": lambda before, secret, after: _lower(quote(_lower(quote(secret, safe="")), safe="")),
+    "form in a form": lambda before, secret, after: f"a={quote_plus(quote_plus(secret))}",
+    "json in a url": lambda before, secret, after: f"?q={quote(json.dumps([before, secret]), safe='')}",
+    "json in a form": lambda before, secret, after: f"q={quote_plus(json.dumps([before, secret], ensure_ascii=False))}",
+    "json in base64": lambda before, secret, after: base64.b64encode(json.dumps([before, secret]).encode()).decode(),
+    "base64 in base64": lambda before, secret, after: base64.b64encode(
+        f"{before}{_base64(base64.b64encode)(after, secret, '')}".encode()
+    ).decode(),
+    "base64 in a url": lambda before, secret, after: quote(_base64(base64.b64encode)(before, secret, after), safe=""),
+    "hexadecimal": _hexadecimal,
+    "hexadecimal in upper case": lambda before, secret, after: _hexadecimal(before, secret, after).upper(),
     "html": lambda before, secret, after: f"<b>{html.escape(secret)}</b>{before}",
 }
 SECRET = st.text("abcXYZ019-_=+/ é\"'\\<>&%", min_size=8, max_size=90).filter(
@@ -59,9 +78,14 @@ SECRET = st.text("abcXYZ019-_=+/ é\"'\\<>&%", min_size=8, max_size=90).filter(
 BESIDE = st.text("abc ./é\n", max_size=9)
 
 
+@cache
+def _redactor(secret: str) -> Redactor:
+    return Redactor([secret])
+
+
 def shown(secret: str, chunks: list[bytes]) -> bytes:
     """What is left of output that comes in these reads, with a pause after each of them."""
-    cutter = Cutter(Redactor([secret]))
+    cutter = Cutter(_redactor(secret))
     pieces = [piece for chunk in chunks for piece in (*cutter.feed(chunk), *cutter.flush())]
     pieces += cutter.flush(is_final=True)
     assert sum(piece.size for piece in pieces) == sum(map(len, chunks))

@@ -1,10 +1,11 @@
-"""The forms in which a secret appears in text: as it is, in base64, escaped for JSON, URLs, XML and shells, and broken into lines."""
+"""The forms in which a secret appears in text: as it is, in base64 or hexadecimal, escaped for JSON, URLs, XML and shells, in two of
+these at once, and broken into lines."""
 
 import base64
 import html
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from urllib.parse import quote, quote_plus
 from xml.sax.saxutils import escape
 
@@ -19,12 +20,19 @@ put other text before each line, so the encoded secret as a whole may never appe
 _LONG_SECRET_BYTES = 12
 """If the base64 of so long a secret is broken into two lines, one of them has a whole piece of it."""
 _MIN_BROKEN_CHARACTERS = 5
+_MAX_TWICE_BYTES = 256
+"""The base64 of the base64 of a longer secret is not searched for: it would need nine times as many patterns as the base64."""
+_HEXADECIMAL_WINDOW_BYTES = 8
+_HEXADECIMAL_STEP_BYTES = 4
+"""Hexadecimal digits are searched for in overlapping pieces, too, because programs that print them break them into lines."""
 _MIN_WORDS_BYTES = 12
 """A part of a passphrase is masked by itself from this length on: engines break their messages into lines between words."""
 _MAX_WORDS_BYTES = 256
 """A longer line is not a passphrase. Its parts may be ordinary text, and a log without them could not be read."""
 _URL_SAFE_CHARACTERS = ("", "/", "!'()*", "$&+,;=", "$&+:=@")
 """The reserved characters that functions leave as they are: Python's, JavaScript's, and Go's for passwords and for paths."""
+_OUTER_URL_SAFE_CHARACTERS = ("", "/", "!'()*")
+"""Those of the functions that put a whole document or another URL into a URL."""
 _TO_URL_ALPHABET = bytes.maketrans(b"+/", b"-_")
 _NEVER_ESCAPED = re.compile(r"[A-Za-z0-9_.~-]*")
 """Most tokens have only these characters, so that they look the same in JSON, URLs, XML and shells."""
@@ -41,9 +49,12 @@ def patterns(secret: str, *, is_encoded: bool = True) -> set[bytes]:
         for text in {whole, secret, *lines}:
             if len(text) >= MIN_SECRET_BYTES:
                 found.update(_base64(text.encode()))
+                found.update(_hexadecimal(text.encode()))
         for text in {whole, *lines}:
             if len(text) >= MIN_SECRET_BYTES:
                 found.update(form.encode() for form in _escaped(text))
+                found.update(part for form in _json(text) if form != text for part in _base64(form.encode()))
+        found.update(_base64_twice(whole.encode()))
         found.update(_words(whole))
         if any(0 < len(line.encode()) < MIN_SECRET_BYTES for line in lines):  # only together they are a pattern
             unix = "\n".join(whole.splitlines())
@@ -63,10 +74,16 @@ def _cut(pattern: bytes) -> Iterator[bytes]:
 def _escaped(text: str) -> Iterator[str]:
     if _NEVER_ESCAPED.fullmatch(text):
         return
-    yield from _json(text)
-    for safe in _URL_SAFE_CHARACTERS:
-        yield from _both_cases(_PERCENT, quote(text, safe=safe))
-    yield from _both_cases(_PERCENT, quote_plus(text))
+    for form in _json(text):
+        yield form
+        # A plan shows JSON as a string, which is escaped once more.
+        yield from (
+            twice for is_ascii in (True, False) for twice in _both_cases(_UNICODE_ESCAPE, _quoted(form, is_ascii))
+        )
+        yield from _in_url(form, _OUTER_URL_SAFE_CHARACTERS)
+    for form in _in_url(text, _URL_SAFE_CHARACTERS):
+        yield form
+        yield from _in_url(form, _OUTER_URL_SAFE_CHARACTERS)
     yield escape(text)
     yield escape(text, {'"': "&quot;"})
     yield escape(text, {'"': "&quot;", "'": "&apos;"})
@@ -77,18 +94,24 @@ def _escaped(text: str) -> Iterator[str]:
     yield text.replace("\\", "\\\\").replace("'", "\\'")  # Python
 
 
-def _json(text: str) -> Iterator[str]:
+def _in_url(text: str, safe_characters: Iterable[str]) -> set[str]:
+    """Return a text as the parts of URLs show it."""
+    forms = {*(quote(text, safe=safe) for safe in safe_characters), quote_plus(text)}
+    return {each for form in forms for each in _both_cases(_PERCENT, form)}
+
+
+def _json(text: str) -> set[str]:
+    """Return a text as it is inside a JSON string."""
+    forms: set[str] = set()
     for is_ascii in (True, False):
-        once = _quoted(text, is_ascii=is_ascii)
+        once = _quoted(text, is_ascii)
         # Go, and so `jsonencode` of the engines, escapes these as well.
         of_go = once.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-        for form in (once, of_go, once.replace("/", "\\/")):
-            yield from _both_cases(_UNICODE_ESCAPE, form)
-            # A plan shows JSON as a string, which is escaped once more.
-            yield from _both_cases(_UNICODE_ESCAPE, _quoted(form, is_ascii=is_ascii))
+        forms |= {once, of_go, once.replace("/", "\\/")}
+    return {each for form in forms for each in _both_cases(_UNICODE_ESCAPE, form)}
 
 
-def _quoted(text: str, *, is_ascii: bool) -> str:
+def _quoted(text: str, is_ascii: bool) -> str:
     return json.dumps(text, ensure_ascii=is_ascii)[1:-1]
 
 
@@ -118,6 +141,28 @@ def _base64(secret: bytes) -> Iterator[bytes]:
         for_urls = text.translate(_TO_URL_ALPHABET)
         if for_urls != text:
             yield from _windows(for_urls, first, last)
+            for window in _windows(text, first, last):
+                in_url = window.replace(b"+", b"%2B").replace(b"/", b"%2F")
+                yield from (in_url, in_url.replace(b"%2B", b"%2b").replace(b"%2F", b"%2f"))
+
+
+def _base64_twice(secret: bytes) -> Iterator[bytes]:
+    """Yield pieces of the base64 of text that has the secret as base64, such as a password in the settings of a registry."""
+    if not MIN_SECRET_BYTES <= len(secret) <= _MAX_TWICE_BYTES:
+        return
+    for inner, inner_first, inner_last in _encodings(secret):
+        for text, first, last in _encodings(inner[inner_first:inner_last]):
+            for at in range(first, last - _BASE64_WINDOW_CHARACTERS, _BASE64_WINDOW_CHARACTERS):
+                yield text[at : at + _BASE64_WINDOW_CHARACTERS]
+            yield text[max(first, last - _BASE64_WINDOW_CHARACTERS) : last]
+
+
+def _hexadecimal(secret: bytes) -> Iterator[bytes]:
+    """Yield pieces of the secret as hexadecimal digits, in lower and in upper case."""
+    last = max(0, len(secret) - _HEXADECIMAL_WINDOW_BYTES)
+    for at in {*range(0, last, _HEXADECIMAL_STEP_BYTES), last}:
+        digits = secret[at : at + _HEXADECIMAL_WINDOW_BYTES].hex().encode()
+        yield from (digits, digits.upper())
 
 
 def _broken_base64(secret: str) -> set[bytes]:

@@ -12,10 +12,10 @@ _SMALL_TEXT_BYTES = 4096
 """A smaller text is searched without the automaton until that exists: building it takes milliseconds, longer than a job's start."""
 MAX_ENCODED_BYTES = 32 << 10
 """The total size of the secrets that are also searched for in other forms. Further secrets are masked only as they are."""
-_MAX_PLAIN_SEARCHES = 4000
+_MAX_PLAIN_SEARCHES = 12_000
 """So many searches for one pattern take about as long as building the automaton, which is done then."""
-_MAX_TABLE_PATTERNS = 500
-"""Up to so many patterns, about ten secrets, the automaton is a table: it searches three times as fast, and is built in 10 ms."""
+_MAX_TABLE_PATTERNS = 1500
+"""Up to so many patterns, about ten secrets, the automaton is a table: it searches three times as fast, and is built in 15 ms."""
 
 
 class Redactor:

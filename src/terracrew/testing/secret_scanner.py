@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import unquote_to_bytes
 
 _ENCODED = re.compile(rb"[A-Za-z0-9+/_-]{8,}")
+_DIGITS = re.compile(rb"[0-9a-fA-F]{12,}")
 _BREAKS = re.compile(rb"[\r\n]+[ \t]*")
 _JSON_ESCAPE = re.compile(rb'\\(u[0-9a-fA-F]{4}|["\\/bfnrt])')
 _JSON_CHARACTERS = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
@@ -41,11 +42,23 @@ def _views(content: bytes) -> Iterator[tuple[str, bytes]]:
     yield "as it is", content
     yield "in JSON", once
     yield "in JSON in JSON", _without_json(once)
-    yield "in a URL", unquote_to_bytes(content)
-    yield "in a form", unquote_to_bytes(content.replace(b"+", b" "))
+    for name, decode in (("a URL", unquote_to_bytes), ("a form", _without_form)):
+        inner = decode(content)
+        yield f"in {name}", inner
+        yield f"in JSON in {name}", _without_json(inner)
+        yield f"in a URL in {name}", unquote_to_bytes(inner)
+        yield f"in a form in {name}", _without_form(inner)
     yield "in HTML", html.unescape(content.decode(errors="replace")).encode()
     for name, text in (("base64", content), ("base64 in lines", _BREAKS.sub(b"", content))):
-        yield name, b"\n".join(_decoded(_ENCODED.findall(text)))
+        decoded = b"\n".join(_decoded(_ENCODED.findall(text)))
+        yield name, decoded
+        yield f"JSON in {name}", _without_json(decoded)
+        yield f"base64 in {name}", b"\n".join(_decoded(_ENCODED.findall(decoded)))
+        yield f"hexadecimal, like {name}", b"\n".join(_from_digits(_DIGITS.findall(text)))
+
+
+def _without_form(content: bytes) -> bytes:
+    return unquote_to_bytes(content.replace(b"+", b" "))
 
 
 def _without_json(content: bytes) -> bytes:
@@ -56,6 +69,13 @@ def _without_json(content: bytes) -> bytes:
         return _JSON_CHARACTERS.get(code, code)
 
     return _JSON_ESCAPE.sub(plain, content)
+
+
+def _from_digits(runs: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield what the runs of hexadecimal digits are, from each of the two digits on where a byte may begin."""
+    for run in runs:
+        for start in range(2):
+            yield bytes.fromhex(run[start : start + (len(run) - start) // 2 * 2].decode())
 
 
 def _decoded(runs: Iterable[bytes]) -> Iterator[bytes]:
