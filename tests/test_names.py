@@ -18,7 +18,7 @@ WITHOUT_UNIT = {
     *("_CREATE_RULESET", "_ADD_RULE", "_RESTRICT_SELF", "_SCOPE_ABSTRACT_UNIX_SOCKET", "_SCOPE_SIGNAL"),
     *("_ABI_WITH_NETWORK", "_ABI_WITH_SCOPES", "_CLONE3", "_CLONE_INTO_CGROUP"),
     *("_ABI_WITH_SIGNALS", "TRACE", "_NO_EVENT"),
-    *("DELIVERED", "UNDELIVERED", "INCOMPATIBLE", "CRASHED", "IN_USE"),
+    *("DELIVERED", "UNDELIVERED", "INCOMPATIBLE", "CRASHED", "IN_USE", "NOTHING_LEFT"),
 }
 """Numbers that the kernel or the logging library defines, the number of no event, and exit codes in a module of that name."""
 

@@ -10,6 +10,7 @@ from terracrew.attempt import directories, ownership, process_record
 from terracrew.attempt.record import AttemptRecord
 from terracrew.protocol.messages import AttemptRef
 from terracrew.runner.attempts.supervisor import describe_end
+from terracrew.runner.dispatch.protocol import AttemptEnd
 from terracrew.runner.processes import search
 from tests.runner.conftest import granted
 
@@ -75,6 +76,7 @@ def test_a_host_that_was_restarted_is_named_as_the_cause() -> None:
     """After a reboot the attempt "ended while no runner watched it", and nobody thought of the host."""
     mine = process_record.of(os.getpid())
     before = msgspec.structs.replace(mine, boot_id="another boot")
-    assert describe_end(None, before) == "the host was restarted while it ran"
-    assert describe_end(None, mine) == "the executor ended while no runner watched it"
-    assert describe_end(-9, mine) == "the executor was ended by signal 9"
+    assert describe_end(AttemptEnd(None), before) == "the host was restarted while it ran"
+    assert describe_end(AttemptEnd(None), mine) == "the executor ended while no runner watched it"
+    assert describe_end(AttemptEnd(137, "the container was killed"), before) == "the container was killed"
+    assert describe_end(AttemptEnd(-9), mine) == "the executor was ended by signal 9"

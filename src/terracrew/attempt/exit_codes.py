@@ -8,5 +8,7 @@ INCOMPATIBLE = 4
 """The server does not speak this protocol version. An updated runner delivers what the directory holds."""
 CRASHED = 70
 """The executor failed with an exception that it did not expect; its log has the traceback."""
+NOTHING_LEFT = 74
+"""There is no directory of this attempt any more, so nothing of it can be delivered."""
 IN_USE = 75
 """The attempt was handed back, or another process holds its directory. This executor did nothing."""

@@ -79,7 +79,13 @@ def _attempt(start: ExecutorStart, cgroup: str) -> Coroutine[Any, Any, int]:
     output = EngineOutput(directory / files.OUTPUT, parts.recorder)
     cipher = AttemptCipher(credentials.state_key, spec.job_id, spec.attempt)
     states = States(parts.large_states, parts.recorder, cipher, engine=spec.engine)
-    backend = StateBackend(states, backend_credentials.secret_of(credentials.hub))
+    backend = StateBackend(
+        states,
+        backend_credentials.secret_of(credentials.hub),
+        parts.shipper.deliver if start.waits_for_server else None,
+    )
+    for line in start.notes:
+        parts.recorder.say(line)
     context = StepContext(
         start,
         granted,

@@ -60,5 +60,9 @@ class ExecutorStart(msgspec.Struct, frozen=True):
     """The host under which modules name the server, if it is not that of `server_url`."""
     interrupt_seconds: tuple[float, float] = INTERRUPT_SECONDS
     retry_seconds: float = RETRY_SECONDS
+    waits_for_server: bool = False
+    """Whether a state counts as saved only when the server has it, because the attempt's directory may be lost with the executor."""
+    notes: list[str] = []
+    """Lines for the beginning of the job's log: what the dispatcher did before it could start the executor."""
     is_salvage: bool = False
     """Whether the attempt's first executor is dead. The new one only delivers what the directory holds; `granted` is None."""

@@ -17,7 +17,7 @@ from terracrew.protocol.events import Stream
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import JobType
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner.dispatch.protocol import Dispatcher, NotStarted
+from terracrew.runner.dispatch.protocol import AttemptEnd, Dispatcher, NotStarted
 from terracrew.testing.executor_processes import ExecutorProcesses, Gate, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 
@@ -86,7 +86,7 @@ class DispatcherContract:
         await _is_pending(watching)
         await gate.open()
         async with asyncio.timeout(MAX_END_SECONDS):
-            assert await watching in (-9, None)
+            assert (await watching).code in (-9, None)
         assert not delivered.is_done(Path(start.directory))
         assert not self.remains(Path(start.directory))
 
@@ -127,7 +127,7 @@ class DispatcherContract:
             await _is_pending(watching)
             await gate.open()
             async with asyncio.timeout(MAX_END_SECONDS):
-                assert await watching in (exit_codes.DELIVERED, None)
+                assert (await watching).code in (exit_codes.DELIVERED, None)
             assert hub.result.status == "SUCCEEDED"
             assert b"Stopping" not in hub.log(Stream.SYSTEM)
             assert not self.remains(Path(start.directory))
@@ -158,22 +158,22 @@ class DispatcherContract:
         self, dispatcher: Dispatcher[Any], start: ExecutorStart, hub: FakeExecutorHub
     ) -> None:
         with pytest.raises(NotStarted):
-            dispatcher.adopt(Path(start.directory))
+            await dispatcher.watch(dispatcher.adopt(Path(start.directory)))
         try:
-            handle = await dispatcher.start(start)
+            code = await ended(dispatcher, await dispatcher.start(start))
         except NotStarted:
             pass
         else:
-            assert await ended(dispatcher, handle) == exit_codes.IN_USE
+            assert code == exit_codes.IN_USE
         assert not hub.has_result
 
 
 async def ended(dispatcher: Dispatcher[Any], handle: Any) -> int | None:
     async with asyncio.timeout(MAX_END_SECONDS):
-        return await dispatcher.watch(handle)
+        return (await dispatcher.watch(handle)).code
 
 
-async def _is_pending(watching: "asyncio.Task[int | None]") -> None:
+async def _is_pending(watching: asyncio.Task[AttemptEnd]) -> None:
     """Check that an attempt is not reported as over for a while."""
     done, _ = await asyncio.wait({watching}, timeout=_STILL_THERE_SECONDS)
     assert not done, "the attempt was reported as over, but its engine runs"

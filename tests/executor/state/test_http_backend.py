@@ -15,7 +15,7 @@ from terracrew.executor.backend_credentials import secret_of
 from terracrew.executor.delivery.large_states import LargeStates
 from terracrew.executor.delivery.outbox import Outbox
 from terracrew.executor.delivery.recorder import Offsets, Recorder
-from terracrew.executor.state.http_backend import StateBackend
+from terracrew.executor.state.http_backend import Delivery, StateBackend
 from terracrew.executor.state.states import States
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
@@ -44,13 +44,13 @@ class Client:
 
 
 class Backend:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, deliver: Delivery | None = None) -> None:
         self.outbox = Outbox(folder / "outbox")
         recorder = Recorder(self.outbox, Redactor([]), Offsets(folder / "offset", self.outbox))
         recorder.step = Step.APPLY
         self.states = States(LargeStates(folder / "states", 0), recorder, AttemptCipher(KEY, "job_1", 1), engine="tofu")
         self.states.is_writable = True
-        self.server = StateBackend(self.states, SECRET)
+        self.server = StateBackend(self.states, SECRET, deliver)
         self.client = Client(self.server.url)
 
     @property
@@ -144,3 +144,30 @@ async def test_a_deleted_state_is_an_empty_one_of_the_same_lineage(backend: Back
     assert backend.states.current
     left = json.loads(backend.states.current)
     assert (left["serial"], left["lineage"], left["resources"]) == (5, "l", [])
+
+
+@pytest.mark.feature("J15.backend")
+@pytest.mark.parametrize("is_accepted", [True, False])
+async def test_an_engine_waits_until_the_server_has_its_state_where_the_disk_may_be_lost(
+    tmp_path: Path, is_accepted: bool
+) -> None:
+    has_arrived, wanted = asyncio.Event(), asyncio.Queue[int]()
+
+    async def deliver(number: int) -> bool:
+        wanted.put_nowait(number)
+        await has_arrived.wait()
+        return is_accepted
+
+    backend = Backend(tmp_path, deliver)
+    serving = asyncio.create_task(backend.server.serve())
+    try:
+        for number, request in enumerate((("POST", state(1)), ("DELETE", None)), 1):
+            has_arrived.clear()
+            writing = asyncio.create_task(backend.client.ask(*request))
+            assert await asyncio.wait_for(wanted.get(), 60) == number
+            assert not writing.done()
+            has_arrived.set()
+            assert (await writing)[0] == (200 if is_accepted else 409)
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)

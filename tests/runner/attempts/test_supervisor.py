@@ -258,3 +258,22 @@ async def test_a_runner_whose_executors_cannot_start_hands_back_and_pauses(runne
 
 def _parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@pytest.mark.feature("O4.adopted")
+@pytest.mark.parametrize("who", ["executor", "salvage"])
+async def test_an_attempt_of_which_nothing_is_left_is_reported_as_not_delivered(runners: Runners, who: str) -> None:
+    _, peer = await runners.connected()
+    executor = await runners.grant(peer)
+    if who == "salvage":
+        await executor.kill()
+        executor = await runners.executors.next()
+    await executor.tell("exit 74")
+    gone = await peer.receive(Gone)
+    assert gone.saw_process
+    assert not gone.is_delivered
+    assert gone.last is None
+    await peer.send(Settled("job_1", 1))
+    await until_gone(runners.attempts / "job_1.1")
+    assert not list((runners.directory / "undelivered").iterdir())
+    assert runners.executors.is_empty

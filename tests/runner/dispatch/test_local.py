@@ -41,8 +41,8 @@ async def test_a_kill_ends_an_executor_that_does_not_heed_the_interrupt_and_its_
         executor = await executors.next()
         engine = (await executor.tell(f"engine {tmp_path / 'fifo'}"))["engine"]
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            _, code = await asyncio.gather(local.stop(handle, "kill"), local.watch(handle))
-        assert code == -9
+            _, ended = await asyncio.gather(local.stop(handle, "kill"), local.watch(handle))
+        assert ended.code == -9
         found = procfs.stat(engine)
         assert found is None or not found.is_alive
     finally:

@@ -160,8 +160,8 @@ async def test_a_kill_ends_a_process_in_another_session_and_none_of_another_runn
         first, first_escaped = await one.escaped(fifo)
         second, second_escaped = await two.escaped(fifo)
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            _, code = await asyncio.gather(one.local.stop(first, "kill"), one.local.watch(first))
-        assert code == -signal.SIGKILL
+            _, ended = await asyncio.gather(one.local.stop(first, "kill"), one.local.watch(first))
+        assert ended.code == -signal.SIGKILL
         assert not _is_alive(first_escaped)
         assert _is_alive(second_escaped)
         assert _is_alive(second.process.pid)
@@ -192,7 +192,7 @@ async def test_an_executor_that_cannot_join_its_cgroup_gets_a_subreaper(
 ) -> None:
     it = Dispatcher(executors, tmp_path / "one", "off", "one")
     try:
-        it.local._cgroup = lambda name, limits: str(tmp_path / "not a cgroup" / name)
+        it.local._cgroup = lambda name, limits: str(tmp_path / "not a cgroup" / name)  # pyright: ignore[reportPrivateUsage]
         handle, escaped = await it.escaped(fifo)
         assert handle.process.cgroup == ""
         assert handle.process.subreaper is not None

@@ -108,10 +108,13 @@ class Shipper:
                 backoff.reset()
             await asyncio.sleep(backoff.next(self._put_off))
 
-    async def deliver(self) -> bool:
-        """Wait until the server has everything. Returns False if the server refuses the rest."""
-        while self._outbox.acknowledged < self._outbox.last and self._control.refused is None:
-            self._flush_to = self._outbox.last
+    async def deliver(self, up_to: int | None = None) -> bool:
+        """Wait until the server has everything, or the events up to this number. Returns False if the server refuses the rest."""
+        while self._control.refused is None:
+            wanted = self._outbox.last if up_to is None else up_to
+            if self._outbox.acknowledged >= wanted:
+                break
+            self._flush_to = max(self._flush_to, wanted)
             self._changed.set()
             self._arrived.clear()
             await self._arrived.wait()

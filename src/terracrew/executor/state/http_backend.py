@@ -5,6 +5,7 @@ import base64
 import hashlib
 import hmac
 import socket
+from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qs, urlsplit
 
 import h11
@@ -38,10 +39,17 @@ class _AlreadyLocked(Locked):
         self.info = info
 
 
+Delivery = Callable[[int], Awaitable[bool]]
+"""Waits until the server has the events up to a number. Returns False if the server refuses them."""
+
+
 class StateBackend:
-    def __init__(self, states: States, secret: str) -> None:
-        """Bind and listen at once, so that an engine may be started before anything serves."""
-        self._states = states
+    def __init__(self, states: States, secret: str, deliver: Delivery | None = None) -> None:
+        """Bind and listen at once, so that an engine may be started before anything serves.
+
+        With `deliver`, the engine gets its answer when the server has its state, because the executor's disk may be lost.
+        """
+        self._states, self._deliver = states, deliver
         self._authorization = f"Basic {backend_credentials.basic(secret)}".encode()
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=16)
         self._lock: tuple[str, bytes] | None = None
@@ -145,13 +153,18 @@ class StateBackend:
             case "UNLOCK":
                 return self._give_back(body)
             case "DELETE":
-                await self._states.delete()
+                if (number := await self._states.delete()) is not None:
+                    await self._confirm(number)
                 return 200, b""
             case _:
                 self._must_hold(query.get("ID", [""])[0])
                 _check_md5(dict(request.headers).get(b"content-md5"), body)
-                await self._states.write(body)
+                await self._confirm(await self._states.write(body))
                 return 200, b""
+
+    async def _confirm(self, number: int) -> None:
+        if self._deliver and not await self._deliver(number):
+            raise Conflict("the server does not accept this state any more")
 
     def _take(self, body: bytes) -> tuple[int, bytes]:
         wanted = _lock_id(body)

@@ -65,10 +65,9 @@ class States:
         async with self._writing:
             return await self._write(content, origin)
 
-    async def delete(self) -> None:
-        """Replace the current state by an empty one, which is what deleting a state means here."""
-        if self.current:
-            await self.write(identities.emptied(self._engine, self.current))
+    async def delete(self) -> int | None:
+        """Replace the current state by an empty one, which is what deleting a state means here. Returns the number of the new one."""
+        return await self.write(identities.emptied(self._engine, self.current)) if self.current else None
 
     async def settle(self) -> None:
         """Wait until no state is being written, so that the next record comes after it in the outbox."""

@@ -33,13 +33,16 @@ from terracrew.runner.attempts.reports import Reports
 from terracrew.runner.attempts.temp_directories import TempDirectories
 from terracrew.runner.attempts.workspaces import Workspaces
 from terracrew.runner.config import RunnerConfig
-from terracrew.runner.dispatch.protocol import Dispatcher, NotStarted
+from terracrew.runner.dispatch.protocol import AttemptEnd, Dispatcher, NotStarted
 from terracrew.runner.instance import LocalInstance
 from terracrew.runner.resources.download_cache import DownloadCache
 
 log = logging.getLogger(__name__)
 
 _PAUSE_AFTER_FAILED_START_SECONDS = 5.0
+_NOTHING_LEFT_REASON = "the executor is gone, and what it left cannot be reached"
+_SWEEP_SECONDS = 600.0
+"""How often leftovers of earlier attempts are looked for, where the dispatcher could not remove them before."""
 
 
 class AttemptSupervisor:
@@ -63,6 +66,8 @@ class AttemptSupervisor:
         self._tasks = tasks
         self._tasks_by_attempt: dict[AttemptRef, asyncio.Task[None]] = {}
         self._handles: dict[AttemptRef, Any] = {}
+        self._early_cancels: dict[AttemptRef, CancelMode] = {}
+        """Requests to end attempts that have no handle yet."""
         self._failing: set[AttemptRef] = set()
         """Attempts whose supervision failed with an exception and is about to be repeated."""
         self._background_tasks: set[asyncio.Task[None]] = set()
@@ -77,10 +82,14 @@ class AttemptSupervisor:
         """
         return sorted(self._tasks_by_attempt.keys() - self._failing)
 
+    async def engines(self) -> Mapping[str, list[str]] | None:
+        """Return the engines that executors have, each with its versions; None if they are those of this machine."""
+        return await self._dispatcher.engines()
+
     def recover(self) -> None:
         """Take over what an earlier process left in the working directory, and start filling the shared cache of downloads."""
-        filling = self._tasks.create_task(self._download_cache.run())
-        self._background_tasks.add(filling)  # `stop_watching` cancels it with the others
+        for loop in (self._download_cache.run(), self._sweep()):
+            self._background_tasks.add(self._tasks.create_task(loop))  # `stop_watching` cancels them with the others
         found = directories.scan(self._instance.attempts)
         self._temp_directories.sweep(found)
         self._workspaces.sweep(found)
@@ -104,7 +113,10 @@ class AttemptSupervisor:
         self._start_task(ref, granted)
 
     def cancel(self, ref: AttemptRef, mode: CancelMode) -> None:
-        if (handle := self._handles.get(ref)) is not None:
+        if (handle := self._handles.get(ref)) is None:
+            if ref in self._tasks_by_attempt:
+                self._early_cancels[ref] = mode
+        else:
             log.info(
                 "ending attempt %d of %s (%s): the server cannot reach its executor", ref.attempt, ref.job_id, mode
             )
@@ -116,6 +128,16 @@ class AttemptSupervisor:
         """Cancel the tasks of this supervisor. The executors continue, and the next runner process finds them."""
         for task in (*self._tasks_by_attempt.values(), *self._background_tasks):
             task.cancel()
+
+    async def _sweep(self) -> None:
+        while True:
+            try:
+                await self._dispatcher.place.sweep(
+                    lambda: [reference.directory_name(ref) for ref in self._tasks_by_attempt]
+                )
+            except Exception:  # leftovers cost space, and nothing else
+                log.exception("leftovers of earlier attempts could not be removed; trying again")
+            await asyncio.sleep(_SWEEP_SECONDS)
 
     def _start_task(self, ref: AttemptRef, granted: Granted | None) -> None:
         self._tasks_by_attempt[ref] = self._tasks.create_task(self._supervise(ref, granted))
@@ -132,6 +154,7 @@ class AttemptSupervisor:
             granted = None  # from here on, the directory says what happened to the attempt
             await asyncio.sleep(delays.next())
         del self._tasks_by_attempt[ref]
+        self._early_cancels.pop(ref, None)
         self._failing.discard(ref)
         self._free_slot(ref)
 
@@ -139,25 +162,33 @@ class AttemptSupervisor:
         directory = directories.path_of(self._instance.attempts, ref)
         try:
             handle = await self._start(ref, granted) if granted else self._dispatcher.adopt(directory)
+            ended = await self._watch(ref, handle)
         except NotStarted as error:
             if granted:  # the same obstacle would probably stop the next start
                 self._claims.pause(time.monotonic() + _PAUSE_AFTER_FAILED_START_SECONDS)
             return await self._hand_back(ref, directory, error.message)
-        self._handles[ref] = handle
-        self._failing.discard(ref)
-        try:
-            code = await self._dispatcher.watch(handle)
-        finally:
-            del self._handles[ref]
         self._free_slot(ref)
+        if ended.code == exit_codes.NOTHING_LEFT:
+            await self._report_gone(ref, directory, ended.reason or _NOTHING_LEFT_REASON, is_delivered=False)
+            return await self._remove(ref, directory)
         process = ownership.process_of(directory)
         if process is None:
             return await self._hand_back(ref, directory, "the executor ended before it had begun")
         # A salvage delivers but does not report, so an attempt that ends with one is still to be reported.
         needs_report = process.is_salvage or not delivered.is_done(directory)
-        if needs_report and not await self._salvage_and_report(ref, directory, describe_end(code, process)):
+        if needs_report and not await self._salvage_and_report(ref, directory, describe_end(ended, process)):
             return await self._quarantine_directory(ref, directory)
         return await self._remove(ref, directory)
+
+    async def _watch(self, ref: AttemptRef, handle: Any) -> AttemptEnd:
+        self._handles[ref] = handle
+        self._failing.discard(ref)
+        if (mode := self._early_cancels.pop(ref, None)) is not None:
+            self.cancel(ref, mode)
+        try:
+            return await self._dispatcher.watch(handle)
+        finally:
+            del self._handles[ref]
 
     async def _start(self, ref: AttemptRef, granted: Granted) -> Any:
         try:
@@ -181,45 +212,44 @@ class AttemptSupervisor:
 
         Returns False if the server does not accept what is left.
         """
-        is_delivered = True
+        code = exit_codes.DELIVERED
         if not delivered.is_done(directory):
             log.warning("attempt %d of %s: %s; delivering what it left", ref.attempt, ref.job_id, reason)
             if last_log_line := executor_log.last_line(directory):
                 log.warning("the last line of its own log: %s", last_log_line)
-            is_delivered = await self._salvage(ref, directory)
-        await self._reports.deliver(
-            Gone(
-                ref.job_id,
-                ref.attempt,
-                saw_process=True,
-                reason=reason,
-                last=delivered.last_event(directory),
-                is_delivered=is_delivered,
-            )
-        )
-        return is_delivered
+            code = await self._salvage(ref, directory)
+        await self._report_gone(ref, directory, reason, is_delivered=code == exit_codes.DELIVERED)
+        return code != exit_codes.UNDELIVERED
 
-    async def _salvage(self, ref: AttemptRef, directory: Path) -> bool:
+    async def _report_gone(self, ref: AttemptRef, directory: Path, reason: str, *, is_delivered: bool) -> None:
+        last = delivered.last_event(directory)
+        await self._reports.deliver(
+            Gone(ref.job_id, ref.attempt, saw_process=True, reason=reason, last=last, is_delivered=is_delivered)
+        )
+
+    async def _salvage(self, ref: AttemptRef, directory: Path) -> int:
+        """Return the exit code of the delivery: `DELIVERED`, `UNDELIVERED` or `NOTHING_LEFT`."""
         found = record.find(directory)
         if found is None:  # without its credential nothing can be delivered
             log.error("%s of attempt %d of %s cannot be read", files.RECORD, ref.attempt, ref.job_id)
-            return False
+            return exit_codes.UNDELIVERED
         delays = Backoff(1.0, 60.0)
         while True:
             try:
                 handle = await self._dispatcher.start(self._starts.for_salvage(directory, found.server_url))
+                code = (await self._dispatcher.watch(handle)).code
             except NotStarted as error:
                 log.warning("the delivery from %s could not be started: %s; trying again", directory, error.message)
             else:
-                code = await self._dispatcher.watch(handle)
-                if code in (exit_codes.DELIVERED, exit_codes.UNDELIVERED):
-                    return code == exit_codes.DELIVERED
+                if code in (exit_codes.DELIVERED, exit_codes.UNDELIVERED, exit_codes.NOTHING_LEFT):
+                    return code
                 log.warning("the delivery from %s ended with exit code %s; trying again", directory, code)
             await asyncio.sleep(delays.next())
 
     async def _remove(self, ref: AttemptRef, directory: Path) -> None:
         if missing := await asyncio.to_thread(downloads.read, directory):
             self._download_cache.want(missing.engine, missing.items)
+        await self._dispatcher.place.remove(directory)
         await asyncio.to_thread(self._workspaces.remove, directory)
         await asyncio.to_thread(self._engine_directories.remove, directory)
         try:
@@ -232,6 +262,8 @@ class AttemptSupervisor:
 
     async def _quarantine_directory(self, ref: AttemptRef, directory: Path) -> None:
         """Keep what the server refused, so that a person can look at it and remove it. It may be the only copy of a state."""
+        await self._dispatcher.place.retrieve(directory)
+        await self._dispatcher.place.remove(directory)
         await asyncio.to_thread(self._workspaces.move_into, directory)
         await asyncio.to_thread(self._engine_directories.remove, directory)
         kept = self._instance.undelivered / directory.name
@@ -244,8 +276,11 @@ class AttemptSupervisor:
         self.on_slot_freed()
 
 
-def describe_end(code: int | None, process: ProcessRecord) -> str:
+def describe_end(ended: AttemptEnd, process: ProcessRecord) -> str:
     """Say how an executor ended, for the people who read about a lost attempt."""
+    if ended.reason:
+        return ended.reason
+    code = ended.code
     if process.boot_id and process.boot_id != process_record.boot_id():
         return "the host was restarted while it ran"
     if code is None:

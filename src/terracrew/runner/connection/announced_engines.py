@@ -6,7 +6,7 @@ Terracrew or of another package, and finds a program that runs.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -25,6 +25,17 @@ class AnnouncedEngines(msgspec.Struct, frozen=True):
     """Each engine with the version that a job uses if its module accepts any."""
     versions: dict[str, list[str]]
     """Each engine with all versions that this machine has, the default one first."""
+
+
+def of(versions: Mapping[str, list[str]]) -> AnnouncedEngines:
+    """Return what a dispatcher says of its executors, without what the hub would refuse."""
+    usable = {
+        name: [each for each in found if limits.is_label(each)][: limits.MAX_ENGINE_VERSIONS]
+        for name, found in versions.items()
+        if plugins.is_name(name)
+    }
+    kept = {name: found for name, found in list(usable.items())[: limits.MAX_ENGINES] if found}
+    return AnnouncedEngines({name: found[0] for name, found in kept.items()}, kept)
 
 
 async def find(extra_paths: Sequence[str]) -> AnnouncedEngines:

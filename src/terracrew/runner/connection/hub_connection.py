@@ -98,7 +98,12 @@ class HubConnection:
     async def step(self) -> NoReturn:
         """Open one connection and use it until it ends. Always raises the reason for its end."""
         token = await self._tokens.current()
-        found = await announced_engines.find(self._config.engine_paths)
+        has_own = await self._supervisor.engines()
+        found = (
+            await announced_engines.find(self._config.engine_paths)
+            if has_own is None
+            else announced_engines.of(has_own)
+        )
         connection = await hub.connect(self._config.server_url, token)
         try:
             welcome = await self._greet(connection, found)

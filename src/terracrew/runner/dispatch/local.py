@@ -17,7 +17,8 @@ from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import JobLimits
 from terracrew.protocol.start import INTERRUPT_SECONDS, ExecutorStart
 from terracrew.runner.config import RunnerConfig
-from terracrew.runner.dispatch.protocol import NotStarted
+from terracrew.runner.dispatch.place import RunnerDisk
+from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted
 from terracrew.runner.dispatch.zygote_client import ZygoteClient, ZygoteError
 from terracrew.runner.processes import cgroup_discovery, cgroups, controllers, members, search
 from terracrew.runner.processes.cgroup_discovery import NoCgroups
@@ -56,6 +57,7 @@ class Local:
         self._zygote = ZygoteClient(entry, environment, engine_paths)
         self._kill_seconds, self._cgroup_setting = kill_seconds, cgroup
         self._cgroups: Cgroups | None = None
+        self.place = RunnerDisk()
 
     def use_instance(self, key: str) -> None:
         try:
@@ -76,6 +78,9 @@ class Local:
     def track_in(self, cgroups: Cgroups) -> None:
         """Start every attempt in a cgroup of its own from now on."""
         self._cgroups = cgroups
+
+    async def engines(self) -> None:
+        return None
 
     async def start(self, start: ExecutorStart) -> Handle:
         limits = start.granted.spec.limits if start.granted else None
@@ -125,7 +130,7 @@ class Local:
             log.warning("%s is tracked without a cgroup: %s", name, error)
             return ""
 
-    async def watch(self, handle: Handle) -> int | None:
+    async def watch(self, handle: Handle) -> AttemptEnd:
         if handle.pidfd is not None:
             await members.pidfd_ended(handle.pidfd)
             os.close(handle.pidfd)
@@ -141,7 +146,7 @@ class Local:
             await members.session_ended(handle.process)
         if handle.process.cgroup:
             cgroups.remove(Path(handle.process.cgroup))
-        return code
+        return AttemptEnd(code)
 
     async def stop(self, handle: Handle, mode: CancelMode) -> None:
         if mode == "after_step":

@@ -8,10 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import msgspec
+
 from terracrew.errors import TerracrewError
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.config import RunnerConfig
+from terracrew.runner.dispatch.place import AttemptPlace
 
 
 class NotStarted(TerracrewError):
@@ -20,11 +23,26 @@ class NotStarted(TerracrewError):
     code = "not_started"
 
 
+class AttemptEnd(msgspec.Struct, frozen=True):
+    """How an attempt ended that has no process any more."""
+
+    code: int | None
+    """The executor's exit code; a negative number is the signal that ended it, and None means that the code is unknown.
+    `NOTHING_LEFT` means that what the executor left cannot be reached and will not be."""
+    reason: str = ""
+    """What people are told of the end, if the dispatcher knows more than the code."""
+
+
 H = TypeVar("H")
 
 
 class Dispatcher(Protocol[H]):
     """`H` is the dispatcher's own handle on what it started or adopted."""
+
+    @property
+    def place(self) -> AttemptPlace:
+        """Where the directories of attempts are."""
+        ...
 
     def use_instance(self, key: str) -> None:
         """Set the key of the instance whose only process this is. The runner calls this once, before every other method.
@@ -33,16 +51,34 @@ class Dispatcher(Protocol[H]):
         """
         ...
 
+    async def engines(self) -> Mapping[str, list[str]] | None:
+        """Return the engines that executors have, each with its versions, the default one first.
+
+        Returns None if they are those of this machine. The runner announces them to the server whenever it connects.
+        """
+        ...
+
     async def start(self, start: ExecutorStart) -> H:
-        """Start an executor, or raise NotStarted. The executor locks and signs its directory itself."""
+        """Start an executor, or raise NotStarted. The executor locks and signs its directory itself.
+
+        It may return before there is a process, so that `stop` can be called while an image is pulled; `watch` raises
+        NotStarted if there will be none.
+        """
         ...
 
     def adopt(self, directory: Path) -> H:
-        """Find what an earlier process started on this directory, dead or alive, or raise NotStarted."""
+        """Find what an earlier process started on this directory, dead or alive, or raise NotStarted.
+
+        A dispatcher that has to ask for it returns a handle, and `watch` raises NotStarted.
+        """
         ...
 
-    async def watch(self, handle: H) -> int | None:
-        """Return when every process of the attempt has ended. Returns the executor's exit code, or None if it is unknown."""
+    async def watch(self, handle: H) -> AttemptEnd:
+        """Return when every process of the attempt has ended, or raise NotStarted if there never was one.
+
+        By then the attempt's directory on the runner's disk has the files `pid`, `done` and `refused` of the executor, wherever
+        the executor wrote them. A dispatcher that gets no answer waits: unknown is not gone.
+        """
         ...
 
     async def stop(self, handle: H, mode: CancelMode) -> None:
