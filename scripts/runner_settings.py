@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from settings_reference import default, described, limits
+from settings_reference import section_of, section_rows
 
 from terracrew.settings import layers
 from terracrew.settings.environment import variable
@@ -11,8 +11,8 @@ from terracrew.settings.trees import Path
 
 HEAD = """# A runner's settings
 
-`terracrew runner start` reads its settings from four layers, from low to high: defaults, a settings file, the environment, the
-command line. `scripts/runner_settings.py` generates this page from the schema.
+`terracrew runner start` reads its settings from five layers, from low to high: defaults, a settings file, the environment, the
+command line, external settings. `scripts/runner_settings.py` generates this page from the schema.
 
 - The **file** is JSON or TOML and is named by `--config FILE` or `TERRACREW_RUNNER_CONFIG`. `"$schema"` (in TOML a comment
   `#:schema`) names its schema for editors: every server serves it at `/schemas/runner.json`; `terracrew runner schema` prints it,
@@ -22,6 +22,7 @@ command line. `scripts/runner_settings.py` generates this page from the schema.
   `TERRACREW_LOGGING__LOG_LEVEL__TERRACREW__RUNNER=Debug` sets the category `terracrew.runner`.
 - An **option** is `--set NAME=VALUE` with the name as below (`--set logging.log_level.default=Debug`); some settings also have
   an option of their own (`terracrew runner start --help`). Secrets cannot be options: every user of a machine can read arguments.
+- An **external setting** is read from a vault, a file, a variable or a program ([external settings](external-settings.md)).
 - `terracrew runner settings` prints the effective values, where each came from and what it overrides; secrets are hidden.
   `terracrew runner start --check` only checks.
 - A start reports everything that is wrong at once, each with its place: the file and line, the variable, the option. A variable
@@ -57,7 +58,6 @@ TAIL = """
 
 - `runner.credentials.helper` (`TERRACREW_CREDENTIAL_HELPER_CMD_PATH`, `…_ARGS`) needs the federation of identities, which this
   version does not have. It is refused, not ignored.
-- External settings (secrets from a vault) are not a layer yet.
 """
 
 
@@ -65,35 +65,20 @@ def tables(schema: dict[str, Any]) -> list[str]:
     """Return a table for each section. A section in a section is part of the table of the outer one."""
     found: list[str] = []
     for name, each in schema["properties"].items():
-        section = _section(schema, each)
+        section = section_of(schema, each)
         found += [f"\n## {name}\n"]
         found += [section["description"].replace("\n", " ") + "\n"] if "description" in section else []
-        found += ["| setting | default | what it is |", "|---|---|---|", *_rows(schema, section, (name,))]
-    return found
-
-
-def _rows(schema: dict[str, Any], section: dict[str, Any], path: Path) -> list[str]:
-    found: list[str] = []
-    for name, each in section["properties"].items():
-        below = (*path, name)
-        if "$ref" in each:
-            found += _rows(schema, _section(schema, each), below)
-            continue
-        words = ", ".join([*limits(each), *(f"`{one}`" for one in _variables(below))])
-        is_required = name in section.get("required", [])
-        found.append(
-            f"| `{'.'.join(below)}` | {default(each, is_required=is_required)} | {described(each)} ({words}) |"
-        )
+        found += [
+            "| setting | default | what it is |",
+            "|---|---|---|",
+            *section_rows(schema, section, (name,), _variables),
+        ]
     return found
 
 
 def _variables(path: Path) -> list[str]:
     short = [name for name, other in layers.SHORT_NAMES.items() if other == path]
     return [variable(layers.PREFIX, path), *short]
-
-
-def _section(schema: dict[str, Any], each: dict[str, Any]) -> dict[str, Any]:
-    return schema["$defs"][each["$ref"].rpartition("/")[2]]
 
 
 def page() -> str:

@@ -1,5 +1,6 @@
 """How the pages of settings describe a property of a JSON Schema. `server_settings.py` and `runner_settings.py` use it."""
 
+from collections.abc import Callable
 from typing import Any, cast
 
 
@@ -27,3 +28,28 @@ def limits(each: dict[str, Any]) -> list[str]:
         found += [f"at most {kind['maxLength']} characters"] if "maxLength" in kind else []
     values = each.get("additionalProperties")
     return found + (limits(cast("dict[str, Any]", values)) if isinstance(values, dict) else [])
+
+
+def section_rows(
+    schema: dict[str, Any],
+    section: dict[str, Any],
+    path: tuple[str, ...],
+    variables: Callable[[tuple[str, ...]], list[str]],
+) -> list[str]:
+    """Return a row for each setting of a section. A section in it is part of the same table."""
+    found: list[str] = []
+    for name, each in section["properties"].items():
+        below = (*path, name)
+        if "$ref" in each:
+            found += section_rows(schema, section_of(schema, each), below, variables)
+            continue
+        words = ", ".join([*limits(each), *(f"`{one}`" for one in variables(below))])
+        is_required = name in section.get("required", [])
+        found.append(
+            f"| `{'.'.join(below)}` | {default(each, is_required=is_required)} | {described(each)} ({words}) |"
+        )
+    return found
+
+
+def section_of(schema: dict[str, Any], each: dict[str, Any]) -> dict[str, Any]:
+    return schema["$defs"][each["$ref"].rpartition("/")[2]]

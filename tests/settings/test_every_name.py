@@ -37,6 +37,30 @@ VALUES: dict[str, Any] = {
     "job_log_stream.period_seconds": 2.5,
     "job_log_stream.eagerly_emit_first_event": False,
     "logging.log_level.terracrew.runner": "Trace",
+    "external.timeout_seconds": 7.5,
+    "external.vault.address": "https://vault.example:8200",
+    "external.vault.allow_plain_http": True,
+    "external.vault.ca_file": "/etc/vault.pem",
+    "external.vault.namespace": "crew",
+    "external.vault.auth": "jwt",
+    "external.vault.mount": "ci",
+    "external.vault.token": "another secret",
+    "external.vault.token_file": "/run/vault.token",
+    "external.vault.role": "crew",
+    "external.vault.role_id": "crew-id",
+    "external.vault.secret_id": "another secret",
+    "external.vault.secret_id_file": "/run/secret-id",
+    "external.vault.jwt_file": "/run/jwt",
+    "external.aws.region": "eu-west-1",
+    "external.aws.endpoint_url": "https://aws.example",
+    "external.azure.auth": "federated",
+    "external.azure.tenant_id": "tenant",
+    "external.azure.client_id": "client",
+    "external.azure.client_secret": "another secret",
+    "external.azure.client_secret_file": "/run/azure-secret",
+    "external.azure.federated_token_file": "/run/azure-token",
+    "external.azure.authority": "https://login.example",
+    "external.azure.metadata_url": "https://metadata.example",
 }
 """A value of each setting that is not its default. `T1.paths` and `T1.credentials` have the names that replace others."""
 INSTEAD_OF_OTHERS = {
@@ -45,7 +69,12 @@ INSTEAD_OF_OTHERS = {
     "runner.credentials.worker_id",
     "runner.credentials.worker_token",
 }
-SECRETS = {"runner.credentials.client_secret"}
+SECRETS = {
+    "runner.credentials.client_secret",
+    "external.vault.token",
+    "external.vault.secret_id",
+    "external.azure.client_secret",
+}
 
 
 def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, dict[str, Any]]:
@@ -98,6 +127,6 @@ def test_no_setting_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[st
     names = {
         name
         for name in shown(capsys, "--config", str(file))
-        if not name.startswith(("logging.", "job_dispatcher.data"))
+        if not name.startswith(("logging.", "job_dispatcher.data", "external.settings"))
     }
     assert names <= VALUES.keys() | INSTEAD_OF_OTHERS

@@ -230,6 +230,7 @@ def test_the_schema_describes_every_setting_and_allows_the_key_that_names_it(fil
         "job_dispatcher",
         "job_log_stream",
         "logging",
+        "external",
     }
     assert made["additionalProperties"] is False
     assert not any("required" in section for section in made["$defs"].values())  # other layers may have what is missing

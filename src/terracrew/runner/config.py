@@ -38,6 +38,10 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     """The host under which modules name the server; empty if it is that of its address."""
     executor_server_url: str = ""
     """The server's address as executors see it; empty if it is the same."""
+    secret_variables: list[str] = []
+    """Variables that settings were read from. Engines do not get them."""
+    reread_seconds: float | None = None
+    """After how long the settings must be read again, so that the token for a vault does not expire; None: only if asked."""
     executor_entry: str = "terracrew.executor.main:run"
 
     def __repr__(self) -> str:

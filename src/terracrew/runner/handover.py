@@ -36,4 +36,5 @@ def become(config: RunnerConfig) -> NoReturn:
     arguments = [sys.executable, "-P", "-m", "terracrew.runner", str(offer(config))]
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execve(sys.executable, arguments, environment.for_zygote(os.environ, is_built_in=False))  # noqa: S606
+    kept = {name: value for name, value in os.environ.items() if name not in config.secret_variables}
+    os.execve(sys.executable, arguments, environment.for_zygote(kept, is_built_in=False))  # noqa: S606

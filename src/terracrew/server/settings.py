@@ -82,6 +82,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     file: Path | None = None
     """The settings file that all of this was read from, if there is one."""
+    secret_files: tuple[Path, ...] = ()
+    """The files from which external settings and the credentials for vaults are read."""
+    reread_seconds: float | None = None
+    """After how long the settings must be read again, so that the token for a vault does not expire; None: only if asked."""
     shared_runners: tuple[DeclaredRunner, ...] | None = None
     """The shared runners that the file declares, sorted by name. None: it declares nothing, which retires nothing."""
 
@@ -96,7 +100,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def private_paths(self) -> list[Path]:
         """What no module may read."""
         tokens = [each.worker_token_file for each in self.shared_runners or ()]
-        return [self.directory, *[path for path in (self.master_key_file, self.file, *tokens) if path is not None]]
+        named = (self.master_key_file, self.file, *tokens, *self.secret_files)
+        return [self.directory, *[path for path in named if path is not None]]
 
     @property
     def database(self) -> str:

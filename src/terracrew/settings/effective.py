@@ -9,6 +9,7 @@ from pydantic import BaseModel, SecretStr
 
 from terracrew.settings import shown
 from terracrew.settings.merging import Merged
+from terracrew.settings.trees import find
 
 _NUMBER = re.compile(r"[-+]?[\d.]{1,20}|true|false|yes|no|on|off", re.IGNORECASE)
 
@@ -37,10 +38,19 @@ def effective(merged: Merged[Any]) -> list[Setting]:
 def _setting(merged: Merged[Any], path: tuple[str, ...], value: Any) -> Setting:
     given = merged.given(path)
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
+    if given and _is_external(merged, path):
+        text = shown.HIDDEN
+        value = text
     # A value in a lower layer was not checked: a number may be text there.
     is_number = isinstance(value, bool | int | float)
     below = [Overridden(_overridden(path, other, is_number), origin) for origin, other in given[1:]]
-    return Setting(".".join(path), shown.value(path, text), given[0][0] if given else "default", below)
+    printed = text if text is shown.HIDDEN else shown.value(path, text)
+    return Setting(".".join(path), printed, given[0][0] if given else "default", below)
+
+
+def _is_external(merged: Merged[Any], path: tuple[str, ...]) -> bool:
+    """Return whether the value came from a vault: it is hidden, whatever setting it belongs to."""
+    return any(layer.is_external and find(layer.values, path) is not None for layer in merged.layers)
 
 
 def _overridden(path: tuple[str, ...], value: Any, is_number: bool) -> Any:

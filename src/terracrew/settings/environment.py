@@ -42,7 +42,7 @@ def read(model: type[BaseModel], prefix: str, environ: Mapping[str, str], *, ign
         path, value = folded(model, parts), environ[name]
         place = f"environment {name}"
         if is_section(model, path) or is_mapping(model, path):
-            section = _object(value)
+            section = json_object(value)
             if section is None:
                 words = 'a section in one variable must be a JSON object, such as {"name": "value"}'
                 reading.problems.append(f"  {'.'.join(path)} ({place}): {words}")
@@ -69,7 +69,8 @@ def _parts(name: str, prefix: str) -> list[str]:
     return name[len(prefix) :].lower().split(SEPARATOR)
 
 
-def _object(text: str) -> dict[str, Any] | None:
+def json_object(text: str) -> dict[str, Any] | None:
+    """Return the section that a text has as JSON; None if it has none."""
     try:
         value: Any = json.loads(text)
     except (ValueError, RecursionError):

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from terracrew.settings.layer import Layer
 from terracrew.settings.lines import json_lines, toml_lines
-from terracrew.settings.merging import Layer
 from terracrew.settings.problems import syntax
 
 

@@ -1,4 +1,4 @@
-"""Reads the layers of a runner's settings: defaults, file, environment, command line."""
+"""Reads the layers of a runner's settings: defaults, file, environment, command line, external settings."""
 
 import os
 from collections.abc import Mapping
@@ -9,7 +9,10 @@ import msgspec
 
 from terracrew.runner.config import RunnerConfig
 from terracrew.settings import combinations, environment, files, merging, trees
-from terracrew.settings.merging import Layer, Merged
+from terracrew.settings.external import layer as external_layer
+from terracrew.settings.external.section import SECRETS as EXTERNAL_SECRETS
+from terracrew.settings.layer import Layer
+from terracrew.settings.merging import Merged
 from terracrew.settings.runner import RunnerSettings
 from terracrew.settings.trees import Tree
 
@@ -26,7 +29,11 @@ SHORT_NAMES = {
 }
 """Variables with names of their own. A variable that is named after the setting overrides them."""
 _DISPATCHER_DATA = "TERRACREW_JOB_DISPATCHER_DATA_"
-_SECRETS = (("runner", "credentials", "client_secret"), ("runner", "credentials", "worker_token"))
+_SECRETS = (
+    ("runner", "credentials", "client_secret"),
+    ("runner", "credentials", "worker_token"),
+    *((external_layer.SECTION, *path) for path in EXTERNAL_SECRETS),
+)
 _LEVELS = ("logging", "log_level")
 
 
@@ -34,12 +41,16 @@ def load(
     file: Path | None = None, options: Mapping[str, Any] | None = None, flags: Mapping[str, str] | None = None
 ) -> RunnerConfig:
     """Read every layer. `options` has dotted names. Raises Invalid with all errors at once."""
-    config = merged(file, options, flags).settings.config()
-    if file is None:
-        return config
-    # The file may hold the runner's credentials, so no module may read it.
-    isolation = msgspec.structs.replace(config.isolation, private_paths=[str(file.absolute())])
-    return msgspec.structs.replace(config, isolation=isolation)
+    found = merged(file, options, flags)
+    config = found.settings.config()
+    # The file may hold the runner's credentials, and other files do, so no module may read them.
+    private = [*([str(file.absolute())] if file else []), *found.external.private_files]
+    return msgspec.structs.replace(
+        config,
+        isolation=msgspec.structs.replace(config.isolation, private_paths=private),
+        secret_variables=list(found.external.secret_variables),
+        reread_seconds=found.external.reread_seconds,
+    )
 
 
 def merged(
@@ -55,9 +66,8 @@ def merged(
     ]
     # Empty sections, so that each missing required setting is named, not only its section.
     sections = Layer("", {"server": {}, "runner": {"credentials": {}}})
-    return merging.merge(
-        RunnerSettings, [*(_canonical(layer) for layer in layers), sections], PREFIX, combinations.check
-    )
+    found, external = external_layer.above(RunnerSettings, [*layers, sections])
+    return merging.merge(RunnerSettings, [_canonical(layer) for layer in found], PREFIX, combinations.check, external)
 
 
 def _without_secrets(layer: Layer) -> Layer:

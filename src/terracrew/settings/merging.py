@@ -1,7 +1,7 @@
 """Merges layers of settings into a model, remembers where each value came from, and reports all errors at once."""
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -9,32 +9,13 @@ from pydantic_core import ErrorDetails
 
 from terracrew.errors import Invalid
 from terracrew.settings import environment, suggestions, trees, variables
+from terracrew.settings.external.layer import Facts
+from terracrew.settings.layer import Layer
 from terracrew.settings.names import folded
 from terracrew.settings.problems import allowed, kinds, sections, words
 from terracrew.settings.trees import Path, Tree
 
 M = TypeVar("M", bound=BaseModel)
-
-
-class Layer(NamedTuple):
-    place: str
-    """Where the values are, in words: `command line`, `environment` or the path of a file."""
-    values: Tree
-    places: Mapping[Path, str] = {}
-    """Where single values are: `environment TERRACREW_URL`, `option --capacity`, a line of the file."""
-    problems: Sequence[str] = ()
-    """What is wrong with the layer itself."""
-    unread: Collection[Path] = ()
-    """What could not be read: the paths of sections, or the empty path for the whole layer. What is missing elsewhere may be
-    there."""
-
-    def place_of(self, path: Sequence[str]) -> str:
-        """Return the place of a value, or of the section that contains it, or of something that it contains."""
-        wanted = tuple(path)
-        for end in range(len(wanted), 0, -1):
-            if wanted[:end] in self.places:
-                return self.places[wanted[:end]]
-        return next((place for other, place in self.places.items() if other[: len(wanted)] == wanted), self.place)
 
 
 class Combination(NamedTuple):
@@ -49,6 +30,7 @@ class Combination(NamedTuple):
 class Merged(NamedTuple, Generic[M]):
     settings: M
     layers: Sequence[Layer]
+    external: Facts = Facts()
 
     def origin(self, path: Sequence[str]) -> str:
         """Return where the value of this setting came from: the highest layer that has it, or `default`."""
@@ -65,6 +47,7 @@ def merge(
     layers: Sequence[Layer],
     prefix: str,
     check: Callable[[Tree], Iterable[Combination]] = lambda _: (),
+    external: Facts = Facts(),  # noqa: B008 - frozen
 ) -> Merged[M]:
     """Merge the layers, from high to low. Raises Invalid with all errors at once, unknown variables included.
 
@@ -86,14 +69,14 @@ def merge(
             if problem["type"] != "missing" or not _may_be_unread(layers, _keys(model, problem))
         ]
     problems += [
-        _located(each.path, each.words, layers)
+        _located(each.path, _without_value(each, values, layers), layers)
         for each in check(values)
         if not any(_may_be_unread(layers, path) for path in each.missing)
     ]
     problems += [f"  {name} (environment): {words}" for name, words in variables.unknown(os.environ)]
     if problems or settings is None:
         raise Invalid("\n".join(["the settings have errors:", *problems]), problems=problems) from None
-    return Merged(settings, layers)
+    return Merged(settings, layers, external)
 
 
 def environment_layer(model: type[BaseModel], prefix: str, *, ignores_empty: bool = False) -> Layer:
@@ -128,8 +111,13 @@ def _with_sections(model: type[BaseModel], layer: Layer) -> Layer:
 
 
 def _may_be_unread(layers: Sequence[Layer], path: Sequence[str]) -> bool:
-    """Return whether a setting may be in a part that could not be read."""
-    return any(tuple(path)[: len(unread)] == unread for layer in layers for unread in layer.unread)
+    """Return whether a setting, or a part of a section, may be in a part that could not be read."""
+    wanted = tuple(path)
+    return any(
+        wanted[: len(unread)] == unread or unread[: len(wanted)] == wanted
+        for layer in layers
+        for unread in layer.unread
+    )
 
 
 def _keys(model: type[BaseModel], problem: ErrorDetails) -> list[str]:
@@ -151,8 +139,22 @@ def _say(problem: ErrorDetails, model: type[BaseModel], layers: Sequence[Layer],
         case "union_tag_invalid":
             named = allowed.listed(suggestions.tagged(model, keys))
             return _located([*path, "kind"], f"must be {named}", layers)
+        case _ if _is_external(keys, layers):
+            return _located(path, f"the value is not valid; it must be {allowed.values(model, path)}", layers)
         case _:
             return _located(path, words.of(problem, allowed.values(model, path)), layers)
+
+
+def _is_external(path: Sequence[str], layers: Sequence[Layer]) -> bool:
+    """Return whether the value that counts, or a part of it, comes from a vault, so that no message may repeat it."""
+    return any(layer.is_external and trees.find(layer.values, path) is not None for layer in layers)
+
+
+def _without_value(found: Combination, values: Tree, layers: Sequence[Layer]) -> str:
+    value = trees.find(values, found.path)
+    is_repeated = isinstance(value, str) and (value in found.words or repr(value)[1:-1] in found.words)
+    hides = is_repeated and _is_external(found.path, layers)
+    return "the value does not fit to the other settings" if hides else found.words
 
 
 def _located(path: Sequence[str | int], words: str, layers: Sequence[Layer], below: str = "") -> str:

@@ -1,7 +1,7 @@
 """Tells sections, mappings and single values of a settings model apart, and lists its settings."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, get_origin
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -29,6 +29,23 @@ def folded(model: Model, parts: Sequence[str]) -> Path:
     return tuple(parts)
 
 
+def path_of(model: Model, name: str) -> Path:
+    """Return the path of a setting by its dotted name. What follows a mapping is one key, unless the mapping has sections."""
+    parts = name.split(".")
+    path = folded(model, parts)
+    return tuple(parts) if any(is_model(kind) for kind in _values_of_mapping(model, path[:-1])) else path
+
+
+def is_known(model: Model, path: Sequence[str]) -> bool:
+    """Return whether the model has this setting. Below a mapping, every key is known."""
+    found: list[Any] = [model]
+    for part in path:
+        if any(is_model(kind) and kind.model_config.get("extra") == "allow" for kind in found):
+            return True
+        found = [below for kind in found for below in _below(kind, part)]
+    return bool(found)
+
+
 def settings_of(model: Model, path: Path = ()) -> Iterator[tuple[Path, FieldInfo]]:
     """Yield every setting that is not a section, in the order of the model."""
     for name, field in model.model_fields.items():
@@ -45,3 +62,14 @@ def _kinds_at(model: Model, path: Sequence[str]) -> list[Any]:
         fields = [each.model_fields[part] for each in found if is_model(each) and part in each.model_fields]
         found = [kind for field in fields for kind in kinds(field.annotation)]
     return found
+
+
+def _values_of_mapping(model: Model, path: Sequence[str]) -> list[Any]:
+    found = [kind for kind in _kinds_at(model, path) if get_origin(kind) is dict]
+    return [value for kind in found for value in kinds(get_args(kind)[-1])]
+
+
+def _below(kind: Any, part: str) -> list[Any]:
+    if is_model(kind):
+        return kinds(kind.model_fields[part].annotation) if part in kind.model_fields else []
+    return kinds(get_args(kind)[-1]) if get_origin(kind) is dict else []

@@ -12,6 +12,7 @@ from terracrew.errors import Invalid
 from terracrew.protocol import limits
 from terracrew.protocol.start import IsolationSettings, LogStreamSettings
 from terracrew.runner.config import RunnerConfig
+from terracrew.settings.external.section import External
 from terracrew.settings.runner_values import Cgroup, InstanceName, LogLevel, TreePath
 from terracrew.settings.values import Directories, Directory, SettingsSection, checked
 
@@ -228,6 +229,7 @@ class RunnerSettings(SettingsSection):
     job_dispatcher: JobDispatcher = Field(default_factory=JobDispatcher)
     job_log_stream: JobLogStream = Field(default_factory=JobLogStream)
     logging: Logging = Field(default_factory=Logging)
+    external: External = Field(default_factory=External)
 
     def config(self) -> RunnerConfig:
         """Return the settings in the form that the runner process uses."""

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, SecretStr
 
 from terracrew.client import address
+from terracrew.settings.external.section import External
 from terracrew.settings.shared_runners import SharedRunners
 from terracrew.settings.values import Directories, PathText, SettingsSection, Words, split_words
 
@@ -13,6 +14,8 @@ PREFIX = "TERRACREW_SERVER_"
 SCHEMA_ID = "urn:terracrew:settings:server"
 FILE_ONLY = ("shared_runners",)
 """Settings that only a file can have: neither a variable nor an option sets them."""
+WITHOUT_OPTION = (*FILE_ONLY, "external", "master_key")
+"""Settings that no option sets: sections, and a secret that every user could read among the arguments."""
 
 
 def _is_http(text: str) -> str:
@@ -77,6 +80,11 @@ class ServerFile(SettingsSection):
     master_key_file: PathText | None = Field(
         default=None, min_length=1, description="The file with the key that encrypts secrets; required with PostgreSQL."
     )
+    master_key: SecretStr | None = Field(
+        default=None,
+        min_length=1,
+        description="The key itself, instead of `master_key_file`, where it is an external setting.",
+    )
     object_store: str = Field(
         default="", description="`s3://…`, `gs://…` or `az://…`; by default a folder in the data directory."
     )
@@ -125,6 +133,7 @@ class ServerFile(SettingsSection):
         ge=0,
         description="How many hours objects are kept after the last reference to them was deleted, for backups.",
     )
+    external: External = Field(default_factory=External)
     shared_runners: SharedRunners | None = Field(
         default=None,
         description="The runners that serve every organization, by their names. This is the only place that declares them: a "

@@ -10,6 +10,7 @@ from terracrew.settings.merging import Combination
 from terracrew.settings.trees import Tree
 
 _POSTGRES_SCHEMES = ("postgres://", "postgresql://")
+_KEYS = ("master_key", "master_key_file")
 _TOKENS = ("worker_token_sha256", "worker_token_file")
 
 
@@ -20,12 +21,15 @@ def check(values: Tree) -> Iterator[Combination]:
 
 def _master_key(values: Tree) -> Iterator[Combination]:
     database = values.get("database_url")
-    if isinstance(database, str) and database.startswith(_POSTGRES_SCHEMES) and not values.get("master_key_file"):
+    given = [name for name in _KEYS if values.get(name)]
+    if len(given) > 1:
+        yield Combination(("master_key",), "give the master key or the file that holds it, not both")
+    if isinstance(database, str) and database.startswith(_POSTGRES_SCHEMES) and not given:
         yield Combination(
             ("master_key_file",),
             "is required with PostgreSQL, which may serve many servers, so none of them makes the key: put what "
             "`openssl rand -base64 32` prints into a file that only the server can read, and name it",
-            missing=[("master_key_file",)],
+            missing=[(name,) for name in _KEYS],
         )
 
 

@@ -1,11 +1,13 @@
-"""Reads the layers of a server's settings: defaults, file, environment, command line."""
+"""Reads the layers of a server's settings: defaults, file, environment, command line, external settings."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from terracrew.settings import files, merging, server_combinations
-from terracrew.settings.merging import Layer, Merged
+from terracrew.settings.external import layer as external_layer
+from terracrew.settings.layer import Layer
+from terracrew.settings.merging import Merged
 from terracrew.settings.server import PREFIX, ServerFile
 
 
@@ -17,4 +19,5 @@ def merged(file: Path | None = None, options: Mapping[str, Any] | None = None) -
         merging.environment_layer(ServerFile, PREFIX, ignores_empty=True),
         files.layer(file) if file else Layer("file", {}),
     ]
-    return merging.merge(ServerFile, layers, PREFIX, server_combinations.check)
+    found, external = external_layer.above(ServerFile, layers)
+    return merging.merge(ServerFile, found, PREFIX, server_combinations.check, external)

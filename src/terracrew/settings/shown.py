@@ -3,7 +3,10 @@
 from typing import Any
 from urllib.parse import urlsplit
 
+from terracrew.settings.external import references
+
 HIDDEN = "(hidden)"
+_REFERENCES = ("external", "settings")
 SHOWN = frozenset(
     {
         "server.url",
@@ -57,6 +60,26 @@ SHOWN = frozenset(
         "object_store",
         "organization",
         "precedence",
+        "external.settings.*",
+        "external.aws.endpoint_url",
+        "external.aws.region",
+        "external.azure.auth",
+        "external.azure.authority",
+        "external.azure.client_id",
+        "external.azure.client_secret_file",
+        "external.azure.federated_token_file",
+        "external.azure.metadata_url",
+        "external.azure.tenant_id",
+        "external.vault.address",
+        "external.vault.auth",
+        "external.vault.ca_file",
+        "external.vault.jwt_file",
+        "external.vault.mount",
+        "external.vault.namespace",
+        "external.vault.role",
+        "external.vault.role_id",
+        "external.vault.secret_id_file",
+        "external.vault.token_file",
         "shared_runners.*.additional_binary_paths",
         "shared_runners.*.description",
         "shared_runners.*.isolation",
@@ -69,7 +92,7 @@ SHOWN = frozenset(
     }
 )
 """Settings with text that is no secret. `*` stands for a name that people choose. An address is shown without its password."""
-_CHOSEN_NAMES = (("logging", "log_level"), ("shared_runners",))
+_CHOSEN_NAMES = (("logging", "log_level"), ("shared_runners",), _REFERENCES)
 """The settings below which people choose the names. Those of a dispatcher are known, or they are hidden."""
 
 
@@ -87,8 +110,18 @@ def value(path: tuple[str, ...], found: Any) -> Any:
         return found
     if not is_listed(path):
         return HIDDEN
+    if path[: len(_REFERENCES)] == _REFERENCES:
+        return _reference(found)
     is_address = isinstance(found, str) and ("://" in found or path[-1].endswith("url"))
     return _without_password(found) if is_address else found
+
+
+def _reference(text: Any) -> str:
+    """Return a reference without the arguments of a program. In a lower layer it may be no reference at all."""
+    try:
+        return str(references.parse(text)) if isinstance(text, str) else HIDDEN
+    except ValueError:
+        return HIDDEN
 
 
 def _without_password(address: str) -> str:

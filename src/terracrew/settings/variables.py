@@ -11,6 +11,7 @@ from typing import Any, get_origin
 from pydantic import BaseModel
 
 from terracrew.settings import suggestions
+from terracrew.settings.external.section import External
 from terracrew.settings.runner import RunnerSettings
 from terracrew.settings.server import FILE_ONLY, ServerFile
 from terracrew.settings.server import PREFIX as SERVER_PREFIX
@@ -86,6 +87,8 @@ def _known() -> tuple[frozenset[str], tuple[str, ...]]:
     beginnings: list[str] = [*OPEN]
     names += [SERVER_PREFIX + field.upper() for field in ServerFile.model_fields if field not in FILE_ONLY]
     names += [f"{SERVER_PREFIX}CONFIG"]
+    names += [name for name, _ in _of_model(External, f"{SERVER_PREFIX}EXTERNAL__")]
+    beginnings.append(f"{SERVER_PREFIX}EXTERNAL__SETTINGS__")
     names += [f"{PREFIX}{engine.upper()}_{what}" for engine in specs.ENGINES for what in ("RELEASES", "SHA256")]
     for name, is_open in _of_model(RunnerSettings, PREFIX):
         names.append(name)

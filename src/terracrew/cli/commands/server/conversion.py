@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from terracrew.server.settings import DeclaredRunner, ServerSettings
+from terracrew.settings.external.layer import Facts
 from terracrew.settings.server import ServerFile
 from terracrew.settings.shared_runners import BuiltInRunner, RemoteRunner
 
@@ -11,12 +12,15 @@ _PATH_LISTS = ("local_roots", "runner_read_paths", "runner_write_paths")
 _LISTS = ("trusted_proxies", "allowed_hosts")
 
 
-def server_settings(found: ServerFile, file: Path | None) -> ServerSettings:
-    values = {name: getattr(found, name) for name in ServerFile.model_fields}
+def server_settings(found: ServerFile, file: Path | None, external: Facts = Facts()) -> ServerSettings:  # noqa: B008 - frozen
+    values = {name: getattr(found, name) for name in ServerFile.model_fields if name != "external"}
     values |= {name: Path(values[name]).expanduser() for name in _PATHS if values[name] is not None}
     values |= {name: tuple(Path(each) for each in values[name]) for name in _PATH_LISTS}
     values |= {name: tuple(values[name]) for name in _LISTS}
     values["database_url"] = found.database_url.get_secret_value() if found.database_url else ""
+    values["master_key"] = found.master_key.get_secret_value() if found.master_key else None
+    values["secret_files"] = tuple(Path(each) for each in external.private_files)
+    values["reread_seconds"] = external.reread_seconds
     values["shared_runners"] = _declared(found)
     return ServerSettings(**values, file=file and file.expanduser().absolute())
 

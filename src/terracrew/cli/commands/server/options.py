@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 import click
 from click.shell_completion import CompletionItem
 
-from terracrew.settings.server import FILE_ONLY, PREFIX, ServerFile
+from terracrew.settings.server import PREFIX, WITHOUT_OPTION, ServerFile
 from terracrew.settings.suggestions import kinds
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -58,7 +58,7 @@ def settings_options(*names: str) -> Callable[[F], F]:
 
     def add(command: F) -> F:
         for name in reversed(names or tuple(ServerFile.model_fields)):
-            if name not in FILE_ONLY:
+            if name not in WITHOUT_OPTION:
                 command = _option(name)(command)
         return command
 

@@ -27,7 +27,8 @@ class Given(NamedTuple):
     def settings(self) -> "ServerSettings":
         from terracrew.cli.commands.server.conversion import server_settings
 
-        return server_settings(self.merged().settings, self.file)
+        found = self.merged()
+        return server_settings(found.settings, self.file, found.external)
 
     def _set(self) -> dict[str, Any]:
         return {name: value for name, value in self.options.items() if value not in (None, ())}
