@@ -5,9 +5,11 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import pysequoia
 import pytest
 
 from terracrew.toolchains import cache, go_toolchain, pins
+from terracrew.toolchains.signatures import verification
 
 from .release_site import ReleaseSite
 
@@ -48,6 +50,14 @@ def releases(monkeypatch: pytest.MonkeyPatch) -> Iterator[ReleaseSite]:
     thread.start()
     monkeypatch.setenv("TERRACREW_TOFU_RELEASES", releases.url)
     monkeypatch.setattr(pins, "ARCHIVES", {})  # what it serves is not what OpenTofu released
+    fingerprint = releases.certificate.fingerprint
+    accepted = {name: verification.Publisher(one.title, fingerprint) for name, one in verification.PUBLISHERS.items()}
+    monkeypatch.setattr(verification, "PUBLISHERS", accepted)
+
+    def key(_: str) -> pysequoia.Cert:
+        return releases.certificate
+
+    monkeypatch.setattr(verification, "key", key)
     yield releases
     releases.server.shutdown()
     thread.join()

@@ -9,20 +9,25 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pysequoia
+
 from terracrew.toolchains import cache, specs
 
 VERSION = specs.TOFU.version
 FOLDER = f"/v{VERSION}"
 ARCHIVE = f"{FOLDER}/tofu_{VERSION}_{'_'.join(cache.system())}.zip"
 SUMS = f"{FOLDER}/tofu_{VERSION}_SHA256SUMS"
+SIGNATURE = f"{SUMS}.gpgsig"
 
 Answer = bytes | Callable[[BaseHTTPRequestHandler], None]
 
 
 class ReleaseSite:
-    """Serves what `files` holds and remembers what was asked for."""
+    """Serves what `files` holds and remembers what was asked for. It signs with a key of its own."""
 
     def __init__(self) -> None:
+        self.key = pysequoia.Tsk.generate("publisher")
+        self.certificate = self.key.extract_certificate()
         self.files: dict[str, Answer] = {}
         self.asked: list[str] = []
         site = self
@@ -44,10 +49,22 @@ class ReleaseSite:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
 
-    def publish(self, archive: bytes, *, digest: str | None = None) -> None:
+    def publish(self, archive: bytes, *, digest: str | None = None, key: pysequoia.Tsk | None = None) -> None:
         self.files[ARCHIVE] = archive
         digest = digest or hashlib.sha256(archive).hexdigest()
-        self.files[SUMS] = f"{'0' * 64}  tofu_other.zip\n{digest}  {ARCHIVE.rpartition('/')[2]}\n".encode()
+        sums = f"{'0' * 64}  tofu_other.zip\n{digest}  {ARCHIVE.rpartition('/')[2]}\n".encode()
+        self.files[SUMS] = sums
+        self.files[SIGNATURE] = signature(key or self.key, sums)
+
+    def publish_terraform(self, version: str, archive: bytes) -> None:
+        name = f"terraform_{version}_{'_'.join(cache.system())}.zip"
+        sums = f"{hashlib.sha256(archive).hexdigest()}  {name}\n".encode()
+        folder = f"/{version}/terraform_{version}_SHA256SUMS"
+        self.files |= {f"/{version}/{name}": archive, folder: sums, f"{folder}.sig": signature(self.key, sums)}
+
+
+def signature(key: pysequoia.Tsk, content: bytes) -> bytes:
+    return pysequoia.sign(key.signer(), content, mode=pysequoia.SignatureMode.DETACHED, armor=False)
 
 
 def send(handler: BaseHTTPRequestHandler, body: bytes, length: int | None = None) -> None:

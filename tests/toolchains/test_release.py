@@ -12,7 +12,7 @@ from terracrew.errors import Invalid, NotFound, Unreachable
 from terracrew.toolchains import discovery, install, pins, release, specs
 from terracrew.toolchains.progress import InstallProgress
 
-from .release_site import ARCHIVE, SUMS, VERSION, ReleaseSite, program, send, zipped
+from .release_site import ARCHIVE, SIGNATURE, SUMS, VERSION, ReleaseSite, program, send, zipped
 
 pytestmark = pytest.mark.usefixtures("empty_cache", "bare_path")
 
@@ -28,12 +28,12 @@ def test_a_verified_release_is_installed_and_found(releases: ReleaseSite, empty_
     found = install.install("tofu", VERSION, report=reports.append)
     assert found == discovery.find("tofu")
     assert Path(found.path).read_bytes() == program()
-    assert releases.asked == [SUMS, ARCHIVE]
+    assert releases.asked == [SUMS, SIGNATURE, ARCHIVE]
     assert InstallProgress("download", releases.url + ARCHIVE, len(archive), len(archive)) in reports
     assert reports[-1].stage == "ready"
     assert list((empty_cache / "partial").iterdir()) == []
     install.install("tofu", VERSION, report=reports.append)
-    assert len(releases.asked) == 2
+    assert len(releases.asked) == 3
 
 
 def test_an_engine_on_path_is_taken_as_it_is(releases: ReleaseSite, bare_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 The hashes of the Go modules were confirmed by the checksum database sum.golang.org, those of the wheels are PyPI's. A module's own
 go.sum pins everything that it is built from. The archives of the default versions that OpenTofu and HashiCorp release are pinned by
-their SHA-256. An operator pins the archive of another version by TERRACREW_<ENGINE>_SHA256. Signatures are not verified.
+their SHA-256. An operator pins the archive of another version by TERRACREW_<ENGINE>_SHA256. An archive without a pin needs a valid
+signature, see `signatures/`.
 """
 
 import os

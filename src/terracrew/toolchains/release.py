@@ -1,6 +1,6 @@
 """Fetches a released engine: a zip that is used only if its SHA-256 is the expected one.
 
-That is the one that the operator gave, else the pinned one of a default version, else the one published beside the archive.
+That is the one that the operator gave, else the pinned one of a default version, else the one in the publisher's signed list.
 """
 
 import hashlib
@@ -16,12 +16,14 @@ from terracrew.client import transport
 from terracrew.errors import Invalid, NotFound, Unreachable
 from terracrew.toolchains import cache, pins, specs
 from terracrew.toolchains.progress import InstallProgress, Report
+from terracrew.toolchains.signatures import verification
 
 _TIMEOUT = urllib3.Timeout(connect=3.0, read=30.0)  # a machine without internet access should not wait long
 _RETRIES = urllib3.Retry(total=5, connect=0, read=0, redirect=5, status=0, raise_on_redirect=True)
 _CHUNK_BYTES = 1 << 18
-_UNPINNED = "{name} is checked against the checksum of its own site; {variable} requires a SHA-256 of your choice"
+_SIGNED = "{sums} is signed by {publisher} (key {key}); {variable} requires a SHA-256 of your choice"
 _MAX_SUMS_BYTES = 1 << 20
+_MAX_SIGNATURE_BYTES = 1 << 16
 _MAX_ARCHIVE_BYTES = 1 << 29
 _MAX_BINARY_BYTES = 1 << 30
 
@@ -44,8 +46,7 @@ def fetch(spec: specs.Spec, version: str, workplace: Path, report: Report) -> li
     archive_name = spec.release.archive.format(**names)
     expected = pins.archive_of_operator(spec.name) or pins.ARCHIVES.get(archive_name, "")
     if not expected:
-        expected = _published_sum(f"{folder}/{spec.release.sums.format(**names)}", archive_name)
-        report(InstallProgress("note", _UNPINNED.format(name=archive_name, variable=pins.archive_variable(spec.name))))
+        expected = _signed_sum(spec, spec.release, folder, names, report)
     archive = workplace / "release.zip"
     actual = download(f"{folder}/{archive_name}", archive, report)
     if actual != expected:
@@ -57,9 +58,40 @@ def fetch(spec: specs.Spec, version: str, workplace: Path, report: Report) -> li
     return [_extract(archive, spec.programs[0].binary, workplace)]
 
 
-def _published_sum(url: str, name: str) -> str:
-    text = b"".join(chunk for chunk, _ in get(url, _MAX_SUMS_BYTES)).decode(errors="replace")
-    for line in text.splitlines():
+def _signed_sum(spec: specs.Spec, release: specs.Release, folder: str, names: dict[str, str], report: Report) -> str:
+    """Return the SHA-256 of the archive from the list that the publisher signed."""
+    url = f"{folder}/{release.sums.format(**names)}"
+    sums = b"".join(chunk for chunk, _ in get(url, _MAX_SUMS_BYTES))
+    expected = _listed_sum(sums, url, release.archive.format(**names))
+    signature_url, signature = _signature(release, folder, names)
+    try:
+        key = verification.verify(release.publisher, sums, signature)
+    except Invalid as error:
+        raise Invalid(
+            f"the signature {signature_url} of {url} is not valid: {error.message}. Nothing was installed. Try again, or require"
+            f" a SHA-256 that you know by {pins.archive_variable(spec.name)}, or build it yourself: terracrew engine install"
+            f" {spec.name} --version {names['version']} --force-build"
+        ) from error
+    title = verification.PUBLISHERS[release.publisher].title
+    variable = pins.archive_variable(spec.name)
+    report(InstallProgress("note", _SIGNED.format(sums=url, publisher=title, key=key, variable=variable)))
+    return expected
+
+
+def _signature(release: specs.Release, folder: str, names: dict[str, str]) -> tuple[str, bytes]:
+    """Return the first signature that exists, with its address. Raises NotFound if there is none: the release is then not used."""
+    missing: list[str] = []
+    for name in release.signatures:
+        url = f"{folder}/{name.format(**names)}"
+        try:
+            return url, b"".join(chunk for chunk, _ in get(url, _MAX_SIGNATURE_BYTES))
+        except NotFound as error:
+            missing.append(error.message)
+    raise NotFound(f"the release is not signed ({'; '.join(missing)}), and no SHA-256 of it is pinned")
+
+
+def _listed_sum(sums: bytes, url: str, name: str) -> str:
+    for line in sums.decode(errors="replace").splitlines():
         digest, _, named = line.partition(" ")
         if named.strip().removeprefix("*") == name:
             return digest.lower()

@@ -10,12 +10,16 @@ _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?")
 
 
 class Release(Struct, frozen=True):
-    """A released zip archive and its file of SHA-256 sums. The names are templates with {version}, {os} and {arch}."""
+    """A released zip archive, its file of SHA-256 sums, and the signatures of that file, of which the first one that exists is
+    used. The names are templates with {version}, {os} and {arch}."""
 
     base: str
     folder: str
     archive: str
     sums: str
+    signatures: tuple[str, ...]
+    publisher: str
+    """Whose key signs the file of sums; see `signatures/`."""
 
 
 class GoProgram(Struct, frozen=True):
@@ -62,6 +66,8 @@ TOFU = Spec(
         folder="v{version}",
         archive="tofu_{version}_{os}_{arch}.zip",
         sums="tofu_{version}_SHA256SUMS",
+        signatures=("tofu_{version}_SHA256SUMS.gpgsig",),
+        publisher="opentofu",
     ),
 )
 TERRAFORM = Spec(
@@ -82,6 +88,8 @@ TERRAFORM = Spec(
         folder="{version}",
         archive="terraform_{version}_{os}_{arch}.zip",
         sums="terraform_{version}_SHA256SUMS",
+        signatures=("terraform_{version}_SHA256SUMS.72D7468F.sig", "terraform_{version}_SHA256SUMS.sig"),
+        publisher="hashicorp",
     ),
     newest="1.5.7",
     newest_because="1.5.7 is the last release under the MPL; a later one that you installed yourself is found on PATH",

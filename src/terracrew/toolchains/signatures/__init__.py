@@ -1,0 +1,1 @@
+"""Signatures of publishers, with the public keys that Terracrew accepts."""
