@@ -31,6 +31,8 @@ class EngineContext(msgspec.Struct, frozen=True):
     """The environment of the runner, without Terracrew's own variables."""
     module_environment: Mapping[str, str] = {}
     """The environment variables that are set for the module."""
+    memory_mb: int | None = None
+    """How much memory all processes of the attempt may use together; None without a limit."""
 
 
 class DownloadContext(msgspec.Struct, frozen=True):

@@ -153,7 +153,14 @@ def _open_session(context: StepContext, folder: Path) -> None:
     context.folder = folder
     context.session = session = context.engine.open(
         context.found,
-        EngineContext(folder, context.files, Path(start.cache_directory), start.environment, context.spec.environment),
+        EngineContext(
+            folder,
+            context.files,
+            Path(start.cache_directory),
+            start.environment,
+            context.spec.environment,
+            context.spec.limits.memory_mb,
+        ),
     )
     if isinstance(session, HasStateFile) and context.spec.backend == "terracrew":
         context.state_file = StateFile(session.state_file, context.files.produced)

@@ -10,7 +10,7 @@ import msgspec
 
 from terracrew import configurations
 from terracrew.errors import Conflict, EngineMissing, Invalid
-from terracrew.executor.engines import plan_summary
+from terracrew.executor.engines import go_collector, plan_summary
 from terracrew.executor.engines.contract import ApiAccess, EngineContext, FailureDetails, StateAccess
 from terracrew.executor.engines.hcl import (
     backend_blocks,
@@ -88,6 +88,7 @@ class HclSession:
         env = dict(base)
         env.pop("TF_DATA_DIR", None)  # two attempts would share it
         env |= {"TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1"}
+        env |= go_collector.environment(env, self._context.memory_mb)
         self._plugins.private.mkdir(mode=0o700, exist_ok=True)  # an engine refuses to start without it
         env |= plugins.environment(self._plugins.private)
         self._choose_configuration(env)

@@ -11,7 +11,7 @@ import msgspec
 
 from terracrew.attempt.engine_directory import read_produced
 from terracrew.errors import Conflict, EngineMissing
-from terracrew.executor.engines import plan_summary
+from terracrew.executor.engines import go_collector, plan_summary
 from terracrew.executor.engines.contract import ApiAccess, EngineContext, FailureDetails, StateAccess
 from terracrew.executor.engines.pulumi import (
     checkpoint,
@@ -90,7 +90,8 @@ class PulumiSession:
     def environment(self, base: Mapping[str, str], api: ApiAccess) -> dict[str, str]:  # noqa: ARG002  (it needs no API)
         self._may_download = environment.may_download(base)
         plugins.provide(self._home, plugins.operator_home(self._context.runner_environment))
-        return environment.of_commands(base, str(self._home), os.path.dirname(self._program))
+        commands = environment.of_commands(base, str(self._home), os.path.dirname(self._program))
+        return commands | go_collector.environment(commands, self._context.memory_mb)
 
     def state_environment(self, environment_: Mapping[str, str], access: StateAccess) -> dict[str, str]:
         return environment.with_state(environment_, self._backend.url, access.module_key)
