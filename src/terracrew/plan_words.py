@@ -20,6 +20,16 @@ LOGGED_CHANGES = {
 """What an attempt did to a resource, by the action that its log reports."""
 
 
+CHECKED_BY_PLAN = "checked by plan"
+"""What is said of a validate step that did not run because the plan makes the same checks."""
+
+
+def is_checked_by_plan(step: str, statuses: Mapping[str, str]) -> bool:
+    """Whether the plan made the checks of a step of a job. `statuses` are those of all its steps, by name."""
+    is_skipped = step == "validate" and statuses.get(step) == "SKIPPED"
+    return is_skipped and statuses.get("plan") in ("RUNNING", "SUCCEEDED", "FAILED", "CANCELED")
+
+
 def counts(plan: Mapping[str, Any]) -> str:
     """Return the counts of a plan in the engine's wording, or an empty string if there is no plan."""
     if not plan:

@@ -13,7 +13,7 @@ from terracrew.executor.engines.contract import ApiAccess, DescribesPlans, Engin
 from terracrew.protocol.spec import Step
 from terracrew.toolchains import discovery
 
-PLAN = (Step.INIT, Step.VALIDATE, Step.PLAN)
+PLAN = (Step.INIT, Step.PLAN)
 APPLY = (*PLAN, Step.APPLY, Step.OUTPUT)
 
 

@@ -21,7 +21,7 @@ from terracrew.protocol.events import (
     StepStatus,
 )
 from terracrew.protocol.messages import BeginRefused, Begun
-from terracrew.protocol.spec import JobType, StateSeed
+from terracrew.protocol.spec import JobType, StateSeed, Step
 from terracrew.testing.executor_processes import ExecutorProcesses, module
 from terracrew.testing.fake_executor_hub import API, HUB, FakeExecutorHub
 from tests.executor.engine_runs import statuses
@@ -99,8 +99,10 @@ async def test_a_plan_reports_its_steps_its_summary_and_what_a_terminal_would_sh
     executor = await executors.run(executors.spec(JobType.PLAN, source, inputs={"name": "you"}))
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "SUCCEEDED", hub.result
-    steps = ("fetch", "inputs", "init", "validate", "plan")
-    assert statuses(hub) == [f"{step} {status}" for step in steps for status in ("RUNNING", "SUCCEEDED")]
+    steps = ("fetch", "inputs", "init", "plan")
+    expected = [f"{step} {status}" for step in steps for status in ("RUNNING", "SUCCEEDED")]
+    expected.insert(6, "validate SKIPPED")
+    assert statuses(hub) == expected
     [summary] = hub.facts_of(PlanSummary)
     assert (summary.add, summary.change, summary.destroy, summary.replace, summary.unchanged) == (1, 0, 0, 0, 0)
     assert summary.resources == [ResourceChange("terraform_data.greeting", "create")]
@@ -114,6 +116,28 @@ async def test_a_plan_reports_its_steps_its_summary_and_what_a_terminal_would_sh
     assert hub.log() == executor.printed
     assert b"\x1b[1mPlan:\x1b[0m 1 to add" in hub.log(step="plan")
     assert (executor.directory / "done").exists()
+
+
+@pytest.mark.feature("J3.checked")
+async def test_a_flag_of_validate_is_a_reason_to_run_it(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
+    source = module(executors.folder / "source", main=GREETING)
+    executor = await executors.run(
+        executors.spec(JobType.PLAN, source, inputs={"name": "you"}, flags={Step.VALIDATE: ["-no-color"]})
+    )
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "SUCCEEDED", hub.result
+    assert "validate SUCCEEDED" in statuses(hub)
+    assert b"The configuration is valid" in hub.log(step="validate")
+
+
+@pytest.mark.feature("J3.checked")
+async def test_a_plan_refuses_what_validate_would_refuse(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
+    """The error is in no path that this plan evaluates, so only the validation can find it."""
+    main = "locals { unused = no_such_thing.at_all }\n"
+    executor = await executors.run(executors.spec(JobType.PLAN, module(executors.folder / "source", main=main)))
+    assert await executor.exit_code() == 0, executor.said
+    assert statuses(hub)[-3:] == ["validate SKIPPED", "plan RUNNING", "plan FAILED"]
+    assert "Reference to undeclared resource" in hub.result.message
 
 
 @pytest.mark.feature("J3.order", "J3.steps", "J12.stored", "J15.kept")

@@ -108,6 +108,13 @@ class DescribesPlans(Protocol):
 
 
 @runtime_checkable
+class ValidatesInPlan(Protocol):
+    """An engine whose plan makes all checks of its validate step. That step then runs only for modules that add something to it."""
+
+    validates_in_plan: bool
+
+
+@runtime_checkable
 class HasSensitiveOutputs(Protocol):
     """An engine whose states say which outputs are sensitive. Their values are masked in the log."""
 

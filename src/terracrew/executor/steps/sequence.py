@@ -6,6 +6,7 @@ import contextlib
 from terracrew.durations import duration
 from terracrew.errors import TerracrewError
 from terracrew.executor.engines import error_summary
+from terracrew.executor.engines.contract import ValidatesInPlan
 from terracrew.executor.engines.error_summary import EngineFailure
 from terracrew.executor.engines.oom_kills import OomKills
 from terracrew.executor.steps import engine_command, hooks, lost_imports, permission, preparation, transient_errors
@@ -52,8 +53,18 @@ class Steps:
         return result or Result("SUCCEEDED", warning)
 
     def _is_skipped(self, step: Step) -> bool:
-        """Whether a saved plan makes the step unnecessary, or the engine does not have it. FETCH finds out both."""
-        return step is not Step.FETCH and (step in self._context.reused or step not in self._context.engine.steps)
+        """Whether a saved plan or the next step makes the step unnecessary, or the engine does not have it. FETCH finds out all of it."""
+        context = self._context
+        return step is not Step.FETCH and (
+            step in context.reused or step not in context.engine.steps or self._is_checked_by_plan(step)
+        )
+
+    def _is_checked_by_plan(self, step: Step) -> bool:
+        """Whether the plan repeats everything that the step does. A hook or a flag is a reason to run it nevertheless."""
+        engine, spec = self._context.engine, self._context.spec
+        has_addition = bool(spec.flags.get(step)) or any(each.step == step for each in spec.hooks)
+        is_repeated = isinstance(engine, ValidatesInPlan) and engine.validates_in_plan
+        return step is Step.VALIDATE and is_repeated and not has_addition
 
     async def _ask_permission(self, step: Step) -> Result | None:
         return await permission.ask(self._context, step, lambda: self._run(Step.PLAN))

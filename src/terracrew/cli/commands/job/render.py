@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew import limit_words
+from terracrew import limit_words, plan_words
 from terracrew.cli.commands.job import status_line
 from terracrew.cli.printing import output
 
@@ -47,8 +47,14 @@ def job(api: "Api", found: dict[str, Any]) -> None:
     )
     if steps := found.get("steps"):
         click.echo()
+        statuses = {s["name"]: s["status"] for s in steps}
         rows = [
-            (s["name"], s["status"], output.duration(s.get("started_at"), s.get("finished_at")), s.get("attempt"))
+            (
+                s["name"],
+                plan_words.CHECKED_BY_PLAN if plan_words.is_checked_by_plan(s["name"], statuses) else s["status"],
+                output.duration(s.get("started_at"), s.get("finished_at")),
+                s.get("attempt"),
+            )
             for s in steps
         ]
         output.table(("STEP", "STATUS", "TOOK", "ATTEMPT"), rows, empty="")

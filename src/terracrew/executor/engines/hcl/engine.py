@@ -14,6 +14,7 @@ from terracrew.toolchains.discovery import FoundEngine
 
 class HclEngine:
     steps = frozenset(Step)
+    validates_in_plan = True
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect

@@ -14,7 +14,7 @@ from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import reads, service
 from terracrew.server.jobs.lost_resources.model import LostResources
-from terracrew.server.jobs.model import Job, JobStatus
+from terracrew.server.jobs.model import Job, JobStatus, StepRow
 from terracrew.server.jobs.plans import approver_rules
 from terracrew.server.modules import policy
 from terracrew.server.principals import authorize
@@ -131,6 +131,9 @@ class JobPage(msgspec.Struct, frozen=True):
     def is_out_of_contact(self) -> bool:
         """Return whether there is no contact with the attempt, so that its current step is not known."""
         return self.view.reason is not None and self.view.reason.code in ("lost", "silent")
+
+    def is_checked_by_plan(self, step: StepRow) -> bool:
+        return plan_words.is_checked_by_plan(step.name, {each.name: each.status for each in self.view.steps})
 
 
 async def read(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Keyring, watch: Watch) -> JobPage:
