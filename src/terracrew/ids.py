@@ -18,6 +18,7 @@ KINDS = {
     "tok": "API token",
     "sac": "service account",
     "sec": "client secret",
+    "trp": "trust policy",
     "arc": "archive",
     "sta": "state",
     "aud": "audit entry",

@@ -233,6 +233,10 @@ BODIES: dict[str, Any] = {
     "POST /service-accounts": {"name": "made-by-{who}"},
     "PATCH /service-accounts/{account_id}": {"is_disabled": True},
     "POST /service-accounts/{account_id}/secrets": {},
+    "POST /service-accounts/{account_id}/trust-policies": {
+        "issuer": "https://ci.example.com",
+        "claims": {"sub": "mine"},
+    },
     "POST /organizations": {"name": "made-by-{who}"},
     "PATCH /organizations/{organization}": {"name": "renamed-by-{who}"},
     "POST /roles": {"principal": "{user_id}", "role": "owner", "path": ""},

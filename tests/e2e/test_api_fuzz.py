@@ -56,6 +56,10 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
             runner=api.post("/runners", {"name": "crew"})["id"],
             account_id=account,
             secret_id=api.post(f"/service-accounts/{account}/secrets", {})["id"],
+            policy_id=api.post(
+                f"/service-accounts/{account}/trust-policies",
+                {"issuer": "https://ci.example.com", "claims": {"sub": "ours"}},
+            )["id"],
             user_id=api.post("/users", {"name": "ada"})["user"]["id"],
             role_id=api.post("/roles", {"principal": "ada", "role": "viewer"})["id"],
             token_id=api.post("/tokens", {"name": "spare"})["id"],

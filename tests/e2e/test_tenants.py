@@ -158,6 +158,10 @@ def _team(system: System) -> dict[str, str]:
         "runner": api.post("/runners", {"name": "ours", "group": "team"})["id"],
         "account_id": account,
         "secret_id": api.post(f"/service-accounts/{account}/secrets", {})["id"],
+        "policy_id": api.post(
+            f"/service-accounts/{account}/trust-policies",
+            {"issuer": "https://ci.example.com", "claims": {"sub": "ours"}},
+        )["id"],
         "user_id": api.post("/users", {"name": "victim"})["user"]["id"],
         "role_id": api.post("/roles", {"principal": "victim", "role": "viewer", "path": "team"})["id"],
         "token_id": api.post("/tokens", {"name": "spare"})["id"],

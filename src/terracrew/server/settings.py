@@ -59,6 +59,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """How long a lost or fenced attempt may still deliver what it has."""
     precedence: Literal["online", "configured"] = "online"
     """When a nearer tier of runners keeps a job from farther ones: if one of them is online, or if there is one at all."""
+    federation_private_issuers: tuple[str, ...] = ()
+    """Issuers that trust policies may name although they have private addresses or no TLS, and where their keys are."""
     leftovers_days: float = 30.0
     """How long these are kept: instances that do not connect any more, expired API tokens and secrets, idempotency keys."""
     max_connections: int = 20_000

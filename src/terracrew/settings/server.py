@@ -24,6 +24,12 @@ def _is_http(text: str) -> str:
     return text
 
 
+def _is_issuer(text: str) -> str:
+    if not text:
+        raise ValueError("an issuer is an address like https://kubernetes.default.svc")
+    return _is_http(text)
+
+
 def _is_network(text: str) -> str:
     try:
         meant = ip_network(text, strict=False)
@@ -35,6 +41,7 @@ def _is_network(text: str) -> str:
 
 
 Networks = Annotated[list[Annotated[str, AfterValidator(_is_network)]], split_words]
+Issuers = Annotated[list[Annotated[str, AfterValidator(_is_issuer)]], split_words]
 Days = Annotated[float, Field(ge=1)]
 
 
@@ -102,6 +109,11 @@ class ServerFile(SettingsSection):
     )
     late_delivery_days: float = Field(
         default=7, gt=0, description="How many days a lost attempt may still deliver its log and states."
+    )
+    federation_private_issuers: Issuers = Field(
+        default=[],
+        description="The addresses of issuers that trust policies may name although they are at private addresses or without "
+        "TLS, for example `https://kubernetes.default.svc`. If an issuer's keys are on another host, name that, too.",
     )
     leftovers_days: float = Field(
         default=30, ge=1, description="How many days old instances, expired tokens and idempotency keys are kept."

@@ -12,6 +12,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "audit": ("audit/store.py",),
     "clock": ("db/postgres/clock.py", "db/sqlite/database.py"),
     "engine_version_ranges": ("engines/store.py",),
+    "exchanged_tokens": ("identity/federation/store.py",),
     "group_run_modules": ("group_runs/store.py",),
     "group_runs": ("group_runs/store.py",),
     "groups": ("groups/store.py",),
@@ -44,6 +45,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "states": ("state/store.py",),
     "steps": ("jobs/attempt_store.py",),
     "triggered_modules": ("inputs/trigger_store.py",),
+    "trust_policies": ("identity/federation/store.py",),
     "uploads": ("uploads/store.py",),
     "users": ("identity/people/store.py",),
 }

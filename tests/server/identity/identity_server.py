@@ -173,9 +173,10 @@ def app() -> App:
     )
 
 
-async def build(database: Database) -> IdentityServer:
+async def build(database: Database, private_issuers: tuple[str, ...] = ()) -> IdentityServer:
     keys = Keyring([b"k" * 32])
-    container = Container(ServerSettings(public_url=URL), database, keys, await open_identity(database, keys, URL))
+    identity = await open_identity(database, keys, URL, private_issuers)
+    container = Container(ServerSettings(public_url=URL), database, keys, identity)
     app().state.identity = container.identity
     app().state.api = SimpleNamespace(access=AccessContext(database, container.identity))
     app().state.data_directory = container.settings.directory

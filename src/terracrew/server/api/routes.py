@@ -3,7 +3,17 @@
 from litestar import Router
 from litestar.types import ControllerRouterHandler
 
-from terracrew.server.api.access import audit, connect, me, organizations, roles, service_accounts, tokens, users
+from terracrew.server.api.access import (
+    audit,
+    connect,
+    me,
+    organizations,
+    roles,
+    service_accounts,
+    tokens,
+    trust_policies,
+    users,
+)
 from terracrew.server.api.access.context import AccessCall
 from terracrew.server.api.operations import health, rekey, retention, schemas
 from terracrew.server.api.operations.context import OperationsCall
@@ -17,6 +27,7 @@ ACCESS: list[ControllerRouterHandler] = [
     tokens.router,
     users.router,
     service_accounts.router,
+    trust_policies.router,
     roles.router,
     organizations.router,
     connect.token,

@@ -32,6 +32,8 @@ class Failure(msgspec.Struct, frozen=True):
     target: str
     """The id of a user, service account or runner that exists. Empty for every other name: people type passwords there."""
     organization_id: str | None = None
+    reason: str = ""
+    """Why a token of another issuer was refused. Only the audit log says it."""
 
 
 class _Count(msgspec.Struct):
@@ -65,9 +67,10 @@ class Failures:
         organization_id: str | None = None,
         *,
         is_limited: bool = False,
+        reason: str = "",
     ) -> None:
         """Count one failure. `is_limited` means that a rate limit refused it unevaluated. This never waits and never raises."""
-        failure = Failure(action, limit_key(address), target_kind, target, organization_id)
+        failure = Failure(action, limit_key(address), target_kind, target, organization_id, reason)
         count = self._counts.get(failure)
         if count is None and len(self._counts) >= MAX_ENTRIES_PER_WINDOW:
             failure = Failure(action, OTHERS, "", "")
@@ -132,4 +135,6 @@ def _change(failure: Failure, count: _Count) -> service.Change:
         "first_at": count.first_at.isoformat(timespec="seconds"),
         "last_at": count.last_at.isoformat(timespec="seconds"),
     }
+    if failure.reason:
+        details["reason"] = failure.reason
     return service.Change(who, failure.action, failure.target_kind, failure.target, details, failure.organization_id)

@@ -9,6 +9,7 @@ from terracrew.server.dashboard.access.audit import pages as audit
 from terracrew.server.dashboard.access.organizations import pages as organizations
 from terracrew.server.dashboard.access.roles import pages as access
 from terracrew.server.dashboard.access.service_accounts import pages as service_accounts
+from terracrew.server.dashboard.access.trust import pages as trust
 from terracrew.server.dashboard.access.users import pages as users
 from terracrew.server.dashboard.account import pages as account
 from terracrew.server.dashboard.errors import HANDLERS
@@ -46,6 +47,7 @@ routers: list[ControllerRouterHandler] = [
     access,
     users,
     service_accounts,
+    trust,
     audit,
     organizations,
     states,

@@ -4,9 +4,15 @@ from dataclasses import dataclass
 
 from terracrew.server.audit.failures import Failures
 from terracrew.server.db.seam import Database
+from terracrew.server.identity.federation import rules
+from terracrew.server.identity.federation.fetching import Fetcher
+from terracrew.server.identity.federation.issuers import Fetches, Issuers
+from terracrew.server.identity.federation.replays import Replays
+from terracrew.server.identity.federation.service import Trust
 from terracrew.server.identity.guard import LoginGuard
 from terracrew.server.identity.keys.signing import SigningKeys
 from terracrew.server.identity.limits import Limits
+from terracrew.server.identity.oidc.federated import FederatedTokens
 from terracrew.server.identity.oidc.tokens import AccessTokens
 from terracrew.server.secrets.keyring import Keyring
 
@@ -16,11 +22,20 @@ class Identity(LoginGuard):
     url: str
     """The address by which browsers and machines reach this server. It is also the issuer of its tokens."""
     tokens: AccessTokens
+    federation: FederatedTokens
 
 
-async def open_identity(db: Database, keys: Keyring, url: str) -> Identity:
-    """Load the signing keys, which the first server makes, and start with no failures counted."""
+async def open_identity(
+    db: Database, keys: Keyring, url: str, private_issuers: tuple[str, ...] = (), fetcher: Fetches | None = None
+) -> Identity:
+    """Load the signing keys, which the first server makes, and start with no failures counted.
+
+    `private_issuers` are the issuers that may have private addresses. Tests give a fetcher that counts.
+    """
     signing, limits, failures = SigningKeys(db, keys), Limits(), Failures(db)
     await signing.load()
     tokens = AccessTokens(db, signing, limits, failures, url.rstrip("/"))
-    return Identity(db, limits, keys, failures, url.rstrip("/"), tokens)
+    trust = Trust(url.rstrip("/"), frozenset(rules.origin(each) for each in private_issuers))
+    issuers = Issuers(fetcher or Fetcher(trust.allowed_origins))
+    federation = FederatedTokens(db, tokens, issuers, Replays(db), trust)
+    return Identity(db, limits, keys, failures, url.rstrip("/"), tokens, federation)

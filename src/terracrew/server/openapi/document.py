@@ -32,9 +32,18 @@ _TOKEN_REQUEST = {
     "type": "object",
     "required": ["grant_type"],
     "properties": {
-        "grant_type": {"const": "client_credentials"},
+        "grant_type": {
+            "enum": [
+                "client_credentials",
+                "urn:ietf:params:oauth:grant-type:token-exchange",
+                "urn:ietf:params:oauth:grant-type:jwt-bearer",
+            ]
+        },
         "client_id": {"type": "string"},
         "client_secret": {"type": "string"},
+        "subject_token": {"type": "string"},
+        "subject_token_type": {"type": "string"},
+        "assertion": {"type": "string"},
     },
 }
 _TOKEN = {
@@ -44,6 +53,7 @@ _TOKEN = {
         "access_token": {"type": "string"},
         "expires_in": {"type": "integer"},
         "token_type": {"const": "Bearer"},
+        "issued_token_type": {"type": "string"},
     },
 }
 _TOKEN_REFUSED = {

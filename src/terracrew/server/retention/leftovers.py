@@ -14,6 +14,7 @@ from terracrew.logging import get_logger
 from terracrew.server.db import lease
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.access import store as access
+from terracrew.server.identity.federation import store as federation
 from terracrew.server.identity.people import store as people
 from terracrew.server.jobs import store as jobs
 from terracrew.server.runners import pruning as runners
@@ -42,6 +43,8 @@ RULES = (
     LeftoverRule("one-time links", people.prune_links, is_kept_for_days=False),
     LeftoverRule("API tokens", people.prune_tokens),
     LeftoverRule("service account secrets", access.prune_secrets),
+    LeftoverRule("trust policies", federation.prune_policies),
+    LeftoverRule("exchanged tokens", federation.prune_exchanged, is_kept_for_days=False),
     LeftoverRule("instances", runners.prune_instances),
     LeftoverRule("names of removed runners", runners.prune_names),
     LeftoverRule("idempotency keys", jobs.prune_idempotency_keys),

@@ -70,7 +70,9 @@ _FIRST_MEMBERS: LiteralString = (
     + """SELECT ranked.place_id, ranked.id, ranked.path, ranked.organization_id, ranked.is_disabled, ranked.is_drained,
     ranked.organization_id IS NULL OR ranked.worker_token_sha256 IS NOT NULL OR EXISTS (
         SELECT 1 FROM service_account_secrets AS secrets WHERE secrets.service_account_id = ranked.service_account_id
-            AND (secrets.expires_at IS NULL OR secrets.expires_at > ranked.now)) AS has_credential,
+            AND (secrets.expires_at IS NULL OR secrets.expires_at > ranked.now)) OR EXISTS (
+        SELECT 1 FROM trust_policies AS policies WHERE policies.service_account_id = ranked.service_account_id
+            AND (policies.expires_at IS NULL OR policies.expires_at > ranked.now)) AS has_credential,
     ranked.tags, instances.is_disk_full, instances.heard_at, instances.is_connected AND instances.heard_at > ranked.since AS is_connected
 FROM (
     SELECT members.place_id, members.now, members.since, members.most, runners.id, runners.path, runners.organization_id,

@@ -28,6 +28,10 @@ async def access(stage: Stage) -> dict[str, str]:
         account = await made("/service-accounts", name="ci-ledger", group="payments/prod")
         await made(f"/service-accounts/{account['id']}/secrets", expires_in_days=6)
         await made(f"/service-accounts/{account['id']}/secrets")
+        claims = {"sub": "project_path:acme/ledger:ref_type:branch:ref:main", "namespace_path": "acme"}
+        await made(
+            f"/service-accounts/{account['id']}/trust-policies", issuer="https://gitlab.example.com", claims=claims
+        )
         for principal, role, path in (
             ("priya", "approver", "payments"),
             ("priya", "viewer", "payments/prod"),

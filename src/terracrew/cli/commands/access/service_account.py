@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from terracrew.cli.arguments import name_completion, numbers, references
-from terracrew.cli.commands.access import account_runners
+from terracrew.cli.commands.access import account_runners, account_trust
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
@@ -100,7 +100,8 @@ def create(target: Target, name: str, group: str, as_json: bool) -> None:
     # An account of the organization has no path, and a user may have the same name.
     named = f"{made['group']}/{made['name']}" if made.get("group") else made["id"]
     output.note(f"next: terracrew role grant {named} operator{f' --group {group}' if group else ''}")
-    return output.note(f"and:  terracrew service-account add-secret {named}")
+    output.note(f"and:  terracrew service-account add-secret {named}")
+    return output.note(f"or, without a secret:  terracrew service-account trust add {named} --issuer URL --claim sub=…")
 
 
 @service_account.command("delete")
@@ -169,6 +170,7 @@ def revoke_secret(target: Target, account: str, secret_id: str, as_json: bool) -
 
 service_account.add_command(account_runners.assign)
 service_account.add_command(account_runners.unassign)
+service_account.add_command(account_trust.trust)
 
 
 def _status(account: dict[str, Any]) -> str:

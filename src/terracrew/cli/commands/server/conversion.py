@@ -9,7 +9,7 @@ from terracrew.settings.shared_runners import BuiltInRunner, RemoteRunner
 
 _PATHS = ("data_directory", "master_key_file")
 _PATH_LISTS = ("local_roots", "runner_read_paths", "runner_write_paths")
-_LISTS = ("trusted_proxies", "allowed_hosts")
+_LISTS = ("trusted_proxies", "allowed_hosts", "federation_private_issuers")
 
 
 def server_settings(found: ServerFile, file: Path | None, external: Facts = Facts()) -> ServerSettings:  # noqa: B008 - frozen

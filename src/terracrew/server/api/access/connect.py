@@ -1,8 +1,12 @@
-"""`POST /connect/token` (OAuth 2 client credentials, RFC 6749) and the keys by which anybody can verify its tokens."""
+"""`POST /connect/token` and the keys by which anybody can verify its tokens.
+
+It knows the client credentials of RFC 6749, and tokens of other issuers by RFC 8693 (token exchange) and RFC 7523 (JWT bearer).
+"""
 
 import base64
 import binascii
 import re
+from collections.abc import Awaitable
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote_plus
@@ -20,6 +24,25 @@ _NEVER_KEPT = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 _NEXT = "next_secret_sha256"
 _SHA256 = re.compile("[0-9a-f]{64}")
 _FIELDS = ("grant_type", "client_id", "client_secret")
+TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 (a word of the standard)
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+ACCESS_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 (a word of the standard)
+_SUBJECT_TYPES = ("urn:ietf:params:oauth:token-type:jwt", "urn:ietf:params:oauth:token-type:id_token")
+_FEDERATED_FIELDS = (
+    "client_id",
+    "subject_token",
+    "subject_token_type",
+    "assertion",
+    "requested_token_type",
+    "client_secret",
+    "actor_token",
+)
+
+
+class ExchangedAccessToken(AccessToken, frozen=True):
+    """The answer of RFC 8693."""
+
+    issued_token_type: str = ACCESS_TOKEN_TYPE
 
 
 @post(
@@ -36,16 +59,44 @@ async def token(request: AccessCall) -> Response[Any]:
     The client id is `<organization>:<client>`: a service account's id or path with one of its secrets, or a worker id with its
     worker token. With `next_secret_sha256`, the hash of a worker token that is to follow the one that is sent, a runner
     replaces its token: the first use of the new one ends the old one.
+
+    A service account with trust policies needs no secret: send its client id and a token of a trusted issuer as `subject_token`
+    (grant type `urn:ietf:params:oauth:grant-type:token-exchange`) or as `assertion` (`urn:ietf:params:oauth:grant-type:jwt-bearer`).
     """
     try:
+        if (grant := await _field(request, "grant_type")) in (TOKEN_EXCHANGE, JWT_BEARER):
+            return await _federated(request, grant)
         grant_type, client_id, client_secret = await _credentials(request)
         next_sha256 = await _next_secret(request)
     except Invalid as error:
         return _refused(400, "invalid_request", error)
     if grant_type != "client_credentials":
-        return _refused(400, "unsupported_grant_type", Invalid("grant_type is client_credentials here"))
+        words = f"grant_type is client_credentials, {TOKEN_EXCHANGE} or {JWT_BEARER} here"
+        return _refused(400, "unsupported_grant_type", Invalid(words))
+    address = address_of(request)
+    return await _answer(identity_of(request).tokens.exchange(client_id, client_secret, address, next_sha256))
+
+
+async def _federated(request: AccessCall, grant_type: str) -> Response[Any]:
+    given = {name: value for name in _FEDERATED_FIELDS if (value := await _field(request, name))}
+    token_field = "subject_token" if grant_type == TOKEN_EXCHANGE else "assertion"
+    for name in ("client_secret", "actor_token"):
+        if name in given:
+            raise Invalid(f"{name} is not used with a token of another issuer: leave it out")
+    missing = [name for name in ("client_id", token_field) if name not in given]
+    if missing:
+        raise Invalid(f"{', '.join(missing)} is missing")
+    if grant_type == TOKEN_EXCHANGE and given.get("subject_token_type") not in _SUBJECT_TYPES:
+        raise Invalid(f"subject_token_type is {' or '.join(_SUBJECT_TYPES)}")
+    if given.get("requested_token_type", ACCESS_TOKEN_TYPE) != ACCESS_TOKEN_TYPE:
+        raise Invalid(f"requested_token_type is {ACCESS_TOKEN_TYPE}, or is left out")
+    federation = identity_of(request).federation
+    return await _answer(federation.exchange(given["client_id"], given[token_field], address_of(request)), grant_type)
+
+
+async def _answer(exchange: Awaitable[AccessToken], grant_type: str = "") -> Response[Any]:
     try:
-        granted = await identity_of(request).tokens.exchange(client_id, client_secret, address_of(request), next_sha256)
+        granted = await exchange
     except Removed as error:
         return _refused(401, "invalid_client", error)
     except Unauthenticated as error:
@@ -53,6 +104,8 @@ async def token(request: AccessCall) -> Response[Any]:
     except RateLimited as error:
         wait = str(error.details["retry_after"])
         return _refused(429, "temporarily_unavailable", error, {"Retry-After": wait})
+    if grant_type == TOKEN_EXCHANGE:
+        granted = ExchangedAccessToken(granted.access_token, granted.expires_in)
     return Response[AccessToken | dict[str, str]](granted, headers=_NEVER_KEPT)
 
 
@@ -79,17 +132,18 @@ async def discovery(request: AccessCall) -> Response[dict[str, str]]:
     return Response(found, headers={"Cache-Control": "public, max-age=300"})
 
 
-async def _credentials(request: AccessCall) -> tuple[str, str, str]:
+async def _field(request: AccessCall, name: str) -> str:
+    """Return a field of the form; an empty text if it is missing."""
     if request.content_type[0] != RequestEncodingType.URL_ENCODED:
         raise Invalid("send application/x-www-form-urlencoded")
-    form = await request.form()
-    fields: dict[str, str] = {}
-    for name in _FIELDS:
-        values = form.getall(name, [])
-        if len(values) > 1 or not all(isinstance(value, str) for value in values):
-            raise Invalid(f"{name} is given more than once")
-        if values and values[0]:
-            fields[name] = values[0]
+    values = (await request.form()).getall(name, [])
+    if len(values) > 1 or not all(isinstance(value, str) for value in values):
+        raise Invalid(f"{name} is given more than once")
+    return values[0] if values else ""
+
+
+async def _credentials(request: AccessCall) -> tuple[str, str, str]:
+    fields = {name: value for name in _FIELDS if (value := await _field(request, name))}
     authorization = request.headers.get("Authorization")
     if authorization is not None:
         if "client_secret" in fields:

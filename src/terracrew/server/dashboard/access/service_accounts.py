@@ -15,6 +15,8 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.groups import reads as group_reads
 from terracrew.server.identity.access import roles, service
 from terracrew.server.identity.access.model import ClientSecret, RoleListed, ServiceAccount
+from terracrew.server.identity.federation import service as trust
+from terracrew.server.identity.federation.model import TrustPolicy
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -40,6 +42,7 @@ class AccountsPage(msgspec.Struct, frozen=True):
 class AccountPage(msgspec.Struct, frozen=True):
     account: ServiceAccount
     secrets: list[ClientSecret]
+    policies: list[TrustPolicy]
     roles: list[RoleListed]
     runners: list[Runner]
     may_change: bool
@@ -76,6 +79,7 @@ async def read_one(tx: Tx, who: Principal, account_id: str) -> AccountPage:
     return AccountPage(
         account,
         await service.secrets(tx, who, account.id),
+        await trust.policies(tx, who, account.id),
         (await roles.listing(tx, who, query, None, MAX_LISTED)).items if is_here else [],
         await account_reads.of_account(tx, seen, account.organization_id, account.id, MAX_LISTED),
         (await authorize.visible(tx, who, Verb.ACCESS_WRITE)).covers(place),

@@ -6,6 +6,7 @@ a shared runner belongs to no organization and has no prefix.
 """
 
 import time
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -22,6 +23,7 @@ from terracrew.server.groups import tree_path
 from terracrew.server.identity import limits
 from terracrew.server.identity.access import credential_store
 from terracrew.server.identity.access import store as access_store
+from terracrew.server.identity.federation import store as trust_store
 from terracrew.server.identity.keys.signing import GENERIC, SigningKeys
 from terracrew.server.identity.limits import Limits
 from terracrew.server.identity.oidc.turns import Turns
@@ -68,6 +70,8 @@ class AccessTokens:
         self.turns = Turns()
         self._live: dict[_Claims, tuple[Principal, float]] = {}
         self._generation = 0
+        self.on_forget: list[Callable[[str], None]] = []
+        """Called with the id of a service account or runner whose credentials have changed; empty for all of them."""
 
     async def exchange(self, client_id: str, client_secret: str, address: str, next_sha256: str = "") -> AccessToken:
         """Exchange a secret for a token. The right secret is accepted regardless of how many wrong ones were counted.
@@ -87,20 +91,23 @@ class AccessTokens:
         if client.kind == "service_account":
             await self._note_use(client.credential_id or "")
         is_next_accepted = client.kind == "runner" and await self._rotate(client, sha256, next_sha256, address)
+        token = await self.sign(client.kind, client.id, client.organization_id, client.credential_id or "")
+        return AccessToken(token, LIFETIME_SECONDS, is_next_secret_accepted=is_next_accepted)
+
+    async def sign(self, kind: str, subject: str, organization_id: str | None, credential_id: str) -> str:
+        """Make an access token. It is valid for as long as the credential that it names."""
         now = int(time.time())
         claims: dict[str, Any] = {
             "iss": self._issuer,
-            "sub": client.id,
+            "sub": subject,
             "aud": AUDIENCE,
             "iat": now,
             "exp": now + LIFETIME_SECONDS,
-            "org": client.organization_id,
-            "kind": client.kind,
-            "sid": client.credential_id,
+            "org": organization_id,
+            "kind": kind,
+            "sid": credential_id,
         }
-        return AccessToken(
-            await self.signing.sign(claims, KIND), LIFETIME_SECONDS, is_next_secret_accepted=is_next_accepted
-        )
+        return await self.signing.sign(claims, KIND)
 
     async def _rotate(self, runner: Principal, sha256: str, next_sha256: str, address: str) -> bool:
         """End the runner's old token if this is its next one. Returns whether `next_sha256` was accepted to follow this one."""
@@ -119,8 +126,21 @@ class AccessTokens:
 
     async def _failed(self, client_id: str, address: str) -> TerracrewError:
         """Count a failed exchange, and return the error to answer with."""
-        network, client = limit_key(address), client_id.rpartition(":")[2]
+        client = client_id.rpartition(":")[2]
         kind, organization_id = await self._db.read(lambda tx: credential_store.client(tx, client))
+        return self.failed(client_id, address, kind, client if kind else "", organization_id)
+
+    def failed(
+        self,
+        client_id: str,
+        address: str,
+        target_kind: str,
+        target: str,
+        organization_id: str | None,
+        reason: str = "",
+    ) -> TerracrewError:
+        """Count a failed exchange for a client that exists, or for an empty target, and return the error to answer with."""
+        network = limit_key(address)
         error: TerracrewError = Unauthenticated(GENERIC)
         try:
             self._limits.attempt(
@@ -128,9 +148,9 @@ class AccessTokens:
             )
         except RateLimited as limited:
             error = limited
-        target = client if kind else ""
+        is_limited = isinstance(error, RateLimited)
         self._failures.note(
-            "token_exchange.fail", address, kind, target, organization_id, is_limited=isinstance(error, RateLimited)
+            "token_exchange.fail", address, target_kind, target, organization_id, is_limited=is_limited, reason=reason
         )
         return error
 
@@ -161,6 +181,8 @@ class AccessTokens:
     def forget(self, principal_id: str) -> None:
         """Forget what is cached about this service account or runner, so that it is read again."""
         self._generation += 1
+        for listener in self.on_forget:
+            listener(principal_id)
         for claims in [claims for claims in self._live if claims.sub == principal_id]:
             del self._live[claims]
 
@@ -225,6 +247,8 @@ async def _live(tx: Tx, claims: _Claims) -> Principal | None:
 
 async def _secret(tx: Tx, kind: str, principal_id: str, credential_id: str | None) -> Row | None:
     """Return the row of the service account or runner, if this secret of it is still valid."""
+    if kind == "service_account" and (credential_id or "").startswith("trp_"):
+        return await trust_store.account_of_policy(tx, principal_id, credential_id or "")
     if kind == "service_account":
         return await access_store.account_of_secret(tx, principal_id, credential_id or "")
     row = await credential_store.runner_with_worker_token(tx, principal_id)

@@ -1,0 +1,43 @@
+"""Trust policies of service accounts: which tokens of other issuers stand for them."""
+
+from litestar import Router, delete, get, post
+from litestar.params import FromPath, JSONBody
+
+from terracrew import ids
+from terracrew.server.api.access.context import AccessCall
+from terracrew.server.http.client import identity_of
+from terracrew.server.http.request import tree_path
+from terracrew.server.identity.federation import service
+from terracrew.server.identity.federation.model import TrustPolicy
+from terracrew.server.identity.federation.service import NewPolicy
+from terracrew.server.paging import Page
+
+
+@get("/service-accounts/{account_id:str}/trust-policies", summary="List the trust policies of a service account")
+async def list_policies(request: AccessCall, account_id: FromPath[str]) -> Page[TrustPolicy]:
+    """List which tokens of other issuers stand for a service account, named by its id or its path."""
+    who = request.user
+    return Page(await request.context.db.read(lambda tx: service.policies(tx, who, tree_path(account_id))))
+
+
+@post("/service-accounts/{account_id:str}/trust-policies", summary="Add a trust policy to a service account")
+async def add_policy(request: AccessCall, account_id: FromPath[str], data: JSONBody[NewPolicy]) -> TrustPolicy:
+    """Let tokens of an issuer stand for a service account if their audience and claims match. An account has up to ten policies.
+
+    A claim is exact, or a pattern with `*` and `?`, but never `*` alone. Without an audience, it is the address of this server.
+    """
+    trust = identity_of(request).federation.trust
+    return await service.add(request.context.db, request.user, tree_path(account_id), data, trust)
+
+
+@delete(
+    "/service-accounts/{account_id:str}/trust-policies/{policy_id:str}",
+    summary="Remove a trust policy from a service account",
+)
+async def remove_policy(request: AccessCall, account_id: FromPath[str], policy_id: FromPath[str]) -> None:
+    """Remove a trust policy. Access tokens that were issued by it, and the connections opened with them, end within seconds."""
+    who, account, it = request.user, tree_path(account_id), ids.parse("trp", policy_id)
+    await request.context.db.write(lambda tx: service.remove(tx, who, account, it))
+
+
+router = Router(path="/api/v1", route_handlers=[list_policies, add_policy, remove_policy], tags=["access"])

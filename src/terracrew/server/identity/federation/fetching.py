@@ -1,0 +1,127 @@
+"""Fetches small public documents from issuers. An address that somebody configured cannot make this server ask its own network.
+
+The name is resolved once, every address that it has must be public, and the connection goes to one of these addresses: an answer of the
+DNS that changes afterwards changes nothing. There are no redirects, no proxy, no cookies; time and size are bounded.
+"""
+
+import asyncio
+import socket
+import ssl
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from urllib.parse import SplitResult, urlsplit
+
+import h11
+
+from terracrew import __version__
+from terracrew.server.identity.federation import rules
+from terracrew.server.identity.federation.model import TokenRefused
+
+FETCH_SECONDS = 5.0
+"""For one document, from the lookup of its name to its last byte."""
+MAX_LOOKUPS = 16
+_MAX_HEADER_BYTES = 16 << 10
+_READ_BYTES = 16 << 10
+_MAX_ADDRESSES = 4
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
+_EMBEDDING = (IPv6Network("2001::/32"), IPv6Network("2002::/16"))
+"""Teredo and 6to4: such an address leads to an IPv4 address, which may be a private one."""
+
+
+class Fetcher:
+    def __init__(self, allowed_origins: frozenset[str] = frozenset()) -> None:
+        """`allowed_origins` may be fetched without TLS and may have private addresses; `rules.origin` says how they are written."""
+        self._allowed = allowed_origins
+        self._lookups = ThreadPoolExecutor(MAX_LOOKUPS, "issuer-lookup")
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        return ssl.create_default_context()
+
+    async def get(self, url: str, max_bytes: int) -> bytes:
+        """Return the body of an answer 200. Raises TokenRefused with what went wrong."""
+        try:
+            parts = urlsplit(url)
+            is_allowed = rules.origin(url) in self._allowed
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+        except ValueError:
+            raise TokenRefused(f"{url[:200]!r} is not an address") from None
+        if not parts.hostname or (parts.scheme != "https" and not (is_allowed and parts.scheme == "http")):
+            raise TokenRefused(f"{url[:200]!r} is not an https address")
+        try:
+            async with asyncio.timeout(FETCH_SECONDS):
+                addresses = await self._addresses(parts.hostname, port, is_private_allowed=is_allowed)
+                reader, writer = await self._connect(addresses, parts, port)
+                try:
+                    return await _get(reader, writer, parts, max_bytes)
+                finally:
+                    writer.transport.abort()
+        except TimeoutError:
+            raise TokenRefused(f"{parts.hostname} did not answer within {FETCH_SECONDS:g} seconds") from None
+        except (OSError, h11.ProtocolError, UnicodeError) as error:
+            raise TokenRefused(f"{parts.hostname} cannot be asked: {type(error).__name__}") from None
+
+    async def _addresses(self, host: str, port: int, *, is_private_allowed: bool) -> list[str]:
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(
+            self._lookups, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        )
+        addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
+        if not is_private_allowed and not all(is_public(each) for each in addresses):
+            raise TokenRefused(f"{host} has an address that is not public, and the server's settings do not allow that")
+        return addresses[:_MAX_ADDRESSES]
+
+    async def _connect(
+        self, addresses: list[str], parts: SplitResult, port: int
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        tls, name = (self._tls, parts.hostname) if parts.scheme == "https" else (None, None)
+        last: OSError = ConnectionError("no address")
+        for address in addresses:
+            try:
+                return await asyncio.open_connection(address, port, limit=_READ_BYTES, ssl=tls, server_hostname=name)
+            except OSError as error:
+                last = error
+        raise last
+
+
+def is_public(address: str) -> bool:
+    """Return whether an address belongs to the public internet, also by the IPv4 address that an IPv6 address may contain."""
+    try:
+        meant: IPv4Address | IPv6Address = ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(meant, IPv6Address):
+        is_unicast = meant in _GLOBAL_UNICAST and not any(meant in network for network in _EMBEDDING)
+        return is_unicast and meant.is_global
+    return meant.is_global and not meant.is_multicast and not meant.is_reserved
+
+
+async def _get(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, parts: SplitResult, max_bytes: int) -> bytes:
+    connection, body = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEADER_BYTES), bytearray()
+    headers = [
+        ("Host", parts.netloc),
+        ("Accept", "application/json"),
+        ("Accept-Encoding", "identity"),
+        ("User-Agent", f"terracrew/{__version__}"),
+        ("Connection", "close"),
+    ]
+    writer.write(connection.send(h11.Request(method="GET", target=parts.path or "/", headers=headers)) or b"")
+    writer.write(connection.send(h11.EndOfMessage()) or b"")
+    await writer.drain()
+    while True:
+        match connection.next_event():
+            case h11.NEED_DATA:
+                connection.receive_data(await reader.read(_READ_BYTES))
+            case h11.Response(status_code=status) if status != 200:
+                raise TokenRefused(f"{parts.hostname} answered {status}")
+            case h11.Data(data=data):
+                body += data
+                if len(body) > max_bytes:
+                    raise TokenRefused(f"{parts.hostname} answered with more than {max_bytes} bytes")
+            case h11.EndOfMessage():
+                return bytes(body)
+            case h11.ConnectionClosed() | h11.PAUSED:
+                raise TokenRefused(f"{parts.hostname} ended the connection")
+            case _:
+                pass

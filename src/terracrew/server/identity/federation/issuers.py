@@ -1,0 +1,124 @@
+"""The public keys of issuers, found by OpenID discovery and kept for a while.
+
+Keys are fetched again when they are old, and when a token names a key that is not known: issuers replace their keys without notice.
+Anybody can make such tokens, so an issuer is not asked more often than every few seconds. While it does not answer, its old keys
+are used for some hours. Only tokens of that issuer wait for it: each organization has a few fetches at a time, and a fetch has an end.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from terracrew.server.identity.federation.model import TokenRefused
+from terracrew.server.identity.federation.organization_cache import OrganizationCache
+from terracrew.server.identity.federation.verification import ParsedToken, VerifyingKey, read_keys
+
+FRESH_SECONDS = 900.0
+"""Keys that are older than this are fetched again. A key that the issuer has withdrawn is accepted for this long."""
+USABLE_SECONDS = 4 * 3600.0
+"""How long keys are used if the issuer does not answer."""
+RETRY_SECONDS = 10.0
+"""The shortest time between two fetches from one issuer for one organization."""
+MAX_ISSUERS = 50
+"""The number of issuers whose keys are kept for one organization."""
+MAX_FETCHES = 16
+MAX_FETCHES_PER_ORGANIZATION = 4
+MAX_WAITING = 64
+"""How many exchanges may wait for one issuer."""
+WAIT_SECONDS = 12.0
+"""How long an exchange waits at most: for its turn, for the discovery document, and for the keys."""
+_MAX_DOCUMENT_BYTES = 64 << 10
+_MAX_KEYS_BYTES = 256 << 10
+_DISCOVERY = "/.well-known/openid-configuration"
+
+
+class Fetches(Protocol):
+    async def get(self, url: str, max_bytes: int) -> bytes: ...
+
+
+class _Issuer:
+    """What is known of one issuer."""
+
+    def __init__(self) -> None:
+        self.keys: tuple[VerifyingKey, ...] = ()
+        self.fetched_at = float("-inf")
+        self.next_fetch_at = float("-inf")
+        self.failure = ""
+        self.waiting = 0
+        self.turn = asyncio.Lock()
+
+    def fitting(self, token: ParsedToken) -> tuple[VerifyingKey, ...]:
+        return tuple(key for key in self.keys if key.fits(token))
+
+
+class Issuers:
+    def __init__(self, fetcher: Fetches, clock: Callable[[], float] = time.monotonic) -> None:
+        self._fetcher, self._clock = fetcher, clock
+        self._issuers: OrganizationCache[_Issuer] = OrganizationCache(MAX_ISSUERS)
+        self._turns = asyncio.Semaphore(MAX_FETCHES)
+        self._turns_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    async def keys(self, organization_id: str, token: ParsedToken) -> tuple[VerifyingKey, ...]:
+        """Return the keys that may have signed this token. The caller has checked that the organization trusts its issuer."""
+        known = self._issuers.get(organization_id, token.issuer)
+        if known is None:
+            known = _Issuer()
+            self._issuers.put(organization_id, token.issuer, known)
+        found = known.fitting(token)
+        if not found or self._age(known) > FRESH_SECONDS:
+            await self._refresh(organization_id, token, known)
+            found = known.fitting(token)
+        if self._age(known) > USABLE_SECONDS:
+            raise TokenRefused(f"the issuer's keys cannot be read: {known.failure or 'it does not answer'}")
+        if not found:
+            raise TokenRefused("the issuer has no key that fits the token")
+        return found
+
+    async def _refresh(self, organization_id: str, token: ParsedToken, known: _Issuer) -> None:
+        """Fetch the keys, unless that was done a moment ago. Others that need the same keys wait for the same fetch."""
+        if not known.turn.locked() and self._clock() < known.next_fetch_at:
+            return
+        if known.waiting >= MAX_WAITING:
+            raise TokenRefused("too many tokens of this issuer wait for its keys")
+        known.waiting += 1
+        try:
+            async with asyncio.timeout(WAIT_SECONDS), known.turn:
+                if self._clock() >= known.next_fetch_at:
+                    await self._fetch(organization_id, token.issuer, known)
+        except TimeoutError:
+            known.failure = "it does not answer in time"
+        finally:
+            known.waiting -= 1
+
+    async def _fetch(self, organization_id: str, issuer: str, known: _Issuer) -> None:
+        own_turns = self._turns_of.get(organization_id)
+        if own_turns is None:
+            own_turns = self._turns_of[organization_id] = asyncio.Semaphore(MAX_FETCHES_PER_ORGANIZATION)
+        try:
+            async with own_turns, self._turns:
+                keys = await self._read(issuer)
+            known.keys, known.failure, known.fetched_at = keys, "", self._clock()
+        except TokenRefused as refused:
+            known.failure = refused.reason
+        finally:
+            known.next_fetch_at = self._clock() + RETRY_SECONDS
+
+    async def _read(self, issuer: str) -> tuple[VerifyingKey, ...]:
+        document = await self._fetcher.get(issuer.rstrip("/") + _DISCOVERY, _MAX_DOCUMENT_BYTES)
+        try:
+            found = msgspec.json.decode(document, type=dict[str, Any])
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            raise TokenRefused("its discovery document is not JSON") from None
+        keys_url = found.get("jwks_uri")
+        if found.get("issuer") != issuer:
+            raise TokenRefused("its discovery document is that of another issuer")
+        if not isinstance(keys_url, str) or not keys_url.isascii() or not keys_url.isprintable() or " " in keys_url:
+            raise TokenRefused("its discovery document does not say where its keys are")
+        return read_keys(await self._fetcher.get(keys_url, _MAX_KEYS_BYTES))
+
+    def _age(self, known: _Issuer) -> float:
+        return self._clock() - known.fetched_at

@@ -1,0 +1,166 @@
+"""Checks a trust policy when it is made, and compares the claims of a token with it. All functions are pure."""
+
+import fnmatch
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from terracrew.errors import Invalid
+from terracrew.server.identity.federation.model import TokenRefused, TrustPolicy
+
+MAX_POLICIES = 10
+MAX_CLAIMS = 20
+MAX_NAME_CHARACTERS = 200
+MAX_VALUE_CHARACTERS = 500
+MAX_ISSUER_CHARACTERS = 500
+MAX_LIST_ITEMS = 200
+LEEWAY_SECONDS = 60
+"""How far the clocks of an issuer and of this server may differ."""
+MAX_LIFETIME_SECONDS = 86_400
+"""A token that may be used once is remembered until it expires, so it must expire within a day."""
+_OWN_CLAIMS = frozenset({"iss", "aud", "exp", "nbf", "iat", "jti"})
+_MAX_MOMENT = 1e12
+"""In seconds since 1970; everything that is later is a mistake."""
+_PRINTABLE_ASCII = re.compile(r"[!-~]+")
+
+
+def checked_issuer(issuer: str, own: str, allowed_origins: frozenset[str]) -> str:
+    """Return the address of an issuer, if this server may fetch its keys."""
+    words = f"{issuer[:MAX_ISSUER_CHARACTERS]!r} is not the address of an issuer"
+    if len(issuer) > MAX_ISSUER_CHARACTERS or not _PRINTABLE_ASCII.fullmatch(issuer):
+        raise Invalid(f"{words}: it has at most {MAX_ISSUER_CHARACTERS} printable ASCII characters")
+    try:
+        parts = urlsplit(issuer)
+        _ = parts.port
+    except ValueError:
+        raise Invalid(f"{words} such as https://issuer.example.com") from None
+    if parts.scheme not in ("https", "http") or not parts.hostname or "@" in parts.netloc or set("?#\\") & set(issuer):
+        raise Invalid(f"{words}: it is https://, a host and possibly a path, without a password, `?` or `#`")
+    if parts.scheme == "http" and origin(issuer) not in allowed_origins:
+        raise Invalid(
+            f"{words} that this server trusts: it must begin with https://. The server's setting "
+            "`federation_private_issuers` can allow others"
+        )
+    if issuer.rstrip("/") == own.rstrip("/"):
+        raise Invalid("this server's own tokens for jobs are not accepted: give the job's module what it needs instead")
+    return issuer
+
+
+def origin(url: str) -> str:
+    """Return scheme, host and port of an address, in one spelling."""
+    parts = urlsplit(url)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{parts.scheme}://{host}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+
+
+def checked_audience(audience: str) -> str:
+    if not audience or len(audience) > MAX_VALUE_CHARACTERS or not audience.isprintable() or "*" in audience:
+        raise Invalid(
+            f"an audience is an exact text of 1 to {MAX_VALUE_CHARACTERS} printable characters without `*`: "
+            "the one that the issuer is asked for"
+        )
+    return audience
+
+
+def checked_claims(claims: Mapping[str, str]) -> dict[str, str]:
+    """Return the claims of a policy. There must be one at least, because an issuer may serve everybody in the world."""
+    if not 1 <= len(claims) <= MAX_CLAIMS:
+        raise Invalid(
+            f"a trust policy has 1 to {MAX_CLAIMS} claims, such as sub: without one, every token of the issuer would be accepted"
+        )
+    for name, value in claims.items():
+        if not 0 < len(name) <= MAX_NAME_CHARACTERS or not name.isprintable():
+            raise Invalid(f"the name of a claim has 1 to {MAX_NAME_CHARACTERS} printable characters")
+        if name in _OWN_CLAIMS:
+            raise Invalid(
+                f"the claim {name} is always checked: leave it out (issuer and audience are fields of their own)"
+            )
+        if not 0 < len(value) <= MAX_VALUE_CHARACTERS or not value.isprintable():
+            raise Invalid(f"the value of the claim {name} has 1 to {MAX_VALUE_CHARACTERS} printable characters")
+        if not value.strip("*?"):
+            raise Invalid(f"the claim {name} must not be {value!r}, which everything matches: say what it must be")
+    return dict(claims)
+
+
+def check_times(claims: Mapping[str, Any], now: float) -> float:
+    """Return when the token expires. Raises TokenRefused unless it is valid at this moment."""
+    ends_at = _moment(claims, "exp")
+    if ends_at is None:
+        raise TokenRefused("the token has no time of expiry")
+    if ends_at <= now - LEEWAY_SECONDS:
+        raise TokenRefused(f"the token expired {_rounded(now - ends_at)} ago by this server's clock")
+    for name in ("nbf", "iat"):
+        begins_at = _moment(claims, name)
+        if begins_at is not None and begins_at > now + LEEWAY_SECONDS:
+            raise TokenRefused(f"the token's {name} is {_rounded(begins_at - now)} ahead of this server's clock")
+    return ends_at
+
+
+def matching(policies: tuple[TrustPolicy, ...], claims: Mapping[str, Any], ends_at: float, now: float) -> TrustPolicy:
+    """Return the first policy that a verified token fulfils. Raises TokenRefused with what kept the nearest one from it."""
+    reason, nearest = "the token's audience is that of no trust policy", -1
+    for policy in policies:
+        if not _has_audience(claims.get("aud"), policy.audience):
+            continue
+        wrong = [name for name, wanted in policy.claims.items() if not _has(claim(claims, name), wanted)]
+        if not wrong and (policy.is_reusable or ends_at <= now + MAX_LIFETIME_SECONDS + LEEWAY_SECONDS):
+            return policy
+        fulfilled = len(policy.claims) - len(wrong)
+        if fulfilled > nearest:
+            nearest = fulfilled
+            reason = f"claims do not match: {', '.join(wrong)}" if wrong else "the token is valid for more than a day"
+    raise TokenRefused(reason)
+
+
+def claim(claims: Mapping[str, Any], name: str) -> object:
+    """Return a claim by its name, or by a JSON pointer into nested ones: `/kubernetes.io/namespace`."""
+    if not name.startswith("/"):
+        return claims.get(name)
+    found: Any = claims
+    for part in name[1:].split("/"):
+        key = part.replace("~1", "/").replace("~0", "~")
+        found = cast("dict[str, Any]", found).get(key) if isinstance(found, dict) else None
+    return found
+
+
+def _has(value: object, wanted: str) -> bool:
+    """Return whether a claim has the value, or, if it is a list, contains it."""
+    if isinstance(value, list):
+        return any(_is(each, wanted) for each in cast("list[object]", value)[:MAX_LIST_ITEMS])
+    return _is(value, wanted)
+
+
+def _is(value: object, wanted: str) -> bool:
+    if isinstance(value, bool):
+        return wanted == ("true" if value else "false")
+    if isinstance(value, int):
+        return wanted == str(value)
+    if not isinstance(value, str):
+        return False
+    return _pattern(wanted).fullmatch(value) is not None if set("*?") & set(wanted) else value == wanted
+
+
+@lru_cache(2000)
+def _pattern(wanted: str) -> re.Pattern[str]:
+    # Only `*` and `?` are special. `translate` makes a pattern that needs no backtracking, whatever the value is.
+    return re.compile(fnmatch.translate(wanted.replace("[", "[[]")))
+
+
+def _has_audience(audience: object, wanted: str) -> bool:
+    return audience == wanted or (isinstance(audience, list) and wanted in cast("list[object]", audience))
+
+
+def _moment(claims: Mapping[str, Any], name: str) -> float | None:
+    value = claims.get(name)
+    if value is None:
+        return None
+    # The comparison is false for what is not a number, too.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -_MAX_MOMENT < value < _MAX_MOMENT:
+        raise TokenRefused(f"the token's {name} is not a time")
+    return float(value)
+
+
+def _rounded(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"

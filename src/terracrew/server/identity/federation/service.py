@@ -1,0 +1,102 @@
+"""Manages the trust policies of service accounts. Whoever may add a secret to an account may let others act as it, too."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import msgspec
+
+from terracrew import ids
+from terracrew.errors import Conflict
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.identity.access import roles
+from terracrew.server.identity.access import service as access
+from terracrew.server.identity.access.model import ServiceAccount
+from terracrew.server.identity.federation import rules, store
+from terracrew.server.identity.federation.model import TrustPolicy
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+
+
+class NewPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    issuer: str
+    claims: dict[str, str]
+    audience: str = ""
+    """Empty for the address of this server."""
+    is_reusable: bool = False
+    expires_in_days: Annotated[int, msgspec.Meta(ge=1, le=3650)] | None = None
+
+
+class Trust(msgspec.Struct, frozen=True):
+    """What the check of an issuer depends on."""
+
+    url: str
+    """The address of this server, which is also the issuer of its own tokens."""
+    allowed_origins: frozenset[str] = frozenset()
+    """The schemes, hosts and ports that may be fetched without TLS and at private addresses."""
+
+
+async def add(db: Database, who: Principal, reference: str, wanted: NewPolicy, trust: Trust) -> TrustPolicy:
+    issuer = rules.checked_issuer(wanted.issuer, trust.url, trust.allowed_origins)
+    audience = rules.checked_audience(wanted.audience or trust.url)
+    claims = rules.checked_claims(wanted.claims)
+
+    async def work(tx: Tx) -> TrustPolicy:
+        account = await access.find(tx, who, reference, Verb.ACCESS_WRITE)
+        place = authorize.group(account.organization_id, account.group)
+        ends_at = await roles.expiry(tx, who, place, wanted.expires_in_days)
+        taken = await store.slots(tx, account.id)
+        free = next((slot for slot in range(1, rules.MAX_POLICIES + 1) if slot not in taken), None)
+        if free is None:
+            raise Conflict(f"{account.name} has {rules.MAX_POLICIES} trust policies: remove one that is no longer used")
+        policy = TrustPolicy(
+            ids.new("trp"),
+            account.organization_id,
+            account.id,
+            issuer,
+            audience,
+            claims,
+            wanted.is_reusable,
+            who.id,
+            datetime.fromtimestamp(tx.now, UTC),
+            None if ends_at is None else datetime.fromtimestamp(ends_at, UTC),
+        )
+        await store.insert(tx, policy, free)
+        await _record(tx, who, account, "service_account.add_trust", policy)
+        tx.wake("access", account.id)
+        return policy
+
+    try:
+        return await db.write(work)
+    except Conflict as error:
+        if error.details.get("constraint") != "trust_policies_slot":
+            raise
+        raise Conflict("another trust policy was added to this account at the same moment: try again") from None
+
+
+async def policies(tx: Tx, who: Principal, reference: str) -> list[TrustPolicy]:
+    account = await access.find(tx, who, reference)
+    return await store.policies(tx, account.id)
+
+
+async def remove(tx: Tx, who: Principal, reference: str, policy_id: str) -> None:
+    """Remove a policy. The access tokens that were issued by it end, and so do the connections that were opened with them."""
+    account = await access.find(tx, who, reference, Verb.ACCESS_WRITE)
+    found = next((each for each in await store.policies(tx, account.id) if each.id == policy_id), None)
+    await store.delete(tx, account.id, policy_id)
+    if found is not None:
+        await _record(tx, who, account, "service_account.remove_trust", found)
+    tx.wake("access", account.id)
+
+
+async def _record(tx: Tx, who: Principal, account: ServiceAccount, action: str, policy: TrustPolicy) -> None:
+    details = {
+        "name": account.name,
+        "group": account.group,
+        "policy": policy.id,
+        "issuer": policy.issuer,
+        "audience": policy.audience,
+        "claims": ", ".join(f"{name}={value}" for name, value in sorted(policy.claims.items())),
+    }
+    await audit.record(tx, who, action, "service_account", account.id, details, organization_id=account.organization_id)
