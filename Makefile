@@ -88,5 +88,5 @@ powercut: .venv/.dev
 	@touch $@
 
 .venv/.dev: $(SETUP)
-	@scripts/bootstrap --all-groups --extra postgres
+	@scripts/bootstrap --all-groups --extra postgres --extra docker
 	@touch $@ .venv/.run

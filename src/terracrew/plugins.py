@@ -23,7 +23,10 @@ ENGINES: Group = "terracrew.engines"
 SOURCES: Group = "terracrew.sources"
 _NAME = re.compile("[a-z][a-z0-9-]{0,31}")
 BUILT_IN: dict[Group, dict[str, str]] = {
-    DISPATCHERS: {"local": "terracrew.runner.dispatch.local:PLUGIN"},
+    DISPATCHERS: {
+        "local": "terracrew.runner.dispatch.local:PLUGIN",
+        "docker": "terracrew.runner.dispatch.docker.dispatcher:PLUGIN",
+    },
     ENGINES: {
         "tofu": "terracrew.executor.engines.tofu.engine:ENGINE",
         "terraform": "terracrew.executor.engines.terraform.engine:ENGINE",

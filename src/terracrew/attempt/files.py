@@ -22,6 +22,10 @@ contains the attempt's credential, so no file of the engine is in it: those are 
 | `workspace`     | executor; the runner restores it     | A link to the attempt's workspace.                                |
 | `done`          | executor; the runner, to remove it   | The server has acknowledged everything (`delivered`).             |
 | `refused`       | executor                             | The server refused the rest for good (`delivered`).               |
+| `container`     | runner                               | The container that the executor's start was requested for.        |
+
+An executor that does not run on the runner's machine has a directory of its own with these files. The runner's has the record,
+and what the dispatcher copies (`runner/dispatch/place.py`).
 
 The runner writes to the directory only before it starts an executor and after every process of the attempt has ended. It
 removes the directory when everything in it is acknowledged, and otherwise keeps it for a person (`undelivered/`).
@@ -41,3 +45,4 @@ DOWNLOADS = "downloads.json"
 WORKSPACE = "workspace"
 DONE = "done"
 REFUSED = "refused"
+CONTAINER = "container"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from terracrew.client import address
+from terracrew.runner.dispatch.docker import settings as docker_settings
 from terracrew.settings.merging import Combination
 from terracrew.settings.trees import Tree, find
 
@@ -72,8 +73,13 @@ def _hooks(values: Tree) -> Iterator[Combination]:
 
 
 def _dispatcher(values: Tree) -> Iterator[Combination]:
-    data = find(values, ("job_dispatcher", "data"))
-    if find(values, ("job_dispatcher", "type")) not in (None, "local") or not isinstance(data, dict):
+    data, kind = find(values, ("job_dispatcher", "data")), find(values, ("job_dispatcher", "type"))
+    if kind == "docker" and (data is None or isinstance(data, dict)):
+        given = {str(name): str(value) for name, value in cast("Tree", data or {}).items() if name != "api_url"}
+        for name, words in docker_settings.problems(given).items():
+            path = ("job_dispatcher", "data", name)
+            yield Combination(path, words, missing=[] if name in given else [path])
+    if kind not in (None, "local") or not isinstance(data, dict):
         return
     for name in sorted(str(each) for each in cast("Tree", data) if each != "api_url"):
         words = "the dispatcher `local` has no such setting"

@@ -33,6 +33,7 @@ _SECRETS = (
     ("runner", "credentials", "client_secret"),
     ("runner", "credentials", "worker_token"),
     *((external_layer.SECTION, *path) for path in EXTERNAL_SECRETS),
+    ("job_dispatcher", "data", "registry_password"),
 )
 _LEVELS = ("logging", "log_level")
 

@@ -183,13 +183,14 @@ class JobDispatcher(SettingsSection):
     type: Annotated[str, checked(_installed)] = Field(
         default="local",
         min_length=1,
-        description="What starts executors: `local` (processes of this machine), or a dispatcher of an installed package. "
+        description="What starts executors: `local` (processes of this machine), `docker` (containers), or a dispatcher of an "
+        "installed package. "
         "Also TERRACREW_JOB_DISPATCHER_TYPE.",
     )
     data: dict[str, str] = Field(
         default={},
         description="Settings of the dispatcher. All of them know `api_url`, the server's address as executors see it; "
-        "`local` knows no other. Also TERRACREW_JOB_DISPATCHER_DATA_<NAME>.",
+        "`local` knows no other, and those of `docker` are in docs/dispatchers.md. Also TERRACREW_JOB_DISPATCHER_DATA_<NAME>.",
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from terracrew import procfs
 from terracrew.executor.control import StopMode
+from terracrew.executor.engines import engine_user
 from terracrew.executor.isolation import landlock
 from terracrew.executor.isolation.landlock import Ruleset
 from terracrew.protocol.start import INTERRUPT_SECONDS
@@ -61,6 +62,9 @@ class EngineProcess:
         """Start the engine, restricted to the ruleset if there is one. Standard output and standard error go to `output`, but
         standard output goes to `stdout` if that is given."""
 
+        engine_user.prepare()
+        user = engine_user.uid()
+
         def start() -> subprocess.Popen[bytes]:
             return subprocess.Popen(
                 arguments,
@@ -70,6 +74,9 @@ class EngineProcess:
                 stdout=output if stdout is None else stdout,
                 stderr=output,
                 process_group=0,
+                user=user,
+                group=user,
+                extra_groups=None if user is None else [],
             )
 
         self._process = landlock.start_in(ruleset, start) if ruleset else start()

@@ -15,6 +15,7 @@ from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.errors import TerracrewError, Unreachable
 from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.delivery.transfer import Transfer
+from terracrew.executor.engines import engine_user
 from terracrew.protocol.spec import Phase, audience_slug
 
 VARIABLE = "TERRACREW_OIDC_TOKEN_FILE"
@@ -130,6 +131,7 @@ def _write(path: Path, token: str) -> None:
     fresh = path.with_name(f".{path.name}")
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
         file.write(token)
+    engine_user.let_read(fresh)
     fresh.replace(path)
 
 

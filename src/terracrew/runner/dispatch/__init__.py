@@ -1,1 +1,2 @@
-"""Starts executors and finds them again. `protocol` is the interface; `local` uses processes on this machine."""
+"""Starts executors and finds them again. `protocol` is the interface; `local` uses processes on this machine, `docker`
+containers."""

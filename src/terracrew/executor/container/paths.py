@@ -1,0 +1,22 @@
+"""Where things are in a container that runs one attempt. The runner, which cannot see them, names them in `ExecutorStart`.
+
+Everything is on one volume, because it has to outlive the container. Workspaces have the same path in every container, since
+an engine must apply a saved plan where it was made.
+"""
+
+from pathlib import Path, PurePosixPath
+
+ROOT = Path("/terracrew")
+START = ROOT / "start.json"
+"""What the executor is started with. The runner uploads it, and the first process removes it."""
+ATTEMPTS = ROOT / "attempts"
+CACHE = ROOT / "cache"
+ENGINE_FILES = ROOT / "engine-files"
+HOME = ROOT / "home"
+TEMP = ROOT / "tmp"
+WORKSPACES = ROOT / "workspaces"
+
+
+def attempt(name: str) -> PurePosixPath:
+    """Return the directory of the attempt with this name."""
+    return PurePosixPath(ATTEMPTS / name)

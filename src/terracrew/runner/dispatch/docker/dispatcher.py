@@ -1,0 +1,304 @@
+"""The dispatcher `docker`: starts, finds, follows and stops the containers of attempts."""
+
+import asyncio
+import contextlib
+import fnmatch
+import logging
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import aiodocker
+import msgspec
+
+from terracrew import durable
+from terracrew.attempt import exit_codes, files, ownership
+from terracrew.errors import Invalid
+from terracrew.executor.container import paths
+from terracrew.protocol.messages import CancelMode
+from terracrew.protocol.start import ExecutorStart
+from terracrew.runner.config import RunnerConfig
+from terracrew.runner.dispatch.docker import attempt_files, containers, settings
+from terracrew.runner.dispatch.docker.containers import ContainerOwner
+from terracrew.runner.dispatch.docker.daemon import Container, Daemon
+from terracrew.runner.dispatch.docker.images import Images
+from terracrew.runner.dispatch.docker.settings import DockerSettings
+from terracrew.runner.dispatch.docker.volumes import Volumes
+from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted
+
+log = logging.getLogger(__name__)
+
+KILL_SECONDS = 15.0
+"""How long an executor may take to end its engine before the whole container is killed."""
+_LOOK_SECONDS = 60.0
+"""How long to wait for the end of a container before its state is read, because a connection can die in silence."""
+_SIGNAL_AGAIN_SECONDS, _KILL_AGAIN_SECONDS = 5.0, 1.0
+_ENGINES_SECONDS = 60.0
+_MAX_LAST_LINES = 5
+_CANCELED = "it was canceled before its container was started"
+_Shown = dict[str, Any]
+
+
+class ContainerHandle(msgspec.Struct):
+    directory: Path
+    start: ExecutorStart | None
+    """None if an earlier process of the runner started the attempt."""
+    is_stopped: asyncio.Event
+    launching: asyncio.Task[None] | None = None
+    """Ends when the container has been started, or raises NotStarted."""
+
+
+class Docker:
+    def __init__(
+        self, chosen: DockerSettings, daemon: Daemon, environment: Mapping[str, str], owner: ContainerOwner
+    ) -> None:
+        """`environment` holds the variables of the runner that engines may get."""
+        self._settings, self._daemon, self._owner = chosen, daemon, owner
+        self._environment = dict(environment)
+        self._images = Images(daemon, chosen)
+        self._tasks = set[asyncio.Task[Any]]()
+        self._engines: dict[str, list[str]] | None = chosen.engines or None
+        self.place = Volumes(chosen, daemon, owner)
+
+    def use_instance(self, key: str) -> None:
+        self._owner = containers.owner(key, self._owner.runner, self._owner.instance)
+        self.place = Volumes(self._settings, self._daemon, self._owner)
+
+    async def engines(self) -> dict[str, list[str]] | None:
+        if self._engines is None:
+            try:
+                async with asyncio.timeout(self._settings.pull_seconds + _ENGINES_SECONDS):
+                    await self._images.ensure()
+                    self._engines = await self._ask_for_engines()
+            except (NotStarted, TimeoutError, ValueError, aiodocker.DockerError) as error:
+                log.warning(
+                    "the image cannot be asked for its engines, so those of this machine are announced: %s", error
+                )
+        return self._engines
+
+    async def _ask_for_engines(self) -> dict[str, list[str]]:
+        client = self._daemon.client
+        container = await self._daemon.ask(
+            lambda: client.containers.create(containers.asking_for_engines(self._settings, self._owner))
+        )
+        try:
+            await self._daemon.ask(container.start)
+            await self._daemon.ask(container.wait)
+            printed = "".join(await self._daemon.ask(lambda: container.log(stdout=True)))
+            return msgspec.json.decode(printed, type=dict[str, list[str]])
+        finally:
+            await self._daemon.find(lambda: container.delete(force=True, v=True))
+
+    async def start(self, start: ExecutorStart) -> ContainerHandle:
+        handle = ContainerHandle(Path(start.directory), start, asyncio.Event())
+        handle.launching = self._task(self._launch(handle, start))
+        return handle
+
+    def adopt(self, directory: Path) -> ContainerHandle:
+        return ContainerHandle(directory, None, asyncio.Event())
+
+    # ---- starting
+
+    async def _launch(self, handle: ContainerHandle, start: ExecutorStart) -> None:
+        """Start the container. A request to stop ends everything up to the start itself."""
+        preparing = self._task(self._prepare(handle.directory, start))
+        stopped = self._task(handle.is_stopped.wait())
+        try:
+            await asyncio.wait({preparing, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (preparing, stopped):
+                task.cancel()
+            await asyncio.wait({preparing, stopped})
+        if handle.is_stopped.is_set() or preparing.cancelled():
+            await self._remove(handle.directory)
+            raise NotStarted(_CANCELED)
+        await self._begin(preparing.result(), handle.directory)
+
+    async def _prepare(self, directory: Path, start: ExecutorStart) -> Container:
+        """Pull the image, and make the container with its files. Nothing of it runs."""
+        if not start.is_salvage and (directory / files.PID).exists():
+            raise NotStarted("the attempt was handed back")
+        notes = await self._images.ensure()
+        given = {
+            name: value
+            for name, value in self._environment.items()
+            if any(fnmatch.fnmatchcase(name, pattern) for pattern in self._settings.environment)
+        }
+        inside = attempt_files.inside(start, given, waits_for_server=not self._settings.bind_path)
+        inside = msgspec.structs.replace(inside, notes=[*start.notes, *notes])
+        configuration = containers.configuration(
+            self._settings, self._owner, directory.name, is_salvage=start.is_salvage
+        )
+        client, name = self._daemon.client, self._owner.name(directory.name)
+        await self._remove(directory)  # a salvage follows the executor, and a request may have been repeated
+        try:
+            container = await self._daemon.ask(lambda: client.containers.create(configuration, name=name))
+            archive = attempt_files.upload(inside, directory)
+            await self._daemon.ask(lambda: container.put_archive(str(paths.ROOT), archive))
+        except aiodocker.DockerError as error:
+            await self._remove(directory)
+            raise NotStarted(f"the container of the executor cannot be made: {error.message}") from None
+        return container
+
+    async def _begin(self, container: Container, directory: Path) -> None:
+        # From here on a process may exist, so a runner that starts again must look for it.
+        durable.write(directory / files.CONTAINER, container.id.encode())
+        try:
+            await self._daemon.ask(container.start)
+        except aiodocker.DockerError as error:
+            shown = await self._show(directory)
+            if shown is None or shown["State"]["StartedAt"].startswith("0001-"):
+                await self._remove(directory)
+                (directory / files.CONTAINER).unlink()
+                raise NotStarted(f"the container of the executor cannot be started: {error.message}") from None
+
+    # ---- following
+
+    async def watch(self, handle: ContainerHandle) -> AttemptEnd:
+        if handle.launching is not None:
+            await asyncio.shield(handle.launching)
+        elif not (handle.directory / files.CONTAINER).exists():
+            ownership.forbid_start(handle.directory)
+            await self._remove(handle.directory)  # it was made, and never started
+            raise NotStarted("the runner stopped before the container of the executor was started")
+        shown = await self._ended(handle.directory)
+        return await self._conclude(handle.directory, shown)
+
+    async def _ended(self, directory: Path) -> _Shown | None:
+        """Return the state of the container after its end; None if it does not exist any more."""
+        while True:
+            shown = await self._show(directory)
+            if shown is None:
+                return None
+            if shown["State"]["Status"] == "created":
+                # The start was requested by a process that has died, and has not happened: now it cannot happen any more.
+                await self._remove(directory)
+                return None
+            if shown["State"]["Status"] in ("exited", "dead"):
+                return shown
+            await self._wait(directory, _LOOK_SECONDS)
+
+    async def _conclude(self, directory: Path, shown: _Shown | None) -> AttemptEnd:
+        """Copy what the runner has to know of an attempt without processes, and say how it ended."""
+        container, is_reader = self._container(directory), False
+        if shown is None:
+            reader = await self.place.reader(directory)
+            if reader is None:
+                return AttemptEnd(exit_codes.NOTHING_LEFT, "its container and its volume were removed by somebody else")
+            container, is_reader = reader, True
+        try:
+            await attempt_files.copy_ends(self._daemon, container, directory)
+            if not (directory / files.PID).exists():
+                raise NotStarted(await self._why_not_begun(container, shown))
+        finally:
+            if is_reader:
+                await self._daemon.find(lambda: container.delete(force=True))
+        return _how(shown, self._settings)
+
+    async def _why_not_begun(self, container: Container, shown: _Shown | None) -> str:
+        if shown is None:
+            return "its container was removed before the executor had begun"
+        lines = await self._daemon.ask(lambda: container.log(stdout=True, stderr=True, tail=_MAX_LAST_LINES))
+        said = " ".join("".join(lines).split())
+        code = shown["State"]["ExitCode"]
+        return f"the container of the executor ended with exit code {code} before the executor had begun: {said or 'it printed nothing'}"
+
+    # ---- stopping
+
+    async def stop(self, handle: ContainerHandle, mode: CancelMode) -> None:
+        if mode == "after_step":
+            return  # an executor without a connection starts no mutating step, and gets the request when it reconnects
+        handle.is_stopped.set()
+        if handle.launching is not None:
+            try:
+                await asyncio.shield(handle.launching)
+            except NotStarted:
+                return
+        # The executor ends its engine, and the container's first process what a dead executor left. The signal is repeated,
+        # because the kernel drops it while that process is being loaded.
+        kill_at = time.monotonic() + KILL_SECONDS if mode == "kill" else math.inf
+        while (shown := await self._show(handle.directory)) and shown["State"]["Status"] not in ("exited", "dead"):
+            is_late = time.monotonic() >= kill_at
+            await self._signal(handle.directory, "SIGKILL" if is_late else "SIGTERM")
+            until_kill = max(_KILL_AGAIN_SECONDS, kill_at - time.monotonic())
+            await self._wait(handle.directory, min(_SIGNAL_AGAIN_SECONDS, until_kill))
+
+    async def _wait(self, directory: Path, seconds: float) -> None:
+        """Wait until the container has ended, but not longer than this."""
+        container = self._container(directory)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._daemon.find(lambda: container.wait(timeout=None))
+
+    async def _signal(self, directory: Path, name: str) -> None:
+        container = self._container(directory)
+        try:
+            await self._daemon.find(lambda: container.kill(signal=name))
+        except aiodocker.DockerError as error:
+            if error.status != 409:  # it has ended
+                raise
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._daemon.close()
+
+    # ----
+
+    def _container(self, directory: Path) -> Container:
+        return self._daemon.client.containers.container(self._owner.name(directory.name))
+
+    async def _show(self, directory: Path) -> _Shown | None:
+        return await self._daemon.find(self._container(directory).show)
+
+    async def _remove(self, directory: Path) -> None:
+        """Remove the container, and nothing of what is on its volume."""
+        container = self._container(directory)
+        await self._daemon.find(lambda: container.delete(force=True))
+
+    def _task(self, work: Any) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+        return task
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever awaits the task gets it; nobody does after the runner has stopped watching
+
+
+def _how(shown: _Shown | None, chosen: DockerSettings) -> AttemptEnd:
+    if shown is None:
+        return AttemptEnd(None, "its container was removed by somebody else")
+    state = shown["State"]
+    code: int = state["ExitCode"]
+    code = 128 - code if code > 128 else code
+    if code == exit_codes.DELIVERED:
+        return AttemptEnd(code)
+    if state.get("OOMKilled"):
+        limit = f" of {chosen.memory_bytes >> 20} MiB" if chosen.memory_bytes else ""
+        return AttemptEnd(
+            code, f"a process of its container was killed because memory ran out: the limit{limit} was reached"
+        )
+    if code < 0:
+        return AttemptEnd(code, f"its container was ended by signal {-code}")
+    return AttemptEnd(code, f"the executor ended with exit code {code}")
+
+
+class DockerPlugin:
+    def open(self, config: RunnerConfig, environment: Mapping[str, str]) -> Docker:
+        chosen = settings.parse(config.dispatcher_data)
+        try:
+            daemon = Daemon(chosen.host, environment)
+        except (ValueError, OSError) as error:
+            raise Invalid(f"{settings.VARIABLE_PREFIX}HOST: {chosen.host!r} cannot be used: {error}") from error
+        own = {name: value for name, value in environment.items() if not name.startswith("TERRACREW_")}
+        owner = containers.owner("", config.runner_id or config.runner_path, config.instance)
+        return Docker(chosen, daemon, own, owner)
+
+
+PLUGIN = DockerPlugin()

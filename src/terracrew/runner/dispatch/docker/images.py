@@ -1,0 +1,106 @@
+"""Makes sure that the daemon has the image of executors, and says in words why it does not."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import aiodocker
+import msgspec
+
+from terracrew.runner.dispatch.docker import daemon as docker_daemon
+from terracrew.runner.dispatch.docker.daemon import Daemon
+from terracrew.runner.dispatch.docker.settings import DockerSettings
+from terracrew.runner.dispatch.protocol import NotStarted
+
+log = logging.getLogger(__name__)
+
+_STALL_SECONDS = 120.0
+"""How long a registry may send nothing."""
+_PROGRESS_SECONDS = 10.0
+"""How often the progress of a pull is noted."""
+_MAX_REASON_CHARACTERS = 500
+
+
+class _Layer(msgspec.Struct):
+    done: int = 0
+    total: int = 0
+
+
+class Images:
+    """The image is pulled when it is used first, and when it is missing. Attempts that need it at the same time share a pull."""
+
+    def __init__(self, daemon: Daemon, settings: DockerSettings) -> None:
+        self._daemon, self._settings = daemon, settings
+        self._is_fresh = settings.is_local_image
+        self._pulling = asyncio.Lock()
+
+    async def ensure(self) -> list[str]:
+        """Return lines for the job's log. Raises NotStarted if there is no image."""
+        name = self._settings.image
+        async with self._pulling:
+            found = await self._find()
+            if self._is_fresh and found:
+                return []
+            if self._settings.is_local_image:
+                raise NotStarted(
+                    f"the Docker daemon at {self._daemon.host} has no image {name}, and LOCAL_IMAGE says that it is never pulled"
+                )
+            lines: list[str] = []
+            try:
+                await self._pull(lines.append)
+            except NotStarted as error:
+                if not found:
+                    raise
+                log.warning("%s; the image that the daemon has is used", error.message)
+                return [f"{error.message}. The image that the daemon has is used"]
+            self._is_fresh = True
+            return lines
+
+    async def _find(self) -> dict[str, Any] | None:
+        return await self._daemon.find(lambda: self._daemon.client.images.inspect(self._settings.image))
+
+    async def _pull(self, say: Callable[[str], None]) -> None:
+        name, limit, began = self._settings.image, self._settings.pull_seconds, time.monotonic()
+        auth: dict[str, str] | None = None
+        if self._settings.registry_username:
+            auth = {"username": self._settings.registry_username, "password": self._settings.registry_password}
+        log.info("pulling the image %s", name)
+        say(f"Pulling the image {name}")
+        try:
+            async with asyncio.timeout(limit):
+                await self._follow(self._daemon.client.images.pull(name, auth=auth, stream=True, timeout=limit), say)
+        except TimeoutError:
+            raise NotStarted(f"the image {name} was not pulled: its registry is too slow, or does not answer") from None
+        except aiodocker.DockerError as error:
+            raise NotStarted(f"the image {name} cannot be pulled: {_reason(error)}") from None
+        except Exception as error:
+            if not docker_daemon.is_silence(error):
+                raise
+            raise NotStarted(f"the image {name} cannot be pulled: the Docker daemon does not answer: {error}") from None
+        if await self._find() is None:
+            raise NotStarted(f"the image {name} was pulled, but the Docker daemon does not have it")
+        say(f"Pulled the image in {time.monotonic() - began:.0f} s")
+
+    async def _follow(self, progress: Any, say: Callable[[str], None]) -> None:
+        layers: dict[str, _Layer] = {}
+        said_at = time.monotonic()
+        iterator = aiter(progress)
+        while True:
+            try:
+                async with asyncio.timeout(_STALL_SECONDS):
+                    event: dict[str, Any] = await anext(iterator)
+            except StopAsyncIteration:
+                return
+            detail: dict[str, Any] = event.get("progressDetail") or {}
+            if event.get("status") == "Downloading" and detail:
+                layers[str(event.get("id"))] = _Layer(int(detail.get("current", 0)), int(detail.get("total", 0)))
+            if layers and time.monotonic() - said_at > _PROGRESS_SECONDS:
+                said_at = time.monotonic()
+                done, total = (sum(getattr(each, field) for each in layers.values()) for field in ("done", "total"))
+                say(f"Pulling the image: {done >> 20} of {total >> 20} MiB in {len(layers)} layers")
+
+
+def _reason(error: aiodocker.DockerError) -> str:
+    return " ".join(str(error.message).split())[:_MAX_REASON_CHARACTERS]

@@ -1,0 +1,110 @@
+"""Where the directories of attempts are that run in containers: on a volume each, or in a directory of the daemon's host."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import aiodocker
+import msgspec
+from aiodocker.volumes import DockerVolume
+
+from terracrew.attempt import exit_codes
+from terracrew.runner.dispatch.docker import attempt_files, containers
+from terracrew.runner.dispatch.docker.containers import LABEL, ContainerOwner
+from terracrew.runner.dispatch.docker.daemon import Container, Daemon
+from terracrew.runner.dispatch.docker.settings import DockerSettings
+
+log = logging.getLogger(__name__)
+
+_KEY, _ATTEMPT = f"{LABEL}.key", f"{LABEL}.attempt"
+_REMOVE_SECONDS = 60.0
+"""How long a daemon that does not answer holds up the end of an attempt. The next sweep removes what is left then."""
+
+
+class Volumes:
+    def __init__(self, settings: DockerSettings, daemon: Daemon, owner: ContainerOwner) -> None:
+        self._settings, self._daemon, self._owner = settings, daemon, owner
+
+    async def reader(self, directory: Path) -> Container | None:
+        """Return a container that is never started, and through which the volume can be read; None if there is no volume."""
+        client, name = self._daemon.client, self._owner.name(directory.name)
+        if not self._settings.bind_path and await self._daemon.find(DockerVolume(client, name).show) is None:
+            return None
+        configuration = containers.configuration(self._settings, self._owner, directory.name)
+        earlier = client.containers.container(f"{name}-reader")
+        await self._daemon.find(lambda: earlier.delete(force=True))
+        return await self._daemon.ask(lambda: client.containers.create(configuration, name=f"{name}-reader"))
+
+    async def retrieve(self, directory: Path, /) -> None:
+        reader = await self.reader(directory)
+        if reader is None:
+            return
+        try:
+            await attempt_files.copy_everything(self._daemon, reader, directory)
+        finally:
+            await self._daemon.find(lambda: reader.delete(force=True))
+
+    async def remove(self, directory: Path, /) -> None:
+        try:
+            async with asyncio.timeout(_REMOVE_SECONDS):
+                await self._remove(self._owner, directory.name)
+        except (TimeoutError, aiodocker.DockerError) as error:
+            log.warning(
+                "the container of %s is removed later: %s", directory.name, error or "the daemon does not answer"
+            )
+
+    async def sweep(self, kept: Callable[[], Collection[str]], /) -> None:
+        client, label = self._daemon.client, {"label": [f"{LABEL}.attempt"]}
+        listed = [
+            each["Labels"] for each in await self._daemon.ask(lambda: client.containers.list(all=True, filters=label))
+        ]
+        volumes: list[dict[str, Any]] = (await self._daemon.ask(lambda: client.volumes.list(filters=label)))[
+            "Volumes"
+        ] or []
+        listed += [each["Labels"] for each in volumes]
+        for name in sorted({labels[_ATTEMPT] for labels in listed if self._is_own(labels)} - {""} - set(kept())):
+            log.info("removing what an earlier process left of %s", name)
+            await self._remove(self._owner, name)
+        for key, name in sorted(
+            {(labels[_KEY], labels[_ATTEMPT]) for labels in listed if self._is_predecessor(labels)}
+        ):
+            await self._remove_if_delivered(msgspec.structs.replace(self._owner, key=key), name)
+
+    async def _remove_if_delivered(self, predecessor: ContainerOwner, attempt: str) -> None:
+        """Remove what the same instance started with another working directory, if nothing of it is needed any more."""
+        container = self._daemon.client.containers.container(predecessor.name(attempt))
+        shown = await self._daemon.find(container.show)
+        if shown and shown["State"]["Status"] == "exited" and shown["State"]["ExitCode"] == exit_codes.DELIVERED:
+            log.info("removing what is left of %s, which an earlier instance of this name started", attempt)
+            await self._remove(predecessor, attempt)
+
+    async def _remove(self, owner: ContainerOwner, attempt: str) -> None:
+        """Remove the container last: it is the sign that there is something to remove."""
+        client, name = self._daemon.client, owner.name(attempt)
+        container, reader = (client.containers.container(each) for each in (name, f"{name}-reader"))
+        await self._daemon.find(lambda: reader.delete(force=True))
+        if self._settings.bind_path:
+            await self._remove_directory(owner, attempt)
+        await self._daemon.find(lambda: container.delete(force=True))
+        if not self._settings.bind_path:
+            await self._daemon.find(lambda: DockerVolume(client, name).delete(force=True))
+
+    async def _remove_directory(self, owner: ContainerOwner, attempt: str) -> None:
+        client = self._daemon.client
+        configuration = containers.removing(self._settings, owner, attempt)
+        cleaner = await self._daemon.ask(lambda: client.containers.create(configuration))
+        try:
+            await self._daemon.ask(cleaner.start)
+            await self._daemon.ask(cleaner.wait)
+        finally:
+            await self._daemon.find(lambda: cleaner.delete(force=True))
+
+    def _is_own(self, labels: Mapping[str, str]) -> bool:
+        return labels.get(_KEY) == self._owner.key
+
+    def _is_predecessor(self, labels: Mapping[str, str]) -> bool:
+        names = labels.get(f"{LABEL}.runner"), labels.get(f"{LABEL}.instance")
+        is_same_instance = names == (self._owner.runner, self._owner.instance)
+        return is_same_instance and not self._is_own(labels) and bool(labels[_ATTEMPT])

@@ -1,0 +1,48 @@
+"""A proxy in front of a daemon's socket that a test can cut: the daemon is away for one client, and for nobody else."""
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+
+class CutSocket:
+    def __init__(self, address: str, path: Path) -> None:
+        self._daemon, self._path = address.removeprefix("unix://"), path
+        self.address = f"unix://{path}"
+        self._server: asyncio.Server | None = None
+        self._connections = set[asyncio.Task[None]]()
+
+    async def open(self) -> None:
+        self._server = await asyncio.start_unix_server(self._accept, self._path)
+
+    async def cut(self) -> None:
+        """Drop every connection, and accept none, until `open` is called again."""
+        assert self._server
+        self._server.close()
+        self._path.unlink(missing_ok=True)
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task
+        self._connections.add(task)
+        try:
+            to, back = await asyncio.open_unix_connection(self._daemon)
+            try:
+                await asyncio.gather(_pump(reader, back), _pump(to, writer))
+            finally:
+                back.transport.abort()
+        finally:
+            self._connections.discard(task)
+            writer.transport.abort()
+
+
+async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError, BrokenPipeError):
+        while data := await source.read(1 << 16):
+            sink.write(data)
+            await sink.drain()
+        if sink.can_write_eof():
+            sink.write_eof()
