@@ -4,6 +4,7 @@
 #                  A test that fails is repeated once, alone: the end lists those that passed then.
 #   make test-engines   the tests of the engines beside OpenTofu, which it installs first (minutes, once)
 #   make test-platforms   the tests with Docker and others, which it installs and starts   (PLATFORMS=docker: some of them)
+#   make images    the images of server, executor and runner, with their bills of materials (ARGS="--base …": see --help)
 #   make check     format, lint, types, imports
 #   make settings  the pages and schemas of settings in docs/
 #   make features  what the tests prove, clause by clause
@@ -21,10 +22,13 @@ WORKERS ?= $(shell expr $$(nproc) + 2)
 # The tests start hundreds of processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-engines test-platforms check lint format types imports settings features explore bench chaos day powercut
+.PHONY: demo images test test-engines test-platforms check lint format types imports settings features explore bench chaos day powercut
 
 demo: .venv/.run
 	@$(PYTHON) -m terracrew.cli demo $(if $(EXIT),--exit) $(if $(PORT),--port $(PORT)) $(if $(FRESH),--fresh)
+
+images: .venv/.run
+	@$(PYTHON) scripts/images.py $(ARGS)
 
 test: .venv/.dev
 	@scripts/system-packages

@@ -19,7 +19,17 @@ MAY_SET_A_TIME = {
     "e2e/test_tokens.py": "the server is another process, whose clock no test can move",
 }
 
-OF_SEVERAL_PACKAGES = {"chaos", "contracts", "e2e", "example_plugin", "explore", "machine", "powercut", "stateful"}
+OF_SEVERAL_PACKAGES = {
+    "chaos",
+    "contracts",
+    "deploy",
+    "e2e",
+    "example_plugin",
+    "explore",
+    "machine",
+    "powercut",
+    "stateful",
+}
 """Folders of tests that are named after how they test, because what they test is in more than one package."""
 BY_MEANS = {"server/dashboard/browser"}
 """Tests of one package that need a browser."""

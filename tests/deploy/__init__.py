@@ -1,0 +1,1 @@
+"""Tests of what people deploy: images, the Compose file, units of systemd."""

@@ -1,0 +1,103 @@
+"""The images of server, runner and executor, built from this checkout and started as the documentation says."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.deploy import containers
+from tests.deploy.containers import ROOT, ContainedServer, Docker
+from tests.e2e.system import eventually
+
+pytestmark = [pytest.mark.platform("docker"), pytest.mark.engine, pytest.mark.timeout(1800)]
+TARGETS = ("server", "executor", "runner")
+MAX_MEGABYTES = {"server": 230, "executor": 430, "runner": 480}
+"""OpenTofu has 115 of these, and git with Perl 90."""
+HARDENED = ("--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
+
+
+@pytest.fixture
+def docker() -> Docker:
+    return containers.docker()
+
+
+@pytest.mark.feature("D8.contents")
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_image_is_small_and_has_labels_and_a_bill_of_materials(docker: Docker, target: str) -> None:
+    image = containers.image(target)
+    found = json.loads(docker.run("image", "inspect", image))[0]
+    assert found["Config"]["User"] == "10001:10001"
+    labels = found["Config"]["Labels"]
+    assert labels["org.opencontainers.image.title"] == f"Terracrew {target}"
+    assert labels["org.opencontainers.image.version"] != "unknown"
+    assert found["Size"] / 1e6 < MAX_MEGABYTES[target]
+
+    bill = json.loads((ROOT / "build" / "images" / f"{target}.cdx.json").read_text())
+    names = {part["purl"].partition("@")[0] for part in bill["components"]}
+    assert {"pkg:pypi/terracrew", "pkg:pypi/cryptography", "pkg:deb/debian/libc6"} <= names
+    assert ("pkg:generic/tofu" in names) is (target != "server")
+    assert len(bill["components"]) == len({part["bom-ref"] for part in bill["components"]})
+
+
+@pytest.mark.feature("D8.contents")
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_image_has_no_compiler_no_installer_and_nothing_that_its_user_could_change(
+    docker: Docker, target: str
+) -> None:
+    image = containers.image(target)
+    for program in ("pip", "pip3", "uv", "gcc", "cc", "strip"):
+        refused = docker.run("run", "--rm", "--network", "none", "--entrypoint", program, image, "--version", code=127)
+        assert "executable file not found" in refused
+    writable = ("find", "/", "-xdev", "-writable", "-not", "-type", "l", "-not", "-path", "/proc/*")
+    found = docker.run("run", "--rm", "--network", "none", "--entrypoint", writable[0], image, *writable[1:], code=1)
+    inside = {line for line in found.splitlines() if line.startswith("/") and not line.startswith("/dev")}
+    own = ("/tmp", "/var/tmp", "/run/lock", "/home/terracrew", "/var/lib/terracrew")
+    assert {path for path in inside if not path.startswith(own)} == set()
+
+
+@pytest.mark.feature("D8.image")
+def test_credential_helpers_are_at_their_place_in_the_image_of_the_runner(docker: Docker) -> None:
+    image = containers.image("runner")
+    listed = docker.run("run", "--rm", "--network", "none", "--entrypoint", "ls", image, "/opt/credhelpers").split()
+    programs = docker.run("run", "--rm", "--network", "none", "--entrypoint", "ls", image, "/opt/terracrew/bin").split()
+    expected = {name.removeprefix("terracrew-helper-") for name in programs if name.startswith("terracrew-helper-")}
+    assert set(listed) == expected
+    for name in listed:
+        run = ("run", "--rm", "--network", "none", "--entrypoint", f"/opt/credhelpers/{name}", image, "--help")
+        assert "--aud" in docker.run(*run) or name != "aws"
+
+
+@pytest.fixture
+def server(docker: Docker, tmp_path: Path) -> Iterator[ContainedServer]:
+    made = ContainedServer(tmp_path, docker)
+    variables = tmp_path / "server.env"
+    variables.write_text(f"TERRACREW_SERVER_PORT={made.port}\nTERRACREW_SERVER_HOST=127.0.0.1\n")
+    options = (*HARDENED, "--volume", "/var/lib/terracrew", "--env-file", str(variables))
+    with docker.started(containers.image("server"), *options) as made.name:
+        eventually(made.is_healthy, within=180, what="the health of the server")
+        yield made
+
+
+@pytest.mark.feature("D8.image")
+def test_a_runner_started_with_an_env_file_applies_a_module(
+    docker: Docker, server: ContainedServer, tmp_path: Path
+) -> None:
+    credentials = server.register_runner()
+    aws = tmp_path / "aws"
+    aws.mkdir()
+    (aws / "config").write_text("[default]\nregion = eu-west-1\n")
+    aws.chmod(0o755)
+    variables = tmp_path / "runner.env"
+    chosen = credentials | {"TERRACREW_API_URL": server.url, "TERRACREW_RUNNER__INSTANCE": "in-a-container"}
+    variables.write_text("".join(f"{name}={value}\n" for name, value in chosen.items()))
+    volumes = ("--volume", "/home/terracrew/.terracrew", "--volume", f"{aws}:/home/terracrew/.aws:ro")
+    server.module("a", 'resource "terraform_data" "x" {}\noutput "home" { value = fileexists("~/.aws/config") }\n')
+    with docker.started(containers.image("runner"), *HARDENED, *volumes, "--env-file", str(variables)) as name:
+        done = server.wait(server.run("a", "APPLY"), within=180)
+        assert (done["status"], done["instance_name"]) == ("SUCCEEDED", "in-a-container"), docker.logs(name)
+        log = server.log(done["id"])
+        assert "1 added" in log
+        assert "home = true" in log, "the directory ~/.aws is not seen"
+        docker.run("stop", "--time", "60", name)
+        assert docker.run("inspect", "--format", "{{.State.ExitCode}}", name).strip() == "0"
