@@ -60,6 +60,20 @@ async def test_a_changed_limit_applies_to_jobs_that_are_created_later(applicatio
     assert again["limits"] == {"job_seconds": 120}, "a job that reached its limit can be run again with a larger one"
 
 
+@pytest.mark.feature("J10.limits", "J10.rerun")
+async def test_a_job_that_is_run_again_has_the_limits_that_were_given_to_it_alone(application: Application) -> None:
+    """They were lost, so a job with a short time limit ran without one when it was run again."""
+    await tree(application, {}, {"job_seconds": 60})
+    own = {"job_seconds": 30, "memory_mb": 256}
+    first = await application.admin.made(f"{MODULE}/jobs", {"type": "PLAN", "limits": own})
+    for job_seconds, expected in ((120, 30), (20, 20)):
+        await application.admin.patch(MODULE, json={"limits": {"job_seconds": job_seconds}})
+        again = await application.admin.made(f"/api/v1/jobs/{first['id']}/rerun", {})
+        assert again["limits"] == {"job_seconds": expected, "memory_mb": 256}
+    twice = await application.admin.made(f"/api/v1/jobs/{again['id']}/rerun", {})
+    assert twice["limits"] == {"job_seconds": 20, "memory_mb": 256}
+
+
 @on_one
 @pytest.mark.feature("J10.limits")
 async def test_the_same_key_with_stricter_limits_is_another_job(application: Application) -> None:

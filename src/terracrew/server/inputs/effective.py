@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from terracrew import import_blocks
-from terracrew.protocol.spec import DefinedInput, ExtraFile, ImportedResource
+from terracrew.protocol.spec import DefinedInput, ExtraFile, ImportedResource, JobLimits
 from terracrew.server.inputs import sealing
 from terracrew.server.inputs.model import PlacedInput, PlaceKind, UsedInput
 from terracrew.server.secrets.keyring import Keyring
@@ -28,6 +28,8 @@ class JobContent(msgspec.Struct, frozen=True):
     inputs: dict[str, Any] = {}
     environment: dict[str, str] = {}
     imports: list[ImportedResource] = []
+    limits: JobLimits = msgspec.field(default_factory=JobLimits)
+    """Those that its request asked for. They are among the limits of its row, which also come from its module and groups."""
 
     def __repr__(self) -> str:
         return "JobContent(…)"

@@ -79,8 +79,8 @@ class JobRequest(msgspec.Struct, frozen=True):
     asked: NewJob
     idempotency_key: str | None = None
     repeats: str = ""
-    """The id of the earlier job whose request this is. Its inputs are taken over, and its priority is lowered to what the
-    principal may choose."""
+    """The id of the earlier job whose request this is. Its inputs and limits are taken over, and its priority is lowered to what
+    the principal may choose."""
     cause: Job | None = None
     """The job of another module that changed an output. The new job counts as created by the same person, so that nobody
     approves what follows from their own change where that is not allowed."""
@@ -101,7 +101,7 @@ Create = Callable[[JobRequest], Awaitable[Created]]
 async def run_again(db: Database, create: Create, who: Principal, name: str) -> Job:
     """Queue a new job with the same request as this one, on behalf of the caller.
 
-    It gets the inputs that apply to the module when it starts, and those that this job was given for itself.
+    It gets the inputs and limits that apply to the module when it starts, and those that this job was given for itself.
     """
     like = await db.read(lambda tx: service.find(tx, who, name, Verb.JOB_READ))
     return (await create(JobRequest(who, like.module_id, again(like), repeats=like.id))).job
@@ -207,7 +207,7 @@ async def _check(tx: Tx, keys: Keyring, wanted: JobRequest, module: Module, root
         # Running other code with the same runner's credentials has the effect of changing the module, so it needs that permission.
         await authorize.require(tx, wanted.principal, Verb.TREE_WRITE, modules.place(module))
         source = await modules.checked_source(tx, module.organization_id, asked.source, roots, module.engine)
-    content = JobContent(asked.inputs, asked.environment, wanted.imports)
+    content = JobContent(asked.inputs, asked.environment, wanted.imports, _own_limits(asked))
     if wanted.repeats:
         content = (await job_inputs.own(tx, keys, [wanted.repeats])).get(wanted.repeats, content)
     if content.inputs or content.environment:
@@ -333,5 +333,5 @@ def _job(one: _Checked, number: int, interrupted: Interrupted, limits: JobLimits
         has_own_source=asked.source is not None,
         group_run_id=one.wanted.group_run_id,
         cause_job_id=None if one.wanted.cause is None else one.wanted.cause.id,
-        limits=group_limits.applying([limits, _own_limits(asked)]),
+        limits=group_limits.applying([limits, one.content.limits]),
     )
