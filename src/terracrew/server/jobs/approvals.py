@@ -82,7 +82,7 @@ async def replan(db: Database, who: Principal, name: str, attempt: int, importin
 
     async def work(tx: Tx) -> Job:
         job, plan = await _held(tx, (await service.find(tx, who, name, Verb.JOB_RUN)).id, attempt)
-        after = decide_plan.replan(job, plan, store.moment(tx))
+        after = decide_plan.replan(job, plan, store.moment(tx), "" if importing is None else who.id)
         await store.save_transition(tx, job, after)
         details: dict[str, object] = {"job": job.number, "plan": attempt}
         if importing is not None:

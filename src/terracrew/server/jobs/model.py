@@ -110,6 +110,8 @@ class Job(msgspec.Struct, frozen=True):
     """Set while a step that failed waits to be repeated, or is repeated."""
     plan: PlanSummary | None = None
     message: str = ""
+    imports_chosen_by: str = ""
+    """Who let it plan again with other imports, if somebody did: they count as its creator, too, when a plan is approved."""
     cause_job_id: str | None = None
     """The job of another module whose change of an output caused this one."""
     group_run_id: str | None = None

@@ -40,6 +40,7 @@ _DECIDED_OF_JOB = (
     "engine_version",
     "plan",
     "plan_attempt",
+    "imports_chosen_by",
 )
 """The columns of a job that may change after it was created."""
 _SAVE_JOBS: LiteralString = f"""

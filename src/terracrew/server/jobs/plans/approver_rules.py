@@ -12,9 +12,10 @@ def refusal(job: Job, who: Principal, policy: ModulePolicy, plan: Plan | None = 
             "service accounts do not approve plans here: a person has to, or the group allows it with "
             "`service_account_approval`"
         )
-    if who.id == job.created_by and not policy.self_approval:
+    if who.id in (job.created_by, job.imports_chosen_by) and not policy.self_approval:
+        did = "queued" if who.id == job.created_by else "chose what is imported by"
         return (
-            f"you queued job {job.number}, and the group does not let people approve their own jobs: "
+            f"you {did} job {job.number}, and the group does not let people approve their own jobs: "
             "another approver has to look at this plan"
         )
     if plan is not None and any(each.by_id == who.id for each in plan.approvals):

@@ -48,10 +48,10 @@ def is_stale(plan: Plan, module: ModuleStanding) -> bool:
     return plan.state_version != module.state_version
 
 
-def replan(job: Job, plan: Plan, now: datetime) -> Job:
+def replan(job: Job, plan: Plan, now: datetime, imports_chosen_by: str = "") -> Job:
     """Replace this plan by a new one, which waits for approval, too. This one is never applied."""
     _check_waits_with(job, plan)
-    return job.to(JobStatus.QUEUED, now)
+    return job.to(JobStatus.QUEUED, now, imports_chosen_by=imports_chosen_by or job.imports_chosen_by)
 
 
 def decline(job: Job, plan: Plan, by: str, reason: str, now: datetime) -> tuple[Job, Plan]:
