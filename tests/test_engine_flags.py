@@ -24,12 +24,24 @@ def test_a_flag_that_changes_nothing_that_terracrew_relies_on_is_accepted(flag: 
         "--cwd=/",
         "--remove",
         "--remote",
+        "--logtostderr",
+        "--verbose=11",
+        "--tracing=http://elsewhere",
+        "--profiling=/etc/x",
+        "--disable-integrity-checking",
     ],
 )
 @pytest.mark.parametrize("step", ["plan", "apply", "destroy", "output"])
 def test_what_terracrew_decides_about_itself_is_refused(step: str, flag: str) -> None:
     with pytest.raises(Invalid, match=rf"`{flag.partition('=')[0]}` cannot be added to {step} of pulumi"):
         engine_flags.check("pulumi", step, [flag])
+
+
+@pytest.mark.parametrize("flag", ["--target", "--message", "--parallel", "--policy-pack"])
+def test_a_flag_of_pulumi_without_its_value_is_refused_because_it_would_take_the_next_argument(flag: str) -> None:
+    """`--message` before `--preview-only` made the plan of a destroy a destroy."""
+    with pytest.raises(Invalid, match="needs a value"):
+        engine_flags.check("pulumi", "plan", [flag])
 
 
 @pytest.mark.parametrize("flag", ["-y", "-sother", "-C=/", "-yf"])

@@ -22,24 +22,32 @@ _PULUMI = frozenset(
     {
         "attach-debugger",
         "client",
+        "color",
         "config",
         "config-file",
         "config-path",
         "copilot",
         "cwd",
+        "disable-integrity-checking",
         "event-log",
         "exec-agent",
         "exec-kind",
         "help",
         "import-file",
         "json",
+        "logflow",
+        "logtostderr",
+        "memprofilerate",
         "name",
         "neo",
         "neo-task-on-failure",
+        "no-plugins",
         "non-interactive",
+        "otel-traces",
         "output",
         "plan",
         "preview-only",
+        "profiling",
         "remote",
         "remove",
         "save-plan",
@@ -49,10 +57,14 @@ _PULUMI = frozenset(
         "skip-preview",
         "stack",
         "strict",
+        "tracing",
+        "tracing-header",
+        "verbose",
         "version",
         "yes",
     }
 )
+"""Likewise. Some of them make Pulumi write its whole memory, its requests with all secrets, or a state that it has not checked."""
 _RESERVED: Mapping[str, Mapping[str, frozenset[str]]] = {"tofu": _HCL_STEPS, "terraform": _HCL_STEPS, "pulumi": {}}
 _RESERVED_EVERYWHERE = {"tofu": _HCL, "terraform": _HCL, "pulumi": _PULUMI}
 _HCL_NEEDS_VALUE = frozenset(
@@ -74,6 +86,11 @@ _HCL_NEEDS_VALUE = frozenset(
     }
 )
 """Without a value of its own, such a flag would take the next argument, which may be the plan to apply."""
+_PULUMI_NEEDS_VALUE = frozenset(
+    {"exclude", "message", "parallel", "policy-pack", "policy-pack-config", "replace", "target", "target-replace"}
+)
+"""Likewise: the next argument may be the one that makes a destroy only a preview."""
+_NEEDS_VALUE = {"tofu": _HCL_NEEDS_VALUE, "terraform": _HCL_NEEDS_VALUE, "pulumi": _PULUMI_NEEDS_VALUE}
 
 BACKEND_FLAG = "backend-config"
 """Replaces parts of the address of a state, so it is only for modules that keep their state elsewhere."""
@@ -92,13 +109,13 @@ def check(engine: str, step: str, flags: Sequence[str]) -> None:
         name = name_of(flag)
         if engine == "pulumi" and not flag.startswith("--"):  # several short flags, and their values, may be one word
             raise Invalid(f"{flag[:80]!r} is a short flag: pulumi accepts every flag in its long form, `--name`")
+        dashes = "--" if engine == "pulumi" else "-"
         if engine in _RESERVED and name in _RESERVED[engine].get(step, frozenset()) | _RESERVED_EVERYWHERE[engine]:
-            dashes = "--" if engine == "pulumi" else "-"
             raise Invalid(
                 f"`{dashes}{name}` cannot be added to {step} of {engine}, because Terracrew decides about it itself"
             )
-        if _RESERVED_EVERYWHERE.get(engine) is _HCL and name in _HCL_NEEDS_VALUE and "=" not in flag:
-            raise Invalid(f"`-{name}` needs a value: write `-{name}=VALUE` as one item of the list")
+        if name in _NEEDS_VALUE.get(engine, ()) and "=" not in flag:
+            raise Invalid(f"`{dashes}{name}` needs a value: write `{dashes}{name}=VALUE` as one item of the list")
 
 
 def name_of(flag: str) -> str:
