@@ -87,7 +87,8 @@ class EngineRun:
         """Return the diff of the plan that was just made; None if the engine does not describe its plans."""
         if not isinstance(self._session, DescribesPlans):
             return None
-        printed = await self._printed(self._session.description_arguments())
+        arguments = self._session.description_arguments()
+        printed = await self._printed(arguments) if arguments else b""
         return DiffDocument(document.build(self._session.describe(printed), lambda text: text))
 
     async def _printed(self, arguments: Sequence[str]) -> bytes:

@@ -97,9 +97,10 @@ class DeclaresInputs(Protocol):
 class DescribesPlans(Protocol):
     """A session of an engine that can say what its plan would do to each attribute. Jobs of others have no diff."""
 
-    def description_arguments(self) -> list[str]:
-        """Return the command that prints the description of the plan that was just made. If it is the same command as that of
-        `facts_arguments`, it runs once. Its output is kept in memory only, and not logged."""
+    def description_arguments(self) -> list[str] | None:
+        """Return the command that prints the description of the plan that was just made; None if that plan's own command wrote
+        it to a file. If it is the same command as that of `facts_arguments`, it runs once. Its output is kept in memory only,
+        and not logged."""
         ...
 
     def describe(self, printed: bytes) -> PlanDescription:

@@ -179,7 +179,9 @@ async def report_plan(context: StepContext) -> None:
         return
     arguments = session.description_arguments()
     try:
-        if facts is None or arguments != facts_arguments:
+        if arguments is None:
+            facts = b""
+        elif facts is None or arguments != facts_arguments:
             facts = await _described(context, arguments, _MAX_DESCRIPTION_BYTES)
         await context.plan_diffs.record(session.describe, facts)
     except (EngineFailedError, Invalid) as error:

@@ -118,10 +118,17 @@ def secret_outputs(content: bytes) -> set[str]:
     return set()
 
 
+def is_secret(value: object) -> bool:
+    """Return whether a value of a state or an event stands for a secret."""
+    return isinstance(value, dict) and cast("dict[str, object]", value).get(_SECRET_MARK) == _SECRET_VALUE
+
+
 def _has_secret(value: object) -> bool:
     waiting = [value]
     while waiting:
         each = waiting.pop()
+        if is_secret(each):
+            return True
         if isinstance(each, dict):
             values = cast("dict[str, object]", each)
             if values.get(_SECRET_MARK) == _SECRET_VALUE:

@@ -22,6 +22,7 @@ _ACTIONS: dict[str, Action] = {
 
 
 class _EventState(msgspec.Struct):
+    urn: str = ""
     custom: bool = False
     external: bool = False
     id: str = ""
@@ -34,6 +35,10 @@ class _EventMetadata(msgspec.Struct):
     type: str
     old: _EventState | None = None
     new: _EventState | None = None
+
+    @property
+    def urns(self) -> tuple[str, str]:
+        return self.old.urn if self.old else "", self.new.urn if self.new else ""
 
     @property
     def is_managed(self) -> bool:
@@ -58,8 +63,8 @@ def read(path: Path) -> PlanFacts:
     outputs: dict[str, str] = {}
     known, vanished = set[str](), set[str]()
     for event in _events(path):
-        if (found := event.res_outputs_event) and found.metadata.type == checkpoint.STACK_TYPE:
-            outputs = _changed_outputs(found.metadata)
+        if (ended := event.res_outputs_event) and ended.metadata.type == checkpoint.STACK_TYPE:
+            outputs = _changed_outputs(ended.metadata)
         for each in (event.resource_pre_event, event.res_outputs_event):
             if each is None or not each.metadata.is_managed:
                 continue
@@ -68,8 +73,8 @@ def read(path: Path) -> PlanFacts:
                 known.add(metadata.urn)
             if event.res_outputs_event and metadata.op in ("refresh", "delete") and _is_vanished(metadata, changes):
                 vanished.add(metadata.urn)
-            elif event.resource_pre_event and (action := _ACTIONS.get(metadata.op)):
-                changes[metadata.urn] = _planned(metadata, action)
+            elif event.resource_pre_event and (found := action(metadata.op, *metadata.urns)):
+                changes[metadata.urn] = _planned(metadata, found)
     return PlanFacts(list(changes.values()), outputs, frozenset(vanished), max(len(known) - len(vanished), 0))
 
 
@@ -82,9 +87,18 @@ def _is_vanished(metadata: _EventMetadata, changes: dict[str, PlannedChange]) ->
     return metadata.new is None and metadata.urn not in changes
 
 
-def _planned(metadata: _EventMetadata, action: Action) -> PlannedChange:
-    import_id = (metadata.new.id if metadata.new else "") if action == "import" else None
-    return PlannedChange(checkpoint.address(metadata.urn), action, import_id=import_id)
+def action(operation: str, old_urn: str, new_urn: str) -> Action | None:
+    """Return what a step does to a resource; None if it does nothing that is counted. An alias gives a resource another URN."""
+    if operation == "same" and old_urn and new_urn and old_urn != new_urn:
+        return "move"
+    return _ACTIONS.get(operation)
+
+
+def _planned(metadata: _EventMetadata, found: Action) -> PlannedChange:
+    import_id = (metadata.new.id if metadata.new else "") if found == "import" else None
+    old, new = metadata.urns
+    previous = checkpoint.address(old) if found in ("move", "update") and old and new and old != new else ""
+    return PlannedChange(checkpoint.address(metadata.urn), found, previous_address=previous, import_id=import_id)
 
 
 def _changed_outputs(metadata: _EventMetadata) -> dict[str, str]:

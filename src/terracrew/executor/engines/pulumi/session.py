@@ -15,6 +15,7 @@ from terracrew.executor.engines import go_collector, plan_summary
 from terracrew.executor.engines.contract import ApiAccess, EngineContext, FailureDetails, StateAccess
 from terracrew.executor.engines.pulumi import (
     checkpoint,
+    described_preview,
     environment,
     event_facts,
     failure,
@@ -23,6 +24,8 @@ from terracrew.executor.engines.pulumi import (
     stack_settings,
 )
 from terracrew.executor.engines.pulumi.backend_folder import BackendFolder
+from terracrew.executor.engines.pulumi.stack_settings import StackPassphrase
+from terracrew.plan_diff.document import PlanDescription
 from terracrew.protocol.events import Output, OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
 from terracrew.toolchains.discovery import FoundEngine
@@ -143,6 +146,12 @@ class PulumiSession:
     def summarize(self, facts: bytes | None, state: bytes | None) -> PlanSummary:  # noqa: ARG002  (a file has the facts)
         count = None if state is None else checkpoint.identify(state).resources
         return plan_summary.summarize(event_facts.read(self._events), count)
+
+    def description_arguments(self) -> None:
+        return None
+
+    def describe(self, printed: bytes) -> PlanDescription:  # noqa: ARG002  (a file has the description)
+        return described_preview.read(self._events, is_destroying=self._is_destroying)
 
     def outputs(self, printed: bytes) -> OutputsRead:
         """Read the outputs. What is printed does not tell which are secret: the state does."""
