@@ -104,7 +104,26 @@ class DescribesPlans(Protocol):
         ...
 
     def describe(self, printed: bytes) -> PlanDescription:
-        """Read the description. Raises Invalid if that is not possible."""
+        """Read the description, from what the command printed (nothing without a command). Raises Invalid if that is not possible."""
+        ...
+
+
+@runtime_checkable
+class EncryptsInputs(Protocol):
+    """A session of an engine that keeps secret inputs encrypted. Others are given them with all inputs."""
+
+    def encrypt_inputs(self, inputs: Mapping[str, object], environment_: Mapping[str, str]) -> None:
+        """Write these inputs, which are secret, after `prepare` has written the others. Only for a state that Terracrew holds.
+        The environment is that of the commands, which has the key."""
+        ...
+
+
+@runtime_checkable
+class WarnsAboutStates(Protocol):
+    """A session of an engine whose states tell that an earlier change was cut short."""
+
+    def state_warning(self, state: bytes) -> str:
+        """Return a sentence for the log of the plan; '' if there is nothing to say."""
         ...
 
 

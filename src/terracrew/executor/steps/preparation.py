@@ -1,15 +1,25 @@
 """The steps before the engine's first command: they find the engine, get the source and the state, and write the inputs."""
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from terracrew import configurations
 from terracrew.attempt import files, reference
 from terracrew.errors import Conflict, Invalid, TerracrewError
 from terracrew.executor import backend_credentials
 from terracrew.executor.engines import registry
-from terracrew.executor.engines.contract import ApiAccess, DeclaresInputs, EngineContext, HasStateFile, StateAccess
+from terracrew.executor.engines.contract import (
+    ApiAccess,
+    DeclaresInputs,
+    EncryptsInputs,
+    EngineContext,
+    HasStateFile,
+    StateAccess,
+)
 from terracrew.executor.saved_plan import save
 from terracrew.executor.sources import fetch as sources
 from terracrew.executor.sources import workspace
@@ -18,6 +28,7 @@ from terracrew.executor.state import leftover
 from terracrew.executor.state.state_file import StateFile
 from terracrew.executor.steps import definitions, engine_choice, environment, extra_files, lost_imports
 from terracrew.executor.steps.context import StepContext
+from terracrew.masking import names
 from terracrew.protocol.events import EngineUsed, SourceResolved
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Resume, Step
@@ -69,8 +80,24 @@ def state_to_place(context: StepContext) -> bytes | None:
 def write_inputs(context: StepContext) -> None:
     for path in extra_files.write(context.folder, context.spec.files, [context.session.leftover]):
         context.recorder.say(f"The extra file {path} replaces the one of the source")
-    context.session.prepare(_inputs(context), has_our_backend=context.spec.backend == "terracrew")
+    inputs, session = _inputs(context), context.session
+    is_ours = context.spec.backend == "terracrew"
+    secret = secret_inputs(inputs, context.spec.secrets) if is_ours and isinstance(session, EncryptsInputs) else {}
+    others = {name: value for name, value in inputs.items() if name not in secret}
+    session.prepare(others, has_our_backend=is_ours)
     _set_environment(context)
+    if secret and isinstance(session, EncryptsInputs):
+        session.encrypt_inputs(secret, context.env)
+
+
+def secret_inputs(inputs: Mapping[str, Any], secrets: Sequence[str]) -> dict[str, Any]:
+    """Return the inputs that are secret by their names, or have one of these values in them."""
+
+    def is_secret(name: str, value: Any) -> bool:
+        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        return names.is_secret(name) or bool(names.secrets_of({name: value})) or any(s and s in text for s in secrets)
+
+    return {name: value for name, value in inputs.items() if is_secret(name, value)}
 
 
 def _inputs(context: StepContext) -> dict[str, Any]:

@@ -48,6 +48,7 @@ class PulumiSession:
         self._program, self._context = found.path, context
         self._home, self._events = context.files.produced / "home", context.files.produced / "events.jsonl"
         self._is_destroying = self._may_download = False
+        self._has_own_passphrase = True
         wanted = context.module_environment.get(project.STACK_VARIABLE) or context.runner_environment.get(
             project.STACK_VARIABLE, project.DEFAULT_STACK
         )
@@ -90,6 +91,14 @@ class PulumiSession:
         project.checked_stack(self._stack, is_qualified=not has_our_backend)
         stack_settings.write(self._context.folder, self._project, self._stack, inputs)
 
+    def encrypt_inputs(self, inputs: Mapping[str, object], environment_: Mapping[str, str]) -> None:
+        text = environment_.get(environment.PASSPHRASE_VARIABLES[0])
+        passphrase = None if text is None else StackPassphrase(text, is_random=not self._has_own_passphrase)
+        stack_settings.write_secrets(self._context.folder, self._project, self._stack, inputs, passphrase)
+
+    def state_warning(self, state: bytes) -> str:
+        return checkpoint.pending_warning(state)
+
     def environment(self, base: Mapping[str, str], api: ApiAccess) -> dict[str, str]:  # noqa: ARG002  (it needs no API)
         self._may_download = environment.may_download(base)
         plugins.provide(self._home, plugins.operator_home(self._context.runner_environment))
@@ -97,6 +106,7 @@ class PulumiSession:
         return commands | go_collector.environment(commands, self._context.memory_mb)
 
     def state_environment(self, environment_: Mapping[str, str], access: StateAccess) -> dict[str, str]:
+        self._has_own_passphrase = any(name in environment_ for name in environment.PASSPHRASE_VARIABLES)
         return environment.with_state(environment_, self._backend.url, access.module_key)
 
     def arguments(self, step: Step, *, is_destroying: bool, flags: Sequence[str] = ()) -> list[str]:
