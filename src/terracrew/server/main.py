@@ -80,7 +80,7 @@ async def _serve(
         "reaper": Reaper(server.db, server.registry, timedelta(seconds=server.settings.apply_lease_seconds)).run,
         "triggers": Triggers(server.db, server.keys, server.settings.local_roots).run,
         "group runs": GroupRuns(server.db, server.keys, server.settings.local_roots).run,
-        "lost resources": LostResourceSearch(server.db, server.objects).run,
+        "lost resources": LostResourceSearch(server.db, server.objects, server.keys).run,
         "heartbeats": server.heartbeats.run,
         "notify": HubNotifier(server.hub.runners).run,
         "presence": Presence(server.hub.runners).run,

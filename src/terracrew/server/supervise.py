@@ -1,11 +1,16 @@
-"""Restarts loops that fail: the error is logged, and the loop starts again after a random delay."""
+"""Restarts loops that fail: the error is logged, and the loop starts again after a random delay.
+
+A loop that handles many rows goes on with the others when one of them fails (`FailedRows`).
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator
 from typing import Any
 
 from terracrew import backoff
-from terracrew.errors import Unavailable
+from terracrew.errors import TerracrewError, Unavailable
 from terracrew.logging import get_logger
 from terracrew.server.metrics.process import loop_failures
 
@@ -15,6 +20,9 @@ log = get_logger("terracrew.server")
 MAX_DELAY_SECONDS = 10.0
 MAX_DELAY_WHILE_AWAY_SECONDS = 2.0
 """The longest delay after a transient error, such as a busy database."""
+FIRST_RETRY_SECONDS = 1.0
+MAX_RETRY_SECONDS = 300.0
+"""How long a loop leaves a row alone that it could not handle, at first and at most."""
 
 
 async def supervise(
@@ -50,6 +58,49 @@ async def supervise(
         delay = min(delay, longest)
         await asyncio.sleep(backoff.jittered(delay))
         delay = min(delay * 2, longest)
+
+
+class FailedRows:
+    """The rows that a loop could not handle, for example because somebody changed them by hand. Each is logged once, and tried
+    again after a delay that doubles, so that damaged rows neither stop the loop nor take its time."""
+
+    def __init__(self, loop: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._loop, self._clock = loop, clock
+        self._failed: dict[str, tuple[float, float]] = {}
+        """By row: when it is tried again, and the delay after that."""
+
+    def __len__(self) -> int:
+        """Return how many rows fail: a loop that reads a limited number of rows reads so many more."""
+        return len(self._failed)
+
+    def due(self, keys: Collection[str]) -> set[str]:
+        """Return those of the rows that are to be handled now. Rows that are not among them any more are forgotten."""
+        self._failed = {key: each for key, each in self._failed.items() if key in keys}
+        now = self._clock()
+        return {key for key in keys if key not in self._failed or self._failed[key][0] <= now}
+
+    @contextlib.contextmanager
+    def handling(self, key: str) -> Generator[None]:
+        """Keep an error of one row from the others. Without the database, none can be handled, so that error is raised."""
+        try:
+            yield
+        except Unavailable:
+            raise
+        except Exception as error:
+            if key not in self._failed:
+                surprise = None if isinstance(error, TerracrewError) else error
+                log.warning(
+                    "a row cannot be handled; the others are",
+                    loop=self._loop,
+                    row=key,
+                    reason=str(error),
+                    exc_info=surprise,
+                )
+                loop_failures.add(1, self._loop)
+            delay = min(self._failed.get(key, (0.0, FIRST_RETRY_SECONDS))[1], MAX_RETRY_SECONDS)
+            self._failed[key] = self._clock() + delay, delay * 2
+        else:
+            self._failed.pop(key, None)
 
 
 class Tasks:

@@ -52,7 +52,7 @@ async def test_no_loop_reads_a_large_table_from_end_to_end(rows: JobRows, monkey
     await GroupRuns(rows.db, KEYS, ()).step()
     await rows.run("UPDATE runners SET is_draining = true, removing_since = created_at")
     await Removals(rows.db).step()
-    await LostResourceSearch(rows.db, open_objects("memory:///")).step()
+    await LostResourceSearch(rows.db, open_objects("memory:///"), KEYS).step()
     monkeypatch.undo()
     assert len(said) > 10
     for sql, params in said:

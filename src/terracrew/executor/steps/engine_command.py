@@ -8,7 +8,7 @@ from terracrew import engine_flags
 from terracrew.attempt import downloads
 from terracrew.errors import Invalid
 from terracrew.executor.engines import error_summary
-from terracrew.executor.engines.contract import DescribesPlans
+from terracrew.executor.engines.contract import DescribesPlans, WarnsAboutStates
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.sources import workspace
 from terracrew.executor.state import leftover
@@ -46,11 +46,21 @@ async def run(context: StepContext, step: Step, stdout: int | None = None) -> No
         raise Invalid(
             f"`-{engine_flags.BACKEND_FLAG}` cannot be added to {step}, because Terracrew keeps the state of this module"
         )
+    if step is Step.PLAN:
+        _warn(context)
     arguments = session.arguments(step, is_destroying=context.spec.is_destroying, flags=flags)
     await _run_program(context, step, arguments, stdout)
     session.after(step)
     if step is Step.INIT and (items := session.missing_downloads):
         downloads.record(context.directory, context.spec.engine, items)
+
+
+def _warn(context: StepContext) -> None:
+    """Say what the state that a plan is made from tells about an earlier change."""
+    session, state = context.session, context.states.current
+    warning = session.state_warning(state) if state and isinstance(session, WarnsAboutStates) else ""
+    if warning:
+        context.recorder.say(warning)
 
 
 async def _run_program(context: StepContext, step: Step, arguments: Sequence[str], stdout: int | None = None) -> None:

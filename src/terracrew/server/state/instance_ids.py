@@ -10,7 +10,7 @@ from terracrew.errors import Undecryptable
 from terracrew.server.db.seam import Database
 from terracrew.server.objects import Objects
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.state import content, store
+from terracrew.server.state import content, stack_checkpoint, store
 
 MAX_READ_BYTES = 64 << 20
 """A larger state is not read."""
@@ -49,8 +49,8 @@ class _ComparedResource(msgspec.Struct):
 
 
 class _ComparedDocument(msgspec.Struct):
-    resources: list[_ComparedResource]
-    """A state that the engine has encrypted does not have this field."""
+    resources: list[_ComparedResource] | None = None
+    """A state that the engine has encrypted does not have this field, and neither has a checkpoint of Pulumi."""
 
 
 _document = msgspec.json.Decoder(_ComparedDocument)
@@ -77,7 +77,13 @@ async def current(
 def read(state: bytes, version: int) -> InstanceIds:
     found: dict[str, str] = {}
     deposed: set[tuple[str, str]] = set()
-    for resource in _document.decode(state).resources:
+    document = _document.decode(state)
+    if document.resources is None:
+        known = stack_checkpoint.resources(state)
+        deposed = {(each.address, each.id) for each in known if each.is_replaced}
+        current = {each.address: each.id for each in known if not each.is_replaced}
+        return InstanceIds(version, current, frozenset(deposed))
+    for resource in document.resources:
         for instance in resource.instances if resource.mode == "managed" else ():
             address = import_blocks.instance_address(resource.module, resource.type, resource.name, instance.index_key)
             if instance.deposed:

@@ -44,6 +44,19 @@ async def current(tx: Tx, module_id: str) -> StoredState | None:
     return None if row is None else _kept(row)
 
 
+async def last_of_attempt(tx: Tx, job_id: str, attempt: int) -> StoredState | None:
+    """Return the last state of an attempt that can be read."""
+    row = await tx.one(
+        "SELECT "
+        + STATES.columns
+        + """, content, object FROM states WHERE job_id = :job_id AND attempt = :attempt AND problem = ''
+        ORDER BY event DESC LIMIT 1""",
+        job_id=job_id,
+        attempt=attempt,
+    )
+    return None if row is None else _kept(row)
+
+
 async def resources(tx: Tx, state_id: str) -> int | None:
     """Return how many resources a state holds; None where its executor did not count them."""
     row = await tx.one("SELECT resources FROM states WHERE id = :id", id=state_id)

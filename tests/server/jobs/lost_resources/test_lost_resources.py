@@ -1,36 +1,22 @@
 """What an attempt changed before it was cut short is kept as a list, and the next job can import it."""
 
-import time
 from typing import Any
 
 import pytest
 
-from terracrew.protocol import events
-from terracrew.protocol.events import KeptPlan, Kind, Record, Result, Stream
+from terracrew.protocol.events import KeptPlan, Result
 from terracrew.protocol.spec import Step
 from terracrew.server.jobs.lost_resources.search import LostResourceSearch
 from terracrew.testing.deliveries import APPLIED, RUNNING, fact
 from tests.server.application import on_one
+from tests.server.jobs.lost_resources.cut_short_attempts import LINES, cut_short, printed
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
-
-LINES = """\
-a.x: Creating...
-a.x: Creation complete after 0s [id=x-1]
-a.y: Destroying... [id=y-1]
-a.y: Destruction complete after 0s
-a.z: Creating...
-"""
+from tests.server.state.checkpoints import checkpoint, resource
 
 
-def printed(text: str, step: Step = Step.APPLY) -> Record:
-    return next(events.unpack(events.pack(Kind.LOG, Stream.OUTPUT, step, time.time(), text.encode())))
-
-
-async def cut_short(runner: SimulatedRunner, *records: Record) -> SimulatedAttempt:
-    attempt = await runner.begun()
-    await attempt.deliver(*records)
-    await attempt.lose()
-    return attempt
+async def change_engine(runner: SimulatedRunner, module_id: str, engine: str) -> None:
+    sql = "UPDATE modules SET engine = :engine WHERE id = :id"
+    await runner.server.db.write(lambda tx: tx.run(sql, engine=engine, id=module_id))
 
 
 async def lost(runner: SimulatedRunner, attempt: SimulatedAttempt, **params: Any) -> list[tuple[str, str, str, str]]:
@@ -50,7 +36,7 @@ async def test_the_list_has_what_the_log_reports_and_the_state_does_not_record(r
 @pytest.mark.feature("J15.lost")
 async def test_the_loop_stores_the_list_before_anybody_looks(runner: SimulatedRunner) -> None:
     attempt = await cut_short(runner, printed(LINES))
-    search = LostResourceSearch(runner.server.db, runner.server.objects)
+    search = LostResourceSearch(runner.server.db, runner.server.objects, runner.server.keys)
     await search.step()
     stored = "SELECT count(*) FROM lost_resources WHERE job_id = :id"
     assert await runner.app.scalar(stored, id=attempt.ref.job_id) == 3
@@ -117,6 +103,64 @@ async def test_what_cannot_be_imported_is_refused_with_the_reason(runner: Simula
     assert (await admin.post(path, json={"type": "PLAN", "import_lost": {"file": "x"}})).status_code == 400
     bad = f"/api/v1/jobs/{attempt.ref.job_id}/lost-resources"
     assert "not a cursor" in await admin.refused("GET", bad, 400, params={"after": "eHg"})
+
+
+@pytest.mark.feature("J8.self", "J15.lost")
+async def test_who_chose_the_imports_of_a_job_cannot_approve_it_alone_and_neither_can_its_creator(
+    runner: SimulatedRunner,
+) -> None:
+    """Another person than its creator let a job import what was lost, and then approved that."""
+    attempt = await cut_short(runner, printed(LINES))
+    job_id, admin = attempt.ref.job_id, runner.app.admin
+    await runner.server.db.write(lambda tx: tx.run("UPDATE groups SET self_approval = false WHERE path = ''"))
+    queued = "UPDATE jobs SET created_by = :who WHERE id = :id"
+    await runner.server.db.write(lambda tx: tx.run(queued, who=admin.principal.id, id=job_id))
+    ann = await runner.app.person("ann", "owner")
+    kept = KeptPlan(state_version=0, sha256="ab", size=2, path="/w")
+    await (await runner.again(job_id, 2)).deliver(RUNNING, fact(Result("WAITING", kept=kept)))
+    answer = await ann.post(f"/api/v1/jobs/{job_id}/replan", json={"plan": 2, "import_lost": {}})
+    assert answer.status_code == 200, answer.text
+    await (await runner.again(job_id, 3)).deliver(RUNNING, fact(Result("WAITING", kept=kept)))
+    asked = {"plan": 3, "doubts": [{"job_id": job_id, "attempt": 1}]}
+    path = f"/api/v1/jobs/{job_id}/approve"
+    assert "you chose what is imported by job" in await ann.refused("POST", path, 403, json=asked)
+    assert "you queued job" in await admin.refused("POST", path, 403, json=asked)
+    third = await runner.app.person("bob", "owner")
+    assert (await third.post(path, json=asked)).status_code == 200
+
+
+@pytest.mark.feature("J15.lost", "J15.pulumi")
+async def test_what_pulumi_had_begun_is_listed_unless_the_state_has_it_now(runner: SimulatedRunner) -> None:
+    pending = [
+        {"resource": resource(name, id="i-1" if kind == "updating" else ""), "type": kind}
+        for name, kind in (("made", "creating"), ("found", "creating"), ("changed", "updating"))
+    ]
+    attempt = await runner.begun()
+    await change_engine(runner, attempt.module_id, "pulumi")
+    await attempt.write(checkpoint([resource("changed", id="i-1")], pending), serial=1)
+    await attempt.lose()
+    prefix = "a:b:C$testing:index:File::"
+    assert await lost(runner, attempt) == [
+        (f"{prefix}made", "creating", "", "look"),
+        (f"{prefix}found", "creating", "", "look"),
+        (f"{prefix}changed", "changing", "i-1", "refresh"),
+    ]
+    admin, path = runner.app.admin, f"/api/v1/jobs/{attempt.ref.job_id}/lost-resources"
+    [made, *_] = await admin.listed(path)
+    assert (made["type"], made["provider"]) == ("testing:index:File", "testing")
+    assert "`import: ID`" in made["explanation"]
+    asked = {"type": "APPLY", "import_lost": {}}
+    jobs = f"/api/v1/modules/{attempt.module_id}/jobs"
+    assert "`import: ID`" in await admin.refused("POST", jobs, 400, json=asked)
+    await runner.server.db.write(lambda tx: tx.run("UPDATE attempts SET is_in_doubt = false"))  # a person has looked
+    await change_engine(runner, attempt.module_id, "tofu")  # which the runner of the tests has
+    later = await runner.again(attempt.ref.job_id, 2)
+    await change_engine(runner, attempt.module_id, "pulumi")
+    await later.deliver(RUNNING)
+    await later.begin()
+    known = [resource("changed", id="i-1"), resource("found", id="i-2")]
+    await later.write(checkpoint(known, pending[:1]), serial=2)
+    assert [each[0] for each in await lost(runner, attempt)] == [f"{prefix}made", f"{prefix}changed"]
 
 
 @on_one

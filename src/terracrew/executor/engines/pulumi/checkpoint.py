@@ -15,6 +15,7 @@ _SECRET_VALUE = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105
 """The key and its value by which Pulumi marks an object of its state as an encrypted value."""
 STACK_TYPE = "pulumi:pulumi:Stack"
 _PROVIDER_PREFIX = "pulumi:providers:"
+_MAX_NAMED_OPERATIONS = 10
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -34,9 +35,15 @@ class _Manifest(msgspec.Struct, frozen=True):
     time: datetime | None = None
 
 
+class _PendingOperation(msgspec.Struct, frozen=True):
+    resource: CheckpointResource
+    type: str = ""
+
+
 class _StackDeployment(msgspec.Struct, frozen=True):
     manifest: _Manifest = _Manifest()
     resources: list[CheckpointResource] | None = None
+    pending_operations: list[_PendingOperation] | None = None
 
 
 class _StackCheckpoint(msgspec.Struct, frozen=True):
@@ -108,6 +115,20 @@ def address(urn: str) -> str:
     return urn.split("::", 2)[-1]
 
 
+def pending_warning(content: bytes) -> str:
+    """Return what people should know about operations that an earlier update had begun; '' if there are none."""
+    latest = _read(content).latest
+    pending = (latest.pending_operations if latest else None) or []
+    if not pending:
+        return ""
+    named = [f"{each.type} {address(each.resource.urn)}" for each in pending[:_MAX_NAMED_OPERATIONS]]
+    more = f" and {len(pending) - len(named):,} more" if len(pending) > len(named) else ""
+    return (
+        f"An earlier update was cut short while it was {', '.join(named)}{more}. What it was creating may exist without being in the "
+        "state, and would be created again: see `terracrew job lost-resources` of that job"
+    )
+
+
 def secret_outputs(content: bytes) -> set[str]:
     """Return the names of the stack's outputs that are secret, or have a secret in them."""
     found = _read(content)
@@ -130,10 +151,7 @@ def _has_secret(value: object) -> bool:
         if is_secret(each):
             return True
         if isinstance(each, dict):
-            values = cast("dict[str, object]", each)
-            if values.get(_SECRET_MARK) == _SECRET_VALUE:
-                return True
-            waiting += values.values()
+            waiting += cast("dict[str, object]", each).values()
         elif isinstance(each, list):
             waiting += cast("list[object]", each)
     return False

@@ -1,9 +1,12 @@
 """Compares what a log reports with the current state: what the state records is not lost."""
 
+import re
+
 from terracrew import import_blocks
 from terracrew.protocol.spec import ImportedResource
 from terracrew.server.jobs.lost_resources.model import ChangeAction, LostResource, Remedy, StoredChange
 from terracrew.server.logs.mask import MASK
+from terracrew.server.state import stack_checkpoint
 from terracrew.server.state.instance_ids import InstanceIds
 
 _MASK = MASK.decode()
@@ -14,6 +17,7 @@ _REFRESHED: dict[ChangeAction, str] = {
     "destroying": "it may be gone; the next plan finds out",
 }
 _OTHER = "the state has another one at this address: remove the one that is not needed"
+_IMPORT_OPTION = ". If it does, give it the option `import: ID` in the program before the next apply"
 _NOT_RECORDED = "the state does not have it: import it"
 _REPLACED = (
     "the state still has the one that it replaced: --import-lost takes that out of the state before it imports; by hand, "
@@ -48,7 +52,8 @@ def _created(
     if there is not None and not is_replaced:
         return _listed(change, address, "decide", _OTHER)
     if change.action == "creating":
-        return _listed(change, address, "look", "its creation was not finished: look whether it exists")
+        text = "its creation was not finished: look whether it exists"
+        return _listed(change, address, "look", text + _IMPORT_OPTION if engine == "pulumi" else text)
     if not change.resource_id:
         return _listed(change, address, "look", "the log does not tell its id: look for it, and import it by hand")
     if _MASK in change.resource_id or _MASK in address:
@@ -68,14 +73,14 @@ def _has(state: InstanceIds, address: str, resource_id: str) -> bool:
 
 
 def _listed(change: StoredChange, address: str, remedy: Remedy, explanation: str, block: str = "") -> LostResource:
-    kind = import_blocks.type_of(address)
+    kind = import_blocks.type_of(address) or stack_checkpoint.type_of(address)
     return LostResource(
         attempt=change.attempt,
         address=address,
         action=change.action,
         id=change.resource_id,
         type=kind,
-        provider=kind.partition("_")[0],
+        provider=re.split("[_:]", kind, maxsplit=1)[0],
         changed_at=change.changed_at,
         remedy=remedy,
         explanation=explanation,

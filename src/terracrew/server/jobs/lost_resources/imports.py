@@ -23,6 +23,11 @@ from terracrew.server.state.instance_ids import InstanceIds
 MAX_IMPORTS = 2_000
 """The most resources that one job imports. A grant has a bounded size."""
 _OLDEST_TERRAFORM = (1, 5)
+_NOT_FOR_PULUMI = (
+    "import_lost: Pulumi has no import blocks, so Terracrew cannot import what was lost. Look whether each resource of `terracrew "
+    "job lost-resources` exists. Give one that does the option `import: ID` in the program (or run `pulumi import`, if the module "
+    "keeps its state in a backend of its own), and apply; what was changed or deleted, the next plan refreshes by itself"
+)
 
 
 class ImportLost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,9 +47,11 @@ class Imports:
 
     async def choose(self, who: Principal, module: Module, asked: ImportLost) -> list[ImportedResource]:
         """Return what the job imports. Raises an error if there is nothing to import."""
+        if module.engine == "pulumi":
+            raise Invalid(_NOT_FOR_PULUMI)
         if module.engine not in import_blocks.ENGINES:
             raise Invalid(f"import_lost: {module.engine} has no import blocks, so it cannot import what was lost")
-        await search.search_now(self._db, self._objects, module.id)
+        await search.search_now(self._db, self._objects, self.keys, module.id)
         changes = await self._db.read(lambda tx: _changes(tx, who, module, asked.job))
         is_kept_here = module.backend == "terracrew"
         state = await instance_ids.current(self._db, self._objects, self.keys, module.id, is_kept_here=is_kept_here)

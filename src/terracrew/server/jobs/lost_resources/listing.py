@@ -28,7 +28,7 @@ async def read(
 
     job, module = await db.read(find)
     start = _start(after)
-    await search.search_now(db, objects, job.module_id)
+    await search.search_now(db, objects, keys, job.module_id)
     rows = await db.read(lambda tx: store.of_job(tx, job.id, start, limit + 1))
     if not rows:
         return LostResources([])

@@ -1,4 +1,7 @@
-"""Searches the logs of attempts that were cut short for what they changed, and stores it: a log can be removed before the list."""
+"""Searches the logs of attempts that were cut short for what they changed, and stores it: a log can be removed before the list.
+
+Pulumi writes into its state what it has begun, so its last state is searched, and not its log.
+"""
 
 import asyncio
 from datetime import UTC, datetime
@@ -6,6 +9,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from terracrew import import_blocks
+from terracrew.errors import Undecryptable
 from terracrew.logging import get_logger
 from terracrew.protocol.events import Stream
 from terracrew.protocol.spec import MUTATING
@@ -14,10 +18,14 @@ from terracrew.server.jobs import attempt_store
 from terracrew.server.jobs.lost_resources import log_lines, store
 from terracrew.server.jobs.lost_resources.model import FoundChange
 from terracrew.server.jobs.lost_resources.store import CutShort
-from terracrew.server.jobs.model import plain
+from terracrew.server.jobs.model import plain as plain_text
 from terracrew.server.logs import reads
 from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.objects import Objects
+from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.state import content, instance_ids, stack_checkpoint
+from terracrew.server.state import store as states
+from terracrew.server.supervise import FailedRows
 
 POLL_SECONDS = 1.0
 MAX_ATTEMPTS = 20
@@ -28,8 +36,9 @@ log = get_logger("terracrew.server")
 
 
 class LostResourceSearch:
-    def __init__(self, db: Database, objects: Objects) -> None:
-        self._db, self._objects = db, objects
+    def __init__(self, db: Database, objects: Objects, keys: Keyring) -> None:
+        self._db, self._objects, self._keys = db, objects, keys
+        self._failed = FailedRows("lost resources")
 
     async def run(self) -> None:
         while True:
@@ -37,23 +46,31 @@ class LostResourceSearch:
             await self.step()
 
     async def step(self) -> None:
-        for each in await self._db.read(lambda tx: store.unsearched(tx, MAX_ATTEMPTS)):
-            await search(self._db, self._objects, each)
+        count = MAX_ATTEMPTS + len(self._failed)
+        found = {each.key: each for each in await self._db.read(lambda tx: store.unsearched(tx, count))}
+        due = self._failed.due(found)
+        for key, each in found.items():
+            if key in due:
+                with self._failed.handling(key):
+                    await search(self._db, self._objects, self._keys, each)
 
 
-async def search_now(db: Database, objects: Objects, module_id: str) -> None:
+async def search_now(db: Database, objects: Objects, keys: Keyring, module_id: str) -> None:
     """Search the logs of a module's attempts that the loop has not come to yet."""
     for each in await db.read(lambda tx: store.unsearched_of_module(tx, module_id, MAX_ATTEMPTS)):
-        await search(db, objects, each)
+        await search(db, objects, keys, each)
 
 
-async def search(db: Database, objects: Objects, attempt: CutShort) -> None:
-    """Search one log. If more of it arrives meanwhile, it is searched again."""
-    reader = _LogReader()
-    async for events in reads.events(db, objects, attempt.job_id, attempt.number):
-        for event in events:
-            reader.take(event)
-    found = reader.finish()[-MAX_CHANGES:]
+async def search(db: Database, objects: Objects, keys: Keyring, attempt: CutShort) -> None:
+    """Search one log, or the last state. If more of it arrives meanwhile, it is searched again."""
+    if attempt.engine == "pulumi":
+        found = await _pending(db, objects, keys, attempt)
+    else:
+        reader = _LogReader()
+        async for events in reads.events(db, objects, attempt.job_id, attempt.number):
+            for event in events:
+                reader.take(event)
+        found = reader.finish()[-MAX_CHANGES:]
 
     async def work(tx: Tx) -> None:
         if await attempt_store.set_log_searched(tx, attempt.job_id, attempt.number, attempt.mark):
@@ -63,6 +80,24 @@ async def search(db: Database, objects: Objects, attempt: CutShort) -> None:
     await db.write(work)
     if found:
         log.info("an attempt that was cut short reported changes", job=attempt.job_id, changes=len(found))
+
+
+async def _pending(db: Database, objects: Objects, keys: Keyring, attempt: CutShort) -> list[FoundChange]:
+    """Return what the last state of an attempt says that Pulumi had begun. A state that is kept elsewhere, or cannot be read, says
+    nothing."""
+    kept = await db.read(lambda tx: states.last_of_attempt(tx, attempt.job_id, attempt.number))
+    if kept is None or kept.state.size > instance_ids.MAX_READ_BYTES:
+        return []
+    try:
+        plain = (await content.read(objects, keys, kept.contexts, kept.sealed)).content
+        found = await asyncio.to_thread(stack_checkpoint.pending, plain)
+    except (Undecryptable, msgspec.MsgspecError):
+        return []
+    state = kept.state
+    return [
+        FoundChange(plain_text(each.address), each.action, plain_text(each.id), "", state.event, state.created_at)
+        for each in found[-MAX_CHANGES:]
+    ]
 
 
 class _LogReader:
@@ -100,4 +135,4 @@ class _LogReader:
         before = self._found.pop(line.subject, None)
         id_ = line.id or (before.resource_id if before and line.action.endswith("ed") else "")
         at = datetime.fromtimestamp(event.time, UTC)
-        self._found[line.subject] = FoundChange(plain(line.address), line.action, plain(id_), "", event.n, at)
+        self._found[line.subject] = FoundChange(plain_text(line.address), line.action, plain_text(id_), "", event.n, at)

@@ -24,12 +24,18 @@ class CutShort(msgspec.Struct, frozen=True):
     job_id: str
     number: int
     mark: int
+    engine: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.job_id}.{self.number}"
 
 
 async def unsearched(tx: Tx, count: int) -> list[CutShort]:
     """Return attempts that were cut short and whose logs are not searched, or have become longer since."""
     rows = await tx.all(
-        f"""SELECT attempts.job_id, attempts.number, attempts.mark FROM attempts
+        f"""SELECT attempts.job_id, attempts.number, attempts.mark, modules.engine FROM attempts
+        JOIN jobs ON jobs.id = attempts.job_id JOIN modules ON modules.id = jobs.module_id
         WHERE {_IS_CUT_SHORT} AND NOT attempts.is_log_searched ORDER BY attempts.job_id, attempts.number LIMIT :count""",
         count=count,
     )
@@ -39,8 +45,9 @@ async def unsearched(tx: Tx, count: int) -> list[CutShort]:
 async def unsearched_of_module(tx: Tx, module_id: str, count: int) -> list[CutShort]:
     """Return those of one module."""
     rows = await tx.all(
-        f"""SELECT attempts.job_id, attempts.number, attempts.mark FROM attempts
+        f"""SELECT attempts.job_id, attempts.number, attempts.mark, modules.engine FROM attempts
         JOIN jobs ON jobs.id = attempts.job_id AND jobs.module_id = :module_id
+        JOIN modules ON modules.id = jobs.module_id
         WHERE {_IS_CUT_SHORT} AND NOT attempts.is_log_searched LIMIT :count""",
         module_id=module_id,
         count=count,
