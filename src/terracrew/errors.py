@@ -14,6 +14,7 @@
     ├── RateLimited           429
     ├── Unavailable           503  try again
     ├── Undecryptable         500  stored content that none of the server's master keys decrypts
+    ├── Damaged               500  a stored row that is not what a server writes
     ├── Incompatible          426  the two ends speak different protocol versions
     ├── EngineMissing         —    no such engine on this machine
     ├── ProgramFailed         —    a program that the settings name (a credential helper) could not be used
@@ -94,6 +95,10 @@ class Unavailable(TerracrewError):
 
 class Undecryptable(TerracrewError):
     code = "undecryptable"
+
+
+class Damaged(TerracrewError):
+    code = "damaged"
 
 
 class Incompatible(TerracrewError):

@@ -188,8 +188,7 @@ async def test_a_server_that_ends_while_it_queues_jobs_neither_loses_nor_repeats
     run = await Run(runner).begin()
     with monkeypatch.context() as patched:
         patched.setattr(store, "save_modules", _end_process)
-        with pytest.raises(RuntimeError, match="killed"):
-            await run.step()
+        await run.step()
     assert await runner.app.admin.listed("/api/v1/jobs") == []
     assert await run.statuses() == {"a": "RUNNING", "b": "WAITING", "c": "RUNNING"}
     assert len(await runner.app.admin.listed("/api/v1/jobs")) == 2

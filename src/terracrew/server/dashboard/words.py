@@ -181,6 +181,7 @@ _NEEDS_A_PERSON = {
     "instance_absent",
     "plan_runner",
     "undecryptable",
+    "damaged",
     "dependency",
 }
 """The reasons for waiting that usually do not end by themselves."""

@@ -17,6 +17,7 @@ from terracrew.server.jobs import store as jobs
 from terracrew.server.jobs.create import JobRequest, NewJob
 from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.supervise import FailedRows
 
 POLL_SECONDS = 0.5
 """How often runs that have not ended are looked at."""
@@ -32,6 +33,7 @@ class GroupRuns:
 
     def __init__(self, db: Database, keys: Keyring, roots: Sequence[Path]) -> None:
         self._db, self._keys, self._roots = db, keys, roots
+        self._failed = FailedRows("group runs")
 
     async def run(self) -> None:
         with self._db.listen("group_runs") as wakeups:
@@ -41,11 +43,19 @@ class GroupRuns:
 
     async def step(self) -> bool:
         """Advance the runs in which something follows, and return whether any run has not ended."""
-        for run_id in await self._db.read(lambda tx: store.due(tx, MAX_RUNS_PER_STEP)):
-            ended = await self._db.write(lambda tx, run_id=run_id: self._advance(tx, run_id))
-            if ended is not None:
-                log.info("the run of a group has ended", run=run_id, status=ended.status)
+        count = MAX_RUNS_PER_STEP + len(self._failed)
+        following = await self._db.read(lambda tx: store.due(tx, count))
+        due = self._failed.due(following)
+        for run_id in following:
+            if run_id in due:
+                with self._failed.handling(run_id):
+                    await self._handle(run_id)
         return await self._db.read(store.has_running)
+
+    async def _handle(self, run_id: str) -> None:
+        ended = await self._db.write(lambda tx: self._advance(tx, run_id))
+        if ended is not None:
+            log.info("the run of a group has ended", run=run_id, status=ended.status)
 
     async def _advance(self, tx: Tx, run_id: str) -> GroupRun | None:
         """Do what follows in a run, and return it if it has ended."""

@@ -23,6 +23,7 @@ from terracrew.server.modules.model import Module
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.supervise import FailedRows
 
 MAX_OVERDUE = 100
 """The most overdue plans that are handled in one step."""
@@ -122,14 +123,22 @@ async def _held(tx: Tx, job_id: str, attempt: int) -> tuple[Job, Plan]:
     return job, plan
 
 
-async def expire(db: Database) -> list[Job]:
-    """End the jobs whose plan was not decided about in time, and close overdue plans that no job waits with any more."""
-    rows = await db.read(lambda tx: plan_store.overdue(tx, MAX_OVERDUE))
+async def expire(db: Database, failed: FailedRows | None = None) -> list[Job]:
+    """End the jobs whose plan was not decided about in time, and close overdue plans that no job waits with any more.
+
+    `failed` knows the plans of earlier calls that could not be handled.
+    """
+    failed = failed or FailedRows("plans")
+    rows = await db.read(lambda tx: plan_store.overdue(tx, MAX_OVERDUE + len(failed)))
     left = sorted((row["job_id"], row["attempt"]) for row in rows if not row["is_awaited"])
     if left:
         await db.write(lambda tx: plan_store.close(tx, left))
     ended: list[Job] = []
-    for job_id, attempt in ((row["job_id"], row["attempt"]) for row in rows if row["is_awaited"]):
+    awaited = {
+        f"{row['job_id']}.{row['attempt']}": (row["job_id"], row["attempt"]) for row in rows if row["is_awaited"]
+    }
+    for key in sorted(failed.due(awaited)):
+        job_id, attempt = awaited[key]
 
         async def work(tx: Tx, job_id: str = job_id, attempt: int = attempt) -> Job | None:
             job, plan = await store.hold_job(tx, job_id), await plan_store.get(tx, job_id, attempt)
@@ -138,7 +147,8 @@ async def expire(db: Database) -> list[Job]:
                 await store.save_transition(tx, job, after)
             return after
 
-        with contextlib.suppress(Superseded):  # a person is deciding at this moment; continue with the other plans
+        # A person may decide at this moment, which supersedes this.
+        with failed.handling(key), contextlib.suppress(Superseded):
             if (after := await db.write(work)) is not None:
                 ended.append(after)
     return ended

@@ -3,16 +3,16 @@
 import asyncio
 from datetime import datetime, timedelta
 
-from terracrew.errors import Unavailable
 from terracrew.logging import get_logger
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.db.statements.mapping import readable_rows
 from terracrew.server.jobs import approvals, decide, service, store
 from terracrew.server.jobs.attempts import contact
 from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.jobs.model import Attempt, Job
+from terracrew.server.supervise import FailedRows
 
 POLL_SECONDS = 1.0
 log = get_logger("terracrew.reaper")
@@ -25,7 +25,7 @@ class Reaper:
         self._db = db
         self._registry = registry
         self._lease = lease
-        self._failing: set[AttemptRef] = set()
+        self._failed, self._failed_plans = FailedRows("reaper"), FailedRows("reaper")
 
     async def run(self) -> None:
         while True:
@@ -35,26 +35,16 @@ class Reaper:
     async def step(self) -> None:
         silent_or_lost, now = await self._db.read(_silent_or_lost)
         self._registry.look()
-        for attempt in silent_or_lost:
+        attempts = {f"{each.job_id}.{each.number}": each for each in silent_or_lost}
+        due = self._failed.due(attempts)
+        for key, attempt in attempts.items():
             last_contact = contact.last_contact(self._registry, attempt, now)
-            if decide.is_silent(attempt, last_contact, now) or attempt.lost_at is not None:
-                await self._try_to_check(attempt, last_contact)
-        for job in await approvals.expire(self._db):
+            is_lost = decide.is_silent(attempt, last_contact, now) or attempt.lost_at is not None
+            if is_lost and key in due:
+                with self._failed.handling(key):
+                    await self._check(attempt, last_contact)
+        for job in await approvals.expire(self._db, self._failed_plans):
             log.info("a plan was not decided about in time", job=job.id)
-
-    async def _try_to_check(self, attempt: Attempt, last_contact: decide.LastContact) -> None:
-        """Check one attempt. A failure is logged once for each attempt, and the others are checked all the same."""
-        ref = AttemptRef(attempt.job_id, attempt.number)
-        try:
-            await self._check(attempt, last_contact)
-        except Unavailable:
-            raise  # without the database, no attempt can be checked
-        except Exception:
-            if ref not in self._failing:
-                self._failing.add(ref)
-                log.exception("an attempt cannot be checked; the others can", job=ref.job_id, attempt=ref.attempt)
-        else:
-            self._failing.discard(ref)
 
     async def _check(self, attempt: Attempt, last_contact: decide.LastContact) -> None:
         def decision(job: Job, attempt: Attempt, now: datetime) -> decide.Decision | None:
@@ -70,4 +60,4 @@ class Reaper:
 async def _silent_or_lost(tx: Tx) -> tuple[list[Attempt], datetime]:
     """Read current attempts without recent contact, and those that count as lost."""
     rows = await attempt_reads.silent_or_lost(tx, tx.now - decide.CLOSED_FOR.total_seconds())
-    return [row_to(Attempt, row) for row in rows], store.moment(tx)
+    return readable_rows(Attempt, rows), store.moment(tx)

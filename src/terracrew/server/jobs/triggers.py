@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from terracrew.errors import TerracrewError
+from terracrew.errors import Damaged, NotFound, TerracrewError
 from terracrew.logging import get_logger
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Database, Tx
@@ -15,6 +15,7 @@ from terracrew.server.modules import service as modules
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.supervise import FailedRows
 
 POLL_SECONDS = 0.5
 """How often modules that wait for their turn are looked at."""
@@ -29,6 +30,7 @@ class Triggers:
 
     def __init__(self, db: Database, keys: Keyring, roots: Sequence[Path]) -> None:
         self._db, self._keys, self._roots = db, keys, roots
+        self._failed = FailedRows("triggers")
 
     async def run(self) -> None:
         with self._db.listen("triggers") as wakeups:
@@ -38,11 +40,19 @@ class Triggers:
 
     async def step(self) -> bool:
         """Queue the jobs whose turn it is, and return whether modules wait for theirs."""
-        for module_id in await self._db.read(lambda tx: trigger_reads.ready(tx, MAX_MODULES_PER_STEP)):
-            job = await self._db.write(lambda tx, module_id=module_id: self._queue(tx, module_id))
-            if job is not None:
-                log.info("a changed output has queued a job", module=module_id, job=job.id, cause=job.cause_job_id)
+        count = MAX_MODULES_PER_STEP + len(self._failed)
+        ready = await self._db.read(lambda tx: trigger_reads.ready(tx, count))
+        due = self._failed.due(ready)
+        for module_id in ready:
+            if module_id in due:
+                with self._failed.handling(module_id):
+                    await self._handle(module_id)
         return await self._db.read(trigger_reads.has_any)
+
+    async def _handle(self, module_id: str) -> None:
+        job = await self._db.write(lambda tx: self._queue(tx, module_id))
+        if job is not None:
+            log.info("a changed output has queued a job", module=module_id, job=job.id, cause=job.cause_job_id)
 
     async def _queue(self, tx: Tx, module_id: str) -> Job | None:
         """Create the job of a module, and forget that it was needed, in one transaction; None if none is needed any more."""
@@ -55,6 +65,8 @@ class Triggers:
         [cause] = await store.get_many(tx, [row["cause_job_id"]]) or [None]
         request = JobRequest(SYSTEM, module_id, NewJob(JobType.APPLY), cause=cause)
         [made] = await create.create_all(tx, [request], keys=self._keys, roots=self._roots)
+        if isinstance(made, Damaged):
+            raise made  # the module stays to be applied
         if isinstance(made, TerracrewError):
             log.warning("a changed output could not queue a job", module=module_id, error=made.message)
             return None
@@ -67,7 +79,7 @@ class Triggers:
         """
         try:
             module = await modules.find(tx, SYSTEM, module_id, Verb.JOB_RUN)
-        except TerracrewError:
+        except NotFound:
             return False  # it was deleted
         if module.triggers != "auto":
             return False

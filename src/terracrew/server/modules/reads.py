@@ -169,7 +169,7 @@ async def interrupted_settings(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
 async def limits_of_groups(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
     """Return the limits of each group above these modules that has some, the nearest group last."""
     return await tx.each(
-        """SELECT modules.id, groups.limits FROM batch JOIN modules ON modules.id = batch.id
+        """SELECT modules.id, groups.id AS group_id, groups.limits FROM batch JOIN modules ON modules.id = batch.id
             JOIN groups ON groups.organization_id = modules.organization_id AND groups.limits <> '{}'
                 AND (groups.path = '' OR substr(modules.path, 1, length(groups.path) + 1) = groups.path || '/')
             ORDER BY groups.depth""",

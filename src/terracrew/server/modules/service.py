@@ -20,7 +20,8 @@ from terracrew.protocol.spec import (
 )
 from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
-from terracrew.server.db.seam import Tx
+from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.statements import mapping
 from terracrew.server.engines import model as engines
 from terracrew.server.engines import store as engine_store
 from terracrew.server.groups import limits as group_limits
@@ -104,8 +105,15 @@ async def limits(tx: Tx, modules: Sequence[Module]) -> dict[str, JobLimits]:
     """Return by module id the limits of its jobs, from the module itself and all groups above it."""
     above: dict[str, list[JobLimits]] = {}
     for row in await reads.limits_of_groups(tx, sorted({module.id for module in modules})):
-        above.setdefault(row["id"], []).append(msgspec.json.decode(row["limits"], type=JobLimits))
+        above.setdefault(row["id"], []).append(_limits_of_group(row))
     return {module.id: group_limits.applying([*above.get(module.id, []), module.limits]) for module in modules}
+
+
+def _limits_of_group(row: Row) -> JobLimits:
+    try:
+        return msgspec.json.decode(row["limits"], type=JobLimits)
+    except msgspec.MsgspecError as error:
+        raise mapping.damaged("Limits", f"of the group {row['group_id']}", error) from error
 
 
 async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], keys: Keyring) -> Module:

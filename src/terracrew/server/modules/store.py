@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import LiteralString
 
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.mapping import readable_rows, row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table, assignments
 from terracrew.server.groups.store import DELETED_ORGANIZATION
 from terracrew.server.modules.model import Archive, Module
@@ -114,10 +114,11 @@ async def get(tx: Tx, id: str) -> Module | None:  # noqa: A002
 
 
 async def get_many(tx: Tx, ids: Sequence[str]) -> list[Module]:
+    """Return those of these modules that exist and can be read."""
     rows = await tx.each(
         "SELECT modules.* FROM modules JOIN batch ON batch.id = modules.id", {"id": "text"}, [(each,) for each in ids]
     )
-    return [module for module in rows_to(Module, rows) if module.organization_id != DELETED_ORGANIZATION]
+    return [module for module in readable_rows(Module, rows) if module.organization_id != DELETED_ORGANIZATION]
 
 
 async def hold(tx: Tx, id: str) -> Module | None:  # noqa: A002

@@ -55,11 +55,13 @@ async def why_each(
         elif earlier := first.get(way.job.id):
             text = f"job #{earlier['number']} of this module goes first"
             found[way.job.id] = Reason("module_busy", text, f"/dashboard/jobs/{earlier['id']}")
-        elif problem := registry.withheld.reason(way.job.id):
-            text = (
-                f"what it needs cannot be decrypted: {problem}. Give the server that master key, or replace the state"
-            )
-            found[way.job.id] = Reason("undecryptable", text, f"/dashboard/modules/{way.job.module_id}")
+        elif withheld := registry.withheld.reason(way.job.id):
+            link = f"/dashboard/modules/{way.job.module_id}"
+            found[way.job.id] = Reason("damaged", withheld.problem, link)
+            if not withheld.is_damaged:
+                text = f"what it needs cannot be decrypted: {withheld.problem}. "
+                text += "Give the server that master key, or replace the state"
+                found[way.job.id] = Reason("undecryptable", text, link)
         elif way.code == "capped":
             found[way.job.id] = reason_texts.capped(full[way.job.id])
         elif way.code == "offered":

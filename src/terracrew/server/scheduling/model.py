@@ -31,6 +31,7 @@ class Reason(msgspec.Struct, frozen=True):
         "approval",
         "in_doubt",
         "undecryptable",
+        "damaged",
     ]
     text: str
     """The text stays the same while the reason is the same, so that a person who follows the job sees it only once."""

@@ -5,9 +5,10 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Container, Mapping, Sequence
 from typing import LiteralString
 
+from terracrew.errors import Damaged
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
-from terracrew.server.db.statements.mapping import rows_to
+from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.inputs.reads import IS_WAITED_FOR
 from terracrew.server.runners import eligibility
 from terracrew.server.runners.eligibility import GRACE_SECONDS
@@ -77,9 +78,15 @@ async def online_elsewhere(db: Database, here: Container[str]) -> dict[str, set[
     return found
 
 
-async def queued(tx: Tx, job_ids: Sequence[str]) -> list[Waiting]:
-    """Return the jobs among these that are queued."""
-    return rows_to(Waiting, await tx.each(_QUEUED, {"job_id": "text"}, [(job_id,) for job_id in job_ids]))
+async def queued(tx: Tx, job_ids: Sequence[str]) -> tuple[list[Waiting], dict[str, Damaged]]:
+    """Return the jobs among these that are queued, and by id those that are queued and cannot be read."""
+    found, unreadable = list[Waiting](), dict[str, Damaged]()
+    for row in await tx.each(_QUEUED, {"job_id": "text"}, [(job_id,) for job_id in job_ids]):
+        try:
+            found.append(row_to(Waiting, row))
+        except Damaged as error:
+            unreadable[row["id"]] = error
+    return found, unreadable
 
 
 async def busy(tx: Tx) -> tuple[set[str], dict[str, set[str]]]:

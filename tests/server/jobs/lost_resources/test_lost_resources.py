@@ -149,7 +149,7 @@ async def test_what_pulumi_had_begun_is_listed_unless_the_state_has_it_now(runne
     [made, *_] = await admin.listed(path)
     assert (made["type"], made["provider"]) == ("testing:index:File", "testing")
     assert "`import: ID`" in made["explanation"]
-    asked = {"type": "APPLY", "import_lost": {}}
+    asked: dict[str, Any] = {"type": "APPLY", "import_lost": {}}
     jobs = f"/api/v1/modules/{attempt.module_id}/jobs"
     assert "`import: ID`" in await admin.refused("POST", jobs, 400, json=asked)
     await runner.server.db.write(lambda tx: tx.run("UPDATE attempts SET is_in_doubt = false"))  # a person has looked

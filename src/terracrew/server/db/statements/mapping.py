@@ -3,6 +3,8 @@
 Times are stored as seconds since 1970, booleans may come back as 0 and 1, and whatever is not a scalar is JSON text.
 """
 
+import contextlib
+import re
 from collections.abc import Iterable
 from datetime import datetime
 from functools import cache
@@ -11,9 +13,12 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import inspect
 
+from terracrew.errors import Damaged
 from terracrew.server.db.seam import Param, Row
 
 S = TypeVar("S", bound=msgspec.Struct)
+_WORDS = re.compile("[A-Z][a-z]+")
+_MAX_ERROR_CHARACTERS = 300
 _SCALARS = (
     inspect.NoneType,
     inspect.BoolType,
@@ -29,18 +34,51 @@ _SCALARS = (
 
 
 def row_to(kind: type[S], row: Row) -> S:
-    """Convert a row to a struct. Columns without a field are ignored."""
+    """Convert a row to a struct. Columns without a field are ignored. Raises Damaged for a row that no server has written."""
     decoders = _json_decoders(kind)
-    if decoders:
-        row = dict(row)
-        for name, decoder in decoders.items():
-            if isinstance(text := row.get(name), str):
-                row[name] = decoder.decode(text)
-    return msgspec.convert(row, kind, strict=False)
+    try:
+        if decoders:
+            found = dict(row)
+            for name, decoder in decoders.items():
+                if isinstance(text := row.get(name), str):
+                    found[name] = _decoded(decoder, name, text)
+            return msgspec.convert(found, kind, strict=False)
+        return msgspec.convert(row, kind, strict=False)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise damaged(kind.__name__, _key(row), error) from error
+
+
+def damaged(what: str, key: str, error: Exception) -> Damaged:
+    """Return the error about a stored value that cannot be read."""
+    words = " ".join(word.lower() for word in _WORDS.findall(what))
+    return Damaged(
+        f"the stored {words} {key} cannot be read: {str(error)[:_MAX_ERROR_CHARACTERS]}. Something else than a server has "
+        "changed its row: correct it, or restore a backup"
+    )
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], name: str, text: str) -> Any:
+    try:
+        return decoder.decode(text)
+    except msgspec.MsgspecError as error:
+        raise msgspec.ValidationError(f"{name}: {error}") from error
+
+
+def _key(row: Row) -> str:
+    return " ".join(str(row[name]) for name in ("id", "job_id", "attempt", "number") if name in row)
 
 
 def rows_to(kind: type[S], rows: Iterable[Row]) -> list[S]:
     return [row_to(kind, row) for row in rows]
+
+
+def readable_rows(kind: type[S], rows: Iterable[Row]) -> list[S]:
+    """Convert the rows that can be read. The caller finds out about the others by their keys."""
+    found: list[S] = []
+    for row in rows:
+        with contextlib.suppress(Damaged):
+            found.append(row_to(kind, row))
+    return found
 
 
 def to_params(struct: msgspec.Struct, *fields: str) -> dict[str, Param]:

@@ -1,6 +1,8 @@
 """A runner claims an offered job, and gets the grant or is told that it missed it."""
 
-from terracrew.errors import TerracrewError, Undecryptable
+import msgspec
+
+from terracrew.errors import Damaged, TerracrewError, Undecryptable
 from terracrew.logging import get_logger
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
@@ -25,8 +27,10 @@ async def claim(hub: RunnerContext, session: RunnerSession, message: messages.Cl
     except Exception as error:  # after any error, the runner and the scheduler still wait for the end of this claim
         reason, surprise = (error.message, None) if isinstance(error, TerracrewError) else (repr(error), error)
         log.warning("a claim failed", job=ref.job_id, attempt=ref.attempt, reason=reason, exc_info=surprise)
-        if isinstance(error, Undecryptable):
-            hub.registry.withheld.add(ref.job_id, error.message)  # else it would be offered and claimed forever
+        if isinstance(error, Undecryptable | Damaged | msgspec.MsgspecError):
+            # Otherwise it would be offered and claimed forever.
+            is_damaged = not isinstance(error, Undecryptable)
+            hub.registry.withheld.add(ref.job_id, _problem(error), is_damaged=is_damaged)
         else:
             hub.tasks.start(retry_when_back(hub.db, lambda: claims.take_back(hub.db, request)))
     finally:
@@ -44,3 +48,12 @@ async def claim(hub: RunnerContext, session: RunnerSession, message: messages.Cl
         return
     reason = "its runner had gone before the grant was sent"
     await jobs.settle(hub.db, ref, lambda job, attempt, now: decide.hand_back(job, attempt, reason, now))
+
+
+def _problem(error: Exception) -> str:
+    if isinstance(error, TerracrewError):
+        return error.message
+    return (
+        f"a stored value of the job, its module or its group cannot be read: {str(error)[:300]}. Something else than a server has "
+        "changed its row: correct it, or restore a backup"
+    )
