@@ -108,6 +108,62 @@ async def test_a_postgresql_that_hangs_keeps_nobody_for_long(postgres: Database,
 
 
 @pytest.mark.postgres
+@pytest.mark.feature("O6.database")
+async def test_a_unit_of_work_that_outlasts_the_outage_does_not_keep_the_database_away(
+    postgres: Database, own_server: OwnServer
+) -> None:
+    """`cannot call Connection.terminate(): connection has been released back to the pool`: the task that waits for the
+    return of the database ended with this error, and the server took the database for away until somebody restarted it."""
+    held = asyncio.Event()
+
+    async def hold(tx: Tx) -> None:
+        await count(tx)
+        await held.wait()
+
+    holders = [asyncio.ensure_future(postgres.read(hold)) for _ in range(3)]
+    await postgres.read(count)
+    try:
+        await asyncio.to_thread(own_server.stop, signal.SIGQUIT)
+        await until_away(postgres)
+    finally:
+        await asyncio.to_thread(own_server.start)
+    assert await postgres.ready(20)
+    assert await retry_when_back(postgres, lambda: postgres.read(count)) == 0
+    held.set()
+    await asyncio.gather(*holders, return_exceptions=True)
+
+
+@pytest.mark.postgres
+@pytest.mark.feature("O6.database")
+async def test_the_database_is_back_after_each_of_several_outages_under_load(
+    postgres: Database, own_server: OwnServer
+) -> None:
+    stopping = asyncio.Event()
+
+    async def work() -> None:
+        while not stopping.is_set():
+            with contextlib.suppress(Unavailable):
+                await postgres.write(lambda tx: tx.run("INSERT INTO things (id) VALUES ('a') ON CONFLICT DO NOTHING"))
+                await postgres.read(count)
+            await asyncio.sleep(0)
+
+    busy = [asyncio.create_task(work()) for _ in range(8)]
+    for how in (signal.SIGQUIT, signal.SIGINT, signal.SIGQUIT):
+        own_server.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'terracrew'"
+        )
+        try:
+            await asyncio.to_thread(own_server.stop, how)
+            await until_away(postgres)
+        finally:
+            await asyncio.to_thread(own_server.start)
+        assert await postgres.ready(20)
+        assert await retry_when_back(postgres, lambda: postgres.read(count)) in (0, 1)
+    stopping.set()
+    await asyncio.gather(*busy)
+
+
+@pytest.mark.postgres
 async def test_one_lost_connection_is_no_outage(postgres: Database, own_server: OwnServer) -> None:
     name = await postgres.read(lambda tx: tx.one("SELECT current_database() AS name"))
     assert name is not None

@@ -88,8 +88,9 @@ class _Pool:
     def abandon(self) -> None:
         """End every statement that waits for an answer, and stop using the present connections: the database is away."""
         self._is_stale = True
-        for connection in self._used:
-            connection.terminate()
+        for connection in tuple(self._used):
+            with suppress(asyncpg.InterfaceError):  # it has ended already, and asyncpg has taken it out of its pool
+                connection.terminate()
 
     async def close(self) -> None:
         """Wait a limited time for the running units of work."""

@@ -88,13 +88,20 @@ class Notifier:
             except (
                 Exception
             ) as error:  # the loop continues after any error, to receive messages of the other servers again
-                if self._connection is not None:
-                    log.warning("wake-ups from other servers are interrupted", reason=str(error))
-                # One lost connection proves nothing. A failed attempt to connect or a timeout means that the database is away.
-                if is_away(error) and (self._connection is None or isinstance(error.__cause__, TimeoutError)):
-                    self._availability.lost(str(error))
-                self._drop()
+                self._failed(error)
                 await asyncio.sleep(delays.next())
+
+    def _failed(self, error: Exception) -> None:
+        """Report the outage, if it is one. No error ends the loop, which alone can notice that the database is back."""
+        try:
+            if self._connection is not None:
+                log.warning("wake-ups from other servers are interrupted", reason=str(error))
+            # One lost connection proves nothing. A failed attempt to connect or a timeout means that the database is away.
+            if is_away(error) and (self._connection is None or isinstance(error.__cause__, TimeoutError)):
+                self._availability.lost(str(error))
+            self._drop()
+        except Exception as unexpected:
+            log.error("a lost connection to PostgreSQL could not be given up", reason=str(unexpected))
 
     async def _serve(self, connection: Connection) -> None:
         """Send all pending wake-ups in one statement; with nothing to send, the statement checks the connection."""
@@ -117,9 +124,9 @@ class Notifier:
                 raise
 
     def _drop(self) -> None:
-        if self._connection is not None:
-            self._connection.terminate()
-            self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
 
     async def _listen(self) -> Connection:
         with translated():
