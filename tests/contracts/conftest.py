@@ -7,5 +7,7 @@ import pytest
 
 @pytest.fixture
 def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("TERRACREW_")]:
+    for name in [
+        name for name in os.environ if name.startswith("TERRACREW_") and not name.startswith("TERRACREW_TEST_")
+    ]:
         monkeypatch.delenv(name)

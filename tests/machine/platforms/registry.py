@@ -57,9 +57,10 @@ def leave_all() -> None:
 
 @cache
 def _known() -> dict[str, Platform]:
+    from tests.machine.platforms.aws import Aws
     from tests.machine.platforms.docker import Docker
 
-    return {"docker": Docker()}
+    return {"aws": Aws(), "docker": Docker()}
 
 
 @cache

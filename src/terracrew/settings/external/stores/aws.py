@@ -68,7 +68,8 @@ class Aws:
         limits = config.Config(
             connect_timeout=min(seconds, _MAX_CONNECT_SECONDS), read_timeout=seconds, retries={"total_max_attempts": 2}
         )
-        return boto3.client(
+        # A session of its own finds credentials again, and may be used in a thread.
+        return boto3.session.Session().client(
             service, region_name=self._settings.region, endpoint_url=self._settings.endpoint_url, config=limits
         )
 
