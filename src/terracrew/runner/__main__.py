@@ -10,25 +10,38 @@ from terracrew import procfs
 from terracrew.errors import TerracrewError
 from terracrew.runner import handover
 from terracrew.runner.config import RunnerConfig
+from terracrew.runner.handover import SettingsSource
 from terracrew.runner.main import run
+from terracrew.runner.reload import ConfigUpdates, Reload
 from terracrew.runner.stop import Stop
 
 log = logging.getLogger("terracrew.runner")
 
 
-async def _run(config: RunnerConfig) -> None:
-    stop, loop = Stop(), asyncio.get_running_loop()
+async def _run(config: RunnerConfig, source: SettingsSource | None) -> None:
+    stop, loop, updates = Stop(), asyncio.get_running_loop(), ConfigUpdates()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.request)
-    await run(config, stop, set_levels=lambda levels: diagnostics.configure(config.log_level | levels))
+    reload = Reload(config, source, updates) if source else None
+    loop.add_signal_handler(signal.SIGHUP, reload.request if reload else lambda: None)
+    reloading = asyncio.create_task(reload.run()) if reload else None
+
+    def set_levels(levels: dict[str, str]) -> None:
+        diagnostics.configure((reload.config if reload else config).log_level | levels)
+
+    try:
+        await run(config, stop, set_levels=set_levels, updates=updates)
+    finally:
+        if reloading is not None:
+            reloading.cancel()
 
 
 def main() -> int:
     procfs.forbid_inspection()
-    config = handover.accept(int(sys.argv[1]))
+    config, source = handover.accept(int(sys.argv[1]))
     diagnostics.configure(config.log_level)
     try:
-        asyncio.run(_run(config))
+        asyncio.run(_run(config, source))
     except TerracrewError as error:
         log.critical("%s", error)
         return error.exit_code

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import msgspec
 
@@ -10,9 +10,27 @@ from terracrew.runner import environment
 from terracrew.runner.config import RunnerConfig
 
 
-def offer(config: RunnerConfig) -> int:
+class SettingsSource(msgspec.Struct, frozen=True):
+    """What the settings were read from, so that they can be read again."""
+
+    file: str | None
+    options: dict[str, str]
+    flags: dict[str, str]
+    environment: dict[str, str]
+    """The variables that the runner's own environment does not have any more, because some of them are secrets."""
+
+    def __repr__(self) -> str:
+        return f"SettingsSource({self.file!r})"
+
+
+class Handover(NamedTuple):
+    config: RunnerConfig
+    source: SettingsSource | None = None
+
+
+def offer(config: RunnerConfig, source: SettingsSource | None = None) -> int:
     """Write the settings to a file without a path and return its descriptor, which the new program inherits."""
-    descriptor = in_memory("runner-config", msgspec.json.encode(config))
+    descriptor = in_memory("runner-config", msgspec.json.encode(Handover(config, source)))
     os.set_inheritable(descriptor, True)
     return descriptor
 
@@ -25,16 +43,19 @@ def in_memory(name: str, content: bytes) -> int:
     return descriptor
 
 
-def accept(descriptor: int) -> RunnerConfig:
+def accept(descriptor: int) -> Handover:
     with open(descriptor, "rb") as file:
         file.seek(0)
-        return msgspec.json.decode(file.read(), type=RunnerConfig)
+        return msgspec.json.decode(file.read(), type=Handover)
 
 
-def become(config: RunnerConfig) -> NoReturn:
+def become(config: RunnerConfig, file: str | None, options: dict[str, str], flags: dict[str, str]) -> NoReturn:
     """Replace this process by the runner. Its environment has no secret of Terracrew, because engines inherit it."""
-    arguments = [sys.executable, "-P", "-m", "terracrew.runner", str(offer(config))]
+    without = {name: value for name, value in os.environ.items() if name not in config.secret_variables}
+    kept = environment.for_zygote(without, is_built_in=False)
+    removed = {name: value for name, value in os.environ.items() if name not in kept}
+    source = SettingsSource(file, options, flags, removed)
+    arguments = [sys.executable, "-P", "-m", "terracrew.runner", str(offer(config, source))]
     sys.stdout.flush()
     sys.stderr.flush()
-    kept = {name: value for name, value in os.environ.items() if name not in config.secret_variables}
-    os.execve(sys.executable, arguments, environment.for_zygote(kept, is_built_in=False))  # noqa: S606
+    os.execve(sys.executable, arguments, kept)  # noqa: S606

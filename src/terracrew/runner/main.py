@@ -15,6 +15,7 @@ from terracrew.runner.config import RunnerConfig
 from terracrew.runner.connection.hub_connection import HubConnection
 from terracrew.runner.dispatch import registry
 from terracrew.runner.instance import LocalInstance
+from terracrew.runner.reload import ConfigUpdates
 from terracrew.runner.stop import Stop
 
 log = logging.getLogger(__name__)
@@ -24,7 +25,11 @@ _POLL_SECONDS = 0.25
 
 
 async def run(
-    config: RunnerConfig, stop: Stop, *, set_levels: Callable[[dict[str, str]], None] = lambda _: None
+    config: RunnerConfig,
+    stop: Stop,
+    *,
+    set_levels: Callable[[dict[str, str]], None] = lambda _: None,
+    updates: ConfigUpdates | None = None,
 ) -> None:
     """Run until told to stop. Raises the error that makes running pointless (Conflict, Incompatible, Invalid, Removed)."""
     is_built_in = config.is_built_in
@@ -41,6 +46,8 @@ async def run(
         async with asyncio.TaskGroup() as tasks:
             supervisor = AttemptSupervisor(config, instance, dispatcher, claims, reports, engine_environment, tasks)
             connection = HubConnection(config, instance.key, supervisor, claims, reports, stop, set_levels)
+            if updates is not None:
+                updates.attach(supervisor.use_config, connection.use_config)
             supervisor.recover()
             connecting = tasks.create_task(connection.run())
             stopping = tasks.create_task(_stop_on_signal(stop, connection, supervisor, claims))

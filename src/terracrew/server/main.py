@@ -29,6 +29,7 @@ from terracrew.server.logs.mover import Mover
 from terracrew.server.maintenance import local_token
 from terracrew.server.metrics.process import watch_loop_lag
 from terracrew.server.process import builtin, diagnostics, serve, shared_runners
+from terracrew.server.process.reload import SettingsReload
 from terracrew.server.process.waiting import until_database_answers
 from terracrew.server.rekey.service import Rekey
 from terracrew.server.retention import kept_plans
@@ -46,17 +47,22 @@ SWITCH_INTERVAL_SECONDS = 0.0005
 for this long before the loop gets it back. The interpreter's default, 5 ms, would be paid several times by each dispatch."""
 
 
-def run(settings: ServerSettings, *, with_builtin_runner: bool | None) -> None:
+def run(
+    settings: ServerSettings,
+    *,
+    with_builtin_runner: bool | None,
+    reread: Callable[[], ServerSettings] | None = None,
+) -> None:
     """Serve until a signal stops the process; executors continue. None: the built-in runners of the settings file run."""
     procfs.forbid_inspection()
     diagnostics.configure()
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-    serve.run(_run(settings, with_builtin_runner))
+    serve.run(_run(settings, with_builtin_runner, reread or (lambda: settings)))
 
 
-async def _run(settings: ServerSettings, with_builtin_runner: bool | None) -> None:
-    listener = serve.bind(settings)
-    settings = msgspec.structs.replace(settings, port=listener.getsockname()[1])
+async def _run(given: ServerSettings, with_builtin_runner: bool | None, reread: Callable[[], ServerSettings]) -> None:
+    listener = serve.bind(given)
+    settings = msgspec.structs.replace(given, port=listener.getsockname()[1])
     server = await until_database_answers(listener, lambda: app.build(settings))
     try:
         link = await first_start(server.db, settings.organization)
@@ -64,15 +70,20 @@ async def _run(settings: ServerSettings, with_builtin_runner: bool | None) -> No
             link = link or await identity.renew_first_link(server.db)
             await local_token.renew(server)
         runners = await shared_runners.declare(server, with_built_in=with_builtin_runner)
-        with serve.stopped_by_signals(server.closing):
-            await _serve(server, listener, runners, link)
+        reload = SettingsReload(server, reread, given)
+        with serve.stopped_by_signals(server.closing, reload.request):
+            await _serve(server, listener, runners, link, reload)
     finally:
         await server.tasks.stop()
         await app.close(server)
 
 
 async def _serve(
-    server: Server, listener: "serve.socket.socket", runners: list[builtin.LocalRunner], link: str | None
+    server: Server,
+    listener: "serve.socket.socket",
+    runners: list[builtin.LocalRunner],
+    link: str | None,
+    reload: SettingsReload,
 ) -> None:
     is_declaring = server.settings.shared_runners is not None
     loops: dict[str, Callable[[], Awaitable[None]]] = {
@@ -86,6 +97,7 @@ async def _serve(
         "presence": Presence(server.hub.runners).run,
         "removals": Removals(server.db).run,
         **({"shared runners": lambda: shared_runners.watch(server)} if is_declaring else {}),
+        "settings": reload.run,
         "failures": server.identity.failures.run,
         **({"local token": lambda: local_token.run(server)} if server.db.kind == "sqlite" else {}),
         "revocations": server.identity.tokens.forget_revoked,
@@ -119,7 +131,7 @@ async def _serve(
         _settle_memory()
         server.tasks.start(render.compile_templates())  # an error is logged there; in the group it would end the server
         if runners:
-            running.append(tasks.create_task(builtin.run(server, runners, stop), name="runners"))
+            running.append(tasks.create_task(builtin.run(server, runners, stop, reload), name="runners"))
         _greet(server, link)
         await server.closing.wait()
         stop.exit_now()

@@ -25,6 +25,9 @@ class ExecutorStarts:
         self._config, self._instance = config, instance
         self._engine_directories, self._environment = engine_directories, dict(environment)
 
+    def use_config(self, config: RunnerConfig) -> None:
+        self._config = config
+
     def for_grant(self, directory: Path, granted: Granted, temp_directory: Mapping[str, str]) -> ExecutorStart:
         return self._build(directory, self._config.url_for_executors, granted, temp_directory)
 

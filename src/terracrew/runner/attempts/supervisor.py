@@ -74,6 +74,11 @@ class AttemptSupervisor:
         self.on_slot_freed: Callable[[], None] = lambda: None
         """Called when a slot is free again, and when an attempt is settled."""
 
+    def use_config(self, config: RunnerConfig) -> None:
+        """Start the executors of later attempts with new settings."""
+        self._config = config
+        self._starts.use_config(config)
+
     @property
     def refs(self) -> list[AttemptRef]:
         """Every attempt that is not settled. The server keeps an attempt as long as it is named here.

@@ -59,6 +59,11 @@ class Tokens:
         self._exchanging = threading.Lock()
         """Serializes renewals: a thread continues when its task is cancelled, and two would overwrite each other's secrets."""
 
+    def use(self, client_id: str, secret: WorkerToken) -> None:
+        """Exchange another credential from the next renewal on, which is made as soon as a token is needed."""
+        self._client_id, self._secret = client_id, secret
+        self._renew_at = 0.0
+
     async def current(self) -> str:
         """Return a token that does not have to be renewed yet."""
         if time.monotonic() >= self._renew_at:

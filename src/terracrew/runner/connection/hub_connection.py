@@ -113,6 +113,17 @@ class HubConnection:
             self._queue = None
             await connection.close()
 
+    def use_config(self, config: RunnerConfig) -> None:
+        """Exchange a new credential for the next token, and use new log levels. The connection stays."""
+        before, self._config = self._config, config
+        if (before.client_id, before.client_secret) != (config.client_id, config.client_secret):
+            secret = WorkerToken(
+                Path(config.working_directory), config.client_secret, rotates=config.rotates_worker_token
+            )
+            self._tokens.use(config.client_id, secret)
+        if before.log_level != config.log_level:
+            self._set_levels(self._levels)
+
     def drain(self) -> None:
         """Claim no more jobs because this process is stopping, and tell the server now."""
         self._update_claims()

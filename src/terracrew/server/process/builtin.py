@@ -11,16 +11,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+import msgspec
+
 from terracrew.errors import Removed
 from terracrew.logging import get_logger
 from terracrew.protocol.start import IsolationSettings
 from terracrew.runner import main as runner_process
 from terracrew.runner.config import RunnerConfig
+from terracrew.runner.reload import ConfigUpdates
 from terracrew.runner.stop import Stop
 from terracrew.server.context import Server
 from terracrew.server.db import stored_values
 from terracrew.server.db.seam import Tx
 from terracrew.server.process import diagnostics
+from terracrew.server.process.reload import SettingsReload
 from terracrew.server.runners.model import Runner
 from terracrew.server.runners.shared import declaring
 from terracrew.server.secrets import credentials
@@ -44,23 +48,38 @@ class LocalRunner(NamedTuple):
     """Whether no declaration has it any more: it only looks after its last attempts."""
 
 
-async def run(server: Server, runners: list[LocalRunner], stop: Stop) -> None:
-    """Run the built-in runners until `stop`; their executors continue."""
+async def run(server: Server, runners: list[LocalRunner], stop: Stop, reload: SettingsReload) -> None:
+    """Run the built-in runners until `stop`; their executors continue. A reload may hide further files from their jobs."""
+    updates = {each.declared.name: ConfigUpdates() for each in runners}
+    configs: dict[str, RunnerConfig] = {}
+
+    def hide(settings: ServerSettings) -> None:
+        for name, config in configs.items():
+            private = msgspec.structs.replace(config.isolation, private_paths=_private(settings))
+            configs[name] = msgspec.structs.replace(config, isolation=private)
+            updates[name].publish(configs[name])
+
+    reload.on_private_paths = hide
     async with asyncio.TaskGroup() as tasks:
         for each in runners:
-            loop = partial(_run, server, each, stop)
+            loop = partial(_run, server, each, stop, updates[each.declared.name], configs)
             tasks.create_task(supervise(f"runner {each.declared.name}", loop, until=stop.exit, ready=server.db.ready))
 
 
-async def _run(server: Server, local: LocalRunner, stop: Stop) -> None:
+async def _run(
+    server: Server, local: LocalRunner, stop: Stop, updates: ConfigUpdates, configs: dict[str, RunnerConfig]
+) -> None:
     """Run a runner until its record is gone. It speaks the hub's protocol over loopback, like every other runner."""
     name = local.declared.name
     found = await _record(server, local, stop)
     if found is None:
         return
     config = _config(server.settings, local.declared, server.db.kind, *found)
+    if name in configs:  # it runs again, and a reload may have hidden further files before
+        config = msgspec.structs.replace(config, isolation=configs[name].isolation)
+    configs[name] = config
     try:
-        await runner_process.run(config, stop, set_levels=diagnostics.configure_builtin_runner)
+        await runner_process.run(config, stop, set_levels=diagnostics.configure_builtin_runner, updates=updates)
     except Removed:
         log.info("the built-in runner has finished and is removed", runner=name)
 
@@ -110,11 +129,15 @@ def _config(
             declared.isolation or settings.runner_isolation,
             _texts(settings.runner_read_paths + declared.read_paths),
             _texts(settings.runner_write_paths + declared.write_paths),
-            [str(path.expanduser().absolute()) for path in settings.private_paths],
+            _private(settings),
         ),
         discovery_host=urlsplit(settings.public_url).netloc.rpartition("@")[2],
         is_built_in=True,
     )
+
+
+def _private(settings: ServerSettings) -> list[str]:
+    return [str(path.expanduser().absolute()) for path in settings.private_paths]
 
 
 def _texts(paths: tuple[Path, ...]) -> list[str]:

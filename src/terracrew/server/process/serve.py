@@ -6,7 +6,7 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
 import uvicorn
@@ -99,15 +99,16 @@ async def serve(server: Server, listener: socket.socket, started: asyncio.Event 
 
 
 @contextlib.contextmanager
-def stopped_by_signals(closing: asyncio.Event) -> Generator[None]:
-    """Let SIGINT and SIGTERM set the event instead of ending the process."""
+def stopped_by_signals(closing: asyncio.Event, reload: Callable[[], None]) -> Generator[None]:
+    """Let SIGINT and SIGTERM set the event instead of ending the process, and SIGHUP read the settings again."""
     loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGHUP, reload)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, closing.set)
     try:
         yield
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(number)
 
 

@@ -13,9 +13,9 @@ from terracrew.cli.commands.runner.options import setting_options
 def start(file: Path | None, given: dict[str, str], flags: dict[str, str], check: bool) -> None:
     """Start a runner on this machine.
 
-    Options override TERRACREW_… variables, which override the settings file; `terracrew runner settings` shows the
-    result. Secrets are read from the file or the environment only. The first Ctrl-C lets running jobs finish; after
-    the second, they continue without the runner.
+    Options override TERRACREW_… variables, which override the settings file; external settings override all of them, and
+    `terracrew runner settings` shows the result. Secrets are read from the file, the environment or a vault. SIGHUP reads
+    everything again. The first Ctrl-C lets running jobs finish; after the second, they continue without the runner.
     """
     from terracrew.settings import layers
 
@@ -25,4 +25,4 @@ def start(file: Path | None, given: dict[str, str], flags: dict[str, str], check
         return
     from terracrew.runner import handover
 
-    handover.become(config)
+    handover.become(config, str(file.absolute()) if file else None, given, flags)

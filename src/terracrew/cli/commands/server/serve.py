@@ -42,4 +42,4 @@ def serve(given: Given, *, with_builtin_runner: bool | None) -> None:
     settings.check()
     host = "127.0.0.1" if settings.host in ("", "0.0.0.0", "::") else settings.host  # noqa: S104  (compared, not bound)
     with local.announced(f"http://{f'[{host}]' if ':' in host else host}:{settings.port}", settings.directory):
-        run(settings, with_builtin_runner=with_builtin_runner)
+        run(settings, with_builtin_runner=with_builtin_runner, reread=given.settings)

@@ -1,0 +1,68 @@
+"""Reads the server's settings again on SIGHUP, hides new files with secrets from jobs, and says what needs a restart."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+import msgspec
+
+from terracrew.errors import TerracrewError
+from terracrew.logging import get_logger
+from terracrew.server.context import Server
+from terracrew.server.settings import ServerSettings
+
+RETRY_SECONDS = 60.0
+"""How long a server waits after a reading failed that keeps the token for a vault alive."""
+_APPLIED = ("secret_files", "reread_seconds")
+_NOT_COMPARED = ("port", *_APPLIED)
+"""The port is replaced by the one that the kernel chose, if it is 0."""
+log = get_logger("terracrew.settings")
+
+
+class SettingsReload:
+    def __init__(self, server: Server, reread: Callable[[], ServerSettings], started_with: ServerSettings) -> None:
+        self._server, self._reread, self._started_with = server, reread, started_with
+        self._is_requested = asyncio.Event()
+        self._current = started_with
+        self._retry_seconds: float | None = None
+        self.on_private_paths: Callable[[ServerSettings], None] = lambda _: None
+        """Called with settings whose private paths the built-in runners hide from their jobs."""
+
+    def request(self) -> None:
+        self._is_requested.set()
+
+    async def run(self) -> None:
+        """Read again when asked, and when the token for a vault must be renewed."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._retry_seconds or self._current.reread_seconds):
+                    await self._is_requested.wait()
+            is_asked = self._is_requested.is_set()
+            self._is_requested.clear()
+            await self.step(is_asked=is_asked)
+
+    async def step(self, *, is_asked: bool) -> None:
+        try:
+            found = await asyncio.to_thread(self._reread)
+        except TerracrewError as error:
+            self._retry_seconds = RETRY_SECONDS if self._current.reread_seconds else None
+            log.error(
+                "the settings were read again and are not used; the old ones stay in effect", reason=error.message
+            )
+            return
+        self._retry_seconds = None
+        restart = [name for name in ServerSettings.__struct_fields__ if self._needs_restart(name, found)]
+        is_changed = found.secret_files != self._current.secret_files
+        self._current = found
+        if is_changed:
+            # A file that was named before may still hold a secret.
+            before = self._server.settings
+            files = tuple(dict.fromkeys([*before.secret_files, *found.secret_files]))
+            self.on_private_paths(msgspec.structs.replace(before, secret_files=files))
+        if is_asked or restart:
+            log.info("the settings were read again", changed=", ".join(restart) or "nothing")
+        if restart:
+            log.warning("these settings have changed and need a restart of the server", settings=", ".join(restart))
+
+    def _needs_restart(self, name: str, found: ServerSettings) -> bool:
+        return name not in _NOT_COMPARED and getattr(found, name) != getattr(self._started_with, name)

@@ -1,0 +1,116 @@
+"""SIGHUP: a runner reads its settings again without dropping its connection, its jobs or its old values."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from terracrew.runner import reload
+from terracrew.runner.config import RunnerConfig
+from tests.runner.conftest import TIMEOUT_SECONDS, Runners
+
+RUNNER, ORGANIZATION = "rnr_" + "1" * 32, "org_" + "2" * 32
+COMMAND = "from terracrew.cli.commands.runner.start import start; start()"
+
+
+def write(file: Path, runners: Runners, secret: Path, **runner: object) -> None:
+    content = {
+        "server": {"url": runners.hub.url},
+        "runner": {
+            "id": RUNNER,
+            "instance": "one",
+            "organization_id": ORGANIZATION,
+            "credentials": {"client_id": "sac_1"},
+            **runner,
+        },
+        "working_directory": {"working_directory": str(runners.directory)},
+        "external": {"settings": {"runner.credentials.client_secret": f"file:{secret}"}},
+    }
+    file.write_text(json.dumps(content))
+
+
+class Lines:
+    """What a runner prints."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.all: list[str] = []
+
+    async def until(self, words: str) -> str:
+        assert self._process.stdout is not None
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            while line := (await self._process.stdout.readline()).decode():
+                self.all.append(line)
+                if words in line:
+                    return line
+        raise AssertionError(f"the runner ended without {words!r}: {self.all}")
+
+
+@asynccontextmanager
+async def started(file: Path) -> AsyncGenerator[tuple[asyncio.subprocess.Process, Lines]]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TERRACREW_")}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        COMMAND,
+        "--config",
+        str(file),
+        env=environment,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        yield process, Lines(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+@pytest.mark.feature("T3.reload")
+async def test_a_rotated_secret_is_used_without_a_new_connection(runners: Runners, tmp_path: Path) -> None:
+    secret, file = tmp_path / "secret", tmp_path / "runner.json"
+    secret.write_text("hush-one")
+    write(file, runners, secret)
+    async with started(file) as (process, lines):
+        peer = await runners.hub.peer()
+        await lines.until("connected to")
+        secret.write_text("hush-two")
+        write(file, runners, secret, capacity=9)
+        process.send_signal(signal.SIGHUP)
+        assert "changed: runner.credentials" in await lines.until("the settings were read again")
+        assert "need a restart of the runner: runner.capacity" in await lines.until("need a restart")
+        assert not peer.closed.is_set()
+        await peer.hang_up()
+        await runners.hub.peer()
+        assert [form["client_secret"] for form in runners.hub.forms] == ["hush-one", "hush-two"]
+        assert "hush" not in "".join(lines.all)
+
+
+@pytest.mark.feature("T3.reload", "T3.hidden")
+async def test_settings_that_cannot_be_read_again_leave_the_old_ones(runners: Runners, tmp_path: Path) -> None:
+    secret, file = tmp_path / "secret", tmp_path / "runner.json"
+    secret.write_text("hush-one")
+    write(file, runners, secret)
+    async with started(file) as (process, lines):
+        peer = await runners.hub.peer()
+        await lines.until("connected to")
+        secret.unlink()
+        process.send_signal(signal.SIGHUP)
+        await lines.until("the old ones stay in effect")
+        assert "cannot be read: no such file or directory" in await lines.until("runner.credentials.client_secret")
+        await peer.hang_up()
+        await runners.hub.peer()
+        assert {form["client_secret"] for form in runners.hub.forms} == {"hush-one"}
+
+
+@pytest.mark.feature("T3.reload")
+def test_every_setting_either_applies_or_needs_a_restart() -> None:
+    only_built_in = {"is_built_in", "executor_entry"}
+    assert set(RunnerConfig.__struct_fields__) == {*reload.APPLIED, *reload.NEED_RESTART, *only_built_in}
