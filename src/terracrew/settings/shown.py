@@ -62,6 +62,7 @@ SHOWN = frozenset(
         "public_url",
         "trusted_proxies",
         "allowed_hosts",
+        "federation_private_issuers",
         "master_key_file",
         "object_store",
         "organization",
