@@ -95,6 +95,20 @@ def test_a_modules_audiences_are_given_replaced_and_removed(terracrew: Terracrew
     assert server.asked[-1].json() == {"oidc_audiences": []}
 
 
+@pytest.mark.feature("X4.identity")
+def test_a_modules_cloud_identities_are_read_from_a_file_and_removed(
+    terracrew: Terracrew, server: ScriptedServer, tmp_path: Path
+) -> None:
+    role = "arn:aws:iam::111122223333:role"
+    cloud = {"aws": {"plan_role": f"{role}/plan", "apply_role": f"{role}/apply"}}
+    (tmp_path / "cloud.json").write_text(json.dumps(cloud))
+    server.on("GET /api/v1/modules/vpc", MODULE | {"cloud": cloud})
+    server.on("PATCH /api/v1/modules/vpc", MODULE)
+    terracrew("module", "update", "vpc", "--cloud", str(tmp_path / "cloud.json"), "--no-cloud", "vault")
+    assert server.asked[-1].json() == {"cloud": cloud | {"vault": None}}
+    assert f"plan as {role}/plan" in terracrew("module", "show", "vpc")
+
+
 def test_a_module_needs_a_source(terracrew: Terracrew, server: ScriptedServer) -> None:
     terracrew("module", "create", "platform/vpc")
     assert terracrew.code == 2

@@ -5,7 +5,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.hooks import Hook, When
+from terracrew.protocol.phase import Phase
 
 
 class JobType(StrEnum):
@@ -16,10 +18,6 @@ class JobType(StrEnum):
     UPDATE_WORKER = "UPDATE_WORKER"
     DESTROY_WORKER = "DESTROY_WORKER"
     CONNECTION_TEST = "CONNECTION_TEST"
-
-
-Phase = Literal["plan", "apply"]
-"""The two parts of a job that a cloud can distinguish: the steps up to the plan change nothing, and the later ones do."""
 
 
 class Step(StrEnum):
@@ -317,6 +315,8 @@ class JobSpec(msgspec.Struct, frozen=True):
     """What the plan imports. The import blocks are in one of `files`."""
     limits: JobLimits = JobLimits()
     """What the attempt may use."""
+    cloud: CloudIdentities = CloudIdentities()
+    """As whom the engine logs in to clouds."""
 
     def __repr__(self) -> str:
         return f"JobSpec({self.job_id!r}, {self.attempt})"

@@ -1,4 +1,6 @@
-"""Tokens for clouds. There is a file for each audience; it is fetched before a phase starts and renewed while the phase runs."""
+"""Tokens for clouds. There is a file for each audience and for each cloud identity of the job.
+
+A file is fetched before a phase starts and renewed while the phase runs."""
 
 import asyncio
 import os
@@ -16,10 +18,14 @@ from terracrew.errors import TerracrewError, Unreachable
 from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.delivery.transfer import Transfer
 from terracrew.executor.engines import engine_user
-from terracrew.protocol.spec import Phase, audience_slug
+from terracrew.executor.steps import cloud_variables
+from terracrew.protocol.cloud import CloudName
+from terracrew.protocol.phase import Phase
+from terracrew.protocol.spec import JobSpec, audience_slug
 
 VARIABLE = "TERRACREW_OIDC_TOKEN_FILE"
 _FOLDER = "oidc"
+_ACCOUNT_FILE = "google-account.json"
 _LOOK_SECONDS = 15.0
 _AGAIN_SECONDS = 1.0
 _MAX_MASKED_TOKENS = 8
@@ -32,23 +38,27 @@ class _Token(msgspec.Struct, frozen=True):
 
 
 class CloudTokens:
-    """The cloud tokens of one attempt. A module without audiences has none."""
+    """The cloud tokens of one attempt. A module without audiences and cloud identities has none."""
 
-    def __init__(
-        self, files: EngineDirectory, audiences: Sequence[str], *, transfer: Transfer, recorder: Recorder
-    ) -> None:
-        self._folder, self._audiences = files.provided / _FOLDER, audiences
+    def __init__(self, files: EngineDirectory, spec: JobSpec, *, transfer: Transfer, recorder: Recorder) -> None:
+        self._folder, self._account_file = files.provided / _FOLDER, files.provided / _ACCOUNT_FILE
+        self._audiences: Sequence[str] = spec.oidc_audiences
+        self._clouds, self._number = spec.cloud, spec.number
+        self._given = {*spec.environment, *(each.name for each in spec.definitions if each.target == "environment")}
+        self._wanted = {audience_slug(each): each for each in self._audiences}
+        """The audiences, by the names of their files. A file of a cloud identity has lower-case letters, so no other has its name."""
+        self._wanted |= {f"cloud-{name}": each for name, each in spec.cloud.audiences().items()}
         self._transfer, self._recorder = transfer, recorder
         self._phase: Phase | None = None
         self._renew_at = 0.0
         self._masked = deque[str]()
 
     def __bool__(self) -> bool:
-        return bool(self._audiences)
+        return bool(self._wanted)
 
     async def enter(self, phase: Phase) -> None:
         """Fetch new tokens for this phase, and remove those of the other phase."""
-        if not self._audiences:
+        if not self._wanted:
             return
         if phase != self._phase:
             self.clear()
@@ -58,11 +68,34 @@ class CloudTokens:
             await self._fetch(phase)
 
     def environment(self) -> dict[str, str]:
-        """Return the variables that name the token files. The first audience's token also has a variable without its name."""
+        """Return the variables that name the token files, and those of the cloud identities. The first audience's token also has a
+        variable without its name. What the module's own environment sets is not replaced."""
         if self._phase is None:
             return {}
-        files = {f"{VARIABLE}_{audience_slug(each)}": str(self._file(self._phase, each)) for each in self._audiences}
-        return {VARIABLE: next(iter(files.values())), **files}
+        phase = self._phase
+        files = {
+            f"{VARIABLE}_{(slug := audience_slug(each))}": str(self._file(phase, slug)) for each in self._audiences
+        }
+        first = {VARIABLE: next(iter(files.values()))} if files else {}
+        identities = {name: value for name, value in self._identities(phase).items() if name not in self._given}
+        return first | files | identities
+
+    def _identities(self, phase: Phase) -> dict[str, str]:
+        clouds, job = self._clouds, self._job(phase)
+        found: dict[str, str] = {}
+        if clouds.aws:
+            found |= cloud_variables.of_aws(clouds.aws, job)
+        if clouds.azure:
+            found |= cloud_variables.of_azure(clouds.azure, job)
+        if clouds.gcp:
+            found |= cloud_variables.of_gcp(clouds.gcp, self._account_file)
+        if clouds.vault:
+            found |= cloud_variables.of_vault(clouds.vault, job, job.tokens["vault"].read_text())
+        return found
+
+    def _job(self, phase: Phase) -> cloud_variables.Job:
+        tokens: dict[CloudName, Path] = {name: self._file(phase, f"cloud-{name}") for name in self._clouds.audiences()}
+        return cloud_variables.Job(phase, self._number, tokens)
 
     @asynccontextmanager
     async def renewed(self) -> AsyncGenerator[None]:
@@ -79,6 +112,7 @@ class CloudTokens:
 
     def clear(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
+        self._account_file.unlink(missing_ok=True)
         self._phase, self._renew_at = None, 0.0
 
     async def _renew(self, phase: Phase) -> None:
@@ -98,23 +132,25 @@ class CloudTokens:
     async def _fetch(self, phase: Phase) -> None:
         lives: list[float] = []
         asked = _now()
-        for audience in self._audiences:
+        for name, audience in self._wanted.items():
             answer = await self._transfer.post("cloud-token", {"audience": audience, "phase": phase})
             found = msgspec.json.decode(answer.body, type=_Token)
             self._mask(found.token)
             lives.append(found.expires_in)
-            _write(self._file(phase, audience), found.token)
+            _write(self._file(phase, name), found.token)
+        if self._clouds.gcp:
+            _write(self._account_file, cloud_variables.external_account(self._clouds.gcp, self._job(phase)))
         self._renew_at = asked + min(lives) / 2
 
     def _mask(self, token: str) -> None:
         """Mask a token before the engine can print it."""
         self._recorder.redactor.add(token)
         self._masked.append(token)
-        if len(self._masked) > _MAX_MASKED_TOKENS * len(self._audiences):
+        if len(self._masked) > _MAX_MASKED_TOKENS * len(self._wanted):
             self._recorder.redactor.forget(self._masked.popleft())
 
-    def _file(self, phase: Phase, audience: str) -> Path:
-        return self._folder / f"{phase}-{audience_slug(audience)}"
+    def _file(self, phase: Phase, name: str) -> Path:
+        return self._folder / f"{phase}-{name}"
 
 
 def left(directory: Path, files: EngineDirectory) -> list[str]:
@@ -126,11 +162,11 @@ def left(directory: Path, files: EngineDirectory) -> list[str]:
     return [path.read_text() for folder in folders if folder.is_dir() for path in folder.iterdir()]
 
 
-def _write(path: Path, token: str) -> None:
-    """Replace the file atomically, so that a reader gets either the old or the new token."""
+def _write(path: Path, content: str) -> None:
+    """Replace the file atomically, so that a reader gets either the old or the new content."""
     fresh = path.with_name(f".{path.name}")
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
-        file.write(token)
+        file.write(content)
     engine_user.let_read(fresh)
     fresh.replace(path)
 

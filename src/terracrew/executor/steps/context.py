@@ -52,7 +52,7 @@ class StepContext:
         self.recorder, self.output = recorder, output
         self.states, self.backend, self.outputs, self.plan_diffs = states, backend, outputs, plan_diffs
         self.permit, self.control, self.transfer = permit, control, transfer
-        self.cloud = CloudTokens(self.files, self.spec.oidc_audiences, transfer=transfer, recorder=recorder)
+        self.cloud = CloudTokens(self.files, self.spec, transfer=transfer, recorder=recorder)
         self.ladder = Ladder(*start.interrupt_seconds)
         self.isolation = Isolation(start, self.files)
         self.limits = LimitWatch(self.spec.limits, control, recorder.note, kernel_limits)

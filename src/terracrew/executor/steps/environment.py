@@ -1,7 +1,7 @@
 """The environment of every job: the runner's, the module's environment inputs, and what Terracrew adds."""
 
 from terracrew import engine_variables
-from terracrew.executor.steps import api_tokens, definitions
+from terracrew.executor.steps import api_tokens, cloud_variables, definitions
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import GitSource
@@ -23,4 +23,5 @@ def of_job(start: ExecutorStart, granted: Granted, source: SourceResolved) -> di
     given = own | defined
     # The server has checked literals only: it does not know a secret's or an output's value in time.
     engine_variables.check(given, has_our_backend=spec.backend == "terracrew")
-    return start.environment | given | ours
+    cloud_variables.check(given, spec.cloud)
+    return cloud_variables.without_other_credentials(start.environment, spec.cloud) | given | ours

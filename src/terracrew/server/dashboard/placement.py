@@ -9,10 +9,10 @@ from litestar.params import FromPath
 from msgspec import UNSET
 
 from terracrew.errors import Invalid, NotFound
-from terracrew.server.dashboard import forms, limits, render
+from terracrew.server.dashboard import clouds, forms, limits, render
+from terracrew.server.dashboard.clouds import CloudField
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
-from terracrew.server.dashboard.limits import LimitsFields
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import level_reads
 from terracrew.server.groups.model import Group
@@ -26,7 +26,7 @@ HERE = "/dashboard/modules"
 _BETWEEN_TAGS = re.compile(r"[,\s]+")
 
 
-class PlacementForm(LimitsFields, frozen=True):
+class PlacementForm(CloudField, frozen=True):
     """The values as they were typed. An empty runner or instance means any."""
 
     runner: str = ""
@@ -52,6 +52,7 @@ def typed(page: PlacementPage) -> PlacementForm:
         tags,
         str(page.module.priority),
         **limits.typed(page.module.limits),
+        cloud=clouds.typed(page.module.cloud),
     )
 
 
@@ -72,7 +73,10 @@ def wanted(form: PlacementForm, before: Placement) -> ModuleChange:
         raise Invalid(f"these settings are not valid: {error}") from None
     is_same_runner = runner == (before.runner_path or "")
     return msgspec.structs.replace(
-        change, runner=UNSET if is_same_runner else runner or None, limits=limits.wanted(form)
+        change,
+        runner=UNSET if is_same_runner else runner or None,
+        limits=limits.wanted(form),
+        cloud=clouds.wanted(form),
     )
 
 

@@ -6,7 +6,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.spec import JobLimits
+from terracrew.server.groups.clouds import CloudChange
 from terracrew.server.groups.limits import LimitsChange
 
 Interrupted = Literal["ask", "retry"]
@@ -64,6 +66,8 @@ class Group(msgspec.Struct, frozen=True):
     limits: JobLimits = msgspec.field(default_factory=JobLimits)
     """How long the jobs of the modules in and below the group may run, and what they may use. Of all groups above a module, of the
     organization, of the module and of the job, the smallest limit applies; for `plan_retries`, the nearest."""
+    cloud: CloudIdentities = msgspec.field(default_factory=CloudIdentities)
+    """As whom the jobs of the modules in and below the group log in to clouds, unless a nearer place has an identity there."""
 
 
 class GroupChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,6 +86,8 @@ class GroupChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How many jobs of the modules in and below it may run at once; null sets no limit. The limits of all groups above apply, too."""
     limits: LimitsChange | UnsetType = UNSET
     """How long jobs in and below it may run, and what they may use. The smallest limit of all groups above applies."""
+    cloud: CloudChange | UnsetType = UNSET
+    """As whom jobs in and below it log in to clouds, unless a nearer place has an identity there."""
 
 
 class NewGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -98,3 +104,5 @@ class NewGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How many jobs of the modules in and below it may run at once. The limits of all groups above apply, too."""
     limits: LimitsChange | None = None
     """How long jobs in and below it may run, and what they may use. The smallest limit of all groups above applies."""
+    cloud: CloudChange | None = None
+    """As whom jobs in and below it log in to clouds, unless a nearer place has an identity there."""

@@ -10,7 +10,7 @@ from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import limits, store
+from terracrew.server.groups import clouds, limits, store
 from terracrew.server.groups import tree_path as paths
 from terracrew.server.groups.model import Group, GroupChange, NewGroup, Organization
 from terracrew.server.inputs import store as inputs
@@ -100,6 +100,8 @@ async def create(tx: Tx, who: Principal, new: NewGroup, make_parents: bool) -> G
     chosen = {field: getattr(new, field) for field in _SETTINGS}
     if new.limits is not None:
         chosen["limits"] = limits.changed(group.limits, new.limits)
+    if new.cloud is not None:
+        chosen["cloud"] = clouds.changed(group.cloud, new.cloud)
     if any(value is not None for value in chosen.values()):
         group = msgspec.structs.replace(group, **chosen)
         await store.update(tx, group)
@@ -118,6 +120,8 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: GroupChange) ->
     given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
     if wanted.limits is not UNSET:
         given["limits"] = limits.changed(group.limits, wanted.limits)
+    if wanted.cloud is not UNSET:
+        given["cloud"] = clouds.changed(group.cloud, wanted.cloud)
     after = msgspec.structs.replace(group, **given)
     if after != group:
         await store.update(tx, after)

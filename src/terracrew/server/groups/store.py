@@ -27,6 +27,7 @@ _CHANGED_BY_PEOPLE = (
     "min_approvals",
     "max_running_jobs",
     "limits",
+    "cloud",
 )
 _UPDATE = f"UPDATE groups SET {assignments(*_CHANGED_BY_PEOPLE)} WHERE id = :id"
 

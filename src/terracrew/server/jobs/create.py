@@ -266,8 +266,14 @@ async def _insert(tx: Tx, keys: Keyring, checked: Sequence[_Checked]) -> list[Jo
     now = store.moment(tx)
     interrupted = await modules.interrupted(tx, [one.module for one in checked])
     limits = await modules.limits(tx, [one.module for one in checked])
+    clouds = await modules.cloud(tx, [one.module for one in checked])
     jobs = [
-        _job(one, next(numbers[one.module.organization_id]), interrupted[one.module.id], limits[one.module.id], now)
+        msgspec.structs.replace(
+            _job(
+                one, next(numbers[one.module.organization_id]), interrupted[one.module.id], limits[one.module.id], now
+            ),
+            cloud=clouds[one.module.id],
+        )
         for one in checked
     ]
     await store.insert(tx, [(job, one.wanted.idempotency_key) for job, one in zip(jobs, checked, strict=True)])

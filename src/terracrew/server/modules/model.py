@@ -6,8 +6,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.limits import MAX_INSTANCE_NAME_CHARACTERS
 from terracrew.protocol.spec import JobLimits, Source
+from terracrew.server.groups.clouds import CloudChange
 from terracrew.server.groups.limits import LimitsChange
 from terracrew.server.groups.model import Description, Interrupted, MaxDestroy, MaxDestroyPercent, MinApprovals
 from terracrew.server.tags import Tags
@@ -70,6 +72,8 @@ class Module(msgspec.Struct, frozen=True):
     """Whether it is applied by itself when an output of another module that it uses has changed."""
     limits: JobLimits = msgspec.field(default_factory=JobLimits)
     """How long its jobs may run, and what they may use. If a group above has a smaller limit, that one applies."""
+    cloud: CloudIdentities = msgspec.field(default_factory=CloudIdentities)
+    """As whom its jobs log in to clouds. Where it has no identity of its own, that of the nearest group above applies."""
     inputs: dict[str, Any] | UnsetType = UNSET
     """Left out in lists. What looks like a secret is `***`; sent back, that keeps the value that is stored."""
     environment: dict[str, str] | UnsetType = UNSET
@@ -116,6 +120,8 @@ class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     all modules that it needs. It needs approvals like any other job."""
     limits: LimitsChange | None = None
     """How long its jobs may run, and what they may use. If a group above has a smaller limit, that one applies."""
+    cloud: CloudChange | None = None
+    """As whom its jobs log in to clouds. Where it has no identity of its own, that of the nearest group above applies."""
 
 
 class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -144,6 +150,7 @@ class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     priority: Priority | UnsetType = UNSET
     triggers: Triggers | UnsetType = UNSET
     limits: LimitsChange | UnsetType = UNSET
+    cloud: CloudChange | UnsetType = UNSET
 
 
 class Archive(msgspec.Struct, frozen=True):

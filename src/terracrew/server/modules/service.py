@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from terracrew import configurations, ids
 from terracrew.errors import Conflict, Invalid, NotFound, TerracrewError
+from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.spec import (
     ArchiveSource,
     GitSource,
@@ -24,6 +25,7 @@ from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements import mapping
 from terracrew.server.engines import model as engines
 from terracrew.server.engines import store as engine_store
+from terracrew.server.groups import clouds as group_clouds
 from terracrew.server.groups import limits as group_limits
 from terracrew.server.groups import service as groups
 from terracrew.server.groups import tree_path as paths
@@ -116,6 +118,21 @@ def _limits_of_group(row: Row) -> JobLimits:
         raise mapping.damaged("Limits", f"of the group {row['group_id']}", error) from error
 
 
+async def cloud(tx: Tx, modules: Sequence[Module]) -> dict[str, CloudIdentities]:
+    """Return by module id as whom its jobs log in to clouds, from the module itself and all groups above it."""
+    above: dict[str, list[CloudIdentities]] = {}
+    for row in await reads.cloud_of_groups(tx, sorted({module.id for module in modules})):
+        above.setdefault(row["id"], []).append(_cloud_of_group(row))
+    return {module.id: group_clouds.applying([*above.get(module.id, []), module.cloud]) for module in modules}
+
+
+def _cloud_of_group(row: Row) -> CloudIdentities:
+    try:
+        return msgspec.json.decode(row["cloud"], type=CloudIdentities)
+    except msgspec.MsgspecError as error:
+        raise mapping.damaged("Cloud identities", f"of the group {row['group_id']}", error) from error
+
+
 async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], keys: Keyring) -> Module:
     group_path, name = paths.split(paths.parse(new.path))
     organization_id = who.organization_id or ""
@@ -153,6 +170,7 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], 
         engine_version=new.engine_version.strip(),
         triggers=new.triggers,
         limits=JobLimits() if new.limits is None else group_limits.changed(JobLimits(), new.limits),
+        cloud=CloudIdentities() if new.cloud is None else group_clouds.changed(CloudIdentities(), new.cloud),
     )
     await store.insert(tx, module)
     given = hidden_values.restored(Content(), new.inputs, new.environment)
@@ -177,6 +195,8 @@ async def change(
         given["runner_id"] = await _runner(tx, who, given.pop("runner"))
     if wanted.limits is not UNSET:
         given["limits"] = group_limits.changed(before.limits, wanted.limits)
+    if wanted.cloud is not UNSET:
+        given["cloud"] = group_clouds.changed(before.cloud, wanted.cloud)
     if "tags" in given:
         given["tags"] = normalized(given["tags"])
     if "engine" in given:

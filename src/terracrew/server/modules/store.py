@@ -30,6 +30,7 @@ _CHANGED_BY_PEOPLE = (
     "priority",
     "triggers",
     "limits",
+    "cloud",
 )
 _UPDATE = f"UPDATE modules SET {assignments(*_CHANGED_BY_PEOPLE)} WHERE id = :id"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import approval_options, limit_options, name_completion, placement_options
+from terracrew.cli.arguments import approval_options, cloud_options, limit_options, name_completion, placement_options
 from terracrew.cli.arguments import source as sources
 from terracrew.cli.arguments.durations import Duration
 from terracrew.cli.connection.target import Target, pass_target
@@ -56,6 +56,7 @@ _triggers = click.option(
 )
 @placement_options.for_new_module
 @limit_options.limits
+@cloud_options.cloud
 @click.option("--description", default="", help="A description.")
 @_needs_approval
 @_approval_timeout
@@ -102,7 +103,7 @@ def create(
         body["triggers"] = triggers
     if audiences:
         body["oidc_audiences"] = [each for each in audiences if each]
-    body |= _approval(needs_approval, approval_timeout, interrupted) | placement_options.given()
+    body |= _approval(needs_approval, approval_timeout, interrupted) | placement_options.given() | cloud_options.given()
     group = path.rpartition("/")[0]
     if parents and group:
         _ensure_group(target, group)
@@ -136,6 +137,7 @@ def create(
 )
 @placement_options.for_module
 @limit_options.limits
+@cloud_options.cloud
 @click.option("--description", help="A description.")
 @_needs_approval
 @_approval_timeout
@@ -171,7 +173,9 @@ def update(
 
     api = target.api()
     before = api.get(f"/modules/{segment(path)}")
-    changes = _approval(needs_approval, approval_timeout, interrupted) | placement_options.given()
+    changes = (
+        _approval(needs_approval, approval_timeout, interrupted) | placement_options.given() | cloud_options.given()
+    )
     if found := sources.source(api, folder, local_path, subdirectory, before["source"]):
         changes["source"] = found
     if variables or unset_variables:

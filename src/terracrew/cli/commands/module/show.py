@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from terracrew import limit_words
-from terracrew.cli.arguments import name_completion
+from terracrew.cli.arguments import cloud_options, name_completion
 from terracrew.cli.commands.job import render
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
@@ -58,6 +58,7 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             ("priority of its jobs", found.get("priority")),
             ("limits", ", ".join(limit_words.described(found.get("limits") or {}))),
             ("oidc audiences", found.get("oidc_audiences")),
+            ("cloud identities", cloud_options.described(found.get("cloud") or {})),
             ("state", f"version {found['state_version']}" if found.get("state_version") else "none yet"),
             ("lock", render.lock(found.get("lock"))),
             ("backend lock", render.held_lock(found.get("held_lock"))),

@@ -3,14 +3,14 @@
 import msgspec
 
 from terracrew.errors import Invalid
-from terracrew.server.dashboard import limits
-from terracrew.server.dashboard.limits import LimitsFields
+from terracrew.server.dashboard import clouds, limits
+from terracrew.server.dashboard.clouds import CloudField
 from terracrew.server.groups.model import Group, GroupChange
 
 _CHOICES = {"": None, "yes": True, "no": False}
 
 
-class SettingsForm(LimitsFields, frozen=True):
+class SettingsForm(CloudField, frozen=True):
     """The values as they were typed. Where one is empty, the setting of the group above applies."""
 
     description: str = ""
@@ -35,6 +35,7 @@ def typed(group: Group) -> SettingsForm:
         "" if group.min_approvals is None else str(group.min_approvals),
         "" if group.max_running_jobs is None else str(group.max_running_jobs),
         **limits.typed(group.limits),
+        cloud=clouds.typed(group.cloud),
     )
 
 
@@ -52,11 +53,12 @@ def wanted(form: SettingsForm) -> GroupChange:
         "min_approvals": form.min_approvals.strip() or None,
         "max_running_jobs": form.max_running_jobs.strip() or None,
     }
-    limits_change = limits.wanted(form)
+    limits_change, cloud_change = limits.wanted(form), clouds.wanted(form)
     try:
-        return msgspec.structs.replace(msgspec.convert(values, GroupChange, strict=False), limits=limits_change)
+        change = msgspec.convert(values, GroupChange, strict=False)
     except msgspec.ValidationError as error:
         raise Invalid(f"these settings are not valid: {error}") from None
+    return msgspec.structs.replace(change, limits=limits_change, cloud=cloud_change)
 
 
 def _choice(value: bool | None) -> str:

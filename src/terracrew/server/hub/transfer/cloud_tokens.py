@@ -5,7 +5,8 @@ from litestar import post
 from litestar.params import FromPath, JSONBody
 
 from terracrew.errors import Conflict, Forbidden
-from terracrew.protocol.spec import MUTATING, STEPS_OF, Phase
+from terracrew.protocol.phase import Phase
+from terracrew.protocol.spec import MUTATING, STEPS_OF
 from terracrew.server.hub.transfer import own_attempt
 from terracrew.server.hub.transfer.context import TransferCall
 from terracrew.server.identity.oidc import cloud
@@ -28,8 +29,14 @@ async def cloud_token(
     if data.phase == "apply" and not own.has_begun:
         raise Conflict("this attempt has not begun to change anything: a token of the phase apply is given after that")
     row = await context.db.read(lambda tx: modules.names(tx, own.job.module_id))
-    if row is None or data.audience not in msgspec.json.decode(row["oidc_audiences"], type=list[str]):
-        raise Forbidden(f"{data.audience[:200]!r} is not one of this module's audiences (oidc_audiences)")
+    own_audiences = own.job.cloud.audiences().values()
+    if row is None or data.audience not in (
+        *msgspec.json.decode(row["oidc_audiences"], type=list[str]),
+        *own_audiences,
+    ):
+        raise Forbidden(
+            f"{data.audience[:200]!r} is not one of this module's audiences (oidc_audiences, or those of `cloud`)"
+        )
     subject = cloud.Subject(
         own.job.organization_id, row["organization"], own.job.module_id, row["path"], job_id, attempt, data.phase
     )

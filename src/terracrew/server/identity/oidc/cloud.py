@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from terracrew.errors import Invalid
-from terracrew.protocol.spec import Phase
+from terracrew.protocol.phase import Phase
 from terracrew.server.identity.keys.signing import ALGORITHM, SigningKeys
 from terracrew.server.principals.model import AUDIENCE
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.messages import MAX_INLINE_ARCHIVE_BYTES, Granted
 from terracrew.protocol.spec import Credentials, JobLimits, JobSpec, JobType, KnownRevision, Resume, Source, StateSeed
 from terracrew.server.db.seam import Database, Row, Tx
@@ -42,6 +43,7 @@ class ClaimWon(msgspec.Struct, frozen=True):
 
 _source = msgspec.json.Decoder(Source)
 _limits = msgspec.json.Decoder(JobLimits)
+_cloud = msgspec.json.Decoder(CloudIdentities)
 _names = msgspec.json.Decoder(list[str])
 _engines = msgspec.json.Decoder(dict[str, str])
 _versions = msgspec.json.Decoder(dict[str, list[str]])
@@ -258,6 +260,7 @@ def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: l
         hooks=combine.hooks(row["steps"]),
         flags=combine.flags(row["steps"], row["engine"]),
         limits=_limits.decode(row["limits"]),
+        cloud=_cloud.decode(row["cloud"]),
     )
     archive = source.upload
     is_inline = archive is not None and archive.size <= MAX_INLINE_ARCHIVE_BYTES

@@ -1,0 +1,115 @@
+"""The cloud identities of a job: as whom its engine logs in to clouds, in each phase. They name roles and contain no secret."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from terracrew.protocol.phase import Phase
+
+CloudName = Literal["aws", "azure", "gcp", "vault"]
+
+_NO_BLANKS = r"^[!-~]+\Z"
+_ROLE_ARN = r"^arn:[a-z0-9-]+:iam::[0-9]{12}:role/[\x21-\x7e]+\Z"
+_UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z"
+_PROVIDER = r"^projects/[0-9]+/locations/global/workloadIdentityPools/[a-z0-9-]+/providers/[a-z0-9-]+\Z"
+_EMAIL = r"^[A-Za-z0-9._-]+@[A-Za-z0-9.-]+\Z"
+_PLAIN = r"^[A-Za-z0-9+=,.@_/:-]*\Z"
+
+Audience = Annotated[str, msgspec.Meta(pattern=r"^[!-~]*\Z", max_length=200)]
+RoleArn = Annotated[str, msgspec.Meta(pattern=_ROLE_ARN, max_length=512)]
+Uuid = Annotated[str, msgspec.Meta(pattern=_UUID)]
+Email = Annotated[str, msgspec.Meta(pattern=_EMAIL, max_length=200)]
+PlainName = Annotated[str, msgspec.Meta(pattern=_PLAIN, max_length=200)]
+RoleName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]+\Z", max_length=200)]
+
+
+class AwsIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Roles of AWS IAM that trust this server's tokens."""
+
+    plan_role: RoleArn
+    """The ARN of the role for everything up to the plan; it needs to read only."""
+    apply_role: RoleArn
+    """The ARN of the role for the apply or destroy."""
+    audience: Audience = ""
+    """The audience of the token; `sts.amazonaws.com` if empty."""
+    region: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]*\Z", max_length=50)] = ""
+    session_name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9+=,.@_-]*\Z", max_length=64)] = ""
+    """The name of the session in CloudTrail; `terracrew-` and the number of the job if empty."""
+
+    @property
+    def token_audience(self) -> str:
+        return self.audience or "sts.amazonaws.com"
+
+    def role(self, phase: Phase) -> str:
+        return self.apply_role if phase == "apply" else self.plan_role
+
+
+class AzureIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Applications or managed identities of Microsoft Entra with a federated credential for this server."""
+
+    tenant_id: Uuid
+    plan_client_id: Uuid
+    apply_client_id: Uuid
+    subscription_id: Annotated[str, msgspec.Meta(pattern=rf"({_UUID})|^\Z")] = ""
+    audience: Audience = ""
+    """The audience of the token; `api://AzureADTokenExchange` if empty."""
+
+    @property
+    def token_audience(self) -> str:
+        return self.audience or "api://AzureADTokenExchange"
+
+    def client_id(self, phase: Phase) -> str:
+        return self.apply_client_id if phase == "apply" else self.plan_client_id
+
+
+class GcpIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Service accounts of Google Cloud that a workload identity provider lets this server's tokens impersonate."""
+
+    workload_identity_provider: Annotated[str, msgspec.Meta(pattern=_PROVIDER, max_length=300)]
+    """`projects/<number>/locations/global/workloadIdentityPools/<pool>/providers/<provider>`"""
+    plan_service_account: Email
+    apply_service_account: Email
+    project: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9:.-]*\Z", max_length=100)] = ""
+    audience: Audience = ""
+    """The audience of the token; `https://iam.googleapis.com/` and the name of the provider if empty."""
+
+    @property
+    def token_audience(self) -> str:
+        return self.audience or f"https://iam.googleapis.com/{self.workload_identity_provider}"
+
+    def service_account(self, phase: Phase) -> str:
+        return self.apply_service_account if phase == "apply" else self.plan_service_account
+
+
+class VaultIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Roles of the JWT auth method of a Vault."""
+
+    address: Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s@?#\x00-\x20\x7f-\uffff]+\Z", max_length=300)]
+    plan_role: RoleName
+    apply_role: RoleName
+    mount: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._/-]*\Z", max_length=200)] = ""
+    """Where the auth method is mounted; `jwt` if empty."""
+    namespace: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._/-]*\Z", max_length=200)] = ""
+    audience: Audience = ""
+    """The audience of the token; the address if empty."""
+
+    @property
+    def token_audience(self) -> str:
+        return self.audience or self.address
+
+    def role(self, phase: Phase) -> str:
+        return self.apply_role if phase == "apply" else self.plan_role
+
+
+class CloudIdentities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The identity of a job in each cloud. A cloud without one gets no variables."""
+
+    aws: AwsIdentity | None = None
+    azure: AzureIdentity | None = None
+    gcp: GcpIdentity | None = None
+    vault: VaultIdentity | None = None
+
+    def audiences(self) -> dict[CloudName, str]:
+        """Return the audience of the token for each cloud that has an identity."""
+        found = {"aws": self.aws, "azure": self.azure, "gcp": self.gcp, "vault": self.vault}
+        return {name: each.token_audience for name, each in found.items() if each is not None}  # pyright: ignore[reportReturnType]
