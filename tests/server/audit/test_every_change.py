@@ -165,6 +165,9 @@ async def _access(change: Changes, application: Application, elena: Person) -> N
     await change("DELETE /users/{user}/tokens/{token_id}", None, "elena", token)
     account = (await change("POST /service-accounts", {"name": "ci"}))["id"]
     secret = await change("POST /service-accounts/{account_id}/secrets", {}, account)
+    trust = {"issuer": "https://ci.example.com", "claims": {"sub": "robot"}}
+    policy = await change("POST /service-accounts/{account_id}/trust-policies", trust, account)
+    await change("DELETE /service-accounts/{account_id}/trust-policies/{policy_id}", None, account, policy["id"])
     await change("PATCH /service-accounts/{account_id}", {"is_disabled": True}, account)
     await change("DELETE /service-accounts/{account_id}/secrets/{secret_id}", None, account, secret["id"])
     await change("DELETE /service-accounts/{account_id}", None, account)
