@@ -59,8 +59,9 @@ def leave_all() -> None:
 def _known() -> dict[str, Platform]:
     from tests.machine.platforms.aws import Aws
     from tests.machine.platforms.docker import Docker
+    from tests.machine.platforms.vault import Vault
 
-    return {"aws": Aws(), "docker": Docker()}
+    return {"aws": Aws(), "docker": Docker(), "vault": Vault()}
 
 
 @cache

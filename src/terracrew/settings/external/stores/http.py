@@ -102,15 +102,15 @@ def _words(error: Exception) -> str:
     from urllib3 import exceptions
 
     causes = [error, *(each for each in error.args if isinstance(each, Exception)), error.__cause__, error.__context__]
+    if any(isinstance(each, exceptions.NameResolutionError) for each in causes):
+        return "its name is not known"
     for each in causes:
-        if isinstance(each, exceptions.NameResolutionError):
-            return "its name is not known"
-        if isinstance(each, exceptions.TimeoutError | TimeoutError):
-            return "it did not answer in time"
         if isinstance(each, ssl.SSLCertVerificationError):
             return f"its certificate is not accepted: {each.verify_message}"
         if isinstance(each, exceptions.SSLError | ssl.SSLError):
             return "it does not speak TLS, or another version of it"
         if isinstance(each, OSError) and each.strerror:
             return each.strerror.lower()
+    if any(isinstance(each, exceptions.TimeoutError | TimeoutError) for each in causes):
+        return "it did not answer in time"
     return "the connection was broken"
