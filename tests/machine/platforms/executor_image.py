@@ -10,6 +10,7 @@ import importlib.metadata
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -160,7 +161,7 @@ class _Image:
             )
 
     def _shell(self) -> None:
-        self._file(Path("/bin/busybox"), "usr/bin/busybox")
+        self._file(Path(shutil.which("busybox") or "/bin/busybox"), "usr/bin/busybox")
         for name in ("sh", "cat", "echo", "sleep", "true", "env", "id", "ls", "nc", "touch"):
             self._link(f"usr/bin/{name}", "busybox")
 
