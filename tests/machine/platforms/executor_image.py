@@ -16,7 +16,7 @@ import sys
 import sysconfig
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -32,6 +32,8 @@ _SKIPPED_FOLDERS = {"__pycache__", "test", "tests", "idlelib", "tkinter", "turtl
 _LIBRARIES = ("libgcc_s.so.1", "libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2", "libstdc++.so.6")
 _EXTRA_IS_WANTED = re.compile(r"extra\s*==")
 _IMPORT_SECONDS = 300
+_COMPILE = 'RUN ["python3", "-m", "compileall", "-q", "/%s"]\n'
+"""The root of a container is read-only, so a module that is not compiled here is compiled at each start."""
 
 
 def image(address: str, *, has_shell: bool = True) -> str:
@@ -44,13 +46,19 @@ def image(address: str, *, has_shell: bool = True) -> str:
                 _Image(file).write(has_shell=has_shell)
                 file.seek(0)
                 change = f"ENV PATH=/usr/local/bin:/usr/bin PYTHONPATH=/{_PACKAGES} PYTHONDONTWRITEBYTECODE=1"
-                _run([*docker, "import", "--change", change, "-", surroundings], file)
+                _run([*docker, "import", "--change", change, "-", f"{surroundings}-plain"], file)
+            with tempfile.TemporaryFile(dir=memory()) as file:
+                compiled = "".join(_COMPILE % each for each in (_PACKAGES, sysconfig.get_path("stdlib").lstrip("/")))
+                _write_context(file, f"FROM {surroundings}-plain\n{compiled}", [])
+                _run([*docker, "build", "--network", "host", "--quiet", "--tag", surroundings, "-"], file)
         tagged = f"{NAME}:{_digest(surroundings)}"
         if not _has(docker, tagged):
             with tempfile.TemporaryFile(dir=memory()) as file:
-                _write_context(file, surroundings)
-                file.seek(0)
-                _run([*docker, "build", "--quiet", "--tag", tagged, "-"], file)
+                code = f"{_PACKAGES}/terracrew"
+                _write_context(
+                    file, f"FROM {surroundings}\nCOPY terracrew /{code}\n{_COMPILE % code}", _below(_SOURCES)
+                )
+                _run([*docker, "build", "--network", "host", "--quiet", "--tag", tagged, "-"], file)
     return tagged
 
 
@@ -65,15 +73,16 @@ def _run(command: list[str], file: IO[bytes]) -> None:
         raise RuntimeError(f"{' '.join(command[3:5])} failed: {done.stderr.decode()[-2000:]}")
 
 
-def _write_context(file: IO[bytes], surroundings: str) -> None:
-    """Write the build context: the code that is tested, on top of everything that it needs."""
-    dockerfile = f"FROM {surroundings}\nCOPY terracrew /{_PACKAGES}/terracrew\n".encode()
+def _write_context(file: IO[bytes], text: str, paths: Iterable[Path]) -> None:
+    """Write a build context with these files of the code that is tested."""
+    dockerfile = text.encode()
     with tarfile.open(fileobj=file, mode="w") as tar:
         entry = tarfile.TarInfo("Dockerfile")
         entry.size = len(dockerfile)
         tar.addfile(entry, io.BytesIO(dockerfile))
-        for path in _below(_SOURCES):
+        for path in paths:
             tar.add(path, f"terracrew/{path.relative_to(_SOURCES)}")
+    file.seek(0)
 
 
 def _digest(surroundings: str) -> str:
