@@ -13,6 +13,7 @@ import pytest
 from terracrew.demo.machine import Machine
 from terracrew.demo.samples import FOLDER
 from tests.e2e.system import free_port
+from tests.machine.forks import process
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("E1.commands")]
 STATE_DIRECTORY = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
@@ -40,10 +41,9 @@ class Called:
         self.options = options
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
-        command = [sys.executable, "-m", "terracrew.cli", *self.options, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=90)
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout
+        ended, out, err = process.run([*self.options, *arguments], dict(os.environ), 90)
+        assert ended == code, out + err
+        return out
 
 
 @pytest.mark.feature("J2.transitions", "J12.stored", "J15.versions", "L4.finished")

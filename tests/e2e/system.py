@@ -2,12 +2,12 @@
 
 import contextlib
 import io
+import itertools
 import json
 import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -17,9 +17,12 @@ from terracrew import archive
 from terracrew.client.http import Api, segment
 from terracrew.errors import TerracrewError
 from terracrew.toolchains import cache
+from tests.machine.forks import process as forks
 from tests.machine.sqlite_template import copy_template
 
 T = TypeVar("T")
+# Of a runner, and of the one in a server.
+_PID_FILES = ("*/attempts/*/pid", "*/*/attempts/*/pid")
 ACTIVE = ("QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL")
 
 
@@ -45,18 +48,20 @@ class Process:
     """One of our processes; its output is kept in a file for debugging."""
 
     def __init__(
-        self, name: str, arguments: list[str], log: Path, env: dict[str, str], module: str = "terracrew.cli"
+        self,
+        name: str,
+        arguments: list[str],
+        log: Path,
+        env: dict[str, str],
+        module: str = "terracrew.cli",
+        *,
+        is_real: bool = True,
     ) -> None:
         self.name = name
         self.log = log
         with log.open("ab") as out:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
-                stdout=out,
-                stderr=out,
-                stdin=subprocess.DEVNULL,
-                env=env,
-                start_new_session=True,
+            self._process = forks.start(
+                arguments, env, stdout=out.fileno(), stderr=out.fileno(), module=module, is_real=is_real
             )
 
     @property
@@ -75,10 +80,13 @@ class Process:
                 self._process.wait(15)
             except subprocess.TimeoutExpired:
                 self.kill()
-        return self._process.returncode
+        return self._process.wait()
 
 
 class System:
+    starts_real_commands = False
+    """Whether each process is started as a command, which takes a second longer than a fork of one that has started.
+    Its memory, environment and command line, as the kernel shows them, are then those of a command."""
     has_migrated_database = True
     """Whether a server on SQLite starts with a copy of a migrated file, which is quicker than migrating its own."""
 
@@ -127,7 +135,8 @@ class System:
         return self.directory / f"runner-{instance}"
 
     def _start(self, name: str, arguments: list[str], env: dict[str, str], module: str = "terracrew.cli") -> Process:
-        process = Process(name, arguments, self.directory / f"{name}.log", env, module)
+        log, is_real = self.directory / f"{name}.log", self.starts_real_commands
+        process = Process(name, arguments, log, env, module, is_real=is_real)
         self._processes.append(process)
         return process
 
@@ -212,7 +221,8 @@ class System:
     def executors(self) -> dict[str, int]:
         """Executor process by attempt directory."""
         found: dict[str, int] = {}
-        for file in self.directory.glob("**/attempts/*/pid"):
+        # A pattern with `**` would walk through workspaces that are being removed, and fail.
+        for file in itertools.chain.from_iterable(map(self.directory.glob, _PID_FILES)):
             with contextlib.suppress(OSError, ValueError, KeyError):
                 pid = json.loads(file.read_text())["process"]["pid"]
                 os.kill(pid, 0)

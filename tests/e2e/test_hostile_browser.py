@@ -74,6 +74,7 @@ class Browser:
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with running(Path(tmp_path_factory.mktemp("browser"))) as found:
         found.env["AWS_SECRET_ACCESS_KEY"] = "the server's own"
+        found.starts_real_commands = True  # a test reads their arguments
         found.start_server(runner=True)
         # The rows of a runner that connects during a test would look like a change by that test.
         eventually(lambda: [each["status"] for each in found.api.list("/runners")] == ["ONLINE"], what="the runner")

@@ -56,6 +56,7 @@ class Attacked:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
     with running(Path(tmp_path_factory.mktemp("connections"))) as system, environment(system, IMPATIENT):
+        system.starts_real_commands = True  # their memory is measured
         process = system.start_server(runner=False)
         yield Attacked(system, process.pid)
 

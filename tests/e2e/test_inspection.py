@@ -60,6 +60,7 @@ def test_server_runner_helper_and_executor_cannot_be_looked_into(
     system: System, without_privileges: ThreadPoolExecutor
 ) -> None:
     """A plan read the worker token from the runner's memory."""
+    system.starts_real_commands = True
     server = without_privileges.submit(lambda: system.start_server(runner=False)).result()
     runner = without_privileges.submit(lambda: system.start_runner(system.register_runner())).result()
     system.module("slow", modules.gated_apply(str(system.directory / "witness"), str(system.directory / "gate")))

@@ -34,6 +34,7 @@ def test_a_secret_of_every_kind_is_found_nowhere(tmp_path: Path, database_url: s
     with git_https.running(tmp_path / "served") as git, running(tmp_path, database_url) as system:
         _serve(git)
         system.env |= git.environment | planted_secrets.RUNNER_ENVIRONMENT
+        system.starts_real_commands = True  # the search reads their arguments and environments
         system.start_server(runner=True)
         if not is_sqlite:
             (system.data / "admin.token").write_text(asyncio.run(administrators_token(database_url)))

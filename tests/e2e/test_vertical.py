@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
     "S3.whole",
 )
 def test_a_module_is_planned_applied_and_destroyed(system: System) -> None:
+    system.starts_real_commands = True
     server = system.start_server(runner=True)
     system.module("platform/hello", modules.quick())
     planned = system.wait(system.run("platform/hello"))
