@@ -71,13 +71,13 @@ class Process:
     def kill(self, number: int = signal.SIGKILL) -> None:
         self._process.send_signal(number)
         if number in (signal.SIGKILL, signal.SIGTERM):
-            self._process.wait(20)
+            self._process.wait(60)
 
     def stop(self) -> int:
         if self._process.poll() is None:
             self._process.terminate()
             try:
-                self._process.wait(15)
+                self._process.wait(45)
             except subprocess.TimeoutExpired:
                 self.kill()
         return self._process.wait()

@@ -44,7 +44,10 @@ def two(tmp_path: Path, postgres: OwnServer) -> Iterator[Fleet]:
 @pytest.fixture
 def one(tmp_path: Path, postgres: OwnServer) -> Iterator[Fleet]:
     with postgres.unmigrated_database() as url, fleet(tmp_path, url, 1) as found:
-        yield found
+        try:
+            yield found
+        finally:
+            postgres.start_again()  # a test that failed while it was away takes no other test with it
 
 
 class Follower:

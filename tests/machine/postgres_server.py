@@ -22,6 +22,8 @@ from terracrew.server.db import open_database
 
 _INITDB = ["-E", "UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"]
 _FAST = ["-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=200"]
+START_SECONDS = STOP_SECONDS = 120
+"""Bounds for a machine under heavy load; alone, it takes a tenth of a second."""
 _FORGETFUL = ["-c", "synchronous_commit=off"]
 
 
@@ -119,12 +121,17 @@ class OwnServer(PostgresServer):
             )
         _wait_until_it_answers(self.url, self._process, self._folder / "log")
 
+    def start_again(self) -> None:
+        """Start it, if it does not run."""
+        if self._process is None or self._process.poll() is not None:
+            self.start()
+
     def stop(self, number: signal.Signals = signal.SIGINT) -> None:
         """SIGINT ends every session (fast), SIGQUIT all at once (immediate); SIGTERM would wait for open connections."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGCONT)
             self._process.send_signal(number)
-            self._process.wait(20)
+            self._process.wait(STOP_SECONDS)
 
     def signal_all(self, number: signal.Signals) -> None:
         """To every process of it: one that is stopped by SIGSTOP answers nobody and closes nothing."""
@@ -170,7 +177,7 @@ def _free_port() -> int:
 
 
 def _wait_until_it_answers(url: str, server: "subprocess.Popen[Any]", log: Path) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + START_SECONDS
     while True:
         try:
             psycopg.connect(f"{url}/postgres", connect_timeout=2).close()
