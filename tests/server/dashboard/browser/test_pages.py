@@ -9,10 +9,21 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, Error, Page, Route, expect
 
 from terracrew.server.db.seam import Tx
-from tests.server.dashboard.company.stage import Stage
+from tests.server.dashboard.company.stage import PASSWORD, Stage
 from tests.server.dashboard.conftest import SHOTS
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser]
+
+
+async def test_a_one_time_link_asks_for_a_password_and_logs_the_browser_in(browser: Browser, stage: Stage) -> None:
+    context = await browser.new_context()
+    page = await context.new_page()
+    await page.goto(stage.link)
+    await page.fill("#password", PASSWORD)
+    await page.fill("#again", PASSWORD)
+    await page.click("button[type=submit]")
+    await page.wait_for_url("**/dashboard/runners")
+    await context.close()
 
 
 @pytest.mark.feature("U4.live")
@@ -288,6 +299,28 @@ async def test_a_heartbeat_that_wakes_nobody_is_seen_all_the_same(page: Page, st
     await stage.write(beat)
     await page.clock.run_for(12_000)
     await expect(page.get_by_text("9.9.9").first).to_be_visible()
+
+
+@pytest.mark.feature("U4.live")
+@pytest.mark.parametrize("path", ["/dashboard/modules", "/dashboard/runners", "/dashboard/jobs"])
+async def test_a_search_that_a_refresh_swallowed_is_repeated(page: Page, stage: Stage, path: str) -> None:
+    """The box held a text and the list showed everything, when a live change arrived just as the search began."""
+    await page.goto(path)
+    await expect(page.locator("[data-live-mark]")).to_have_text("Live")
+    await page.evaluate(
+        """() => { window.swallowed = new Promise((done) => document.addEventListener(
+          "typed", (event) => (event.stopImmediatePropagation(), done(true)), { capture: true, once: true })); }"""
+    )
+    await page.fill("#search", " ledger")
+    assert await page.evaluate("window.swallowed")
+
+    async def change(tx: Tx) -> None:
+        for topic in ("jobs", "runners", "tree"):
+            tx.wake(topic, "any")
+
+    await stage.write(change)
+    await expect(page.locator("#search")).to_have_attribute("data-searched", re.compile(r"^\s?ledger$"))
+    await expect(page.locator("#search")).to_have_value(" ledger")
 
 
 async def test_a_refresh_that_was_under_way_does_not_undo_a_search(page: Page) -> None:

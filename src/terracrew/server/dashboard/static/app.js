@@ -9,11 +9,28 @@ Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, element) => name !=
 
 /* A search begins when the typing pauses. htmx would forget a trigger that it delays when a live refresh replaces the box. */
 const PAUSE_IN_TYPING_MS = 200;
-let typing;
+let typing, repeated;
 document.addEventListener("input", ({ target }) => {
   if (!target.matches("[data-search][hx-get]")) return;
   clearTimeout(typing);
-  typing = setTimeout(() => htmx.trigger(byId(target.id), "typed"), PAUSE_IN_TYPING_MS);
+  repeated = undefined;
+  typing = setTimeout(() => {
+    typing = undefined;
+    const box = byId(target.id);
+    if (box) htmx.trigger(box, "typed");
+  }, PAUSE_IN_TYPING_MS);
+});
+
+/* A live refresh that is answered while a search begins can swallow it. The box knows which search the shown rows answer: if
+   that is not what it holds, the search is repeated, once for each text. */
+document.addEventListener("htmx:afterSettle", () => {
+  if (typing) return;
+  for (const box of document.querySelectorAll("[data-search][data-searched]")) {
+    const wanted = box.value.trim();
+    if (wanted === box.dataset.searched.trim() || wanted === repeated) continue;
+    repeated = wanted;
+    htmx.trigger(box, "typed");
+  }
 });
 
 /* What was typed before the scripts were here is searched for now. */
