@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.cloud import as_a_cloud_reads_it
 from tests.e2e.modules import quick
 from tests.e2e.system import System
-from tests.e2e.test_cloud_tokens import as_a_cloud_reads_it
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180), pytest.mark.feature("X4.identity")]
 

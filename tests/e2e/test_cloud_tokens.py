@@ -1,13 +1,11 @@
 """Tokens for clouds with the real engine: what a plan is given, what an apply is given, and what they are good for."""
 
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from joserfc import jwt
-from joserfc.jwk import KeySet
 
+from tests.e2e.cloud import as_a_cloud_reads_it
 from tests.e2e.gate import Gate
 from tests.e2e.modules import gated_plan
 from tests.e2e.system import System
@@ -28,13 +26,6 @@ resource "terraform_data" "copy" {{
   provisioner "local-exec" {{ command = "{command}" }}
 }}
 """
-
-
-def as_a_cloud_reads_it(system: System, token: str) -> dict[str, Any]:
-    about = httpx.get(f"{system.url}/.well-known/openid-configuration").json()
-    assert about["issuer"] == system.url
-    keys = KeySet.import_key_set(httpx.get(about["jwks_uri"]).json())
-    return jwt.decode(token, keys, about["id_token_signing_alg_values_supported"]).claims
 
 
 @pytest.mark.feature("X4.cloud")

@@ -39,6 +39,8 @@ JOBS = (
     "TERRACREW_SOURCE_REVISION",
     "TERRACREW_STEP",
     "TERRACREW_STEP_STATUS",
+    "TERRACREW_VAULT_MOUNT",
+    "TERRACREW_VAULT_ROLE",
 )
 """What an executor sets for its engine, and what a command inside a job therefore inherits."""
 ENGINES = ("TERRACREW_CACHE",)

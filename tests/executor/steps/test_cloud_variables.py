@@ -7,7 +7,7 @@ import pytest
 
 from terracrew.errors import Invalid
 from terracrew.executor.steps import cloud_variables
-from terracrew.executor.steps.cloud_variables import Job
+from terracrew.executor.steps.cloud_variables import CloudJob
 from terracrew.protocol.cloud import AwsIdentity, CloudIdentities, GcpIdentity, VaultIdentity
 from terracrew.protocol.phase import Phase
 
@@ -19,7 +19,7 @@ CLOUDS = CloudIdentities(aws=AWS)
 
 @pytest.mark.parametrize("phase", ["plan", "apply"])
 def test_each_phase_has_its_own_role(phase: Phase) -> None:
-    found = cloud_variables.of_aws(AWS, Job(phase, 7, {"aws": Path("/token")}))
+    found = cloud_variables.of_aws(AWS, CloudJob(phase, 7, {"aws": Path("/token")}))
     assert found == {
         "AWS_WEB_IDENTITY_TOKEN_FILE": "/token",
         "AWS_ROLE_ARN": f"arn:aws:iam::111122223333:role/{phase}",

@@ -93,9 +93,9 @@ class CloudTokens:
             found |= cloud_variables.of_vault(clouds.vault, job, job.tokens["vault"].read_text())
         return found
 
-    def _job(self, phase: Phase) -> cloud_variables.Job:
+    def _job(self, phase: Phase) -> cloud_variables.CloudJob:
         tokens: dict[CloudName, Path] = {name: self._file(phase, f"cloud-{name}") for name in self._clouds.audiences()}
-        return cloud_variables.Job(phase, self._number, tokens)
+        return cloud_variables.CloudJob(phase, self._number, tokens)
 
     @asynccontextmanager
     async def renewed(self) -> AsyncGenerator[None]:

@@ -58,7 +58,7 @@ CREDENTIALS: dict[CloudName, frozenset[str]] = {
 """By cloud, the variables that decide who a tool logs in as."""
 
 
-class Job(msgspec.Struct, frozen=True):
+class CloudJob(msgspec.Struct, frozen=True):
     """What the variables of a phase are made from."""
 
     phase: Phase
@@ -83,7 +83,7 @@ def check(given: Mapping[str, str], clouds: CloudIdentities) -> None:
             )
 
 
-def external_account(gcp: GcpIdentity, job: Job) -> str:
+def external_account(gcp: GcpIdentity, job: CloudJob) -> str:
     """Return the file that Google's libraries read: where the token is, and which service account it is exchanged for."""
     account = gcp.service_account(job.phase)
     return json.dumps(
@@ -100,7 +100,7 @@ def external_account(gcp: GcpIdentity, job: Job) -> str:
     )
 
 
-def of_aws(aws: AwsIdentity, job: Job) -> dict[str, str]:
+def of_aws(aws: AwsIdentity, job: CloudJob) -> dict[str, str]:
     region = {"AWS_REGION": aws.region} if aws.region else {}
     return region | {
         "AWS_WEB_IDENTITY_TOKEN_FILE": str(job.tokens["aws"]),
@@ -109,7 +109,7 @@ def of_aws(aws: AwsIdentity, job: Job) -> dict[str, str]:
     }
 
 
-def of_azure(azure: AzureIdentity, job: Job) -> dict[str, str]:
+def of_azure(azure: AzureIdentity, job: CloudJob) -> dict[str, str]:
     subscription = {"ARM_SUBSCRIPTION_ID": azure.subscription_id} if azure.subscription_id else {}
     return subscription | {
         "ARM_USE_OIDC": "true",
@@ -124,7 +124,7 @@ def of_gcp(gcp: GcpIdentity, account_file: Path) -> dict[str, str]:
     return project | {"GOOGLE_APPLICATION_CREDENTIALS": str(account_file)}
 
 
-def of_vault(vault: VaultIdentity, job: Job, token: str) -> dict[str, str]:
+def of_vault(vault: VaultIdentity, job: CloudJob, token: str) -> dict[str, str]:
     """Return the variables of Vault's provider, which reads a token from no file, and of its programs. No variable names a role
     for them, so the module reads that itself."""
     namespace = {"VAULT_NAMESPACE": vault.namespace} if vault.namespace else {}
