@@ -14,9 +14,10 @@ from tests.machine import cgroup, platforms
 from tests.machine.needs import need
 from tests.machine.postgres_server import PostgresServer, missing
 from tests.machine.sqlite_template import copy_template, memory
+from tests.thoroughness import examples
 
 # A machine that is busy for a fifth of a second says nothing about an example.
-hypothesis.settings.register_profile("terracrew", deadline=None)
+hypothesis.settings.register_profile("terracrew", deadline=None, max_examples=examples(100))
 hypothesis.settings.load_profile("terracrew")
 # The folders whose tests start processes and wait for them. A run that began with the many quick tests would end with one
 # worker busy and the others idle.

@@ -23,6 +23,7 @@ from schemathesis.specs.openapi.checks import (
 from terracrew.server.http.problem import MEDIA_TYPE
 from tests.e2e import modules
 from tests.e2e.system import System, running
+from tests.thoroughness import examples
 
 pytestmark = pytest.mark.feature("X4.bounded")
 
@@ -84,7 +85,7 @@ def map_path_parameters(_context: Any, path_parameters: dict[str, Any] | None) -
 def fuzz(operation: Any, mode: GenerationMode, headers: dict[str, str]) -> None:
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(
-        max_examples=8,
+        max_examples=examples(8),
         deadline=None,
         derandomize=True,
         database=None,

@@ -11,6 +11,7 @@ from terracrew.executor.output.lines import Cutter
 from terracrew.masking.names import MIN_SECRET_BYTES
 from terracrew.masking.redactor import MASK, Redactor
 from terracrew.protocol.events import MAX_TEXT_BYTES
+from tests.thoroughness import examples
 
 # Few letters, so that secrets overlap, repeat and nearly match all the time.
 SECRETS = st.lists(st.text("ab-", min_size=MIN_SECRET_BYTES, max_size=14), max_size=4)
@@ -67,7 +68,7 @@ def test_however_bytes_are_read_the_text_is_valid_and_the_same(data: bytes, cuts
 
 
 @pytest.mark.feature("L3.complete")
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     st.integers(1, 4),
     st.sampled_from([b"x", "é".encode(), "😀".encode(), b"\xff", b"ab\n"]),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from terracrew.executor.output.lines import Cutter
 from terracrew.masking.redactor import MASK, Redactor
 from terracrew.testing.secret_scanner import SecretScanner
+from tests.thoroughness import examples
 
 pytestmark = pytest.mark.feature("L5.executor", "L5.forms")
 
@@ -93,7 +94,7 @@ def shown(secret: str, chunks: list[bytes]) -> bytes:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(SECRET, BESIDE, BESIDE, st.data())
 def test_no_form_of_a_secret_is_shown_wherever_it_is_split(
     form: str, secret: str, before: str, after: str, data: st.DataObject

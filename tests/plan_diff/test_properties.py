@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from terracrew.plan_diff import values
 from tests.plan_diff.plans import compared
+from tests.thoroughness import examples
 
 pytestmark = pytest.mark.feature("J11.diff")
 _SCALARS = (
@@ -24,7 +25,7 @@ def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(_ATTRIBUTES, _ATTRIBUTES)
 def test_exactly_the_attributes_that_differ_are_shown(before: dict[str, Any], after: dict[str, Any]) -> None:
     found = compared(before, after)
@@ -59,7 +60,7 @@ def _with_secrets(draw: st.DrawFn) -> tuple[Any, Any]:
     return _marked(draw(_ATTRIBUTES), draw)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(_with_secrets(), _with_secrets())
 def test_nothing_that_is_marked_as_sensitive_is_shown(before: tuple[Any, Any], after: tuple[Any, Any]) -> None:
     found = compared(before[0], after[0], before_sensitive=before[1], after_sensitive=after[1])

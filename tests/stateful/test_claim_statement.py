@@ -15,6 +15,7 @@ from terracrew.server.jobs.model import Job, JobStatus
 from tests.machine.sqlite_template import copy_template
 from tests.stateful.claim_cases import CASES, Case, build, expected
 from tests.stateful.server_under_test import KEYS
+from tests.thoroughness import examples
 
 
 class _Undo(Exception):
@@ -62,7 +63,11 @@ def test_the_claim_statement_wins_exactly_when_the_decision_says_so(
     outcomes = {True: 0, False: 0}
 
     @settings(
-        max_examples=400, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+        max_examples=examples(400),
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow],
     )
     @given(CASES)
     def same(case: Case) -> None:
@@ -75,4 +80,4 @@ def test_the_claim_statement_wins_exactly_when_the_decision_says_so(
         outcomes[won] += 1
 
     same()
-    assert min(outcomes.values()) >= 80, f"it is no test if one of the two never comes: {outcomes}"
+    assert min(outcomes.values()) >= examples(80), f"it is no test if one of the two never comes: {outcomes}"

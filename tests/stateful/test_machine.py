@@ -14,6 +14,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.machine.postgres_server import PostgresServer
 from tests.stateful.examples import EXAMPLES
 from tests.stateful.machine import Machine
+from tests.thoroughness import examples as tried
 
 SHRINK = bool(os.environ.get("TERRACREW_STATEFUL_SHRINK"))
 STEPS = 50
@@ -45,7 +46,7 @@ def explore(machine: type[Machine], examples: int) -> None:
 @pytest.mark.feature("J8.same", "J15.kept", "O1.continues", "O3.doubt", "O5.capped", "O6.database")
 @pytest.mark.timeout(0 if EXAMPLES else 300)
 def test_nothing_that_happens_in_any_order_breaks_a_rule_on_sqlite(on_sqlite: type[Machine]) -> None:
-    explore(on_sqlite, 20)
+    explore(on_sqlite, tried(20))
 
 
 @pytest.mark.postgres
@@ -57,4 +58,4 @@ def test_nothing_that_happens_in_any_order_breaks_a_rule_on_postgresql(
     class OnPostgres(Machine):
         fresh = staticmethod(postgres_server.database)
 
-    explore(OnPostgres, 8)
+    explore(OnPostgres, tried(8))

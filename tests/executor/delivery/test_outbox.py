@@ -18,6 +18,7 @@ from terracrew.protocol import events
 from terracrew.protocol.events import MAX_BATCH_BYTES, Kind, Result, StateFact, Stream
 from terracrew.protocol.spec import Step
 from tests.machine.small_disk import fill
+from tests.thoroughness import examples
 
 
 def line(text: bytes) -> bytes:
@@ -47,7 +48,7 @@ def test_batches_are_slices_of_the_file_in_order_and_bounded(tmp_path: Path) -> 
 
 
 @pytest.mark.feature("O4.salvaged")
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=8), st.integers(0, 600))
 def test_a_torn_tail_is_cut_off_and_numbering_goes_on(tmp_path: Path, payloads: list[bytes], torn_at: int) -> None:
     path = tmp_path / "outbox"

@@ -8,6 +8,7 @@ from terracrew import version_ranges
 from terracrew.errors import Invalid
 from terracrew.server.engines import model, ranges
 from terracrew.server.engines.model import AvailableEngines, available, installed_on_demand, resolve
+from tests.thoroughness import examples
 
 pytestmark = pytest.mark.feature("J4.version", "S5.engine")
 HAVE = available({"tofu": "1.12.6"}, {"tofu": ["1.12.6", "1.13.2", "1.13.0-rc1", "of no number"]}, [])
@@ -88,7 +89,7 @@ _CONDITIONS = st.tuples(st.sampled_from(["", "=", "!=", ">", ">=", "<", "<=", "~
 _RANGES = st.lists(_CONDITIONS, min_size=1, max_size=4).map(", ".join)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(_RANGES, st.lists(_NUMBERS | _NUMBERS.map(lambda each: f"{each}-rc1"), min_size=1, max_size=20))
 def test_the_intervals_of_a_range_contain_the_same_versions(wanted: str, texts: list[str]) -> None:
     rows = ranges.intervals("tofu", wanted)

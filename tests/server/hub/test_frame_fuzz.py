@@ -24,6 +24,7 @@ from terracrew.protocol.events import HEADER, KeptPlan, Kind, Output, OutputsRea
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
 from terracrew.testing.job_rows import Instance
+from tests import thoroughness
 from tests.e2e.simulated_runner import batch
 from tests.server.application import on_one
 from tests.server.hub.hostile_clients import PING, AttackedHub, connected, no_errors, rest, say, staged
@@ -134,7 +135,7 @@ class Attacker:
 
         @given(strategy)
         @settings(
-            max_examples=examples,
+            max_examples=thoroughness.examples(examples),
             deadline=None,
             derandomize=True,
             database=None,
