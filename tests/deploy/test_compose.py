@@ -97,5 +97,7 @@ def test_the_compose_file_starts_everything_and_the_runner_applies_a_module(comp
     assert (done["status"], done["runner_path"]) == ("SUCCEEDED", "crew"), composed.compose("logs", "--no-color")
 
     composed.compose("restart", "--timeout", "30", "server")
+    # Docker accepts connections for a container before its server listens, and resets them.
+    eventually(lambda: composed.api.get("/modules/a"), within=180, what="the answer of the server after its restart")
     again = composed.wait(composed.run("a", "DESTROY"), within=180)
     assert again["status"] == "SUCCEEDED", composed.compose("logs", "--no-color")

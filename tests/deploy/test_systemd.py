@@ -61,7 +61,8 @@ def test_both_units_start_and_the_runner_applies_a_module(
 ) -> None:
     docker.run("exec", machine.name, "systemctl", "start", "terracrew-server")
     token = ("exec", machine.name, "test", "-s", "/var/lib/terracrew/admin.token")
-    eventually(lambda: docker.is_done(*token), within=180, what="the start of the server")
+    eventually(lambda: docker.is_done(*token), within=180, what="the token of the server")
+    eventually(lambda: (machine.api.get("/runners"),), within=180, what="the first answer of the server")
     chosen = machine.register_runner() | {
         "TERRACREW_API_URL": machine.url,
         "TERRACREW_RUNNER__INSTANCE": "unit",
