@@ -11,6 +11,7 @@ from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service as identity
 from terracrew.server.process.serve import bind, serve
 from terracrew.server.settings import ServerSettings
+from tests.machine.sqlite_template import copy_template
 from tests.server.dashboard.company import seed
 
 PASSWORD = "correct horse battery"
@@ -31,6 +32,8 @@ class Stage:
 
     async def start(self) -> None:
         """Serve, the second time on the same port and the same rows."""
+        if not (file := self.folder / "terracrew.db").exists():
+            copy_template(file)
         settings = ServerSettings(
             data_directory=self.folder, port=self.port, organization="acme", local_roots=(Path("/srv/sources"),)
         )
