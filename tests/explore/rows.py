@@ -81,6 +81,7 @@ def plan_row(index: int, plan: Plan) -> model.Plan:
         decide_by=THIS_MOMENT + HOUR,
         decision="approved" if plan.decided else None,
         decided_at=EPOCH + plan.decided * HOUR if plan.decided else None,
+        approvals=[model.GivenApproval("usr_1", "somebody", EPOCH)] if plan.decided else [],
         applied_by=1 if plan.is_applied else None,
     )
 

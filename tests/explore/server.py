@@ -317,7 +317,7 @@ class Server:
         assert job.plan
         key = ("replan", j, job)
         if key not in self._known:
-            row = decide_plan.replan(rows.job_row(j, job), rows.plan_row(j, job.plan), THIS_MOMENT)
+            row = decide_plan.replan(rows.job_row(j, job), rows.plan_row(j, job.plan), "usr_1", THIS_MOMENT)
             self._known[key] = rows.job_of(job, row, None, 0)
         return with_job(world, j, self._known[key])
 

@@ -19,6 +19,7 @@ from terracrew.server.hub.notify import TOPICS, HubNotifier
 from terracrew.server.hub.presence import Presence
 from terracrew.server.hub.runners.grants import Archives
 from terracrew.server.identity.context import Identity, open_identity
+from terracrew.server.identity.people import store as people
 from terracrew.server.jobs.attempts.claims import claims
 from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.jobs.create import creator
@@ -62,7 +63,8 @@ class ServerUnderTest:
         site.cut = RefusedCommit(site.real) if site.real.kind == "sqlite" else LostConnections(url)
         site.objects = open_objects("memory:///")
         organization = await site.real.write(lambda tx: ensure_organization(tx, "default"))
-        site.boss = Principal("user", ids.new("usr"), "boss", organization.id, is_system_admin=True)
+        boss = await site.real.write(lambda tx: people.insert_user(tx, organization.id, "boss", is_system_admin=True))
+        site.boss = Principal("user", boss.id, "boss", organization.id, is_system_admin=True)
         site._stack = ExitStack()
         await site._start()
         return site

@@ -117,3 +117,32 @@ def test_modules_keep_their_engines_when_engines_of_other_packages_are_allowed(
         check(sqlite.execute)
     with postgres_server.unmigrated_database() as url, psycopg.connect(url) as postgres:
         check(postgres.execute)
+
+
+BEFORE_HOLDERS: tuple[LiteralString, ...] = (
+    "INSERT INTO organizations (id, name, created_at) VALUES ('org_1', 'acme', 0)",
+    "INSERT INTO groups (id, organization_id, name, path, depth, created_at) VALUES ('grp_1', 'org_1', '', '', 0, 0)",
+    """INSERT INTO service_accounts (id, organization_id, group_id, name, created_by, created_at)
+       VALUES ('sac_1', 'org_1', 'grp_1', 'ci', 'usr_1', 0)""",
+    """INSERT INTO service_account_secrets (id, service_account_id, secret_sha256, created_by, created_at)
+       VALUES ('sec_1', 'sac_1', 'ab', 'usr_2', 0)""",
+    """INSERT INTO audit (id, organization_id, created_at, actor_kind, actor_id, actor_name, action, target_kind, target_id, details)
+       VALUES ('aud_1', 'org_1', 0, 'user', 'usr_2', 'b', 'service_account.add_secret', 'service_account', 'sac_1', '{}')""",
+    """INSERT INTO audit (id, organization_id, created_at, actor_kind, actor_id, actor_name, action, target_kind, target_id, details)
+       VALUES ('aud_2', 'org_1', 0, 'user', 'usr_3', 'c', 'service_account.add_secret', 'service_account', 'sac_gone', '{}')""",
+)
+
+
+async def test_who_made_secrets_before_is_known_from_the_secrets_and_the_audit_log(database: Database) -> None:
+    [migration] = [each for each in known() if each.name == "holders_and_trigger_problems"]
+    moved = migration.statements[2]
+    assert moved.startswith("INSERT INTO service_account_holders")
+
+    async def work(tx: Tx) -> list[tuple[str, str]]:
+        statements: list[LiteralString] = [*BEFORE_HOLDERS, moved]
+        for statement in statements:
+            await tx.run(statement)
+        rows = await tx.all("SELECT service_account_id, holder_id FROM service_account_holders ORDER BY 1, 2")
+        return [(row["service_account_id"], row["holder_id"]) for row in rows]
+
+    assert await database.write(work) == [("sac_1", "usr_2"), ("sac_gone", "usr_3")]

@@ -29,6 +29,7 @@ class Change:
     @classmethod
     async def begun(cls, db: Database, interrupted: str = "ask") -> "Change":
         rows = await JobRows.make(db)
+        await rows.administrators("usr_1")
         module = await rows.module()
         change = cls(rows, await rows.runner(slots=100), module, await rows.job(module, kind="APPLY"))
         await rows.run("UPDATE jobs SET interrupted = :interrupted", interrupted=interrupted)

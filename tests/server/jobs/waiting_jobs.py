@@ -25,6 +25,7 @@ class Waiting:
     @classmethod
     async def make(cls, db: Database) -> "Waiting":
         rows = await JobRows.make(db)
+        await rows.administrators("usr_1")
         module, runner = await rows.module(), await rows.runner(slots=1)
         job = await rows.job(module, kind="APPLY")
         await rows.run("UPDATE jobs SET needs_approval = true WHERE id = :id", id=job)

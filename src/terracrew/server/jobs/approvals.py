@@ -15,11 +15,12 @@ from terracrew.server.jobs import job_inputs, service, store
 from terracrew.server.jobs.attempts import contact, received_states
 from terracrew.server.jobs.lost_resources.imports import ImportLost, Imports
 from terracrew.server.jobs.model import GivenApproval, Job, Plan
-from terracrew.server.jobs.plans import approver_rules, decide_plan
+from terracrew.server.jobs.plans import approver_rules, approvers, decide_plan
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.modules import policy
 from terracrew.server.modules import service as modules
 from terracrew.server.modules.model import Module
+from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
@@ -48,15 +49,23 @@ async def approve(
         )  # attempts are held before jobs, as the ingest does
         job, plan = await _held(tx, found.id, attempt)
         rules = await policy.of_module(tx, job.module_id)
-        if refusal := approver_rules.refusal(job, who, rules):
+        place = await service.place_of(tx, job)
+        known = await approvers.hold(tx, job, plan, rules, place, who.id)
+        await authorize.require(
+            tx, who, Verb.JOB_APPROVE, place
+        )  # the role may have ended while this waited for the job
+        if refusal := approver_rules.refusal(job, who, rules, known.standing):
             raise Forbidden(refusal)
-        module = await received_states.standing(tx, job.module_id, doubts, rules)
+        module = await received_states.standing(tx, job.module_id, doubts, rules, known.standing)
         given = GivenApproval(who.id, who.name, store.moment(tx), [doubt.ref for doubt in doubts if doubt.ref in seen])
         after, decided = decide_plan.approve(job, plan, module, given)
         await plan_store.save(tx, decided)
         await store.save_transition(tx, job, after)
         named = [{"job_id": ref.job_id, "attempt": ref.attempt} for ref in given.doubts]
-        count = {"approvals": len(decided.approvals), "needed": max(1, rules.min_approvals)}
+        count = {
+            "approvals": len(approver_rules.distinct(decided.approvals, known.standing)),
+            "needed": max(1, rules.min_approvals),
+        }
         details = {"job": job.number, "plan": attempt, "doubts": named, **count}
         await _record(tx, who, job, "job.approve", details)
         return after
@@ -83,7 +92,8 @@ async def replan(db: Database, who: Principal, name: str, attempt: int, importin
 
     async def work(tx: Tx) -> Job:
         job, plan = await _held(tx, (await service.find(tx, who, name, Verb.JOB_RUN)).id, attempt)
-        after = decide_plan.replan(job, plan, store.moment(tx), "" if importing is None else who.id)
+        chosen_by = "" if importing is None else who.id
+        after = decide_plan.replan(job, plan, who.id, store.moment(tx), chosen_by)
         await store.save_transition(tx, job, after)
         details: dict[str, object] = {"job": job.number, "plan": attempt}
         if importing is not None:

@@ -15,6 +15,7 @@ from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType
 from terracrew.server.jobs.decision_types import ClaimContext, Decision, LastContact, ModuleStanding, Report
 from terracrew.server.jobs.model import Attempt, Job, JobStatus, Outcome, Plan, plain
+from terracrew.server.jobs.plans import approver_rules
 from terracrew.server.jobs.plans.destruction import reason_to_ask
 
 MAX_LOSSES = 5
@@ -136,7 +137,8 @@ def _is_approved(job: Job, plan: Plan | None, state_version: int, module: Module
         return False
     if plan.decision != "approved" or plan.decided_at is None or plan.state_version != state_version:
         return False
-    if module.min_approvals > max(1, len(plan.approvals)):  # the rule has become stricter since
+    # The rule may have become stricter since, and those who approved may have lost their role.
+    if len(approver_rules.distinct(plan.approvals, module.approvers)) < max(1, module.min_approvals):
         return False
     return all(doubt.ref in plan.doubts and plan.decided_at > doubt.fenced_at for doubt in module.doubts)
 

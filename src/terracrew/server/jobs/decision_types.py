@@ -38,6 +38,18 @@ class Report(msgspec.Struct, frozen=True):
     is_delivered: bool = False
 
 
+class ApproverStanding(msgspec.Struct, frozen=True):
+    """What is known now of those who have approved a plan."""
+
+    lapsed: frozenset[str] = frozenset()
+    """The ids of those whose approval does not count any more."""
+    identities: dict[str, frozenset[str]] = msgspec.field(default_factory=dict[str, frozenset[str]])
+    """For each service account: everybody who may have acted as it, and itself. Who is missing here is one person."""
+
+    def of(self, actor_id: str) -> frozenset[str]:
+        return self.identities.get(actor_id) or frozenset({actor_id})
+
+
 class ModuleStanding(msgspec.Struct, frozen=True):
     """The facts about a module that `begin` and a late state depend on."""
 
@@ -48,6 +60,7 @@ class ModuleStanding(msgspec.Struct, frozen=True):
     """How much an APPLY may destroy without approval."""
     min_approvals: int = 0
     """How many people must approve each plan, whatever it changes."""
+    approvers: ApproverStanding = ApproverStanding()
 
 
 class ClaimContext(msgspec.Struct, frozen=True):

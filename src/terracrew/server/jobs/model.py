@@ -119,6 +119,8 @@ class Job(msgspec.Struct, frozen=True):
     """The job of another module whose change of an output caused this one."""
     group_run_id: str | None = None
     """The run of a whole group that this job is a part of."""
+    replanned_by: list[str] = []
+    """The ids of those who let it plan again. They count as people who queued it."""
     failure_kind: str = ""
     """What it lacked, if it failed because of that: `time_limit`, `out_of_memory`, `process_limit` or `disk_full`."""
     claimed_at: datetime | None = None

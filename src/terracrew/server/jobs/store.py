@@ -41,6 +41,7 @@ _DECIDED_OF_JOB = (
     "plan",
     "plan_attempt",
     "imports_chosen_by",
+    "replanned_by",
 )
 """The columns of a job that may change after it was created."""
 _SAVE_JOBS: LiteralString = f"""

@@ -64,6 +64,14 @@ class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
     """Whether that part of the log is too long, so that only its end was read."""
 
 
+class LapsedApproval(msgspec.Struct, frozen=True):
+    """An approval that was given and does not count any more."""
+
+    by: str
+    why: str
+    """The rest of a sentence that starts with the name: `may not approve plans here any more`."""
+
+
 class RunPart(msgspec.Struct, frozen=True):
     """One attempt of a run, and what happened after it before the next one."""
 
@@ -99,6 +107,10 @@ class JobView(JobListed, frozen=True, kw_only=True):
     """The plan that the job waits with or continued with."""
     approvals_needed: int | None = None
     """How many people must approve the plan that the job waits with; `kept_plan.approvals` has those who did."""
+    approvals_counted: int | None = None
+    """How many different people have approved it until now."""
+    lapsed_approvals: list[LapsedApproval] = msgspec.field(default_factory=list[LapsedApproval])
+    """Approvals that do not count any more."""
     is_plan_stale: bool = False
     """Whether the module's state has changed since that plan was made: it cannot be approved any more."""
     doubts: list[AttemptReport] = msgspec.field(default_factory=list[AttemptReport])

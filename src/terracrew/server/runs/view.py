@@ -1,15 +1,18 @@
 """The view of a job: everything that people see of it except its log."""
 
+from typing import Any
+
 import msgspec
 
 from terracrew.protocol.spec import STEPS_OF
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import attempt_store, service
-from terracrew.server.jobs.model import Job, JobStatus, StepRow
+from terracrew.server.jobs.model import Job, JobStatus, Plan, StepRow
+from terracrew.server.jobs.plans import approver_rules, approvers
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.modules import policy
 from terracrew.server.runs import attempt_report, held_lock, placement, reads, reasons, summary
-from terracrew.server.runs.model import JobView
+from terracrew.server.runs.model import JobView, LapsedApproval
 
 
 async def read(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
@@ -29,7 +32,7 @@ async def read(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
         placement=await placement.of_module(tx, job.module_id),
         reason=await reasons.why(tx, job, watch),
         kept_plan=kept,
-        approvals_needed=await _approvals_needed(tx, job),
+        **await _approvals(tx, job, kept),
         is_plan_stale=kept is not None and not job.is_terminal and kept.state_version != row["state_version"],
         doubts=[] if job.is_terminal else await attempt_report.doubts(tx, job.module_id),
         held_lock=await held_lock.of_module(tx, job.module_id, row["backend"]) if _is_concerned(job) else None,
@@ -42,10 +45,20 @@ def _is_concerned(job: Job) -> bool:
     return not job.is_terminal or job.status is JobStatus.FAILED
 
 
-async def _approvals_needed(tx: Tx, job: Job) -> int | None:
+async def _approvals(tx: Tx, job: Job, plan: Plan | None) -> dict[str, Any]:
+    """Return how many people must approve a plan that waits, how many have, and whose approval has lapsed."""
     if job.status is not JobStatus.AWAITING_APPROVAL:
-        return None
-    return max(1, (await policy.of_module(tx, job.module_id)).min_approvals)
+        return {}
+    rules = await policy.of_module(tx, job.module_id)
+    found: dict[str, Any] = {"approvals_needed": max(1, rules.min_approvals), "approvals_counted": 0}
+    if plan is None or not plan.approvals:
+        return found
+    known = await approvers.read(tx, job, plan, rules, await service.place_of(tx, job))
+    lapsed = [
+        LapsedApproval(each.by, known.reasons[each.by_id]) for each in plan.approvals if each.by_id in known.reasons
+    ]
+    counted = approver_rules.distinct(plan.approvals, known.standing)
+    return found | {"approvals_counted": len(counted), "lapsed_approvals": lapsed}
 
 
 async def _steps(tx: Tx, job: Job) -> list[StepRow]:

@@ -44,6 +44,7 @@ class Lost:
     @classmethod
     async def make(cls, db: Database, clock: ShiftedClock) -> "Lost":
         rows = await JobRows.make(db)
+        await rows.administrators("usr_1")
         module, runner = await rows.module(), await rows.runner()
         job = await rows.job(module, kind="APPLY")
         lost = cls(rows, runner, module, AttemptRef(job, 1), clock)

@@ -47,7 +47,7 @@ def approve(target: Target, job_id: str, plan: int | None, yes: bool, as_json: b
     if as_json:
         return output.as_json(after)
     if after["status"] == "AWAITING_APPROVAL":
-        given = len(found["kept_plan"]["approvals"]) + 1
+        given = found["approvals_counted"] + 1
         return click.echo(
             f"approved: {given} of {found['approvals_needed']} approvals; job {after['number']} still waits"
         )
@@ -122,7 +122,8 @@ def _approvals(job: dict[str, Any]) -> str | None:
     names = [each["by"] for each in job["kept_plan"].get("approvals") or ()]
     if needed == 1:
         return None
-    return f"{len(names)} of {needed}" + (f": {', '.join(names)}" if names else "")
+    lapsed = "".join(f"; {each['by']} {each['why']}" for each in job.get("lapsed_approvals") or ())
+    return f"{job.get('approvals_counted') or 0} of {needed}" + (f": {', '.join(names)}" if names else "") + lapsed
 
 
 def _show_plan(api: "Api", job: dict[str, Any]) -> None:

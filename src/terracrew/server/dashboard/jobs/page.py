@@ -15,7 +15,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import reads, service
 from terracrew.server.jobs.lost_resources.model import LostResources
 from terracrew.server.jobs.model import Job, JobStatus, StepRow
-from terracrew.server.jobs.plans import approver_rules
+from terracrew.server.jobs.plans import approver_rules, approvers
 from terracrew.server.modules import policy
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -143,11 +143,11 @@ async def read(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
     started_by = await reads.started_by(tx, job.id)
     may_approve = await _may(tx, who, Verb.JOB_APPROVE, place)
     is_asked = may_approve and job.status is JobStatus.AWAITING_APPROVAL
-    refusal = (
-        approver_rules.refusal(job, who, await policy.of_module(tx, job.module_id), view.kept_plan)
-        if is_asked
-        else None
-    )
+    refusal: str | None = None
+    if is_asked:
+        rules = await policy.of_module(tx, job.module_id)
+        known = await approvers.read(tx, job, view.kept_plan, rules, place, who.id)
+        refusal = approver_rules.refusal(job, who, rules, known.standing, view.kept_plan)
     is_lost = any(each.number == job.attempt and each.ended_at is None and each.lost_at for each in view.attempts)
     return JobPage(
         view=view,

@@ -85,6 +85,17 @@ async def delete_roles_of_module(tx: Tx, module_id: str) -> None:
     await tx.run("DELETE FROM role_bindings WHERE module_id = :id", id=module_id)
 
 
+async def hold_rights(tx: Tx, principal_id: str, organization_id: str) -> None:
+    """Lock the rows that a principal's rights in an organization depend on, so that they end only after this transaction."""
+    await tx.one("SELECT id FROM users WHERE id = :id FOR SHARE", id=principal_id)
+    await tx.one("SELECT id FROM service_accounts WHERE id = :id FOR SHARE", id=principal_id)
+    await tx.all(
+        "SELECT id FROM role_bindings WHERE principal_id = :id AND organization_id = :own ORDER BY id FOR SHARE",
+        id=principal_id,
+        own=organization_id,
+    )
+
+
 async def require_group(tx: Tx, organization_id: str, path: str) -> str:
     """Return the id of the group at this path."""
     found = await groups.id_at(tx, organization_id, path)

@@ -8,7 +8,7 @@ from terracrew.errors import Conflict
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups import tree_path as paths
-from terracrew.server.identity.access import roles
+from terracrew.server.identity.access import holder_store, roles
 from terracrew.server.identity.access import store as access_store
 from terracrew.server.identity.access.model import ClientSecret, ServiceAccount
 from terracrew.server.paging import Page, page, start
@@ -138,6 +138,7 @@ async def create_secret(
         place = authorize.group(account.organization_id, account.group)
         expires_at = await roles.expiry(tx, who, place, expires_in_days)
         stored = await access_store.insert_secret(tx, account.id, secret.sha256, who.id, expires_at)
+        await holder_store.add(tx, account.id, who.id, account.organization_id)
         await _record(tx, who, account, "service_account.add_secret", {"secret": stored.id})
         return account, stored
 

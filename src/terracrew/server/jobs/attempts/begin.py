@@ -5,9 +5,11 @@ from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import decide, store
+from terracrew.server.jobs import decide, service, store
 from terracrew.server.jobs.attempts import contact, received_states
+from terracrew.server.jobs.plans import approvers
 from terracrew.server.jobs.plans import store as plan_store
+from terracrew.server.jobs.plans.approvers import Approvers
 from terracrew.server.modules import policy
 from terracrew.server.state import service as states
 
@@ -34,8 +36,11 @@ async def permit(
         doubts = await contact.doubts(tx, registry, job.module_id)  # held before the module, as the ingest does
         await states.hold(tx, job.module_id)
         rules = await policy.of_module(tx, job.module_id)
-        module = await received_states.standing(tx, job.module_id, doubts, rules)
         plan = None if asked.plan_attempt is None else await plan_store.get(tx, job.id, asked.plan_attempt)
+        known = Approvers()
+        if plan is not None:
+            known = await approvers.hold(tx, job, plan, rules, await service.place_of(tx, job))
+        module = await received_states.standing(tx, job.module_id, doubts, rules, known.standing)
         now = store.moment(tx)
         has_waited = await plan_store.has_waited(tx, job.id)
         decision = decide.begin(job, attempt, module, asked.state_version, plan, now, has_waited=has_waited)
@@ -47,6 +52,10 @@ async def permit(
             await store.move(tx, job, attempt, decision)
         if isinstance(decision, str):
             why = decide.reasons_to_ask(job, module, has_waited=has_waited) if decision == "approval" else []
+            if decision == "approval" and plan is not None:
+                why += [
+                    f"{each.by} {known.reasons[each.by_id]}" for each in plan.approvals if each.by_id in known.reasons
+                ]
             return messages.BeginRefused(decision, "; ".join(why) or _REFUSALS[decision])
         return messages.Begun(asked.state_version)
 

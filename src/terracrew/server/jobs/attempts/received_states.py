@@ -8,7 +8,7 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import decide
 from terracrew.server.jobs.attempts import reads
-from terracrew.server.jobs.decision_types import Doubt
+from terracrew.server.jobs.decision_types import ApproverStanding, Doubt
 from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.modules.policy import ModulePolicy
 from terracrew.server.principals.model import SYSTEM
@@ -17,16 +17,21 @@ from terracrew.server.state import store as state_store
 from terracrew.server.state.model import Received
 
 NO_POLICY = ModulePolicy()
+NO_APPROVERS = ApproverStanding()
 MAX_UNREADABLE = 32
 """How many states of one attempt that cannot be read are kept: a person must decide about each of them."""
 
 
 async def standing(
-    tx: Tx, module_id: str, doubts: Iterable[Doubt] = (), policy: ModulePolicy = NO_POLICY
+    tx: Tx,
+    module_id: str,
+    doubts: Iterable[Doubt] = (),
+    policy: ModulePolicy = NO_POLICY,
+    approvers: ApproverStanding = NO_APPROVERS,
 ) -> decide.ModuleStanding:
     """Read what `decide.begin` asks about a module."""
     version, has_quarantine = await state_store.version(tx, module_id)
-    return decide.ModuleStanding(version, has_quarantine, tuple(doubts), policy.limits, policy.min_approvals)
+    return decide.ModuleStanding(version, has_quarantine, tuple(doubts), policy.limits, policy.min_approvals, approvers)
 
 
 async def receive(

@@ -1,27 +1,83 @@
-"""Decides whether somebody with the right role may approve the plan of a job: a pure function."""
+"""Decides who may approve the plan of a job, and how many different people have (ADR 0047): pure functions."""
 
-from terracrew.server.jobs.model import Job, Plan
+from collections.abc import Sequence
+
+from terracrew.server.jobs.decision_types import ApproverStanding
+from terracrew.server.jobs.model import GivenApproval, Job, Plan
 from terracrew.server.modules.policy import ModulePolicy
 from terracrew.server.principals.model import Principal
 
 
-def refusal(job: Job, who: Principal, policy: ModulePolicy, plan: Plan | None = None) -> str | None:
-    """Return why this person or service account may not approve the job's plan; None if they may."""
-    if who.kind == "service_account" and not policy.service_account_approval:
+def refusal(
+    job: Job, who: Principal, policy: ModulePolicy, standing: ApproverStanding, plan: Plan | None = None
+) -> str | None:
+    """Return why this person or service account may not approve the job's plan; None if they may.
+
+    `standing` names everybody who may have acted as those who queued the job, as `who`, and as the approvers of `plan`.
+    """
+    is_account = who.kind == "service_account"
+    if is_account and not policy.service_account_approval:
         return (
             "service accounts do not approve plans here: a person has to, or the group allows it with "
             "`service_account_approval`"
         )
-    if who.id in (job.created_by, job.imports_chosen_by) and not policy.self_approval:
-        did = "queued" if who.id == job.created_by else "chose what is imported by"
-        return (
-            f"you {did} job {job.number}, and the group does not let people approve their own jobs: "
-            "another approver has to look at this plan"
-        )
-    if plan is not None and any(each.by_id == who.id for each in plan.approvals):
-        missing = policy.min_approvals - len(plan.approvals)
-        if missing > 0:
-            return (
-                f"you have approved this plan; {missing} more {'person' if missing == 1 else 'people'} must approve it"
-            )
+    if not policy.self_approval and (own := _own(job, who.id, standing)):
+        return f"{own}, and the group does not let people approve their own jobs: another approver has to look at this plan"
+    if plan is not None:
+        given = [each for each in plan.approvals if each.by_id not in standing.lapsed]
+        missing = policy.min_approvals - len(distinct(given, standing))
+        more = f"{missing} more {'person' if missing == 1 else 'people'} must approve it"
+        if missing > 0 and any(each.by_id == who.id for each in given):
+            return f"you have approved this plan; {more}"
+        if missing > 0 and any(standing.of(each.by_id) & standing.of(who.id) for each in given):
+            return f"{shared(GivenApproval(who.id, who.name, plan.made_at), given, standing)}: {more}"
     return None
+
+
+def _own(job: Job, actor_id: str, standing: ApproverStanding) -> str | None:
+    """Say in which way this is somebody's own job; None if it is not."""
+    people = standing.of(actor_id)
+    if actor_id == job.created_by:
+        return f"you queued job {job.number}"
+    if actor_id == job.imports_chosen_by:
+        return f"you chose what is imported by job {job.number}"
+    if actor_id in job.replanned_by:
+        return f"you let job {job.number} plan again"
+    if people & standing.of(job.created_by):
+        return f"job {job.number} was queued by a service account, or this is one, and the same person has made secrets of it"
+    if any(people & standing.of(each) for each in (*job.replanned_by, job.imports_chosen_by) if each):
+        return f"job {job.number} was planned again through a service account whose secret the same person has made"
+    return None
+
+
+def lapse(job: Job, by_id: str, policy: ModulePolicy, standing: ApproverStanding, *, has_right: bool) -> str | None:
+    """Return why an approval that was given earlier does not count any more; None if it counts."""
+    if not has_right:
+        return "may not approve plans here any more"
+    if by_id.startswith("sac_") and not policy.service_account_approval:
+        return "is a service account, and these do not approve plans here any more"
+    if not policy.self_approval and _own(job, by_id, standing):
+        return "has queued the job or let it plan again, and may not approve their own jobs here any more"
+    return None
+
+
+def distinct(approvals: Sequence[GivenApproval], standing: ApproverStanding) -> list[GivenApproval]:
+    """Return the approvals that count, each from another person. Approvals of people come before those of service accounts.
+
+    An approval by a service account counts only if none of those who may have given it may have given another one that counts.
+    """
+    known: set[str] = set()
+    found: list[GivenApproval] = []
+    for each in sorted(approvals, key=lambda each: each.by_id in standing.identities):
+        people = standing.of(each.by_id)
+        if each.by_id not in standing.lapsed and not people & known:
+            found.append(each)
+            known |= people
+    return found
+
+
+def shared(given: GivenApproval, others: Sequence[GivenApproval], standing: ApproverStanding) -> str:
+    """Say which of the other approvals may come from the person who gives this one."""
+    people = standing.of(given.by_id)
+    other = next((each.by for each in others if people & standing.of(each.by_id)), "somebody else")
+    return f"the approval of {given.by} does not count beside that of {other}, because one person may have given both"

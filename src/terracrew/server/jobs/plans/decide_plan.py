@@ -8,12 +8,13 @@ from msgspec.structs import replace
 from terracrew.errors import Conflict
 from terracrew.server.jobs.decision_types import ModuleStanding
 from terracrew.server.jobs.model import GivenApproval, Job, JobStatus, Plan, plain
+from terracrew.server.jobs.plans import approver_rules
 
 
 def approve(job: Job, plan: Plan, module: ModuleStanding, given: GivenApproval) -> tuple[Job, Plan]:
     """Add an approval of this plan and of the doubts that it names. With enough of them the job continues, as a new attempt.
 
-    An earlier approval does not count if its giver has not seen a doubt that the module has now.
+    An earlier approval does not count if its giver has not seen a doubt that the module has now, or may not approve any more.
     """
     decided = _decided(job, plan, given.at, "approved", given.by, "")
     if is_stale(plan, module):
@@ -30,16 +31,19 @@ def approve(job: Job, plan: Plan, module: ModuleStanding, given: GivenApproval) 
             doubts=unseen,
         )
     counted = [each for each in plan.approvals if all(ref in each.doubts for ref in doubts)]
-    others = [each for each in counted if each.by_id != given.by_id]
+    others = [each for each in counted if each.by_id != given.by_id and each.by_id not in module.approvers.lapsed]
     approvals = [*others, given]
-    missing = module.min_approvals - len(approvals)
+    before = approver_rules.distinct(others, module.approvers)
+    people = approver_rules.distinct(approvals, module.approvers)
+    missing = module.min_approvals - len(people)
     if missing <= 0:
         decided = replace(decided, doubts=doubts, approvals=approvals)
         return job.to(JobStatus.QUEUED, given.at, plan_attempt=plan.attempt, plan=job.plan), decided
-    if len(others) < len(counted):
-        raise Conflict(
-            f"you have approved this plan already: {missing} more {'person' if missing == 1 else 'people'} must approve it"
-        )
+    more = f"{missing} more {'person' if missing == 1 else 'people'} must approve it"
+    if any(each.by_id == given.by_id for each in counted):
+        raise Conflict(f"you have approved this plan already: {more}")
+    if len(people) == len(before):
+        raise Conflict(f"{approver_rules.shared(given, others, module.approvers)}: {more}")
     return job, replace(plan, approvals=approvals)
 
 
@@ -48,10 +52,15 @@ def is_stale(plan: Plan, module: ModuleStanding) -> bool:
     return plan.state_version != module.state_version
 
 
-def replan(job: Job, plan: Plan, now: datetime, imports_chosen_by: str = "") -> Job:
-    """Replace this plan by a new one, which waits for approval, too. This one is never applied."""
+def replan(job: Job, plan: Plan, by_id: str, now: datetime, imports_chosen_by: str = "") -> Job:
+    """Replace this plan by a new one, which waits for approval, too. This one is never applied.
+
+    They count as somebody who queued the job: the new plan is made because they want it.
+    """
     _check_waits_with(job, plan)
-    return job.to(JobStatus.QUEUED, now, imports_chosen_by=imports_chosen_by or job.imports_chosen_by)
+    chosen_by = imports_chosen_by or job.imports_chosen_by
+    again = sorted({*job.replanned_by, by_id})
+    return job.to(JobStatus.QUEUED, now, imports_chosen_by=chosen_by, replanned_by=again)
 
 
 def decline(job: Job, plan: Plan, by: str, reason: str, now: datetime) -> tuple[Job, Plan]:

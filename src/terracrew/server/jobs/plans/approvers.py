@@ -1,0 +1,46 @@
+"""Reads what the rules about approvers ask: who may still approve, and who may have acted as a service account."""
+
+import msgspec
+
+from terracrew.server.db.seam import Tx
+from terracrew.server.identity.access import holder_store, lasting_rights
+from terracrew.server.jobs.decision_types import ApproverStanding
+from terracrew.server.jobs.model import Job, Plan
+from terracrew.server.jobs.plans import approver_rules
+from terracrew.server.modules.policy import ModulePolicy
+from terracrew.server.principals.authorize import Place, Verb
+
+
+class Approvers(msgspec.Struct, frozen=True):
+    """The standing of those who have approved a plan, and in words why an approval has lapsed."""
+
+    standing: ApproverStanding = ApproverStanding()
+    reasons: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    """For each id of `standing.lapsed`: the rest of a sentence that starts with the name of the approver."""
+
+
+async def hold(
+    tx: Tx, job: Job, plan: Plan | None, policy: ModulePolicy, place: Place, asking: str | None = None
+) -> Approvers:
+    """Read the standing of the approvers, and let no right of theirs or of `asking` end before this transaction does."""
+    ids = {each.by_id for each in plan.approvals} if plan is not None else set[str]()
+    for each in sorted(ids | ({asking} if asking else set[str]())):  # in the order of ids, to stay clear of deadlocks
+        await lasting_rights.hold(tx, each, job.organization_id)
+    return await read(tx, job, plan, policy, place, asking)
+
+
+async def read(
+    tx: Tx, job: Job, plan: Plan | None, policy: ModulePolicy, place: Place, asking: str | None = None
+) -> Approvers:
+    """Read the standing of the approvers of a plan, of those who queued its job, and of somebody who wants to approve it."""
+    ids = sorted({each.by_id for each in plan.approvals}) if plan is not None else []
+    known = {*ids, job.created_by, job.imports_chosen_by, *job.replanned_by, *((asking,) if asking else ())}
+    # Only a service account has holders; a person is one person.
+    found = {each: await holder_store.identities(tx, each) for each in sorted(known) if each.startswith("sac_")}
+    standing = ApproverStanding(identities=found)
+    reasons: dict[str, str] = {}
+    for each in ids:
+        has_right = await lasting_rights.has(tx, each, Verb.JOB_APPROVE, place)
+        if why := approver_rules.lapse(job, each, policy, standing, has_right=has_right):
+            reasons[each] = why
+    return Approvers(ApproverStanding(frozenset(reasons), found), reasons)
