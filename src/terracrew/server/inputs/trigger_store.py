@@ -38,4 +38,19 @@ async def hold(tx: Tx, module_id: str) -> Row | None:
 
 
 async def forget(tx: Tx, module_id: str) -> None:
+    """Forget that a module has to be applied, and why that did not work before."""
     await tx.run("DELETE FROM triggered_modules WHERE module_id = :module_id", module_id=module_id)
+    await tx.run("DELETE FROM trigger_problems WHERE module_id = :module_id", module_id=module_id)
+
+
+async def note_problem(tx: Tx, module_id: str, cause_job_id: str, message: str) -> None:
+    """Keep why a changed output could not queue the job of a module, for the page of the module."""
+    await tx.run(
+        """INSERT INTO trigger_problems (module_id, cause_job_id, message, created_at)
+        VALUES (:module_id, :cause_job_id, :message, :now)""",
+        module_id=module_id,
+        cause_job_id=cause_job_id,
+        message=message,
+        now=tx.now,
+    )
+    tx.wake("tree", module_id)

@@ -69,6 +69,7 @@ class Triggers:
             raise made  # the module stays to be applied
         if isinstance(made, TerracrewError):
             log.warning("a changed output could not queue a job", module=module_id, error=made.message)
+            await trigger_store.note_problem(tx, module_id, row["cause_job_id"], made.message)
             return None
         return made.job
 
