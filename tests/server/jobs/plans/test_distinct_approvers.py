@@ -10,6 +10,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.access import role_store
 from terracrew.server.identity.access import service as access
+from terracrew.server.identity.federation import service as federation
 from terracrew.server.jobs import approvals, service, store
 from terracrew.server.jobs.model import Job
 from terracrew.server.jobs.plans import approvers
@@ -218,6 +219,20 @@ async def test_two_accounts_of_one_person_are_one_approver_also_through_a_third_
         await approved(job, first)
     await approved(job, other)
     assert (await shown(job)).approvals_counted == 2
+
+
+@pytest.mark.feature("J8.distinct")
+async def test_who_lets_an_account_trust_an_issuer_counts_as_its_holder(job: Waiting) -> None:
+    await job.rows.run(TWO)
+    await job.rows.run(ACCOUNTS_MAY)
+    olga = await approver(job, "olga")
+    robot = await account(job, "robot")
+    may_trust = Principal("user", olga.id, olga.name, job.rows.organization, is_system_admin=True)
+    wanted = federation.NewPolicy("https://ci.example.com", {"sub": "robot"})
+    await federation.add(job.rows.db, may_trust, robot.id, wanted, federation.Trust("https://crew.example.com"))
+    await approved(job, robot)
+    with pytest.raises(Conflict, match="olga does not count beside that of robot"):
+        await approved(job, olga)
 
 
 @pytest.mark.feature("J8.distinct", "X3.roles")

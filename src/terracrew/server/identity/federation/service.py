@@ -9,7 +9,7 @@ from terracrew import ids
 from terracrew.errors import Conflict
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity.access import roles
+from terracrew.server.identity.access import holder_store, roles
 from terracrew.server.identity.access import service as access
 from terracrew.server.identity.access.model import ServiceAccount
 from terracrew.server.identity.federation import rules, store
@@ -63,6 +63,7 @@ async def add(db: Database, who: Principal, reference: str, wanted: NewPolicy, t
             None if ends_at is None else datetime.fromtimestamp(ends_at, UTC),
         )
         await store.insert(tx, policy, free)
+        await holder_store.add(tx, account.id, who.id, account.organization_id)  # their issuer may let them act as it
         await _record(tx, who, account, "service_account.add_trust", policy)
         tx.wake("access", account.id)
         return policy
