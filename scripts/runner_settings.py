@@ -54,10 +54,7 @@ A runner and a service account may be named by their paths. The server looks the
 that is presented: a credential that may not serve the runner gets the same answer as for a path that does not exist.
 """
 TAIL = """
-## Not yet
-
-- `runner.credentials.helper` (`TERRACREW_CREDENTIAL_HELPER_CMD_PATH`, `…_ARGS`) needs the federation of identities, which this
-  version does not have. It is refused, not ignored.
+[Credential helpers](credential-helpers.md) has the whole story of `runner.credentials.helper`.
 """
 
 

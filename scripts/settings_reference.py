@@ -43,6 +43,10 @@ def section_rows(
         if "$ref" in each:
             found += section_rows(schema, section_of(schema, each), below, variables)
             continue
+        if optional := [kind for kind in each.get("anyOf", []) if "$ref" in kind]:
+            inner: dict[str, Any] = {**section_of(schema, optional[0]), "required": []}  # unless the section is there
+            found += section_rows(schema, inner, below, variables)
+            continue
         words = ", ".join([*limits(each), *(f"`{one}`" for one in variables(below))])
         is_required = name in section.get("required", [])
         found.append(

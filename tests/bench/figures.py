@@ -24,6 +24,8 @@ GOALS: dict[str, Goal] = {
     "plan_rate_share": _at_least(0.85),
     "git_fetch_ms.share": _at_most(1.3),
     "masking_lines_per_s": _at_least(500_000),
+    "federation_per_s.sqlite": _at_least(500),
+    "federation_per_s.postgres": _at_least(500),
     "start_s": _at_most(1.5),
     "memory_mb.runner": _at_most(40),
     "log_lines_per_s": _at_least(300_000),

@@ -76,10 +76,13 @@ class Filled(msgspec.Struct):
 
 
 @contextlib.contextmanager
-def filled(env: Env, kind: str, runners: int, modules: int, queued: int = 0) -> Generator[Filled]:
+def filled(
+    env: Env, kind: str, runners: int, modules: int, queued: int = 0, environment: dict[str, str] | None = None
+) -> Generator[Filled]:
     """Start a filled server; `queued` jobs wait for an engine or a runner that does not exist."""
     with env.database(kind) as url, running(env.folder(kind), url) as system:
         system.data.mkdir()
+        system.env.update(environment or {})
         token, members, paths = asyncio.run(_fill(url or str(system.data / "terracrew.db"), runners, modules, queued))
         yield Filled(system, system.start_server(runner=False), token, members, paths)
 

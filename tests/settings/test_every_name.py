@@ -66,6 +66,7 @@ VALUES: dict[str, Any] = {
 INSTEAD_OF_OTHERS = {
     "runner.path",
     "runner.credentials.service_account_path",
+    "runner.credentials.helper",
     "runner.credentials.worker_id",
     "runner.credentials.worker_token",
 }

@@ -106,7 +106,7 @@ def test_everything_that_is_wrong_is_said_at_once_each_with_its_place(
         "  runner.id: this or runner.path is required (in the file, or as TERRACREW_RUNNER__ID, TERRACREW_RUNNER_PATH)",
         "  runner.instance: is required (in the file, or as TERRACREW_RUNNER__INSTANCE)",
         f"  runner.organization_id ({file}:6): 'job_1' is not the id of an organization",
-        f"  runner.credentials ({file}:7): there is client_id: give client_id and client_secret, or",
+        f"  runner.credentials ({file}:7): there is client_id: give client_id or service_account_path with client_secret or helper,",
         f"  runner.capcity ({file}:10): there is no such setting; did you mean capacity?",
         f"  job_log_stream.batch_size_limit ({file}:13): must be a whole number from 1 to 10000, not 0",
         "  TERRACREW_ENGIN__ADDITIONAL_BINARY_PATHS (environment): there is no such variable; did you mean "
@@ -127,8 +127,8 @@ def test_without_any_settings_each_required_one_is_named() -> None:
         "  runner.instance: is required (in the file, or as TERRACREW_RUNNER__INSTANCE)",
         "  runner.organization_id: is required (in the file, or as TERRACREW_RUNNER__ORGANIZATION_ID)",
         "  runner.id: this or runner.path is required (in the file, or as TERRACREW_RUNNER__ID, TERRACREW_RUNNER_PATH)",
-        "  runner.credentials: a credential is required: give client_id and client_secret, or service_account_path and "
-        "client_secret, or worker_id and worker_token",
+        "  runner.credentials: a credential is required: give client_id or service_account_path with "
+        "client_secret or helper, or worker_id and worker_token",
     ]
 
 

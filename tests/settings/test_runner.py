@@ -7,6 +7,7 @@ import pytest
 
 from terracrew import plugins
 from terracrew.protocol import limits
+from terracrew.runner.config import HelperCommand
 from terracrew.settings import layers
 from tests.settings.runner_files import FULL, ORGANIZATION, RUNNER, problems_of, write
 
@@ -103,10 +104,11 @@ def test_a_runner_and_its_service_account_can_be_named_by_path(file: Path, monke
             {"client_id": "c", "service_account_path": "a", "client_secret": "s"},
             "there is client_id and client_secret and",
         ),
-        ({}, "a credential is required: give client_id and client_secret, or"),
+        ({}, "a credential is required: give client_id or service_account_path with"),
+        ({"helper": {"command": "/x"}}, "there is helper: give client_id or service_account_path with"),
         (
-            {"helper": {"command": "/x"}},
-            "credential helpers need the federation of identities, which this version does not",
+            {"client_id": "c", "client_secret": "s", "helper": {"command": "/x"}},
+            "there is client_id and client_secret and helper:",
         ),
     ],
 )
@@ -116,15 +118,21 @@ def test_credentials_that_are_not_one_pair_are_refused(file: Path, credentials: 
     assert words in problem
 
 
-@pytest.mark.feature("T5.values")
-def test_variables_that_need_a_later_version_are_refused_and_not_ignored(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.feature("T1.helper", "D2.variables")
+def test_a_credential_helper_stands_for_a_secret(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(file, runner={**FULL["runner"], "credentials": {"client_id": "sac_3"}})
     monkeypatch.setenv("TERRACREW_CREDENTIAL_HELPER_CMD_PATH", "/opt/credhelpers/aws")
+    monkeypatch.setenv("TERRACREW_CREDENTIAL_HELPER_CMD_ARGS", "-region eu-1 -aud 'a b,c' $HOME")
+    config = layers.load(file)
+    assert config.helper == HelperCommand("/opt/credhelpers/aws", ["-region", "eu-1", "-aud", "a b,c", "$HOME"], 30.0)
+    assert (config.client_id, config.client_secret) == (f"{ORGANIZATION}:sac_3", "")
+    monkeypatch.setenv("TERRACREW_CREDENTIAL_HELPER_CMD_ARGS", '["-aud", ""]')
+    found = layers.load(file).helper
+    assert found is not None
+    assert found.arguments == ["-aud", ""]
+    monkeypatch.setenv("TERRACREW_CREDENTIAL_HELPER_CMD_PATH", "credhelpers/aws")
     (problem,) = problems_of(file)
-    assert problem.startswith(
-        "  runner.credentials.helper (environment TERRACREW_CREDENTIAL_HELPER_CMD_PATH): credential helpers need"
-    )
+    assert "is not an absolute path" in problem
 
 
 @pytest.mark.feature("J13.discovery", "T5.values")

@@ -61,7 +61,7 @@ def test_every_setting_with_text_is_a_secret_or_listed_as_harmless() -> None:
     assert hidden == {
         "runner.credentials.client_secret",
         "runner.credentials.worker_token",
-        "runner.credentials.helper",
+        "runner.credentials.helper.args",
         "job_dispatcher.data",
         "logging.log_level",
         "shared_runners",

@@ -5,6 +5,14 @@ import msgspec
 from terracrew.protocol.start import IsolationSettings, LogStreamSettings
 
 
+class HelperCommand(msgspec.Struct, frozen=True):
+    """A credential helper: the program, its arguments, and how long it may take."""
+
+    path: str
+    arguments: list[str] = []
+    timeout_seconds: float = 30.0
+
+
 class RunnerConfig(msgspec.Struct, frozen=True):
     server_url: str
     runner_id: str
@@ -16,6 +24,8 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     working_directory: str
     temp_directory: str
     runner_path: str = ""
+    helper: HelperCommand | None = None
+    """The program that prints a token to exchange, instead of a secret."""
     rotates_worker_token: bool = False
     capacity: int = 4
     cgroup: str = "auto"

@@ -12,11 +12,13 @@ from terracrew.runner.dispatch.docker import settings as docker_settings
 from terracrew.settings.merging import Combination
 from terracrew.settings.trees import Tree, find
 
-_PAIRS = "give client_id and client_secret, or service_account_path and client_secret, or worker_id and worker_token"
-_CREDENTIALS = ("client_id", "service_account_path", "client_secret", "worker_id", "worker_token")
+_PAIRS = "give client_id or service_account_path with client_secret or helper, or worker_id and worker_token"
+_CREDENTIALS = ("client_id", "service_account_path", "client_secret", "worker_id", "worker_token", "helper")
 _ALLOWED_CREDENTIALS = (
     {"client_id", "client_secret"},
     {"service_account_path", "client_secret"},
+    {"client_id", "helper"},
+    {"service_account_path", "helper"},
     {"worker_id", "worker_token"},
 )
 _TRUE = ("1", "true", "t", "yes", "y", "on")
@@ -42,8 +44,6 @@ def _names(values: Tree) -> Iterator[Combination]:
 
 def _credentials(values: Tree) -> Iterator[Combination]:
     section = ("runner", "credentials")
-    if find(values, (*section, "helper")) is not None:
-        return  # it is refused with its own explanation
     given = {name for name in _CREDENTIALS if find(values, (*section, name)) is not None}
     if not given:
         yield Combination(section, f"a credential is required: {_PAIRS}", missing=[section])

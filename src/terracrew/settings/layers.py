@@ -22,8 +22,8 @@ SHORT_NAMES = {
     "TERRACREW_URL": ("server", "url"),
     "TERRACREW_RUNNER_PATH": ("runner", "path"),
     "TERRACREW_SERVICE_ACCOUNT_PATH": ("runner", "credentials", "service_account_path"),
-    "TERRACREW_CREDENTIAL_HELPER_CMD_PATH": ("runner", "credentials", "helper"),
-    "TERRACREW_CREDENTIAL_HELPER_CMD_ARGS": ("runner", "credentials", "helper"),
+    "TERRACREW_CREDENTIAL_HELPER_CMD_PATH": ("runner", "credentials", "helper", "command"),
+    "TERRACREW_CREDENTIAL_HELPER_CMD_ARGS": ("runner", "credentials", "helper", "args"),
     "TERRACREW_JOB_DISPATCHER_TYPE": ("job_dispatcher", "type"),
     "TERRACREW_SERVICE_DISCOVERY_HOST": ("server", "discovery_host"),
 }

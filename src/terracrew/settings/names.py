@@ -49,9 +49,10 @@ def is_known(model: Model, path: Sequence[str]) -> bool:
 def settings_of(model: Model, path: Path = ()) -> Iterator[tuple[Path, FieldInfo]]:
     """Yield every setting that is not a section, in the order of the model."""
     for name, field in model.model_fields.items():
-        if is_model(field.annotation):
-            yield from settings_of(field.annotation, (*path, name))  # pyright: ignore[reportArgumentType] - a model
-        else:
+        sections = [kind for kind in kinds(field.annotation) if is_model(kind)]
+        for section in sections:
+            yield from settings_of(section, (*path, name))
+        if not sections:
             yield (*path, name), field
 
 

@@ -3,26 +3,21 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import ConfigDict, Field, SecretStr, field_validator
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import ConfigDict, Field, SecretStr
 
 from terracrew import ids, plugins
 from terracrew.client import address
 from terracrew.errors import Invalid
 from terracrew.protocol import limits
 from terracrew.protocol.start import IsolationSettings, LogStreamSettings
-from terracrew.runner.config import RunnerConfig
+from terracrew.runner.config import HelperCommand, RunnerConfig
 from terracrew.settings.external.section import External
 from terracrew.settings.runner_values import Cgroup, InstanceName, LogLevel, TreePath
-from terracrew.settings.values import Directories, Directory, SettingsSection, checked
+from terracrew.settings.values import Arguments, Directories, Directory, SettingsSection, checked
 
 SCHEMA_ID = "urn:terracrew:settings:runner"
 SHARED = "shared"
 """Stands for the organization of a shared runner, which belongs to none."""
-_FEDERATION_MISSING = (
-    "credential helpers need the federation of identities, which this version does not have: "
-    "use client_id and client_secret, or worker_id and worker_token"
-)
 
 
 def _organization(text: str) -> str:
@@ -48,8 +43,22 @@ class ServerSection(SettingsSection):
     )
 
 
+class HelperSection(SettingsSection):
+    """A program that prints `{"token": "…"}`: a token of an issuer that the service account trusts."""
+
+    command: Directory = Field(
+        description="The path of the program; it runs without a shell. Also TERRACREW_CREDENTIAL_HELPER_CMD_PATH."
+    )
+    args: Arguments = Field(
+        default=[], description="Its arguments, separated by spaces. Also TERRACREW_CREDENTIAL_HELPER_CMD_ARGS."
+    )
+    timeout_seconds: float = Field(
+        default=30.0, gt=0, le=300, description="After how many seconds it is killed and tried again."
+    )
+
+
 class CredentialsSection(SettingsSection):
-    """A service account (`client_id`, or `service_account_path`, with `client_secret`), or what `terracrew runner register`
+    """A service account (`client_id`, or `service_account_path`, with `client_secret` or a `helper`), or what `terracrew runner register`
     printed (`worker_id` and `worker_token`)."""
 
     client_id: str | None = Field(
@@ -69,14 +78,11 @@ class CredentialsSection(SettingsSection):
     worker_token: SecretStr | None = Field(
         default=None, min_length=1, description="The worker token that belongs to it."
     )
-    helper: SkipJsonSchema[Any] = Field(default=None, exclude=True)
+    helper: HelperSection | None = Field(default=None, description="A credential helper, instead of a secret.")
 
-    @field_validator("helper", mode="before")
-    @classmethod
-    def _is_not_there_yet(cls, helper: Any) -> Any:
-        if helper is not None:
-            raise ValueError(_FEDERATION_MISSING)
-        return helper
+    def helper_command(self) -> HelperCommand | None:
+        found = self.helper
+        return HelperCommand(found.command, found.args, found.timeout_seconds) if found else None
 
     def pair(self) -> tuple[str, str]:
         """Return the name and the secret for the token endpoint. `combinations` has checked that there is one of each."""
@@ -244,6 +250,7 @@ class RunnerSettings(SettingsSection):
             instance=self.runner.instance,
             client_id=name if organization == SHARED else f"{organization}:{name}",
             client_secret=secret,
+            helper=self.runner.credentials.helper_command(),
             working_directory=working,
             temp_directory=self.working_directory.temp_directory or str(Path(working) / ".temp"),
             rotates_worker_token=self.runner.rotate_worker_token,

@@ -18,6 +18,7 @@ SHOWN = frozenset(
         "runner.credentials.client_id",
         "runner.credentials.service_account_path",
         "runner.credentials.worker_id",
+        "runner.credentials.helper.command",
         "working_directory.working_directory",
         "working_directory.temp_directory",
         "working_directory.cgroup",

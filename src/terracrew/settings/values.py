@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -58,6 +59,11 @@ def _split_words(value: Any) -> Any:
     return _split(value, _SEPARATOR.split)
 
 
+def _split_arguments(value: Any) -> Any:
+    """Split one text into the arguments of a program. Quotes keep an argument together as in a shell, and nothing else is special."""
+    return _split(value, shlex.split)
+
+
 def _split(value: Any, split: Callable[[str], list[str]]) -> Any:
     if not isinstance(value, str):
         return value
@@ -75,3 +81,4 @@ Directory = Annotated[str, AfterValidator(absolute)]
 Directories = Annotated[list[Directory], BeforeValidator(_split_paths)]
 split_words = BeforeValidator(_split_words)
 Words = Annotated[list[str], split_words]
+Arguments = Annotated[list[str], BeforeValidator(_split_arguments)]

@@ -1,4 +1,4 @@
-"""The runner's short-lived token, which it requests with its client id and secret and renews before it expires."""
+"""The runner's short-lived token, which it requests with its client id and a secret or a credential helper, and renews in time."""
 
 import asyncio
 import contextlib
@@ -13,9 +13,13 @@ from urllib3.exceptions import HTTPError
 from terracrew import errors
 from terracrew.client import problems, transport
 from terracrew.errors import TerracrewError, Unreachable
+from terracrew.runner.config import HelperCommand
+from terracrew.runner.connection import credential_helper
 from terracrew.runner.connection.worker_token import WorkerToken
 
 PATH = "/connect/token"
+_TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 (a word of the standard)
+_JWT = "urn:ietf:params:oauth:token-type:jwt"
 _REQUEST_SECONDS = 15.0
 _RENEW_AFTER_RATIO = 0.7  # of the token's life; the rest is time to retry when the server does not answer
 
@@ -50,9 +54,11 @@ _REJECTIONS = (errors.Unauthenticated, errors.RateLimited)
 
 
 class Tokens:
-    def __init__(self, server_url: str, client_id: str, secret: WorkerToken) -> None:
+    def __init__(
+        self, server_url: str, client_id: str, secret: WorkerToken, helper: HelperCommand | None = None
+    ) -> None:
         self._url = server_url.rstrip("/") + PATH
-        self._client_id, self._secret = client_id, secret
+        self._client_id, self._secret, self._helper = client_id, secret, helper
         self._pool: PoolManager = transport.pool(server_url)
         self._token = ""
         self._renew_at = 0.0
@@ -72,7 +78,9 @@ class Tokens:
 
     async def renew(self) -> str:
         asked_at = time.monotonic()
-        answer = await asyncio.to_thread(self._exchange_alone)
+        answer = await (
+            self._exchange_printed(self._helper) if self._helper else asyncio.to_thread(self._exchange_alone)
+        )
         self._token = answer.access_token
         self._renew_at = asked_at + answer.expires_in * _RENEW_AFTER_RATIO
         return self._token
@@ -85,6 +93,21 @@ class Tokens:
     def seconds_left(self) -> float:
         """Return how many seconds are left until the token must be renewed."""
         return max(0.0, self._renew_at - time.monotonic())
+
+    async def _exchange_printed(self, helper: HelperCommand) -> _Answer:
+        """Exchange a token that the credential helper prints. It is another one each time, because a token may be accepted once."""
+        token = await credential_helper.token(helper)
+        form = {
+            "grant_type": _TOKEN_EXCHANGE,
+            "client_id": self._client_id,
+            "subject_token": token,
+            "subject_token_type": _JWT,
+        }
+        try:
+            return await asyncio.to_thread(self._post, urlencode(form))
+        except errors.Unauthenticated as error:
+            words = "The server does not accept the token of the credential helper: its audit log has the reason"
+            raise errors.Unauthenticated(f"{error.message}. {words} (token_exchange.fail)", **error.details) from error
 
     def _exchange_alone(self) -> _Answer:
         with self._exchanging:

@@ -64,7 +64,7 @@ class HubConnection:
         self._config, self._instance_key, self._set_levels = config, instance_key, set_levels
         self._supervisor, self._claims, self._reports, self._stop = supervisor, claims, reports, stop
         secret = WorkerToken(Path(config.working_directory), config.client_secret, rotates=config.rotates_worker_token)
-        self._tokens = Tokens(config.server_url, config.client_id, secret)
+        self._tokens = Tokens(config.server_url, config.client_id, secret, config.helper)
         self._queue: asyncio.Queue[messages.FromRunner] | None = None
         self._delays, self._delays_when_rejected = Backoff(), Backoff(1.0, 60.0)
         self._heartbeat: HeartbeatLoop | None = None

@@ -18,6 +18,7 @@ from terracrew.server.identity.federation.organization_cache import Organization
 from terracrew.server.identity.federation.replays import Replays
 from terracrew.server.identity.federation.service import Trust
 from terracrew.server.identity.federation.store import ExchangedToken
+from terracrew.server.identity.oidc import tokens as access_tokens
 from terracrew.server.identity.oidc.tokens import CACHE_SECONDS, USED_AT_SECONDS, AccessToken, AccessTokens
 
 FAILURE_SECONDS = 0.1
@@ -60,7 +61,7 @@ class FederatedTokens:
             error = self._tokens.failed(client_id, address, kind, target, organization_id, refused.reason)
             await asyncio.sleep(max(0.0, FAILURE_SECONDS - (time.monotonic() - started_at)))
             raise error from None
-        return AccessToken(signed)
+        return AccessToken(signed, access_tokens.LIFETIME_SECONDS)
 
     async def _accepted(self, account: TrustedAccount, text: str) -> tuple[TrustPolicy, ExchangedToken]:
         """Return the policy that accepts this token, and what to remember of it. Nothing is believed before the signature."""
