@@ -1,10 +1,13 @@
 """The keys of issuers are cached, refreshed when a token names an unknown one, and kept while the issuer is away."""
 
 import asyncio
+import socket
+import threading
+from typing import Any
 
 import pytest
 
-from terracrew.server.identity.federation import issuers, rules, verification
+from terracrew.server.identity.federation import fetching, issuers, rules, verification
 from terracrew.server.identity.federation.fetching import Fetcher
 from terracrew.server.identity.federation.issuers import (
     FRESH_SECONDS,
@@ -130,6 +133,32 @@ async def test_an_organization_with_many_slow_issuers_delays_no_other_one(issuer
         slow.open.set()
         answers = await asyncio.gather(*waiting, return_exceptions=True)
         assert all(isinstance(answer, TokenRefused) for answer in answers), "there is no document below those paths"
+
+
+async def test_an_organization_with_names_that_nobody_resolves_delays_no_other_one(
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lookup cannot be ended: its thread stays busy after the fetch was given up."""
+    known, _ = reader(issuer)
+    is_over, resolve = threading.Event(), socket.getaddrinfo
+
+    def lookup(host: str, *rest: Any, **options: Any) -> Any:
+        if host.endswith(".slow.example"):
+            is_over.wait(60)
+            raise socket.gaierror
+        return resolve(host, *rest, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(fetching, "FETCH_SECONDS", 0.1)
+            urls = [f"https://{number}.slow.example" for number in range(30)]
+            tokens = [verification.parse(issuer.token(iss=url)) for url in urls]
+            answers = await asyncio.gather(*(known.keys("org_slow", token) for token in tokens), return_exceptions=True)
+        assert all(isinstance(answer, TokenRefused) for answer in answers)
+        assert await accepts(known, issuer, "org_other")
+    finally:
+        is_over.set()
 
 
 async def test_only_some_tokens_wait_for_one_issuer(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:

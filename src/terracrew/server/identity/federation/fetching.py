@@ -5,9 +5,7 @@ DNS that changes afterwards changes nothing. There are no redirects, no proxy, n
 """
 
 import asyncio
-import socket
 import ssl
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from urllib.parse import SplitResult, urlsplit
@@ -16,11 +14,11 @@ import h11
 
 from terracrew import __version__
 from terracrew.server.identity.federation import rules
+from terracrew.server.identity.federation.lookups import Lookups
 from terracrew.server.identity.federation.model import TokenRefused
 
 FETCH_SECONDS = 5.0
 """For one document, from the lookup of its name to its last byte."""
-MAX_LOOKUPS = 16
 _MAX_HEADER_BYTES = 16 << 10
 _READ_BYTES = 16 << 10
 _MAX_ADDRESSES = 4
@@ -33,14 +31,14 @@ class Fetcher:
     def __init__(self, allowed_origins: frozenset[str] = frozenset()) -> None:
         """`allowed_origins` may be fetched without TLS and may have private addresses; `rules.origin` says how they are written."""
         self._allowed = allowed_origins
-        self._lookups = ThreadPoolExecutor(MAX_LOOKUPS, "issuer-lookup")
+        self._lookups = Lookups()
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
         return ssl.create_default_context()
 
-    async def get(self, url: str, max_bytes: int) -> bytes:
-        """Return the body of an answer 200. Raises TokenRefused with what went wrong."""
+    async def get(self, url: str, max_bytes: int, organization_id: str = "") -> bytes:
+        """Return the body of an answer 200 for an organization. Raises TokenRefused with what went wrong."""
         try:
             parts = urlsplit(url)
             is_allowed = rules.origin(url) in self._allowed
@@ -51,7 +49,7 @@ class Fetcher:
             raise TokenRefused(f"{url[:200]!r} is not an https address")
         try:
             async with asyncio.timeout(FETCH_SECONDS):
-                addresses = await self._addresses(parts.hostname, port, is_private_allowed=is_allowed)
+                addresses = await self._addresses(organization_id, parts.hostname, is_private_allowed=is_allowed)
                 reader, writer = await self._connect(addresses, parts, port)
                 try:
                     return await _get(reader, writer, parts, max_bytes)
@@ -62,12 +60,8 @@ class Fetcher:
         except (OSError, h11.ProtocolError, UnicodeError) as error:
             raise TokenRefused(f"{parts.hostname} cannot be asked: {type(error).__name__}") from None
 
-    async def _addresses(self, host: str, port: int, *, is_private_allowed: bool) -> list[str]:
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(
-            self._lookups, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        )
-        addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
+    async def _addresses(self, organization_id: str, host: str, *, is_private_allowed: bool) -> list[str]:
+        addresses = await self._lookups.addresses(organization_id, host)
         if not is_private_allowed and not all(is_public(each) for each in addresses):
             raise TokenRefused(f"{host} has an address that is not public, and the server's settings do not allow that")
         return addresses[:_MAX_ADDRESSES]

@@ -37,7 +37,7 @@ _DISCOVERY = "/.well-known/openid-configuration"
 
 
 class Fetches(Protocol):
-    async def get(self, url: str, max_bytes: int) -> bytes: ...
+    async def get(self, url: str, max_bytes: int, organization_id: str) -> bytes: ...
 
 
 class _Issuer:
@@ -100,15 +100,16 @@ class Issuers:
             own_turns = self._turns_of[organization_id] = asyncio.Semaphore(MAX_FETCHES_PER_ORGANIZATION)
         try:
             async with own_turns, self._turns:
-                keys = await self._read(issuer)
+                keys = await self._read(organization_id, issuer)
             known.keys, known.failure, known.fetched_at = keys, "", self._clock()
         except TokenRefused as refused:
             known.failure = refused.reason
         finally:
             known.next_fetch_at = self._clock() + RETRY_SECONDS
 
-    async def _read(self, issuer: str) -> tuple[VerifyingKey, ...]:
-        document = await self._fetcher.get(issuer.rstrip("/") + _DISCOVERY, _MAX_DOCUMENT_BYTES)
+    async def _read(self, organization_id: str, issuer: str) -> tuple[VerifyingKey, ...]:
+        url = issuer.rstrip("/") + _DISCOVERY
+        document = await self._fetcher.get(url, _MAX_DOCUMENT_BYTES, organization_id)
         try:
             found = msgspec.json.decode(document, type=dict[str, Any])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -118,7 +119,7 @@ class Issuers:
             raise TokenRefused("its discovery document is that of another issuer")
         if not isinstance(keys_url, str) or not keys_url.isascii() or not keys_url.isprintable() or " " in keys_url:
             raise TokenRefused("its discovery document does not say where its keys are")
-        return read_keys(await self._fetcher.get(keys_url, _MAX_KEYS_BYTES))
+        return read_keys(await self._fetcher.get(keys_url, _MAX_KEYS_BYTES, organization_id))
 
     def _age(self, known: _Issuer) -> float:
         return self._clock() - known.fetched_at
