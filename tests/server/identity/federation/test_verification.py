@@ -147,6 +147,7 @@ def test_keys_that_cannot_verify_are_left_out_and_private_ones_become_public() -
         {"kty": "EC", "crv": "secp256k1", "x": "AA", "y": "AA"},
         {"kty": "RSA", "n": "x" * 170, "e": "AQAB"},
         public(good, kid=5),
+        public(good, key_ops=5),
         good.as_dict(private=True),
     ]
     (found,) = verification.read_keys(json.dumps({"keys": listed}).encode())

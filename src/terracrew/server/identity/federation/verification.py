@@ -97,7 +97,9 @@ def _key(found: object) -> VerifyingKey | None:
         return None
     jwk = {name: value for name, value in cast("dict[str, Any]", found).items() if name in _PUBLIC_MEMBERS}
     key_id, algorithm, operations = jwk.get("kid"), jwk.get("alg"), jwk.get("key_ops")
-    is_for_signatures = jwk.get("use", "sig") == "sig" and (operations is None or "verify" in operations)
+    is_for_signatures = jwk.get("use", "sig") == "sig" and (
+        operations is None or (isinstance(operations, list) and "verify" in operations)
+    )
     if jwk.get("kty") not in ("RSA", "EC", "OKP") or not is_for_signatures:
         return None
     if not isinstance(key_id, str | None) or not isinstance(algorithm, str | None):
