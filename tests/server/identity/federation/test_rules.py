@@ -70,6 +70,7 @@ def test_an_issuer_without_tls_needs_the_servers_permission() -> None:
         {"": "a"},
         {"aud": "a"},
         {"iss": "a"},
+        {"/iss": "a"},
         {"exp": "1"},
         {"a\nb": "c"},
         {"sub": "a\x1b[2J"},

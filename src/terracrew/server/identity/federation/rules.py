@@ -73,7 +73,7 @@ def checked_claims(claims: Mapping[str, str]) -> dict[str, str]:
     for name, value in claims.items():
         if not 0 < len(name) <= MAX_NAME_CHARACTERS or not name.isprintable():
             raise Invalid(f"the name of a claim has 1 to {MAX_NAME_CHARACTERS} printable characters")
-        if name in _OWN_CLAIMS:
+        if name.removeprefix("/") in _OWN_CLAIMS:  # as a pointer, too: every token of the issuer has its `iss`
             raise Invalid(
                 f"the claim {name} is always checked: leave it out (issuer and audience are fields of their own)"
             )
