@@ -7,7 +7,7 @@ DNS that changes afterwards changes nothing. There are no redirects, no proxy, n
 import asyncio
 import ssl
 from functools import cached_property
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from urllib.parse import SplitResult, urlsplit
 
 import h11
@@ -23,8 +23,10 @@ _MAX_HEADER_BYTES = 16 << 10
 _READ_BYTES = 16 << 10
 _MAX_ADDRESSES = 4
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
-_EMBEDDING = (IPv6Network("2001::/32"), IPv6Network("2002::/16"))
-"""Teredo and 6to4: such an address leads to an IPv4 address, which may be a private one."""
+_NOT_PUBLIC_IPV4 = (IPv4Network("192.0.0.0/24"), IPv4Network("192.88.99.0/24"))
+"""Special addresses, among them a metadata service, and relays for 6to4. Python knows them in some versions only."""
+_NOT_PUBLIC_IPV6 = (IPv6Network("2001::/32"), IPv6Network("2002::/16"), IPv6Network("3fff::/20"))
+"""Teredo and 6to4, whose addresses lead to IPv4 addresses, which may be private ones; and addresses for documentation."""
 
 
 class Fetcher:
@@ -86,9 +88,10 @@ def is_public(address: str) -> bool:
     except ValueError:
         return False
     if isinstance(meant, IPv6Address):
-        is_unicast = meant in _GLOBAL_UNICAST and not any(meant in network for network in _EMBEDDING)
+        is_unicast = meant in _GLOBAL_UNICAST and not any(meant in network for network in _NOT_PUBLIC_IPV6)
         return is_unicast and meant.is_global
-    return meant.is_global and not meant.is_multicast and not meant.is_reserved
+    is_special = meant.is_multicast or meant.is_reserved or any(meant in network for network in _NOT_PUBLIC_IPV4)
+    return meant.is_global and not is_special
 
 
 async def _get(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, parts: SplitResult, max_bytes: int) -> bytes:
