@@ -108,6 +108,12 @@ async def test_what_the_settings_allow_is_fetched_and_only_that(issuer: Issuer) 
     assert issuer.asked == [DISCOVERY]
 
 
+async def test_the_query_of_an_address_is_sent(issuer: Issuer) -> None:
+    """Azure AD B2C has the name of a policy there."""
+    issuer.answers["/keys?p=sign-in"] = 200, {}, b"found"
+    assert await allowing(issuer).get(issuer.url + "/keys?p=sign-in", 1000) == b"found"
+
+
 async def test_a_redirect_is_not_followed(issuer: Issuer) -> None:
     issuer.answers["/from"] = 302, {"Location": issuer.url + "/to"}, b""
     assert await refusal(allowing(issuer), issuer.url + "/from") == "127.0.0.1 answered 302"

@@ -103,7 +103,8 @@ async def _get(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, parts
         ("User-Agent", f"terracrew/{__version__}"),
         ("Connection", "close"),
     ]
-    writer.write(connection.send(h11.Request(method="GET", target=parts.path or "/", headers=headers)) or b"")
+    target = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
+    writer.write(connection.send(h11.Request(method="GET", target=target, headers=headers)) or b"")
     writer.write(connection.send(h11.EndOfMessage()) or b"")
     await writer.drain()
     while True:
