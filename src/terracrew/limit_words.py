@@ -10,8 +10,9 @@ FAILURE_KINDS = {
     "out_of_memory": "Out of memory",
     "process_limit": "Too many processes",
     "disk_full": "Disk full",
+    "state_locked": "State locked by another run",
 }
-"""What a failed job lacked."""
+"""What a failed job lacked, or who was in its way."""
 
 
 def described(limits: Mapping[str, Any]) -> list[str]:

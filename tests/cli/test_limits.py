@@ -63,4 +63,4 @@ def test_a_job_shows_its_limits_and_what_it_lacked(terracrew: Terracrew, server:
     server.on("GET /api/v1/jobs/7", view("FAILED", limits=limits, failure_kind="out_of_memory"))
     shown = " ".join(terracrew("job", "show", "7").split())
     assert "limits job 1h, plan 90s, 2,048 MB of memory, 100 processes and threads, 1 plan retry" in shown
-    assert "lacked Out of memory" in shown
+    assert "cause Out of memory" in shown

@@ -105,6 +105,9 @@ class HclContract(EngineContract):
     def held_source(self, pipe: Path) -> Mapping[str, str]:
         return {"main.tf": FIRST + second(f"read line < {pipe}")}
 
+    def own_backend(self, folder: Path) -> Mapping[str, str]:
+        return {}  # the local backend, whose file is in the workspace
+
     async def test_a_plan_names_each_resource_with_its_action_and_its_reason(
         self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
     ) -> None:

@@ -9,13 +9,14 @@ import pytest
 from terracrew.errors import Conflict
 from terracrew.executor.engines.contract import Engine, EngineSession
 from terracrew.executor.engines.pulumi import checkpoint
+from terracrew.executor.engines.pulumi.backend_folder import BackendFolder
 from terracrew.protocol.spec import Step
 from terracrew.testing.engine_contract import SECRET_VALUE, EngineContract
 from terracrew.testing.engine_run import EngineRun
 from terracrew.testing.state_backend import FakeStateBackend
 from terracrew.toolchains.discovery import FoundEngine
 from tests.contracts.engine import write
-from tests.contracts.pulumi_programs import file, program
+from tests.contracts.pulumi_programs import PROJECT, file, program
 from tests.machine import engines, pulumi_provider
 
 pytestmark = [
@@ -52,6 +53,15 @@ class TestPulumi(EngineContract):
     def held_source(self, pipe: Path) -> Mapping[str, str]:
         second = file("second", needs="first", readLineOf=str(pipe))
         return program({"first": file("first"), "second": second})
+
+    def own_backend(self, folder: Path) -> Mapping[str, str]:
+        own = BackendFolder(folder, PROJECT, "terracrew")
+        own.place(checkpoint.initial(PROJECT, "terracrew"))
+        return {
+            "PULUMI_BACKEND_URL": own.url,
+            "PULUMI_CONFIG_PASSPHRASE": "one of the test",
+            "PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER": "true",
+        }
 
     @pytest.fixture
     def program(self, monkeypatch: pytest.MonkeyPatch) -> FoundEngine:

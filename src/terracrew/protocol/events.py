@@ -170,8 +170,8 @@ class KeptPlan(msgspec.Struct, frozen=True):
     """The path of the workspace, where it must be restored."""
 
 
-FailureKind = Literal["", "time_limit", "out_of_memory", "process_limit", "disk_full"]
-"""What a job lacked, if that is why it failed: time, memory, processes or disk space."""
+FailureKind = Literal["", "time_limit", "out_of_memory", "process_limit", "disk_full", "state_locked"]
+"""Why a job failed, if it has a name: it lacked time, memory, processes or disk space, or another run holds the lock of its state."""
 
 
 class Result(msgspec.Struct, frozen=True, tag="result"):

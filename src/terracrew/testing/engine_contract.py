@@ -6,6 +6,7 @@ pytest-asyncio and `asyncio_mode = "auto"`.
 
 import asyncio
 import os
+import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
@@ -60,6 +61,11 @@ class EngineContract:
     def held_source(self, pipe: Path) -> Mapping[str, str]:
         """Return the files of a module whose apply creates a resource, and then opens this named pipe and reads a line."""
         raise NotImplementedError
+
+    def own_backend(self, folder: Path) -> Mapping[str, str] | None:  # noqa: ARG002  (most engines need no folder)
+        """Make a backend of the module's own, which locks its state, in this folder that does not exist yet. Returns the
+        environment variables that select it; None for an engine without locks."""
+        return None
 
     @pytest.fixture
     def engine(self) -> Engine:
@@ -119,7 +125,7 @@ class EngineContract:
 
     def test_output_that_says_nothing_explains_nothing(self, session: EngineSession) -> None:
         details = session.failure_details("a line\n")
-        assert (details.error, details.memory_error) == ("", "")
+        assert (details.error, details.memory_error, details.held_lock) == ("", "", "")
         assert not session.has_received_interrupt("a line\n")
 
     # ---- what it does
@@ -259,6 +265,32 @@ class EngineContract:
         left = leftover.find(session.leftover, folder.parent)
         assert left is not None, printed
         assert engine.identify_state(left.read_bytes()).resources in (1, None)
+
+    async def test_a_lock_that_another_run_holds_is_a_failure_of_its_own_and_names_the_holder(
+        self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
+    ) -> None:
+        own = self.own_backend(folder.parent / "own")
+        if own is None:
+            pytest.skip(f"{self.name} has no locks")
+        pipe = folder.parent / "pipe"
+        os.mkfifo(pipe)
+        _write(folder, self.held_source(pipe))
+        run = EngineRun(engine, session, folder, backend, own_environment=own)
+        await run.succeed(*_PREPARE)
+        holder = run.start(Step.APPLY)
+        end = await engine_run.opened(pipe)
+        try:
+            code, printed = await run.start(Step.DESTROY).ended()
+        finally:
+            os.write(end, b"\n")
+            os.close(end)
+            held = await holder.ended()
+        assert code != 0
+        failure = error_summary.failure(code, session.failure_details(printed), 0, printed)
+        assert failure.failure_kind == "state_locked", printed
+        assert "the state is locked by " in failure.text
+        assert f"@{socket.gethostname()}" in failure.text
+        assert held.code == 0, f"the holder is not disturbed: {held.printed}"
 
     async def _held(
         self,

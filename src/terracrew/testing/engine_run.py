@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import NamedTuple
@@ -51,16 +51,22 @@ class EngineRun:
         backend: FakeStateBackend,
         *,
         is_prepared: bool = False,
+        own_environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`is_prepared` says that an earlier run has prepared the folder, as for a workspace that is used again."""
+        """`is_prepared` says that an earlier run has prepared the folder, as for a workspace that is used again. With
+        `own_environment`, the module has a backend of its own, which these variables select, and `backend` is not used."""
+        has_our_backend = own_environment is None
         self._engine, self._session, self._folder, self._backend = engine, session, folder, backend
         self._state_file = (
-            StateFile(session.state_file, session.state_file.parent) if isinstance(session, HasStateFile) else None
+            StateFile(session.state_file, session.state_file.parent)
+            if has_our_backend and isinstance(session, HasStateFile)
+            else None
         )
         if not is_prepared:
-            session.prepare({}, has_our_backend=True)
-        environment = session.environment(os.environ, ApiAccess("http://127.0.0.1", "none"))
-        self._environment = session.state_environment(environment, backend.access)
+            session.prepare({}, has_our_backend=has_our_backend)
+        base = {**os.environ, **(own_environment or {})}
+        environment = session.environment(base, ApiAccess("http://127.0.0.1", "none"))
+        self._environment = session.state_environment(environment, backend.access) if has_our_backend else environment
 
     def start(self, step: Step, *, is_destroying: bool = False) -> StartedCommand:
         self._session.before(step)

@@ -1,5 +1,8 @@
 """A step before the change is tried again after an error that may go away by itself; a change never is. OpenTofu runs."""
 
+import fcntl
+import json
+
 import pytest
 
 from terracrew.executor.steps import transient_errors
@@ -44,6 +47,27 @@ async def test_a_repository_that_is_away_is_fetched_again_and_the_last_error_is_
     assert await executor.exit_code() == 0, executor.said
     assert statuses(hub)[:4] == ["fetch RUNNING", "fetch FAILED", "fetch RUNNING", "fetch FAILED"]
     assert "its server cannot be reached" in hub.result.message
+
+
+@pytest.mark.engine
+@pytest.mark.feature("J15.held")
+async def test_a_plan_whose_state_another_run_has_locked_fails_at_once(
+    hub: FakeExecutorHub, executors: ExecutorProcesses
+) -> None:
+    state = executors.folder / "own" / "network.tfstate"
+    state.parent.mkdir()
+    held = {"ID": "5ce1", "Who": "maria@laptop", "Operation": "OperationTypeApply", "Created": "2026-11-16T17:30:12Z"}
+    (state.parent / f".{state.name}.lock.info").write_text(json.dumps(held))
+    main = f'terraform {{\n  backend "local" {{\n    path = "{state}"\n  }}\n}}\n{SMALL_MODULE}'
+    source = module(executors.folder / "source", main=main)
+    spec = executors.spec(JobType.PLAN, source, backend="own", limits=JobLimits(plan_retries=5))
+    with state.open("w") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        executor = await executors.run(spec, retry_seconds=0.1)
+        assert await executor.exit_code() == 0, executor.said
+    assert (hub.result.status, hub.result.failure_kind) == ("FAILED", "state_locked"), hub.result
+    assert "plan failed: the state is locked by maria@laptop since 2026-11-16 17:30:12" in hub.result.message
+    assert statuses(hub).count("plan RUNNING") == 1
 
 
 @pytest.mark.engine

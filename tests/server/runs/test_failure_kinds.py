@@ -11,7 +11,12 @@ from tests.server.simulated_runner import SimulatedRunner
 @pytest.mark.feature("J10.memory")
 @pytest.mark.parametrize(
     ("failure_kind", "word"),
-    [("out_of_memory", "Out of memory"), ("disk_full", "Disk full"), ("newer_cause", "newer_cause")],
+    [
+        ("out_of_memory", "Out of memory"),
+        ("disk_full", "Disk full"),
+        ("state_locked", "State locked by another run"),
+        ("newer_cause", "newer_cause"),
+    ],
 )
 async def test_the_cause_of_a_failure_is_named_on_the_job(
     runner: SimulatedRunner, failure_kind: str, word: str

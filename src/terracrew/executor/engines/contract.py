@@ -82,6 +82,9 @@ class FailureDetails(msgspec.Struct, frozen=True):
     """The first error, in one line."""
     memory_error: str = ""
     """The line in which the engine reports that it got no memory."""
+    held_lock: str = ""
+    """Who holds the lock of the state, if the engine says that another run does: `locked by root@host since 17:30 (lock 5ce1)`.
+    Empty for every other reason for which the engine did not get the lock, because that may go away by itself."""
 
 
 @runtime_checkable

@@ -11,6 +11,7 @@ from terracrew.protocol.events import FailureKind
 
 _MAX_TAIL_BYTES = 1 << 20
 _DISK_FULL = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
+_LOCK_ADVICE = "Wait until that run has ended, and run the job again. If that run no longer exists, release its lock with the engine first"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -23,7 +24,7 @@ def tail(output: Path, since: int) -> str:
 
 
 class EngineFailure(NamedTuple):
-    """How an engine failed, in words, and what it lacked if that is the reason."""
+    """How an engine failed, in words, and the kind of the reason if it has one."""
 
     text: str
     failure_kind: FailureKind = ""
@@ -40,6 +41,8 @@ def failure(code: int, details: FailureDetails, oom_kills: int, printed: str = "
         return EngineFailure("the engine ran out of memory and was killed (signal 9)", "out_of_memory")
     if details.memory_error and code not in (0, 1):
         return EngineFailure(f"the engine ran out of memory ({how}: {details.memory_error})", "out_of_memory")
+    if details.held_lock:
+        return EngineFailure(f"the state is {details.held_lock}. {_LOCK_ADVICE}", "state_locked")
     if details.error:
         how = f"{how}: {details.error}"
     if _DISK_FULL.search(printed):

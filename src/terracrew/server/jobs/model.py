@@ -122,7 +122,7 @@ class Job(msgspec.Struct, frozen=True):
     replanned_by: list[str] = []
     """The ids of those who let it plan again. They count as people who queued it."""
     failure_kind: str = ""
-    """What it lacked, if it failed because of that: `time_limit`, `out_of_memory`, `process_limit` or `disk_full`."""
+    """Why it failed, if that has a name: `time_limit`, `out_of_memory`, `process_limit`, `disk_full` or `state_locked`."""
     claimed_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None

@@ -34,5 +34,16 @@ def test_an_engine_that_did_not_wait_for_its_changes_is_recognized() -> None:
     assert failure.details("fatal error: runtime: out of memory\n").memory_error
 
 
+@pytest.mark.feature("J15.held")
+def test_a_lock_that_another_run_holds_is_named() -> None:
+    held = (
+        "error: the stack is currently locked by 1 lock(s). Either wait for the other process(es) to end or delete …\n"
+    )
+    holder = "  file:///states/.pulumi/locks/a/b/c.json: created by maria@laptop (pid 71) at 2026-11-16T17:30:12Z\n"
+    assert failure.details(held + holder).held_lock == "locked by maria@laptop (pid 71) since 2026-11-16T17:30:12Z"
+    assert failure.details(held).held_lock == "locked by another run"
+    assert failure.details("error: could not list the locks: connection refused\n").held_lock == ""
+
+
 def test_a_reason_is_bounded() -> None:
     assert len(failure.first_error("error: " + "x" * 100_000)) == 500

@@ -28,7 +28,7 @@ def job(api: "Api", found: dict[str, Any]) -> None:
             ("waits", found.get("reason") and status_line.why(found)),
             ("to do", status_line.suggested_command(found)),
             ("message", found.get("message")),
-            ("lacked", limit_words.FAILURE_KINDS.get(found.get("failure_kind") or "", found.get("failure_kind"))),
+            ("cause", limit_words.FAILURE_KINDS.get(found.get("failure_kind") or "", found.get("failure_kind"))),
             ("runner", found.get("runner_path")),
             *placement(found.get("placement") or {}),
             ("priority", found.get("priority")),

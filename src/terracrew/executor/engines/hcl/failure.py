@@ -5,6 +5,7 @@ The text of the terminal is searched, not JSON, because it has the same form in 
 
 import re
 
+from terracrew.executor.engines import network_errors
 from terracrew.executor.engines.contract import FailureDetails
 
 _MAX_ERROR_CHARACTERS = 500
@@ -15,10 +16,18 @@ _OUT_OF_MEMORY = re.compile(
     r"^(?:[│|] ?)?(fatal error: .*(?:cannot allocate memory|out of memory).*|runtime: out of memory.*)$", re.M
 )
 """What the Go runtime prints when it gets no memory; tens of kilobytes of goroutine traces follow it."""
+_LOCK_ERROR = re.compile(
+    r"^[│|]?[ ]?Error: Error acquiring the state lock$"
+    r"(?P<reason>(?:\n(?![│|]?[ ]?(?:Lock Info:|Error: )).*){0,40})"
+    r"\n[│|]?[ ]?Lock Info:$(?P<info>(?:\n[│|]?[ ]+\w+:.*){1,10})",
+    re.M,
+)
+_LOCK_FIELD = re.compile(r"^[│|]?[ ]+(?P<name>ID|Who|Created):[ ]*(?P<value>\S.*)$", re.M)
+_MAX_FIELD_CHARACTERS = 100
 
 
 def details(text: str) -> FailureDetails:
-    return FailureDetails(first_error(text), out_of_memory(text))
+    return FailureDetails(first_error(text), out_of_memory(text), held_lock(text))
 
 
 def first_error(text: str) -> str:
@@ -33,3 +42,21 @@ def out_of_memory(text: str) -> str:
     """Return the line with which a Go program ended because it got no memory; '' if there is none."""
     match = _OUT_OF_MEMORY.search(text)
     return match[1].strip()[:_MAX_ERROR_CHARACTERS] if match else ""
+
+
+def held_lock(text: str) -> str:
+    """Return who holds the lock of the state; '' if the engine does not say that another run holds it.
+
+    Some backends print the information about the lock that they tried to get when their server is away, so the reason that they
+    give counts, too.
+    """
+    match = _LOCK_ERROR.search(text)
+    if match is None or network_errors.is_in(match["reason"]):
+        return ""
+    fields = {
+        each["name"]: each["value"].strip()[:_MAX_FIELD_CHARACTERS] for each in _LOCK_FIELD.finditer(match["info"])
+    }
+    if "ID" not in fields:
+        return ""
+    since = f" since {fields['Created']}" if "Created" in fields else ""
+    return f"locked by {fields.get('Who', 'another run')}{since} (lock ID {fields['ID']})"

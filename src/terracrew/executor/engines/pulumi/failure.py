@@ -15,11 +15,26 @@ _OUT_OF_MEMORY = re.compile(
 INTERRUPTED = re.compile(r"^(\^C|SIGTERM) received; cancelling", re.M)
 GAVE_UP = re.compile(r"(\^C|SIGTERM) received; terminating|^panic: |^fatal error: |^goroutine \d+ \[running\]", re.M)
 """Pulumi prints this and ends at once: it did not wait for the changes that it was making."""
+_HELD_LOCK = re.compile(
+    r"^[ ]*error: the stack is currently locked by \d+ lock\(s\)\..*$"
+    r"(?:\n[ ]+\S+: created by (?P<who>\S+ \(pid \d+\)) at (?P<since>\S+)$)?",
+    re.M,
+)
 
 
 def details(text: str) -> FailureDetails:
     memory = _OUT_OF_MEMORY.search(text)
-    return FailureDetails(first_error(text), memory[1].strip()[:_MAX_ERROR_CHARACTERS] if memory else "")
+    memory_error = memory[1].strip()[:_MAX_ERROR_CHARACTERS] if memory else ""
+    return FailureDetails(first_error(text), memory_error, held_lock(text))
+
+
+def held_lock(text: str) -> str:
+    """Return who holds the lock of the stack, the first if there are several; '' if Pulumi does not say that it is held."""
+    if not (match := _HELD_LOCK.search(text)):
+        return ""
+    if not match["who"]:
+        return "locked by another run"
+    return f"locked by {match['who']} since {match['since']}"[:_MAX_ERROR_CHARACTERS]
 
 
 def first_error(text: str) -> str:
