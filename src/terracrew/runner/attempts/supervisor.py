@@ -125,7 +125,7 @@ class AttemptSupervisor:
             log.info(
                 "ending attempt %d of %s (%s): the server cannot reach its executor", ref.attempt, ref.job_id, mode
             )
-            ending = self._tasks.create_task(self._dispatcher.stop(handle, mode))
+            ending = self._tasks.create_task(self._stop(ref, handle, mode))
             self._background_tasks.add(ending)
             ending.add_done_callback(self._background_tasks.discard)
 
@@ -133,6 +133,16 @@ class AttemptSupervisor:
         """Cancel the tasks of this supervisor. The executors continue, and the next runner process finds them."""
         for task in (*self._tasks_by_attempt.values(), *self._background_tasks):
             task.cancel()
+
+    async def _stop(self, ref: AttemptRef, handle: Any, mode: CancelMode) -> None:
+        delays = Backoff(1.0, 60.0)
+        while self._handles.get(ref) is handle:
+            try:
+                await self._dispatcher.stop(handle, mode)
+                break
+            except Exception:  # it concerns one attempt, and must not end the runner
+                log.exception("attempt %d of %s could not be stopped; trying again", ref.attempt, ref.job_id)
+            await asyncio.sleep(delays.next())
 
     async def _sweep(self) -> None:
         while True:
@@ -174,7 +184,8 @@ class AttemptSupervisor:
             return await self._hand_back(ref, directory, error.message)
         self._free_slot(ref)
         if ended.code == exit_codes.NOTHING_LEFT:
-            await self._report_gone(ref, directory, ended.reason or _NOTHING_LEFT_REASON, is_delivered=False)
+            if not delivered.is_done(directory):  # otherwise an earlier process has reported it, and begun to remove it
+                await self._report_gone(ref, directory, ended.reason or _NOTHING_LEFT_REASON, is_delivered=False)
             return await self._remove(ref, directory)
         process = ownership.process_of(directory)
         if process is None:
@@ -268,11 +279,12 @@ class AttemptSupervisor:
     async def _quarantine_directory(self, ref: AttemptRef, directory: Path) -> None:
         """Keep what the server refused, so that a person can look at it and remove it. It may be the only copy of a state."""
         await self._dispatcher.place.retrieve(directory)
-        await self._dispatcher.place.remove(directory)
         await asyncio.to_thread(self._workspaces.move_into, directory)
         await asyncio.to_thread(self._engine_directories.remove, directory)
         kept = self._instance.undelivered / directory.name
         await asyncio.to_thread(durable.rename, directory, kept)
+        # Only now: a process that starts after a crash must not find a directory of which nothing is left elsewhere.
+        await self._dispatcher.place.remove(directory)
         await asyncio.to_thread(self._temp_directories.remove, ref)
         log.error("attempt %d of %s could not be delivered; what it left is kept in %s", ref.attempt, ref.job_id, kept)
 
