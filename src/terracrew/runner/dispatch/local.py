@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew.attempt import files, ownership, process_record
+from terracrew.attempt import delivered, files, ownership, process_record
 from terracrew.attempt.process_record import ProcessIdentity, ProcessRecord
 from terracrew.errors import Invalid
 from terracrew.protocol.messages import CancelMode
@@ -18,7 +18,7 @@ from terracrew.protocol.spec import JobLimits
 from terracrew.protocol.start import INTERRUPT_SECONDS, ExecutorStart
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.dispatch.place import RunnerDisk
-from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted
+from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted, of_another
 from terracrew.runner.dispatch.zygote_client import ZygoteClient, ZygoteError
 from terracrew.runner.processes import cgroup_discovery, cgroups, controllers, members, search
 from terracrew.runner.processes.cgroup_discovery import NoCgroups
@@ -101,6 +101,8 @@ class Local:
         return Handle(forked.process, forked.pidfd, forked.exit_code)
 
     def adopt(self, directory: Path) -> Handle:
+        if (directory / files.CONTAINER).exists() and not delivered.is_done(directory):
+            raise of_another(directory)
         process = ownership.process_of(directory)
         if process is None:
             if ownership.forbid_start(directory):

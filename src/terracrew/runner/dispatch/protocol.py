@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from terracrew.errors import TerracrewError
+from terracrew.errors import Conflict, TerracrewError
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.config import RunnerConfig
@@ -21,6 +21,13 @@ class NotStarted(TerracrewError):
     """No process of this attempt existed, and none will, so the attempt may be handed back."""
 
     code = "not_started"
+
+
+def of_another(directory: Path) -> Conflict:
+    """Return the error of an attempt that cannot be followed here. The runner keeps its directory, and tries again."""
+    return Conflict(
+        f"{directory} is of an attempt that another dispatcher started: set job_dispatcher.type to that one until it has ended"
+    )
 
 
 class AttemptEnd(msgspec.Struct, frozen=True):
@@ -69,7 +76,8 @@ class Dispatcher(Protocol[H]):
     def adopt(self, directory: Path) -> H:
         """Find what an earlier process started on this directory, dead or alive, or raise NotStarted.
 
-        A dispatcher that has to ask for it returns a handle, and `watch` raises NotStarted.
+        A dispatcher that has to ask for it returns a handle, and `watch` raises NotStarted. What another dispatcher started may
+        still run: that is a Conflict (`of_another`).
         """
         ...
 

@@ -14,7 +14,7 @@ import aiodocker
 import msgspec
 
 from terracrew import durable
-from terracrew.attempt import exit_codes, files, ownership
+from terracrew.attempt import delivered, exit_codes, files, ownership
 from terracrew.errors import Invalid
 from terracrew.executor.container import paths
 from terracrew.protocol.messages import CancelMode
@@ -26,7 +26,7 @@ from terracrew.runner.dispatch.docker.daemon import Container, Daemon
 from terracrew.runner.dispatch.docker.images import Images
 from terracrew.runner.dispatch.docker.settings import DockerSettings
 from terracrew.runner.dispatch.docker.volumes import Volumes
-from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted
+from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted, of_another
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +160,10 @@ class Docker:
         if handle.launching is not None:
             await asyncio.shield(handle.launching)
         elif not (handle.directory / files.CONTAINER).exists():
-            ownership.forbid_start(handle.directory)
+            if not ownership.forbid_start(handle.directory):
+                if delivered.is_done(handle.directory):
+                    return AttemptEnd(exit_codes.NOTHING_LEFT)  # it is being removed, or was delivered without us
+                raise of_another(handle.directory)
             await self._remove(handle.directory)  # it was made, and never started
             raise NotStarted("the runner stopped before the container of the executor was started")
         shown = await self._ended(handle.directory)
