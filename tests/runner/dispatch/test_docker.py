@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import aiodocker
 import msgspec
 import pytest
 
@@ -13,7 +14,7 @@ from terracrew.attempt import delivered, directories, exit_codes, files
 from terracrew.protocol.events import Stream
 from terracrew.protocol.spec import JobType
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner.dispatch.docker import containers
+from terracrew.runner.dispatch.docker import attempt_files, containers
 from terracrew.runner.dispatch.docker.daemon import Daemon
 from terracrew.runner.dispatch.docker.dispatcher import ContainerHandle, Docker
 from terracrew.runner.dispatch.docker.settings import DockerSettings
@@ -106,6 +107,37 @@ async def test_what_a_killed_container_left_is_delivered_by_another_one(bench: B
     assert delivered.is_done(directory)
     await dispatcher.place.remove(directory)
     assert bench.containers.names() == []
+
+
+@pytest.mark.feature("D6.watched", "O4.salvaged")
+async def test_a_delivery_that_cannot_be_started_is_still_to_be_made_after_a_restart(bench: Bench) -> None:
+    """Symptom: the next runner process took the attempt for one that had never begun, and removed its volume."""
+    first, start = bench.open(), bench.start()
+    handle = await bench.held(first, start)
+    bench.containers.run("kill", "--signal", "KILL", bench.containers.owner.name(Path(start.directory).name))
+    salvage = msgspec.structs.replace(start, granted=None, is_salvage=True)
+    async with asyncio.timeout(END_SECONDS):
+        await first.watch(handle)
+        broken = bench.open(network="terracrew-test-missing")
+        with pytest.raises(NotStarted, match="cannot be started"):
+            await broken.watch(await broken.start(salvage))
+        second = bench.open()
+        ended = await second.watch(second.adopt(Path(start.directory)))
+        assert ended.code is None
+        assert (await second.watch(await second.start(salvage))).code == exit_codes.DELIVERED
+    assert b"at the gate" in bench.hub.log(Stream.OUTPUT)
+
+
+@pytest.mark.feature("D6.watched")
+async def test_a_container_that_is_removed_before_it_is_read_does_not_count_as_never_begun(bench: Bench) -> None:
+    daemon, directory = Daemon(bench.address, {}), Path(bench.start().directory)
+    try:
+        with pytest.raises(aiodocker.DockerError, match=r"(?i)no such container"):
+            await attempt_files.copy_ends(
+                daemon, daemon.client.containers.container("terracrew-test-missing"), directory
+            )
+    finally:
+        await daemon.close()
 
 
 @pytest.mark.feature("D6.watched")

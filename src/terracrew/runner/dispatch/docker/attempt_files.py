@@ -88,7 +88,8 @@ async def _read(daemon: Daemon, container: Container, path: PurePosixPath) -> by
     except aiodocker.DockerError as error:
         if error.status == 404 and "could not find the file" in str(error.message).lower():
             return None
-        if docker_daemon.is_missing(error):
+        # Without the container nothing is known about the file: it may be on the volume.
+        if docker_daemon.is_missing(error) and "no such container" not in str(error.message).lower():
             return None
         raise
     with archive as tar:
@@ -114,5 +115,6 @@ async def copy_everything(daemon: Daemon, container: Container, directory: Path)
                     file.write(chunk)
                 file.flush()
                 os.fsync(file.fileno())  # what it was copied from is removed next
+            durable.sync_directory(directory)
 
     await daemon.ask(copy)

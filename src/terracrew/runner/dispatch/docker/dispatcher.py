@@ -114,7 +114,7 @@ class Docker:
         if handle.is_stopped.is_set() or preparing.cancelled():
             await self._remove(handle.directory)
             raise NotStarted(_CANCELED)
-        await self._begin(preparing.result(), handle.directory)
+        await self._begin(preparing.result(), handle.directory, is_salvage=start.is_salvage)
 
     async def _prepare(self, directory: Path, start: ExecutorStart) -> Container:
         """Pull the image, and make the container with its files. Nothing of it runs."""
@@ -142,7 +142,7 @@ class Docker:
             raise NotStarted(f"the container of the executor cannot be made: {error.message}") from None
         return container
 
-    async def _begin(self, container: Container, directory: Path) -> None:
+    async def _begin(self, container: Container, directory: Path, *, is_salvage: bool) -> None:
         # From here on a process may exist, so a runner that starts again must look for it.
         durable.write(directory / files.CONTAINER, container.id.encode())
         try:
@@ -151,7 +151,8 @@ class Docker:
             shown = await self._show(directory)
             if shown is None or shown["State"]["StartedAt"].startswith("0001-"):
                 await self._remove(directory)
-                (directory / files.CONTAINER).unlink()
+                if not is_salvage:  # there was a process before a salvage, and what it left is still to be delivered
+                    (directory / files.CONTAINER).unlink()
                 raise NotStarted(f"the container of the executor cannot be started: {error.message}") from None
 
     # ---- following
