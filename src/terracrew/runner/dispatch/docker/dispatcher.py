@@ -36,6 +36,8 @@ _LOOK_SECONDS = 60.0
 """How long to wait for the end of a container before its state is read, because a connection can die in silence."""
 _SIGNAL_AGAIN_SECONDS, _KILL_AGAIN_SECONDS = 5.0, 1.0
 _ENGINES_SECONDS = 60.0
+_CANCEL_SECONDS = 5.0
+"""How long a daemon that does not answer holds up the cancellation of a start."""
 _MAX_LAST_LINES = 5
 _CANCELED = "it was canceled before its container was started"
 _Shown = dict[str, Any]
@@ -112,7 +114,10 @@ class Docker:
                 task.cancel()
             await asyncio.wait({preparing, stopped})
         if handle.is_stopped.is_set() or preparing.cancelled():
-            await self._remove(handle.directory)
+            # It was never started, so a daemon that does not answer may keep it: what is left is removed later.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_CANCEL_SECONDS):
+                    await self._remove(handle.directory)
             raise NotStarted(_CANCELED)
         await self._begin(preparing.result(), handle.directory, is_salvage=start.is_salvage)
 
