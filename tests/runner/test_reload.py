@@ -93,6 +93,32 @@ async def test_a_rotated_secret_is_used_without_a_new_connection(runners: Runner
         assert "hush" not in "".join(lines.all)
 
 
+@pytest.mark.feature("T3.reload", "A4.command")
+async def test_a_secret_is_replaced_by_a_credential_helper_without_a_new_connection(
+    runners: Runners, tmp_path: Path
+) -> None:
+    secret, file = tmp_path / "secret", tmp_path / "runner.json"
+    secret.write_text("hush-one")
+    write(file, runners, secret)
+    async with started(file) as (process, lines):
+        peer = await runners.hub.peer()
+        await lines.until("connected to")
+        helper = {"command": "/bin/echo", "args": ['{"token": "hush.e.two"}']}
+        write(file, runners, secret, credentials={"client_id": "sac_1", "helper": helper})
+        content = json.loads(file.read_text())
+        del content["external"]
+        file.write_text(json.dumps(content))
+        process.send_signal(signal.SIGHUP)
+        assert "runner.credentials" in await lines.until("the settings were read again")
+        assert not peer.closed.is_set()
+        await peer.hang_up()
+        await runners.hub.peer()
+        first, second = runners.hub.forms
+        assert (first["client_secret"], second["subject_token"]) == ("hush-one", "hush.e.two")
+        assert "client_secret" not in second
+        assert "hush" not in "".join(lines.all)
+
+
 @pytest.mark.feature("T3.reload", "T3.hidden")
 async def test_settings_that_cannot_be_read_again_leave_the_old_ones(runners: Runners, tmp_path: Path) -> None:
     secret, file = tmp_path / "secret", tmp_path / "runner.json"

@@ -23,6 +23,7 @@ RETRY_SECONDS = 60.0
 APPLIED = {
     "client_id": "runner.credentials",
     "client_secret": "runner.credentials",
+    "helper": "runner.credentials",
     "engine_paths": "engine.additional_binary_paths",
     "is_engine_installed": "engine.install",
     "source_roots": "source.local_roots",

@@ -65,9 +65,9 @@ class Tokens:
         self._exchanging = threading.Lock()
         """Serializes renewals: a thread continues when its task is cancelled, and two would overwrite each other's secrets."""
 
-    def use(self, client_id: str, secret: WorkerToken) -> None:
+    def use(self, client_id: str, secret: WorkerToken, helper: HelperCommand | None) -> None:
         """Exchange another credential from the next renewal on, which is made as soon as a token is needed."""
-        self._client_id, self._secret = client_id, secret
+        self._client_id, self._secret, self._helper = client_id, secret, helper
         self._renew_at = 0.0
 
     async def current(self) -> str:

@@ -34,7 +34,7 @@ from terracrew.runner import isolation
 from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.reports import Reports
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
-from terracrew.runner.config import RunnerConfig
+from terracrew.runner.config import HelperCommand, RunnerConfig
 from terracrew.runner.connection import announced_engines
 from terracrew.runner.connection.access_token import Tokens
 from terracrew.runner.connection.announced_engines import AnnouncedEngines
@@ -116,11 +116,11 @@ class HubConnection:
     def use_config(self, config: RunnerConfig) -> None:
         """Exchange a new credential for the next token, and use new log levels. The connection stays."""
         before, self._config = self._config, config
-        if (before.client_id, before.client_secret) != (config.client_id, config.client_secret):
+        if _credentials(before) != _credentials(config):
             secret = WorkerToken(
                 Path(config.working_directory), config.client_secret, rotates=config.rotates_worker_token
             )
-            self._tokens.use(config.client_id, secret)
+            self._tokens.use(config.client_id, secret, config.helper)
         if before.log_level != config.log_level:
             self._set_levels(self._levels)
 
@@ -297,6 +297,10 @@ class HubConnection:
             except TerracrewError as error:
                 log.warning("the token was not renewed: %s", error)
                 await asyncio.sleep(delays.next())
+
+
+def _credentials(config: RunnerConfig) -> tuple[str, str, HelperCommand | None]:
+    return config.client_id, config.client_secret, config.helper
 
 
 def _decode(frame: str | bytes) -> messages.FromServerToRunner | None:
