@@ -10,7 +10,7 @@ from terracrew.protocol.messages import Claim, Heartbeat, Offer
 from tests.machine import cgroup
 from tests.runner.conftest import Runners, granted, until_gone
 
-MEMORY_MB = 40
+MEMORY_MB = 42
 ENDED_ATTEMPTS = 50
 END_CPU_MS = 8  # reading all of /proc alone took 11 ms on a machine with few processes
 START_MS = 250  # on a loaded machine; a quiet one needs a tenth of it

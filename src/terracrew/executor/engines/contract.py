@@ -6,16 +6,18 @@ An `Engine` is registered under its name (see `terracrew.plugins`) and knows not
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
 
 from terracrew.attempt.engine_directory import EngineDirectory
-from terracrew.plan_diff.document import PlanDescription
 from terracrew.protocol import events
 from terracrew.protocol.events import OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
 from terracrew.toolchains.discovery import FoundEngine
+
+if TYPE_CHECKING:  # a runner reads the contract, and stays smaller without the comparison of plans
+    from terracrew.plan_diff.document import PlanDescription
 
 
 class EngineContext(msgspec.Struct, frozen=True):
@@ -106,7 +108,7 @@ class DescribesPlans(Protocol):
         and not logged."""
         ...
 
-    def describe(self, printed: bytes) -> PlanDescription:
+    def describe(self, printed: bytes) -> "PlanDescription":
         """Read the description, from what the command printed (nothing without a command). Raises Invalid if that is not possible."""
         ...
 
