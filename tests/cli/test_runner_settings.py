@@ -46,7 +46,7 @@ def test_each_setting_is_printed_with_its_layer_and_what_it_overrides(
     default = found["working_directory.working_directory"]
     assert (default["value"], default["origin"]) == ("/home/crew/.terracrew/runner", "default")
     assert found["job_log_stream.batch_size_limit"]["origin"] == f"{file}:15"
-    assert "runner.credentials.helper" not in found
+    assert found["runner.credentials.helper"]["value"] is None
 
 
 @pytest.mark.feature("E1.commands", "T2.shown")

@@ -15,6 +15,7 @@ from tests.toolchains.release_site import ReleaseSite, put, zipped
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 NEW = "1.12.99"
+ARCHIVE = f"/v{NEW}/tofu_{NEW}_{'_'.join(cache.system())}.zip"
 
 
 def program(tofu: str, version: str) -> bytes:
@@ -25,12 +26,9 @@ def program(tofu: str, version: str) -> bytes:
 
 @pytest.fixture
 def site(tofu: str) -> Iterator[ReleaseSite]:
-    """A release site that has one more version of OpenTofu."""
+    """A release site that has one more version of OpenTofu. Nobody signs it, so its users pin it by its hash."""
     site = ReleaseSite()
-    archive = zipped({"tofu": program(tofu, NEW)})
-    name = f"tofu_{NEW}_{'_'.join(cache.system())}.zip"
-    site.files[f"/v{NEW}/{name}"] = archive
-    site.files[f"/v{NEW}/tofu_{NEW}_SHA256SUMS"] = f"{hashlib.sha256(archive).hexdigest()}  {name}\n".encode()
+    site.files[ARCHIVE] = zipped({"tofu": program(tofu, NEW)})
     thread = threading.Thread(target=site.server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     yield site
@@ -44,11 +42,13 @@ def test_a_missing_version_is_installed_on_demand_and_waited_for_otherwise(
     system: System, site: ReleaseSite, tofu: str
 ) -> None:
     system.start_server(runner=False)
+    sha256 = hashlib.sha256(site.files[ARCHIVE]).hexdigest()
     machine = system.directory / "machine"
     put(machine, content=program(tofu, "1.12.6"))
     own = {
         "TERRACREW_CACHE": str(system.directory / "cache"),
         "TERRACREW_TOFU_RELEASES": site.url,
+        "TERRACREW_TOFU_SHA256": sha256,
         "TERRACREW_ENGINE__ADDITIONAL_BINARY_PATHS": f'["{machine}"]',
         "TERRACREW_EXECUTOR__READ_PATHS": f'["{Path(tofu).parent}"]',  # the programs of this test run the real one
         "PATH": "/usr/bin:/bin",
@@ -84,11 +84,12 @@ def test_a_version_that_cannot_be_installed_fails_the_job_before_anything_runs(
     system: System, site: ReleaseSite
 ) -> None:
     system.start_server(runner=False)
-    archive = f"/v{NEW}/tofu_{NEW}_{'_'.join(cache.system())}.zip"
-    site.files[archive] = zipped({"tofu": b"#!/bin/sh\necho something else\n"})
+    sha256 = hashlib.sha256(site.files[ARCHIVE]).hexdigest()
+    site.files[ARCHIVE] = zipped({"tofu": b"#!/bin/sh\necho something else\n"})
     own = {
         "TERRACREW_CACHE": str(system.directory / "cache"),
         "TERRACREW_TOFU_RELEASES": site.url,
+        "TERRACREW_TOFU_SHA256": sha256,
         "TERRACREW_ENGINE__INSTALL": "on-demand",
         "PATH": "/usr/bin:/bin",
     }

@@ -33,7 +33,10 @@ def test_a_module_is_planned_applied_and_destroyed(system: System) -> None:
     assert planned["plan"]["add"] == 1
     applied = system.wait(system.run("platform/hello", "APPLY"))
     assert applied["status"] == "SUCCEEDED", system.log(applied["id"])
-    assert [step["status"] for step in applied["steps"]] == ["SUCCEEDED"] * 7
+    assert {step["name"]: step["status"] for step in applied["steps"]} == {
+        **dict.fromkeys(("fetch", "inputs", "init", "plan", "apply", "output"), "SUCCEEDED"),
+        "validate": "SKIPPED",
+    }
     assert len(applied["attempts"]) == 1, "the instance that claimed the job runs all of its steps"
     assert "Apply complete!" in system.log(applied["id"])
     assert "\x1b[" in system.log(applied["id"]), "colours as in a terminal"
