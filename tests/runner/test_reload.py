@@ -12,7 +12,12 @@ from pathlib import Path
 import pytest
 
 from terracrew.runner import reload
+from terracrew.runner.attempts.engine_directories import EngineDirectories
+from terracrew.runner.attempts.executor_starts import ExecutorStarts
 from terracrew.runner.config import RunnerConfig
+from terracrew.runner.handover import SettingsSource
+from terracrew.runner.instance import LocalInstance
+from terracrew.settings import layers
 from tests.runner.conftest import TIMEOUT_SECONDS, Runners
 
 RUNNER, ORGANIZATION = "rnr_" + "1" * 32, "org_" + "2" * 32
@@ -134,6 +139,31 @@ async def test_settings_that_cannot_be_read_again_leave_the_old_ones(runners: Ru
         await peer.hang_up()
         await runners.hub.peer()
         assert {form["client_secret"] for form in runners.hub.forms} == {"hush-one"}
+
+
+@pytest.mark.feature("T3.reload", "T3.hidden")
+async def test_jobs_get_no_secret_that_an_earlier_or_a_later_reading_named(runners: Runners, tmp_path: Path) -> None:
+    """The old secret may be valid for a while, and the runner had the variable when it started."""
+    one, two, file = tmp_path / "one", tmp_path / "two", tmp_path / "runner.json"
+    one.write_text("hush-one")
+    two.write_text("hush-two")
+    write(file, runners, one)
+    config, given = layers.load(file), {"CREW_SECRET": "hush-three", "PATH": "/bin"}
+    instance = LocalInstance(str(runners.directory))
+    starts = ExecutorStarts(config, instance, EngineDirectories(instance.engine_directories), given)
+    updates = reload.ConfigUpdates()
+    updates.attach(starts.use_config)
+    again = reload.Reload(config, SettingsSource(str(file), {}, {}, {"CREW_SECRET": "9"}), updates)
+    write(file, runners, two)
+    content = json.loads(file.read_text())
+    content["external"]["settings"]["runner.capacity"] = "variable:CREW_SECRET"
+    file.write_text(json.dumps(content))
+    await again.step(is_asked=True)
+    started_with = starts.for_salvage(tmp_path, "http://crew.test")
+    instance.release()
+    assert again.config.client_secret == "hush-two"
+    assert {str(file), str(one), str(two)} <= set(started_with.isolation.private_paths)
+    assert started_with.environment == {"PATH": "/bin"}
 
 
 @pytest.mark.feature("T3.reload")

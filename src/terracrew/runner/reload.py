@@ -100,9 +100,10 @@ class Reload:
             log.error("the settings were read again and are not used; the old ones stay in effect: %s", found.problem)
             return
         self._retry_seconds = None
-        changed = [name for name in RunnerConfig.__struct_fields__ if _differs(name, self.config, found.config)]
+        after = _still_hiding(self.config, found.config)
+        changed = [name for name in RunnerConfig.__struct_fields__ if _differs(name, self.config, after)]
         restart = sorted({NEED_RESTART[name] for name in changed if name in NEED_RESTART})
-        applied = {name: getattr(found.config, name) for name in APPLIED}
+        applied = {name: getattr(after, name) for name in APPLIED}
         self.config = msgspec.structs.replace(self.config, **applied)
         self._updates.publish(self.config)
         names = sorted({APPLIED[name] for name in changed if name in APPLIED and name not in _QUIET})
@@ -114,6 +115,14 @@ class Reload:
 
 def _differs(name: str, before: RunnerConfig, after: RunnerConfig) -> bool:
     return getattr(before, name) != getattr(after, name)
+
+
+def _still_hiding(before: RunnerConfig, after: RunnerConfig) -> RunnerConfig:
+    """Return new settings that also hide the files and variables of the earlier ones: what was a secret may still be valid."""
+    files = dict.fromkeys([*before.isolation.private_paths, *after.isolation.private_paths])
+    variables = dict.fromkeys([*before.secret_variables, *after.secret_variables])
+    isolation = msgspec.structs.replace(after.isolation, private_paths=list(files))
+    return msgspec.structs.replace(after, isolation=isolation, secret_variables=list(variables))
 
 
 async def _read(source: SettingsSource) -> Reread:

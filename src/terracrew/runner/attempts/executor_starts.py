@@ -43,7 +43,7 @@ class ExecutorStarts:
             cache_directory=str(self._instance.cache),
             workspaces=str(self._instance.workspaces),
             engine_directory=str(self._engine_directories.of(directory)),
-            environment={**self._environment, **temp_directory},
+            environment={**self._engine_environment(), **temp_directory},
             granted=granted,
             engine_paths=self._config.engine_paths,
             is_engine_installed=self._config.is_engine_installed,
@@ -54,6 +54,11 @@ class ExecutorStarts:
             discovery_host=self._config.discovery_host,
             is_salvage=granted is None,
         )
+
+    def _engine_environment(self) -> dict[str, str]:
+        """Return the runner's variables for engines, without those that a reload has named as secrets since the start."""
+        hidden = self._config.secret_variables
+        return {name: value for name, value in self._environment.items() if name not in hidden}
 
     def _approved_hooks(self, granted: Granted | None) -> ApprovedHooks | None:
         directory = self._config.approved_hooks_directory
