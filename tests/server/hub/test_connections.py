@@ -11,6 +11,7 @@ from terracrew.protocol import events, frames, messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
 from terracrew.server.connections import socket as hub_socket
+from terracrew.server.connections.withheld import WithheldJobs
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.jobs import service
 from terracrew.server.modules import removal
@@ -245,6 +246,8 @@ async def test_a_claim_that_fails_unexpectedly_is_answered_and_the_job_is_offere
         await runner.send(messages.Claim(job, 1))
         assert (await runner.get("missed"))["job_id"] == job
         await set_source(source)
+        hub.server.registry.withheld = WithheldJobs(lambda: 0.0)  # the time until the next try has passed
+        await hub.server.scheduler.sweep()
         assert (await runner.get("offer"))["job_id"] == job, "its offer expires, and the next one is made"
         await runner.granted(job)
 

@@ -100,7 +100,7 @@ async def _get(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, parts
         ("Host", parts.netloc),
         ("Accept", "application/json"),
         ("Accept-Encoding", "identity"),
-        ("User-Agent", f"terracrew/{__version__}"),
+        ("User-Agent", "terracrew/" + __version__),
         ("Connection", "close"),
     ]
     target = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
