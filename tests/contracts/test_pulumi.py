@@ -85,6 +85,37 @@ class TestPulumi(EngineContract):
         ]
         assert (summary.existing, summary.unchanged) == (3, 0)
 
+    @pytest.mark.feature("J11.diff")
+    async def test_a_preview_is_described_by_property_without_its_secrets(
+        self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
+    ) -> None:
+        hidden = {"fn::secret": SECRET_VALUE}
+        before = program(
+            {"one": file("one", content="before", secret=hidden), "replaced": file("old"), "dropped": file("dropped")}
+        )
+        run = await self._applied(engine, session, folder, backend, before)
+        changed = {"fn::secret": f"{SECRET_VALUE}, changed"}
+        after = {"one": file("one", content="after", secret=changed), "replaced": file("new"), "made": file("made")}
+        write(folder, program(after))
+        await run.succeed(Step.PLAN)
+        diff = await run.diff()
+        assert diff is not None
+        assert dict(diff.head.counts) == {"create": 1, "update": 1, "delete": 1, "replace": 1}
+        found = {each.address.rpartition("::")[2]: each for each in diff.page().resources}
+        assert {name: each.action for name, each in found.items()} == {
+            "made": "create",
+            "one": "update",
+            "dropped": "delete",
+            "replaced": "replace",
+        }
+        one = {each.name: (each.before, each.after, each.is_sensitive) for each in found["one"].attributes}
+        assert one == {"content": ('"before"', '"after"', False), "secret": (None, None, True)}
+        [name] = [each for each in found["replaced"].attributes if each.name == "name"]
+        assert (name.before, name.after, name.forces_replacement) == ('"old"', '"new"', True)
+        assert '"made"' in [each.after for each in found["made"].attributes]
+        assert found["dropped"].why == "Destroyed because it is no longer in the configuration."
+        assert SECRET_VALUE not in repr(found) + repr(diff.head)
+
     async def test_what_was_removed_behind_its_back_is_planned_to_be_made_again(
         self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
     ) -> None:

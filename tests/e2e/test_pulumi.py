@@ -1,8 +1,10 @@
 """Pulumi, from the API to the state and back, with a real server, runner and executor."""
 
+import contextlib
 import json
 import os
 import signal
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,11 @@ def test_a_program_is_planned_applied_and_destroyed(pulumi: System) -> None:
     planned = pulumi.wait(pulumi.run("app"))
     assert planned["status"] == "SUCCEEDED", pulumi.log(planned["id"])
     assert (planned["plan"]["add"], planned["plan"]["resources"][0]["address"]) == (1, "testing:index:File::web")
+    diff = pulumi.api.get(f"/jobs/{planned['id']}/diff")
+    assert diff["counts"] == {"create": 1}
+    shown = {each["name"]: each for each in diff["items"][0]["attributes"]}
+    assert (shown["content"]["after"], shown["secret"]["is_sensitive"]) == ('"large"', True)
+    assert SECRET not in json.dumps(diff)
     assert names_in(made) == []
     applied = pulumi.wait(pulumi.run("app", "APPLY"))
     assert applied["status"] == "SUCCEEDED", pulumi.log(applied["id"])
@@ -82,6 +89,26 @@ def test_a_program_is_planned_applied_and_destroyed(pulumi: System) -> None:
     assert names_in(made) == []
 
 
+@pytest.mark.feature("J6.secrets")
+def test_a_secret_input_arrives_in_the_program_and_is_in_no_file_of_the_job(pulumi: System) -> None:
+    made, gate = made_in(pulumi), pulumi.directory / "gate"
+    first = file("first", directory=str(made), secret="${password}")
+    second = file("second", needs="first", directory=str(made), waitFor=str(gate))
+    make(pulumi, "app", program({"first": first, "second": second}, config={"password": {"type": "string"}}))
+    pulumi.api.post("/inputs", {"place": "app", "name": "password", "secret": SECRET})
+    job = pulumi.run("app", "APPLY")
+    eventually(lambda: names_in(made) == ["first"], what="the first file", within=60)
+    eventually(lambda: "creating" in json.dumps(pulumi.state("app")), what="the state with the pending operation")
+    files = {path: content for path, content in _contents(pulumi.directory).items() if made not in path.parents}
+    assert "Pulumi.terracrew.yaml" in {path.name for path in files}, "the workspace is there while the engine runs"
+    assert [path for path, content in files.items() if SECRET.encode() in content] == []
+    gate.touch()
+    ended = pulumi.wait(job)
+    assert ended["status"] == "SUCCEEDED", pulumi.log(job)
+    assert SECRET in {json.loads(each.read_text()).get("secret") for each in made.iterdir()}
+    assert SECRET not in pulumi.log(job)
+
+
 @pytest.mark.feature("J15.kept")
 def test_what_was_made_before_pulumi_was_killed_is_in_the_state(pulumi: System) -> None:
     made, gate = made_in(pulumi), pulumi.directory / "gate"
@@ -100,7 +127,19 @@ def test_what_was_made_before_pulumi_was_killed_is_in_the_state(pulumi: System) 
     gate.touch()
     again = pulumi.wait(pulumi.run("app", "APPLY"))
     assert again["status"] == "SUCCEEDED", pulumi.log(again["id"])
+    assert "cut short while it was creating testing:index:File::second" in pulumi.log(again["id"])
     assert names_in(made) == ["first", "second"], "each exists once"
+
+
+def _contents(folder: Path) -> dict[Path, bytes]:
+    """Read the files below a folder, except those that are removed meanwhile, sockets and named pipes."""
+    found: dict[Path, bytes] = {}
+    for place, _, names in os.walk(folder):
+        for path in (Path(place) / name for name in names):
+            with contextlib.suppress(OSError):
+                if stat.S_ISREG(path.lstat().st_mode):
+                    found[path] = path.read_bytes()
+    return found
 
 
 def _engine(system: System, job: str) -> int:
