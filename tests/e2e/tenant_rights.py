@@ -69,6 +69,7 @@ _SEES = (
         "GET /dashboard/groups",
         "GET /dashboard/groups/{group}",
         "GET /dashboard/groups/{group}/settings",
+        "GET /dashboard/groups/{group}/runs/{run}",
         "GET /dashboard/runners/{runner}",
     }
 )
@@ -98,6 +99,11 @@ _RUNS = _SEES | {
     "POST /dashboard/jobs/{job}/gone",
     "POST /dashboard/modules/{module}/run",
     "POST /dashboard/groups/{group}/cancel-jobs",
+    "GET /dashboard/groups/{group}/destroy",
+    "POST /dashboard/groups/{group}/destroy",
+    "POST /dashboard/groups/{group}/apply",
+    "POST /dashboard/groups/{group}/runs/{run}/resume",
+    "POST /dashboard/groups/{group}/runs/{run}/stop",
 }
 _DECIDES = {
     "POST /jobs/{job}/approve",

@@ -14,6 +14,7 @@ from terracrew.server.dashboard.access.users import pages as users
 from terracrew.server.dashboard.account import pages as account
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.groups.handlers import pages as groups
+from terracrew.server.dashboard.groups.runs import pages as group_runs
 from terracrew.server.dashboard.inputs import pages as inputs
 from terracrew.server.dashboard.jobs.handlers import pages as jobs
 from terracrew.server.dashboard.login import HOME
@@ -44,6 +45,7 @@ routers: list[ControllerRouterHandler] = [
     inputs,
     steps,
     groups,
+    group_runs,
     access,
     users,
     service_accounts,

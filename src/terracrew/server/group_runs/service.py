@@ -91,6 +91,14 @@ async def stop(tx: Tx, who: Principal, reference: str, run_id: str) -> GroupRun:
     return after
 
 
+async def preview(tx: Tx, who: Principal, reference: str, type_: RunType) -> tuple[Group, list[RunModule]]:
+    """Return a group whose modules the caller may run, and these modules in the order of a run."""
+    group = await groups.find(tx, who, reference)
+    await authorize.require(tx, who, Verb.JOB_RUN, groups.place(group), groups.unseen(reference))
+    found = await _modules(tx, group, "", type_, done=())
+    return group, sorted(found, key=lambda each: (each.position, each.path))
+
+
 async def find(tx: Tx, who: Principal, reference: str, run_id: str) -> GroupRun:
     """Find a run of a group that the caller may see."""
     group = await groups.show(tx, who, reference)
@@ -104,6 +112,16 @@ async def listing(tx: Tx, who: Principal, reference: str, after: str | None, lim
     """Return the runs of a group, the newest first."""
     group = await groups.show(tx, who, reference)
     return page(await store.page(tx, group.id, start(after), limit + 1), limit)
+
+
+async def known(tx: Tx, run_id: str) -> GroupRun | None:
+    """Return a run that a job names; None if it is no longer kept. The caller decides who may see it."""
+    return await store.get(tx, run_id)
+
+
+async def succeeded(tx: Tx, run: GroupRun) -> set[str]:
+    """Return the ids of the modules that have succeeded in a run that the caller has found."""
+    return {each.module_id for each in await store.modules(tx, run.id) if each.status == "SUCCEEDED"}
 
 
 async def newest(tx: Tx, group: Group) -> tuple[GroupRun, list[RunModule]] | None:

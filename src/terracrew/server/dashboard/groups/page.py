@@ -11,7 +11,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.search import patterns
 from terracrew.server.group_runs import service as group_runs
 from terracrew.server.group_runs.model import GroupRun, RunModule
-from terracrew.server.groups import inheritance, level_reads, service
+from terracrew.server.groups import inheritance, level_reads, organization_store, service
 from terracrew.server.groups.inheritance import InForce
 from terracrew.server.groups.model import Group
 from terracrew.server.modules import level_reads as module_reads
@@ -27,7 +27,7 @@ from terracrew.server.secrets.keyring import Keyring
 HERE = "/dashboard/groups"
 PAGE_ROWS = 50
 MAX_RUN_MODULES = 8
-"""How many modules of a run the page of a group shows; the command line shows all of them."""
+"""How many modules of a run the page of a group shows; the page of the run shows all of them."""
 MAX_RUNNERS = 5
 """How many runners the page of a group shows; the runners page shows all of them."""
 
@@ -44,6 +44,15 @@ class GroupHead(msgspec.Struct, frozen=True):
     may_change_access: bool
     may_cancel: bool = False
     """Whether the reader may cancel all jobs of the modules in and below it."""
+    may_run: bool = False
+    """Whether the reader may apply and destroy all modules in and below it."""
+    organization: str = ""
+    """The name of the organization that the group is in. An administrator may look at a group of another one than their own."""
+
+    @property
+    def title(self) -> str:
+        """Return the path of the group; for the organization itself, its name."""
+        return self.group.path or self.organization
 
     @property
     def above(self) -> list[Group]:
@@ -124,7 +133,14 @@ async def read_head(tx: Tx, who: Principal, reference: str) -> GroupHead:
         may_read_access=(await authorize.visible(tx, who, Verb.ACCESS_READ)).covers(place),
         may_change_access=(await authorize.visible(tx, who, Verb.ACCESS_WRITE)).covers(place),
         may_cancel=(await authorize.visible(tx, who, Verb.JOB_CANCEL)).covers(place),
+        may_run=(await authorize.visible(tx, who, Verb.JOB_RUN)).covers(place),
+        organization=await organization_name(tx, group),
     )
+
+
+async def organization_name(tx: Tx, group: Group) -> str:
+    found = await organization_store.find(tx, group.organization_id)
+    return found.name if found is not None else ""
 
 
 async def read(
