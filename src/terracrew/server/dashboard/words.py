@@ -131,6 +131,8 @@ CANCEL_CONSEQUENCES: dict[CancelMode, str] = {
     "after_step": "Lets the current step finish, then stops. Nothing is left half done.",
     "kill": "Ends all of its processes at once. During an apply, the state may miss what was just created.",
 }
+TRIGGERS = {"auto": "apply it by itself, after everything else that it needs", "manual": "do nothing"}
+"""What happens to a module when an output that it uses has changed."""
 PLANS_AND_ASKS = "It plans first, and somebody must approve the plan."
 """What a job does if its plan needs an approval."""
 APPLIES_WITHOUT_ASKING = "It plans first, and then applies the plan without asking again."
@@ -261,6 +263,11 @@ def job_badge(
     if status is JobStatus.PROCESSING and step is not None:
         return Badge("busy", "arc", _ACTIVITIES[step])
     return _JOBS[status]
+
+
+def activity(step: Step) -> str:
+    """Return what a job does during a step, in words."""
+    return _ACTIVITIES[step]
 
 
 def job_type(kind: JobType) -> str:

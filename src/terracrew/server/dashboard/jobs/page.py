@@ -9,9 +9,12 @@ from terracrew.errors import Undecryptable
 from terracrew.protocol.events import Output, ResourceChange
 from terracrew.protocol.spec import Step
 from terracrew.server.dashboard import states, words
+from terracrew.server.dashboard.jobs import timeline
+from terracrew.server.dashboard.jobs.timeline import TimelinePart
 from terracrew.server.dashboard.states import QuarantineRow
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
+from terracrew.server.group_runs import service as group_runs
 from terracrew.server.jobs import reads, service
 from terracrew.server.jobs.lost_resources.model import LostResources
 from terracrew.server.jobs.model import Job, JobStatus, StepRow
@@ -53,6 +56,9 @@ class JobPage(msgspec.Struct, frozen=True):
     quarantine: list[QuarantineRow]
     approval_refusal: str | None = None
     """Why the reader may not approve, although their role would let them."""
+    timeline: list[TimelinePart] = []
+    run_address: str | None = None
+    """The page of the run of a group that the job is a part of, if the reader may see the group."""
     lost_resources: LostResources | None = None
     """What the job may have lost; None if none of its attempts was cut short."""
 
@@ -149,10 +155,13 @@ async def read(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
         known = await approvers.read(tx, job, view.kept_plan, rules, place, who.id)
         refusal = approver_rules.refusal(job, who, rules, known.standing, view.kept_plan)
     is_lost = any(each.number == job.attempt and each.ended_at is None and each.lost_at for each in view.attempts)
+    runners = await _runners(tx, job.id)
     return JobPage(
         view=view,
         started_by="you" if job.created_by == who.id else started_by,
-        runners=await _runners(tx, job.id),
+        runners=runners,
+        timeline=await timeline.read(tx, view, "you" if job.created_by == who.id else started_by, runners),
+        run_address=await _run_address(tx, who, job),
         outputs=await _outputs(tx, who, place, job, keys),
         may_cancel=not job.is_terminal and await _may(tx, who, Verb.JOB_CANCEL, place),
         may_run=await _may(tx, who, Verb.JOB_RUN, place),
@@ -163,6 +172,13 @@ async def read(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
         doubts=view.doubts,
         quarantine=await states.rows(tx, who, job.module_id, place),
     )
+
+
+async def _run_address(tx: Tx, who: Principal, job: Job) -> str | None:
+    run = None if job.group_run_id is None else await group_runs.known(tx, job.group_run_id)
+    if run is None or not await _may(tx, who, Verb.TREE_READ, authorize.group(run.organization_id, run.path)):
+        return None
+    return f"/dashboard/groups/{run.group_id}/runs/{run.id}"
 
 
 async def _runners(tx: Tx, job_id: str) -> dict[int, str]:
