@@ -11,14 +11,16 @@ import msgspec
 from terracrew.errors import Undecryptable
 from terracrew.protocol.events import Output
 from terracrew.protocol.spec import JobType
-from terracrew.server.dashboard import words
+from terracrew.server.dashboard import module_signs, words
 from terracrew.server.dashboard.context import DashboardContext
+from terracrew.server.dashboard.module_signs import Drift
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.inputs import dependencies
 from terracrew.server.inputs.dependencies import Dependency
-from terracrew.server.jobs.model import JobStatus
+from terracrew.server.jobs.model import Job, JobStatus
+from terracrew.server.jobs.plans.diff_store import StoredDiff
 from terracrew.server.modules import reads as module_reads
 from terracrew.server.modules.model import Module
 from terracrew.server.principals import authorize
@@ -93,6 +95,7 @@ class ModuleContents(msgspec.Struct, frozen=True):
     may_read_state: bool
     versions: list[StateVersionRow]
     resources: ResourcePage | None
+    drift: Drift | None
 
     @property
     def resource_groups(self) -> list[tuple[str, list[ResourceRow]]]:
@@ -111,6 +114,9 @@ class _Found(msgspec.Struct, frozen=True):
     versions: list[StateVersionRow]
     resource_count: int | None
     state: KeptState | None = None
+    planned: str = ""
+    """The hash of the newest diff of a plan that was not applied."""
+    plan: tuple[Job, StoredDiff] | None = None
 
 
 async def read(
@@ -118,7 +124,7 @@ async def read(
 ) -> ModuleContents | None:
     """Return this part of the page, or None if the reader has it already."""
     found = await context.db.read_in_background(lambda tx: _read(tx, who, module, context.keys))
-    key = hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(found, state=None))).hexdigest()[:16]
+    key = hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(found, state=None, plan=None))).hexdigest()[:16]
     if known == key:
         return None
     listed = None
@@ -139,6 +145,7 @@ async def read(
         may_read_state=found.may_read_state,
         versions=found.versions,
         resources=listed,
+        drift=await module_signs.read_drift(context, found.plan),
     )
 
 
@@ -151,6 +158,7 @@ async def _read(tx: Tx, who: Principal, module: Module, keys: Keyring) -> _Found
     outputs, problem = await _read_outputs(tx, keys, module.id, used_by.items)
     versions = await reads.written_versions(tx, module.id, MAX_VERSIONS) if may_read_state else []
     state = await states.kept(tx, module.id) if may_read_state else None
+    plan = await module_signs.find_drift(tx, module.id)
     return _Found(
         needs=await _rows(tx, needs.items),
         used_by=await _rows(tx, used_by.items),
@@ -161,6 +169,8 @@ async def _read(tx: Tx, who: Principal, module: Module, keys: Keyring) -> _Found
         versions=[row_to(StateVersionRow, row) for row in versions],
         resource_count=None if state is None else await states.resource_count(tx, state.state.id),
         state=state,
+        planned="" if plan is None else f"{plan[0].id} {plan[1].sha256}",
+        plan=plan,
     )
 
 

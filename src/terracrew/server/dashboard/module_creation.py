@@ -47,6 +47,8 @@ class NewModuleForm(SourceFields, frozen=True):
     instance: str = ""
     tags: str = ""
     needs_approval: bool = False
+    is_triggered: bool = False
+    """Whether it is applied by itself when an output that it uses has changed."""
 
     @property
     def group_path(self) -> str:
@@ -173,6 +175,7 @@ def _wanted(form: NewModuleForm) -> NewModule:
         runner_instance_name=form.instance.strip() or None,
         description=form.description.strip(),
         needs_approval=form.needs_approval,
+        triggers="auto" if form.is_triggered else "manual",
         tags=form.tag_list,
     )
 

@@ -12,12 +12,13 @@ from litestar.response import Redirect
 
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import JobType, Step
-from terracrew.server.dashboard import forms, inputs, module_contents, nav, render, states, steps, words
+from terracrew.server.dashboard import forms, inputs, module_contents, module_signs, nav, render, states, steps, words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.inputs import InputsPanel
 from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.jobs.rows import JobRow
+from terracrew.server.dashboard.module_signs import Turn
 from terracrew.server.dashboard.states import QuarantineRow
 from terracrew.server.dashboard.steps import StepsPanel
 from terracrew.server.dashboard.words import Badge
@@ -106,6 +107,7 @@ class ModulePage(msgspec.Struct, frozen=True):
     may_change: bool
     may_read_access: bool
     may_read_state: bool
+    turn: Turn
 
 
 class DestroyPage(msgspec.Struct, frozen=True):
@@ -164,6 +166,7 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch, keys: Keyrin
         may_change=(await authorize.visible(tx, who, Verb.TREE_WRITE)).covers(place),
         may_read_access=(await authorize.visible(tx, who, Verb.ACCESS_READ)).covers(place),
         may_read_state=(await authorize.visible(tx, who, Verb.STATE_READ)).covers(place),
+        turn=await module_signs.read_turn(tx, who, module),
     )
 
 

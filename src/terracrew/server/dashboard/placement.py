@@ -1,4 +1,4 @@
-"""The form that decides which runners get the jobs of a module, how urgent they are, and what they may use."""
+"""The form that decides which runners get the jobs of a module, how urgent they are, what they may use, and what starts them."""
 
 import re
 from typing import Any
@@ -33,6 +33,8 @@ class PlacementForm(CloudField, frozen=True):
     instance: str = ""
     tags: str = ""
     priority: str = ""
+    triggers: str = ""
+    """`auto` or `manual`; empty leaves it as it is."""
 
 
 class PlacementPage(msgspec.Struct, frozen=True):
@@ -51,6 +53,7 @@ def typed(page: PlacementPage) -> PlacementForm:
         now.runner_instance_name or "",
         tags,
         str(page.module.priority),
+        page.module.triggers,
         **limits.typed(page.module.limits),
         cloud=clouds.typed(page.module.cloud),
     )
@@ -67,6 +70,8 @@ def wanted(form: PlacementForm, before: Placement) -> ModuleChange:
         "tags": [tag for tag in _BETWEEN_TAGS.split(form.tags) if tag],
         "priority": form.priority.strip() or "0",
     }
+    if form.triggers:
+        values["triggers"] = form.triggers
     try:
         change = msgspec.convert(values, ModuleChange, strict=False)
     except msgspec.ValidationError as error:
