@@ -1,10 +1,19 @@
 """The page of a module says when it waits for its turn, when a trigger failed, and what was changed outside of its engine."""
 
+import hashlib
+from typing import Any
+
 import pytest
 
-from terracrew.protocol.events import Output
+from terracrew.errors import Conflict
+from terracrew.plan_diff import document
+from terracrew.plan_diff.document import PlanDescription
+from terracrew.protocol.events import Output, PlanDescribed, PlanSummary
 from terracrew.server.inputs import trigger_store
+from terracrew.server.jobs import create
 from terracrew.server.jobs.triggers import Triggers
+from terracrew.testing.deliveries import DONE, RUNNING, fact
+from tests.plan_diff.plans import planned, unmasked
 from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in
 from tests.server.inputs.places import SOURCE
@@ -12,7 +21,7 @@ from tests.server.inputs.references import apply, refer
 from tests.server.simulated_runner import SimulatedRunner
 
 
-@pytest.mark.feature("J6.triggers", "U5.page")
+@pytest.mark.feature("J6.triggers", "U6.tree")
 async def test_the_page_says_what_a_module_waits_for_before_it_is_applied_by_itself(runner: SimulatedRunner) -> None:
     admin = runner.app.admin
     made = {
@@ -44,8 +53,11 @@ async def test_the_page_says_what_a_module_waits_for_before_it_is_applied_by_its
     assert "could not start" not in await someone.see(f"/dashboard/modules/{made['app']}")
 
 
+@on_one
 @pytest.mark.feature("J6.triggers")
-async def test_a_trigger_that_cannot_queue_its_job_is_kept_for_the_page(runner: SimulatedRunner) -> None:
+async def test_a_trigger_that_cannot_queue_its_job_is_kept_for_the_page(
+    runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     admin, server = runner.app.admin, runner.server
     made = {
         name: (await admin.made("/api/v1/modules", {"path": name, "source": SOURCE, "triggers": "auto"}))["id"]
@@ -53,17 +65,21 @@ async def test_a_trigger_that_cannot_queue_its_job_is_kept_for_the_page(runner: 
     }
     await refer(admin, "app", "network", "id", "vpc")
     await apply(runner, made["network"], id=Output(1))
-    await server.db.write(
-        lambda tx: tx.run('UPDATE modules SET source = \'{"kind":"local","path":"/etc"}\' WHERE path = \'app\'')
-    )
-    await Triggers(server.db, server.keys, server.settings.local_roots).step()
-    assert await admin.listed("/api/v1/jobs", status="QUEUED") == []
+
+    async def refuse(*_: Any, **__: Any) -> list[Conflict]:
+        return [Conflict("the numbers of jobs are used up")]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(create, "create_all", refuse)
+        await Triggers(server.db, server.keys, server.settings.local_roots).step()
     someone = await logged_in(runner.app)
-    assert "A changed output could not start an apply." in await someone.see(f"/dashboard/modules/{made['app']}")
+    page = await someone.see(f"/dashboard/modules/{made['app']}")
+    assert "The numbers of jobs are used up." in page
+    assert 'id="turn"' not in page
 
 
 @on_one
-@pytest.mark.feature("J6.triggers", "U5.page")
+@pytest.mark.feature("J6.triggers", "U6.tree")
 async def test_the_forms_of_a_module_set_what_happens_when_an_output_changes(application: Application) -> None:
     admin = application.admin
     someone = await logged_in(application)
@@ -81,7 +97,7 @@ async def test_the_forms_of_a_module_set_what_happens_when_an_output_changes(app
 
 
 @on_one
-@pytest.mark.feature("U5.page")
+@pytest.mark.feature("U6.tree")
 async def test_the_menu_of_a_module_has_what_the_reader_may_do(application: Application) -> None:
     made = await application.admin.made("/api/v1/modules", {"path": "m", "source": SOURCE})
     await application.person("vera", "viewer")
@@ -94,3 +110,24 @@ async def test_the_menu_of_a_module_has_what_the_reader_may_do(application: Appl
     page = await (await logged_in(application)).see(here)
     assert f'href="{here}/source"' in page
     assert f'href="{here}/destroy"' in page
+
+
+@pytest.mark.feature("J11.diff", "U6.tree")
+async def test_the_page_of_a_module_names_what_the_last_plan_found_to_be_changed_outside(
+    runner: SimulatedRunner,
+) -> None:
+    outside = [planned({"size": 1}, {"size": 2}, address=f'a.b["<{number}>"]') for number in range(7)]
+    content = document.build(PlanDescription((), drift=outside), unmasked)
+    attempt = await runner.run()
+    described = PlanDescribed(hashlib.sha256(content).hexdigest(), content)
+    await attempt.deliver(RUNNING, fact(PlanSummary(unchanged=7)), fact(described), DONE)
+    someone = await logged_in(runner.app)
+    here = f"/dashboard/modules/{attempt.module_id}"
+    page = await someone.see(here)
+    assert "found 7 resources that were changed outside" in page
+    assert "<code>a.b[&#34;&lt;0&gt;&#34;]</code>" in page
+    assert "and 2 more" in page
+    assert f"/dashboard/jobs/{attempt.ref.job_id}?action=drift#plan" in page
+    again = await runner.run(attempt.module_id)
+    await again.deliver(RUNNING, fact(PlanSummary(unchanged=7)), DONE)
+    assert 'id="drift"' not in await someone.see(here)

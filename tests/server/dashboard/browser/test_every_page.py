@@ -28,7 +28,8 @@ ALL_LOOKS = [("light", 1440), ("dark", 1440), ("dark", 820), ("light", 820), ("l
 """For pictures. The colours change no width, so the test itself looks at each width once."""
 FULL_LOOKS = [("dark", 390), ("light", 1440)]
 """The looks that axe checks: both schemes, and both arrangements of a page. axe takes longer than everything else, so that each page
-gets one of them, by turns; with `SCREENSHOTS=1`, both."""
+gets one of them, by turns, and in the other scheme only the contrast is checked; with `SCREENSHOTS=1`, both."""
+OTHER_SCHEME = {"light": "dark", "dark": "light"}
 NOT_PAGES = {
     "/": "leads to the first page",
     "/dashboard": "leads to the first page",
@@ -83,7 +84,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
     """
     actor = msgspec.structs.replace(SYSTEM, organization_id=stage.server.organization_id)
     run = NewGroupRun("APPLY")  # the page of a group with a run has one more panel
-    await stage.server.db.write(lambda tx: group_runs.begin(tx, actor, "payments/prod", run))
+    begun = await stage.server.db.write(lambda tx: group_runs.begin(tx, actor, "payments/prod", run))
     rows = await stage.server.db.read(lambda tx: tx.all("SELECT id, path FROM runners ORDER BY path"))
     runners = {row["path"]: row["id"] for row in rows}
     jobs = [stage.jobs[name] for name in ("planning", "doubt", "asking", "lost", "applying", "failed", "done")]
@@ -99,14 +100,17 @@ async def addresses(stage: Stage) -> dict[str, bool]:
         ],
         "module": [row["module_id"] for row in found if row],
         "group": ["payments%2Fprod", "platform"],
+        "run": [begun.id],
         "place": ["payments%2Fprod"],
         "version": [row["id"] for row in states],
     }
     paths: dict[str, bool] = {}
     for path in sorted(set(page_paths()) - BEFORE_LOGIN):
-        parameter = re.search(r"\{(\w+)\}", path)
-        values = examples[parameter[1]] if parameter else [""]
-        is_whole_thing = path.endswith("}")
+        first, *others = re.findall(r"\{(\w+)\}", path) or [""]
+        values = examples[first] if first else [""]
+        is_whole_thing = path.endswith("}") and not others
+        for each in others:
+            path = path.replace(f"{{{each}}}", examples[each][0])
         for number, value in enumerate(values if is_whole_thing else values[:1]):
             paths[re.sub(r"\{\w+\}", value, path)] = number > 0
     return paths | dict.fromkeys(MORE, True)
@@ -144,6 +148,8 @@ async def look(page: Page, path: str, *, is_similar: bool = False) -> list[str]:
     for scheme, width in full_looks(path):
         await show(page, scheme, width)
         wrong += [f"{scheme}, {width} px: {each}" for each in await accessibility.faults(page)]
+        await show(page, OTHER_SCHEME[scheme], width)
+        wrong += [f"{OTHER_SCHEME[scheme]}, {width} px: {each}" for each in await accessibility.contrast_faults(page)]
     wrong += await keyboard.faults(page)
     return [f"{path}: {each}" for each in wrong]
 

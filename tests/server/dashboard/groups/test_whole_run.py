@@ -12,7 +12,7 @@ from tests.server.dashboard.visitor import logged_in
 from tests.server.inputs.places import SOURCE, tree, tree_again
 from tests.server.inputs.references import APP, NETWORK, refer
 
-pytestmark = pytest.mark.feature("J6.groups", "U6.tree")
+pytestmark = pytest.mark.feature("J6.groups", "U6.runs")
 
 
 async def step(application: Application) -> None:

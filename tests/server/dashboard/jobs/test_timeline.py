@@ -6,7 +6,7 @@ from tests.server.application import Application, on_one
 from tests.server.dashboard.jobs.timelines import shown
 from tests.server.dashboard.visitor import Visitor, logged_in
 
-pytestmark = pytest.mark.feature("U2.page")
+pytestmark = pytest.mark.feature("U5.page", "U5.timeline")
 
 
 @on_one
