@@ -1,7 +1,12 @@
 """Jobs that this server does not offer for a while because no claim of them can succeed, and why."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
+
+from terracrew.errors import Damaged
+from terracrew.logging import get_logger
+
+log = get_logger("terracrew.scheduler")
 
 RETRY_SECONDS = 60.0
 """After this time, a job is offered again: its state may have been replaced, or the other problem solved."""
@@ -23,6 +28,13 @@ class WithheldJobs:
         now = self._clock()
         self._jobs = {known: each for known, each in self._jobs.items() if each[1] + RETRY_SECONDS > now}
         self._jobs[job_id] = Withheld(reason, is_damaged), now + RETRY_SECONDS
+
+    def add_damaged(self, jobs: Mapping[str, Damaged]) -> None:
+        """Withhold queued jobs whose rows cannot be read, and log each of them once in that time."""
+        for job_id, error in jobs.items():
+            if not self.is_withheld(job_id):
+                log.warning("a queued job cannot be offered; the others are", job=job_id, reason=error.message)
+                self.add(job_id, error.message, is_damaged=True)
 
     def is_withheld(self, job_id: str) -> bool:
         found = self._jobs.get(job_id)

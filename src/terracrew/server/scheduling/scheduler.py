@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from terracrew.logging import get_logger
 from terracrew.protocol import messages
 from terracrew.server.connections.registry import Registry, RunnerSession
 from terracrew.server.db.seam import Database, Tx
@@ -27,7 +26,6 @@ WIDEN_SECONDS = 0.05
 """If nobody claims an offer for this long, it goes to twice as many instances. At first, only the freest one gets it."""
 OFFER_TTL_SECONDS = 2.0
 SWEEP_SECONDS = 5.0
-log = get_logger("terracrew.scheduler")
 MAX_JOBS_AT_ONCE = 200
 """How many jobs are moved to another line before other tasks of the event loop get a turn."""
 
@@ -135,10 +133,7 @@ class Scheduler:
         for start in range(0, len(job_ids), reads.MAX_JOBS_PER_READ):
             few = job_ids[start : start + reads.MAX_JOBS_PER_READ]
             found, unreadable = await self._db.read(lambda tx, few=few: reads.queued(tx, few))
-            for job_id, error in unreadable.items():
-                if not self._registry.withheld.is_withheld(job_id):
-                    log.warning("a queued job cannot be offered; the others are", job=job_id, reason=error.message)
-                    self._registry.withheld.add(job_id, error.message, is_damaged=True)
+            self._registry.withheld.add_damaged(unreadable)
             for job_id in set(few) - {job.id for job in found}:
                 self._drop(job_id)
             self._admit(found)
