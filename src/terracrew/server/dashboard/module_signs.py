@@ -8,7 +8,7 @@ from terracrew.errors import TerracrewError
 from terracrew.server.dashboard.context import DashboardContext
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.inputs import trigger_reads
-from terracrew.server.jobs import store
+from terracrew.server.jobs import reads
 from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.jobs.plans import diff_store
 from terracrew.server.jobs.plans.diff_store import StoredDiff
@@ -86,7 +86,7 @@ def _holding(row: Row, seen: Visible) -> HoldingModule:
 
 async def find_drift(tx: Tx, module_id: str) -> tuple[Job, StoredDiff] | None:
     """Return the newest plan of a module, unless it was applied: that has undone or taken over what was changed outside."""
-    job = await store.newest_planned(tx, module_id)
+    job = await reads.newest_planned(tx, module_id)
     if job is None or (job.type != "PLAN" and job.status is JobStatus.SUCCEEDED):
         return None
     stored = await diff_store.get(tx, job.id)

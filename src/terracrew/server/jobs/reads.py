@@ -18,8 +18,9 @@ from terracrew.server.db.statements.fragments import (
     instance_name,
     runner_path,
 )
+from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import store
-from terracrew.server.jobs.model import TERMINAL, JobStatus
+from terracrew.server.jobs.model import TERMINAL, Job, JobStatus
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
 
@@ -214,3 +215,14 @@ async def lock_holder(tx: Tx, module_id: str) -> Row | None:
         WHERE jobs.module_id = :module_id AND jobs.status IN {ACTIVE_STATUSES}""",
         module_id=module_id,
     )
+
+
+async def newest_planned(tx: Tx, module_id: str) -> Job | None:
+    """Return the newest job of a module that has made a plan."""
+    row = await tx.one(
+        "SELECT "
+        + store.JOBS.columns
+        + " FROM jobs WHERE module_id = :module_id AND plan IS NOT NULL ORDER BY id DESC LIMIT 1",
+        module_id=module_id,
+    )
+    return None if row is None else row_to(Job, row)

@@ -94,17 +94,6 @@ async def newest_change(tx: Tx, module_id: str) -> Job | None:
     return None if row is None else row_to(Job, row)
 
 
-async def newest_planned(tx: Tx, module_id: str) -> Job | None:
-    """Return the newest job of a module that has made a plan."""
-    row = await tx.one(
-        "SELECT "
-        + JOBS.columns
-        + " FROM jobs WHERE module_id = :module_id AND plan IS NOT NULL ORDER BY id DESC LIMIT 1",
-        module_id=module_id,
-    )
-    return None if row is None else row_to(Job, row)
-
-
 async def hold(tx: Tx, job_id: str, number: int) -> tuple[Job, Attempt] | None:
     """Return a job and one of its attempts, as they stay until the transaction ends; None where there is no such attempt.
 

@@ -1,5 +1,7 @@
 """Collects what is known about an attempt, for the person who decides whether it is gone or approves the next plan."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from terracrew.errors import NotFound
@@ -8,6 +10,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import attempt_store
 from terracrew.server.jobs.attempts import reads as attempt_reads
+from terracrew.server.jobs.model import StepRow
 from terracrew.server.logs import chunk_reads, chunks, ending
 from terracrew.server.objects import Objects
 from terracrew.server.runs import made, reads
@@ -63,6 +66,11 @@ async def doubts(tx: Tx, module_id: str) -> list[AttemptReport]:
         await report(tx, row["job_id"], row["number"], with_made=index < MAX_DOUBTS_WITH_MADE)
         for index, row in enumerate(rows)
     ]
+
+
+async def steps_of(tx: Tx, job_id: str, attempts: Iterable[int]) -> dict[int, list[StepRow]]:
+    """Return the steps of these attempts of a job, by the number of the attempt."""
+    return {number: await attempt_store.steps(tx, job_id, number) for number in attempts}
 
 
 async def _module_state(tx: Tx, module_id: str, job_id: str, attempt: int) -> ModuleState | None:

@@ -9,9 +9,9 @@ from terracrew.durations import duration
 from terracrew.protocol.spec import MUTATING, STEPS_OF, Step
 from terracrew.server.dashboard import words
 from terracrew.server.db.seam import Tx
-from terracrew.server.jobs import attempt_store
 from terracrew.server.jobs.model import Attempt, JobStatus, Plan, StepRow
 from terracrew.server.jobs.plans import store as plan_store
+from terracrew.server.runs import attempt_report
 from terracrew.server.runs.model import JobView
 
 MAX_ATTEMPTS = 8
@@ -49,7 +49,7 @@ class Course(msgspec.Struct, frozen=True):
 
 
 async def read(tx: Tx, view: JobView, started_by: str, runners: Mapping[int, str]) -> list[TimelinePart]:
-    steps = {each.number: await attempt_store.steps(tx, view.id, each.number) for each in view.attempts[-MAX_ATTEMPTS:]}
+    steps = await attempt_report.steps_of(tx, view.id, (each.number for each in view.attempts[-MAX_ATTEMPTS:]))
     plans = {each.attempt: each for each in await plan_store.of_job(tx, view.id)}
     return parts(Course(view, started_by, runners, steps, plans))
 
