@@ -9,29 +9,37 @@ from pathlib import Path
 
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.executor.engines import registry
-from terracrew.executor.engines.contract import ApiAccess, DescribesPlans, EngineContext
+from terracrew.executor.engines.contract import ApiAccess, DescribesPlans, EngineContext, HasStateFile, StateAccess
 from terracrew.protocol.spec import Step
 from terracrew.toolchains import discovery
 
 PLAN = (Step.INIT, Step.PLAN)
 APPLY = (*PLAN, Step.APPLY, Step.OUTPUT)
+FILE_NAMES = {"pulumi": "Pulumi.yaml"}
+"""The file of a module, for engines that do not read `main.tf`."""
+_NO_STATE = StateAccess("", "", "", bytes(32))
+"""The access to a state that is in a file: only the key is used."""
 
 
 class Bare:
     """One workspace, made ready before anything is timed."""
 
-    def __init__(self, folder: Path, main: str, environ: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, main: str, environ: Mapping[str, str], engine: str = "tofu") -> None:
         self._place = Path(tempfile.mkdtemp(prefix="bare-", dir=folder))
         self._workspace = self._place / "workspace"
         self._workspace.mkdir()
-        (self._workspace / "main.tf").write_text(main)
-        found = discovery.require("tofu", [])
+        (self._workspace / FILE_NAMES.get(engine, "main.tf")).write_text(main)
+        found = discovery.require(engine, [])
         files = EngineDirectory(self._place / "engine-files")
         files.make()
         context = EngineContext(self._workspace, files, folder / "cache", {})
-        self._engine = registry.get("tofu").open(found, context)
+        self._engine = registry.get(engine).open(found, context)
         base = {name: value for name, value in environ.items() if not name.startswith("TERRACREW_")}
         self._env = self._engine.environment(base, ApiAccess("http://127.0.0.1", "none"))
+        if isinstance(self._engine, HasStateFile):
+            self._engine.prepare({}, has_our_backend=True)
+            self._engine.place_state(self._engine.initial_state())
+            self._env = self._engine.state_environment(self._env, _NO_STATE)
 
     def run(self, *steps: Step) -> dict[Step, float]:
         """Return the seconds that each step took. The output goes to a file, as with an executor."""
@@ -42,7 +50,9 @@ class Bare:
                 began = time.perf_counter()
                 self._command(self._engine.arguments(step, is_destroying=False), output)
                 if step is Step.PLAN and isinstance(self._engine, DescribesPlans):
-                    self._command(self._engine.description_arguments(), output)
+                    described = self._engine.description_arguments()
+                    if described is not None:
+                        self._command(described, output)
                 seconds[step] = time.perf_counter() - began
         finally:
             os.close(output)

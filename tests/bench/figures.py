@@ -20,6 +20,8 @@ GOALS: dict[str, Goal] = {
     "dispatch_ms.sqlite.1000.p99": _at_most(10),
     "dispatch_ms.postgres.1000.p99": _at_most(10),
     "plan_overhead_ms": _at_most(30),
+    "plan_overhead_ms.terraform": _at_most(40),
+    "plan_overhead_ms.pulumi": _at_most(40),
     "plan_overhead_ms.rtt50": _at_most(150),
     "plan_rate_share": _at_least(0.85),
     "git_fetch_ms.share": _at_most(1.3),

@@ -167,10 +167,10 @@ class System:
         made = self.api.post("/runners/register", {"name": name, "group": "", **fields})
         return dict(made["environment"])
 
-    def module(self, path: str, main: str, **fields: Any) -> None:
+    def module(self, path: str, main: str, file: str = "main.tf", **fields: Any) -> None:
         folder = self.directory / "source" / path
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "main.tf").write_text(main)
+        (folder / file).write_text(main)
         uploaded = self.api.upload("/archives", archive.pack(folder), "application/gzip")
         group = path.rpartition("/")[0]
         if group:
