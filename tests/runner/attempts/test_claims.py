@@ -34,12 +34,35 @@ def test_a_claim_that_nobody_answers_gives_its_slot_back() -> None:
     assert claims.next(now=ANSWER_SECONDS) == Claim("job_1", 1)
 
 
-def test_a_paused_runner_claims_nothing_until_the_pause_is_over() -> None:
+def test_a_runner_that_failed_to_start_an_executor_claims_nothing_for_a_while() -> None:
     claims = Claims(1)
-    claims.pause(until=3)
-    claims.offered(JOBS[0], now=0)
-    assert claims.next(now=2.9) is None
-    assert claims.next(now=3) == Claim("job_0", 1)
+    claims.failed_to_start(now=0)
+    claims.offered(JOBS[0], now=4)
+    assert claims.next(now=4.9) is None
+    assert claims.next(now=5) == Claim("job_0", 1)
+
+
+def test_failures_in_a_row_make_the_pause_longer_up_to_a_minute() -> None:
+    claims, now, pauses = Claims(4), 0.0, list[float]()
+    for _ in range(6):
+        claims.failed_to_start(now)
+        claims.failed_to_start(now + 1)  # another attempt that was claimed before: the same obstacle
+        pauses.append(_pause(claims, now))
+        now += pauses[-1]
+    assert pauses == [5, 10, 20, 40, 60, 60]
+    claims.has_started()
+    claims.failed_to_start(now)
+    assert _pause(claims, now) == 5
+
+
+def _pause(claims: Claims, now: float) -> float:
+    """Return after how many seconds an offer is claimed."""
+    for seconds in range(100):
+        claims.offered(JOBS[0], now + seconds)
+        if claims.next(now + seconds):
+            claims.missed(JOBS[0])
+            return seconds
+    raise AssertionError("it claims nothing any more")
 
 
 @pytest.mark.feature("O1.nothing-new")

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -291,6 +292,22 @@ async def test_what_a_crashed_runner_left_is_removed_by_the_next_one(bench: Benc
     assert bench.containers.names() == []
     successor = bench.open(key="the same instance with a new working directory")
     await successor.place.sweep(list)
+
+
+async def test_a_container_that_helped_a_killed_process_is_removed_after_an_hour(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dispatcher, other = bench.open(), bench.open(key="another runner")
+    labels = [f"--label={name}={value}" for name, value in bench.containers.owner.labels("").items()]
+    bench.containers.run("create", *labels, bench.settings.image)
+    await dispatcher.place.sweep(list)
+    assert len(bench.containers.names()) == 1, "it may be in use"
+    an_hour_later = time.time() + 3700
+    monkeypatch.setattr(time, "time", lambda: an_hour_later)
+    await other.place.sweep(list)
+    assert len(bench.containers.names()) == 1
+    await dispatcher.place.sweep(list)
+    assert bench.containers.names() == []
 
 
 @pytest.mark.feature("D3.docker")

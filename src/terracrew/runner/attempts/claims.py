@@ -9,6 +9,7 @@ ANSWER_SECONDS = 30.0
 OFFER_SECONDS = 5.0
 """How long an offer is kept. The server answers the claim of an offer that is no longer open with `missed`."""
 _MAX_OFFERS = 256
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 5.0, 60.0
 
 
 class Claims:
@@ -22,6 +23,8 @@ class Claims:
         self._pending: dict[AttemptRef, float] = {}
         self._offers: OrderedDict[AttemptRef, float] = OrderedDict()
         self._paused_until = 0.0
+        self._failed_starts = 0
+        """How many starts in a row have failed."""
 
     @property
     def pending(self) -> int:
@@ -71,6 +74,14 @@ class Claims:
         self._pending.clear()
         self._offers.clear()
 
-    def pause(self, until: float) -> None:
-        """Claim nothing until then, because this machine has just failed to start an executor."""
-        self._paused_until = until
+    def failed_to_start(self, now: float) -> None:
+        """Claim nothing for a while, because the obstacle that stopped this start would probably stop the next one. Each failure
+        in a row doubles the pause, so that a job that nobody can start does not use up an attempt every few seconds."""
+        if now < self._paused_until:
+            return  # it was claimed before the pause, and met the same obstacle
+        self._paused_until = now + min(_FIRST_PAUSE_SECONDS * 2**self._failed_starts, _LONGEST_PAUSE_SECONDS)
+        self._failed_starts += 1
+
+    def has_started(self) -> None:
+        """End the row of failures."""
+        self._failed_starts = 0

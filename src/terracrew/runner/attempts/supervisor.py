@@ -39,7 +39,6 @@ from terracrew.runner.resources.download_cache import DownloadCache
 
 log = logging.getLogger(__name__)
 
-_PAUSE_AFTER_FAILED_START_SECONDS = 5.0
 _NOTHING_LEFT_REASON = "the executor is gone, and what it left cannot be reached"
 _SWEEP_SECONDS = 600.0
 """How often leftovers of earlier attempts are looked for, where the dispatcher could not remove them before."""
@@ -179,9 +178,10 @@ class AttemptSupervisor:
             handle = await self._start(ref, granted) if granted else self._dispatcher.adopt(directory)
             ended = await self._watch(ref, handle)
         except NotStarted as error:
-            if granted:  # the same obstacle would probably stop the next start
-                self._claims.pause(time.monotonic() + _PAUSE_AFTER_FAILED_START_SECONDS)
+            if granted:
+                self._claims.failed_to_start(time.monotonic())
             return await self._hand_back(ref, directory, error.message)
+        self._claims.has_started()
         self._free_slot(ref)
         if ended.code == exit_codes.NOTHING_LEFT:
             if not delivered.is_done(directory):  # otherwise an earlier process has reported it, and begun to remove it

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ log = logging.getLogger(__name__)
 _KEY, _ATTEMPT = f"{LABEL}.key", f"{LABEL}.attempt"
 _REMOVE_SECONDS = 60.0
 """How long a daemon that does not answer holds up the end of an attempt. The next sweep removes what is left then."""
+_MAX_HELPER_SECONDS = 3600.0
+"""Longer than a container that helps for a moment can be needed, whatever the clock of the daemon's host says."""
 
 
 class Volumes:
@@ -57,9 +61,9 @@ class Volumes:
 
     async def sweep(self, kept: Callable[[], Collection[str]], /) -> None:
         client, label = self._daemon.client, {"label": [f"{LABEL}.attempt"]}
-        listed = [
-            each["Labels"] for each in await self._daemon.ask(lambda: client.containers.list(all=True, filters=label))
-        ]
+        found = await self._daemon.ask(lambda: client.containers.list(all=True, filters=label))
+        await self._remove_helpers(found)
+        listed = [each["Labels"] for each in found]
         volumes: list[dict[str, Any]] = (await self._daemon.ask(lambda: client.volumes.list(filters=label)))[
             "Volumes"
         ] or []
@@ -71,6 +75,13 @@ class Volumes:
             {(labels[_KEY], labels[_ATTEMPT]) for labels in listed if self._is_predecessor(labels)}
         ):
             await self._remove_if_delivered(msgspec.structs.replace(self._owner, key=key), name)
+
+    async def _remove_helpers(self, listed: Sequence[Container]) -> None:
+        """Remove containers that asked an image for its engines, or removed a directory, for a process that was killed."""
+        for each in listed:
+            is_old = time.time() - each["Created"] > _MAX_HELPER_SECONDS
+            if is_old and self._is_own(each["Labels"]) and not each["Labels"][_ATTEMPT]:
+                await self._daemon.find(partial(each.delete, force=True))
 
     async def _remove_if_delivered(self, predecessor: ContainerOwner, attempt: str) -> None:
         """Remove what the same instance started with another working directory, if nothing of it is needed any more."""
