@@ -101,7 +101,8 @@ def external_account(gcp: GcpIdentity, job: CloudJob) -> str:
 
 
 def of_aws(aws: AwsIdentity, job: CloudJob) -> dict[str, str]:
-    region = {"AWS_REGION": aws.region} if aws.region else {}
+    # The provider and the libraries for Go read the first one, and the library for Python only the second.
+    region = dict.fromkeys(("AWS_REGION", "AWS_DEFAULT_REGION"), aws.region) if aws.region else {}
     return region | {
         "AWS_WEB_IDENTITY_TOKEN_FILE": str(job.tokens["aws"]),
         "AWS_ROLE_ARN": aws.role(job.phase),
