@@ -19,6 +19,8 @@ def _at_least(bound: float) -> Goal:
 GOALS: dict[str, Goal] = {
     "dispatch_ms.sqlite.1000.p99": _at_most(10),
     "dispatch_ms.postgres.1000.p99": _at_most(10),
+    "dispatcher_start_ms.docker.overhead": _at_most(150),
+    "dispatcher_start_ms.kubernetes.overhead": _at_most(300),
     "plan_overhead_ms": _at_most(30),
     "plan_overhead_ms.terraform": _at_most(40),
     "plan_overhead_ms.pulumi": _at_most(40),

@@ -299,7 +299,7 @@ async def test_a_container_that_helped_a_killed_process_is_removed_after_an_hour
 ) -> None:
     dispatcher, other = bench.open(), bench.open(key="another runner")
     labels = [f"--label={name}={value}" for name, value in bench.containers.owner.labels("").items()]
-    bench.containers.run("create", *labels, bench.settings.image)
+    bench.containers.run("create", *labels, bench.settings.image, "true")
     await dispatcher.place.sweep(list)
     assert len(bench.containers.names()) == 1, "it may be in use"
     an_hour_later = time.time() + 3700

@@ -1,0 +1,160 @@
+"""`dispatcher_start_ms`: from a grant to the engine's first line, for each dispatcher, beside the same engine without Terracrew.
+
+What is beside it is `tofu init` of the same module: as a process, with `docker run`, or as a Job of Kubernetes, in the same image.
+Both take turns, so that they meet the same machine. Only platforms that answer already, or that TERRACREW_TEST_PLATFORMS names,
+are measured.
+"""
+
+import asyncio
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from terracrew.attempt import directories, exit_codes
+from terracrew.protocol.events import Stream
+from terracrew.protocol.spec import JobType
+from terracrew.protocol.start import ExecutorStart, LogStreamSettings
+from terracrew.runner import environment
+from terracrew.runner.dispatch.local import Local
+from terracrew.runner.dispatch.protocol import Dispatcher
+from terracrew.testing.executor_processes import ExecutorProcesses, module
+from terracrew.testing.fake_executor_hub import FakeExecutorHub
+from terracrew.toolchains import discovery
+from tests.bench.figures import median
+from tests.bench.filled_server import Env
+from tests.bench.real import MODULE
+from tests.machine import platforms
+
+ROUNDS = 15
+_POLL_SECONDS = 0.001
+_MAX_SECONDS = 120.0
+
+
+class StartedPlace(NamedTuple):
+    """A dispatcher, and the command that prints the same line without it."""
+
+    dispatcher: Dispatcher[Any]
+    command: Callable[[Path], list[str]]
+    """What runs `tofu init` in this folder."""
+
+
+def run(env: Env) -> dict[str, float]:
+    found: dict[str, float] = {}
+    try:
+        for name, start in (("local", _local), ("docker", _docker)):
+            if name != "local" and (why := platforms.why_left_out([name])):
+                env.say(f"dispatcher_start_ms.{name}: not measured ({why})")
+            else:
+                found |= asyncio.run(_measure(env, name, start))
+    finally:
+        platforms.leave_all()
+    return found
+
+
+def _local(_: Path) -> StartedPlace:
+    def command(_: Path) -> list[str]:
+        return [discovery.require("tofu", []).path, "init"]
+
+    dispatcher = Local("terracrew.executor.main:run", environment.for_zygote(os.environ, is_built_in=False))
+    return StartedPlace(dispatcher, command)
+
+
+def _docker(folder: Path) -> StartedPlace:
+    from terracrew.runner.dispatch.docker import containers
+    from terracrew.runner.dispatch.docker.daemon import Daemon
+    from terracrew.runner.dispatch.docker.dispatcher import Docker
+    from terracrew.runner.dispatch.docker.settings import DockerSettings
+    from tests.machine.platforms import executor_image
+
+    address = platforms.need("docker")
+    image = executor_image.image(address)
+    settings = DockerSettings(image, host=address, is_local_image=True, network="host")
+    dispatcher = Docker(settings, Daemon(address, {}), {}, containers.owner("", "rnr_1", "one"))
+    dispatcher.use_instance(str(folder))
+    run = ["docker", "--host", address, "run", "--rm", "--network", "host", "--workdir", "/module"]
+
+    def command(at: Path) -> list[str]:
+        return [*run, "--volume", f"{at}:/module", image, "tofu", "init"]
+
+    return StartedPlace(dispatcher, command)
+
+
+async def _measure(env: Env, name: str, start: Callable[[Path], StartedPlace]) -> dict[str, float]:
+    folder = env.directory / f"dispatcher-{name}"
+    folder.mkdir()
+    place = start(folder)
+    ours: list[float] = []
+    bare: list[float] = []
+    try:
+        for number in range(ROUNDS + 1):
+            seconds = (
+                await asyncio.to_thread(_bare, place, folder / f"bare-{number}"),
+                await _ours(place, folder, number),
+            )
+            if number:  # the first round fills caches
+                bare.append(1000 * seconds[0])
+                ours.append(1000 * seconds[1])
+    finally:
+        await place.dispatcher.close()
+    figure = f"dispatcher_start_ms.{name}"
+    found = {
+        figure: median(ours),
+        f"{figure}.bare": median(bare),
+        f"{figure}.overhead": median([mine - its for mine, its in zip(ours, bare, strict=True)]),
+    }
+    env.say(f"{figure}: {found[figure]:.0f}, bare {found[f'{figure}.bare']:.0f}")
+    return found
+
+
+async def _ours(place: StartedPlace, folder: Path, number: int) -> float:
+    """Return the seconds from the grant until a hub has the engine's first line."""
+    hub = FakeExecutorHub()
+    await hub.start()
+    try:
+        attempt = _attempt(hub, folder / f"ours-{number}")
+        began = time.perf_counter()
+        handle = await place.dispatcher.start(attempt)
+        ending = asyncio.create_task(place.dispatcher.watch(handle))
+        async with asyncio.timeout(_MAX_SECONDS):
+            while not hub.log(Stream.OUTPUT) and not ending.done():
+                await asyncio.sleep(_POLL_SECONDS)
+            seconds = time.perf_counter() - began
+            ended = await ending
+        if ended.code != exit_codes.DELIVERED:
+            raise RuntimeError(f"the executor ended with {ended}")
+        await place.dispatcher.place.remove(Path(attempt.directory))
+        return seconds
+    finally:
+        await hub.stop()
+
+
+def _attempt(hub: FakeExecutorHub, folder: Path) -> ExecutorStart:
+    folder.mkdir()
+    processes = ExecutorProcesses(hub, folder)
+    processes.workspaces.mkdir()
+    spec = processes.spec(JobType.PLAN, module(folder / "source", main=MODULE))
+    start = processes.start_of(spec, log_stream=LogStreamSettings())
+    assert start.granted
+    return msgspec.structs.replace(start, directory=str(directories.create(folder, start.granted, start.server_url)))
+
+
+def _bare(place: StartedPlace, folder: Path) -> float:
+    """Return the seconds until the engine has printed a line without Terracrew."""
+    folder.mkdir()
+    (folder / "main.tf").write_text(MODULE)
+    began = time.perf_counter()
+    with subprocess.Popen(
+        place.command(folder), cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        assert process.stdout is not None
+        while not process.stdout.readline().strip():
+            if process.poll() is not None:
+                raise RuntimeError(f"{place.command(folder)[0]} ended with {process.returncode} and printed nothing")
+        seconds = time.perf_counter() - began
+        process.stdout.read()
+    return seconds
