@@ -18,10 +18,11 @@ _ANSWER_SECONDS = 20
 
 
 class Docker:
-    def __init__(self) -> None:
-        self._folder = cache.root() / "platforms" / "docker"
+    def __init__(self, name: str = "docker") -> None:
+        """A test that ends its daemon has one with another name."""
+        self._folder = cache.root() / "platforms" / name
         # The path of a socket has at most 107 bytes, so it is not in the cache, whose path may be long.
-        self._run = Path("/run" if os.access("/run", os.W_OK) else "/tmp") / "terracrew-test-docker"
+        self._run = Path("/run" if os.access("/run", os.W_OK) else "/tmp") / f"terracrew-test-{name}"
         self._address = f"unix://{self._run}/docker.sock"
         settings = self._folder / "daemon.json"
         self._daemon = SharedDaemon(self._folder, ["dockerd", "--config-file", str(settings)], self._answers)
@@ -48,6 +49,11 @@ class Docker:
 
     def leave(self) -> None:
         self._daemon.leave()
+
+    def restart(self) -> None:
+        """End the daemon, which ends its containers, and start it again, as an update of its package does."""
+        # The daemon takes a containerd that nobody has reaped for a running one.
+        self._daemon.restart(lambda: (self._run / "exec/containerd/containerd.pid").unlink(missing_ok=True))
 
     def _write_settings(self) -> None:
         settings = {

@@ -42,6 +42,12 @@ class SharedDaemon:
                 return
             self._stop()
 
+    def restart(self, in_between: Callable[[], None]) -> None:
+        with self._alone():
+            self._stop()
+            in_between()
+            self._start()
+
     @contextlib.contextmanager
     def _alone(self) -> Generator[None]:
         """While this lock is held, no other user joins or leaves."""

@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import sys
 import time
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from tests.machine.network_gate import NetworkGate
 from tests.machine.platforms import executor_image
 from tests.machine.platforms.containers import Containers
 from tests.machine.platforms.cut_socket import CutSocket
+from tests.machine.platforms.docker import Docker as DockerPlatform
 
 pytestmark = [pytest.mark.engine, pytest.mark.platform("docker"), pytest.mark.timeout(600)]
 
@@ -45,7 +48,6 @@ class Bench:
         )
         self.containers = Containers(address, containers.owner(str(folder), "rnr_1", "one"))
         self.opened: list[Docker] = []
-        self._processes = ExecutorProcesses(hub, folder)
 
     def open(self, key: str = "", **changes: Any) -> Docker:
         chosen = msgspec.structs.replace(self.settings, **changes)
@@ -66,10 +68,11 @@ class Bench:
         await reaching
         return handle
 
-    def start(self, main: str = "", number: int = 1) -> ExecutorStart:
+    def start(self, main: str = "", number: int = 1, hub: FakeExecutorHub | None = None) -> ExecutorStart:
         main = main or f'resource "terraform_data" "held" {{\n  {self.gate.provisioner()}\n}}\n'
         archive = module(self.folder / f"source-{number}", main=main)
-        start = self._processes.start_of(self._processes.spec(JobType.APPLY, archive, attempt=number))
+        processes = ExecutorProcesses(hub or self.hub, self.folder)
+        start = processes.start_of(processes.spec(JobType.APPLY, archive, attempt=number))
         assert start.granted
         directory = directories.create(self.folder, start.granted, start.server_url)
         return msgspec.structs.replace(start, directory=str(directory))
@@ -219,6 +222,75 @@ async def test_a_program_that_the_image_lacks_is_named(bench: Bench) -> None:
         await dispatcher.watch(await dispatcher.start(start))
 
 
+@pytest.mark.feature("D3.docker")
+async def test_an_image_of_another_architecture_is_named(bench: Bench) -> None:
+    folder = bench.folder / "foreign"
+    folder.mkdir()
+    program = bytearray(Path(sys.executable).resolve().read_bytes())
+    program[18:20] = (0xF7).to_bytes(2, "little")  # the number of another machine in the header of the program
+    (folder / "python3").write_bytes(program)
+    (folder / "python3").chmod(0o755)
+    lines = [f"FROM {bench.settings.image}", "RUN rm /usr/local/bin/python3", "COPY python3 /usr/local/bin/python3"]
+    (folder / "Dockerfile").write_text("\n".join(lines).replace('"', ""))
+    bench.containers.run("build", "--network", "host", "--quiet", "--tag", "terracrew-test/foreign:1", str(folder))
+    dispatcher, start = bench.open(image="terracrew-test/foreign:1"), bench.start()
+    with pytest.raises(NotStarted, match=r"(?i)exec format error"):
+        await dispatcher.watch(await dispatcher.start(start))
+    await dispatcher.place.remove(Path(start.directory))
+    assert bench.containers.names() == []
+
+
+@pytest.mark.feature("D3.docker")
+async def test_a_registry_that_wants_a_password_gets_it_and_its_absence_is_named(bench: Bench) -> None:
+    seen: list[str] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        line = next((each for each in head.splitlines() if each.lower().startswith("authorization:")), "")
+        seen.append(line)
+        status = "404 Not Found" if line else '401 Unauthorized\r\nWWW-Authenticate: Basic realm="crew"'
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        image = f"127.0.0.1:{server.sockets[0].getsockname()[1]}/executor:1"
+        without = bench.open(image=image, is_local_image=False)
+        with pytest.raises(NotStarted, match=r"cannot be pulled: .*auth"):
+            await without.watch(await without.start(bench.start()))
+        assert not any(seen)
+        given = {"registry_username": "crew", "registry_password": "hush-hush"}
+        with_password = bench.open(image=image, is_local_image=False, **given)
+        with pytest.raises(NotStarted, match="cannot be pulled") as refused:
+            await with_password.watch(await with_password.start(bench.start(number=2)))
+    assert f"authorization: basic {b64encode(b'crew:hush-hush').decode()}".lower() in [each.lower() for each in seen]
+    assert "hush-hush" not in str(refused.value)
+
+
+@pytest.mark.feature("D6.watched", "O4.adopted")
+async def test_a_daemon_that_restarts_in_the_middle_of_an_apply_loses_nothing(bench: Bench) -> None:
+    own = DockerPlatform("docker-restarted")
+    address = own.join()
+    try:
+        private = Bench(address, bench.folder, bench.hub, bench.gate)
+        dispatcher, start = private.open(), private.start()
+        handle = await private.held(dispatcher, start)
+        watching = asyncio.create_task(dispatcher.watch(handle))
+        await asyncio.to_thread(own.restart)
+        async with asyncio.timeout(END_SECONDS):
+            ended = await watching
+            if ended.code != exit_codes.DELIVERED:
+                salvage = msgspec.structs.replace(start, granted=None, is_salvage=True)
+                assert (await dispatcher.watch(await dispatcher.start(salvage))).code == exit_codes.DELIVERED
+        assert b"at the gate" in bench.hub.log(Stream.OUTPUT)
+        assert bench.hub.states, "the engine had the time to save its state"
+        assert delivered.is_done(Path(start.directory))
+        await dispatcher.place.remove(Path(start.directory))
+        assert private.containers.names() == []
+        await dispatcher.close()
+    finally:
+        own.leave()
+
+
 def _broken(bench: Bench) -> Path:
     folder = bench.folder / "broken"
     folder.mkdir()
@@ -331,12 +403,19 @@ async def test_a_directory_of_the_host_can_hold_the_attempts(bench: Bench) -> No
 @pytest.mark.feature("D6.watched")
 async def test_many_executors_start_at_once(bench: Bench) -> None:
     dispatcher = bench.open()
-    main = 'resource "terraform_data" "one" {}\n'
-    starts = [bench.start(main, number) for number in range(1, STARTS + 1)]
+    hubs = [FakeExecutorHub() for _ in range(STARTS)]
+    await asyncio.gather(*(hub.start() for hub in hubs))
+    starts = [
+        bench.start('resource "terraform_data" "one" {}\n', number, hub) for number, hub in enumerate(hubs, start=1)
+    ]
     async with asyncio.timeout(END_SECONDS):
         handles = await asyncio.gather(*(dispatcher.start(start) for start in starts))
-        ends = await asyncio.gather(*(dispatcher.watch(handle) for handle in handles), return_exceptions=True)
-    assert all(not isinstance(end, NotStarted) for end in ends), ends
+        ends = await asyncio.gather(*(dispatcher.watch(handle) for handle in handles))
+        assert {end.code for end in ends} == {exit_codes.DELIVERED}
+        assert [hub.result.status for hub in hubs] == ["SUCCEEDED"] * STARTS
+        await asyncio.gather(*(dispatcher.place.remove(Path(start.directory)) for start in starts))
+    assert bench.containers.names() == []
+    await asyncio.gather(*(hub.stop() for hub in hubs))
 
 
 @pytest.mark.feature("D3.docker")
