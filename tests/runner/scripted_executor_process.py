@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from pathlib import Path
+from typing import Any, TextIO
 
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.executor import startup
@@ -24,7 +25,7 @@ def run(start: ExecutorStart, process: ProcessRecord) -> int:
 def _act(start: ExecutorStart, address: str = "") -> int:
     started_at = time.clock_gettime(time.CLOCK_MONOTONIC)
     told: list[str] = []
-    signal.signal(signal.SIGTERM, lambda *_: told.append("SIGTERM"))
+    signal.signal(signal.SIGTERM, lambda _number, _frame: told.append("SIGTERM"))
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(address or start.environment["SCRIPTED_EXECUTORS"])
     with connection, connection.makefile("rw") as line:
@@ -35,6 +36,7 @@ def _act(start: ExecutorStart, address: str = "") -> int:
             helper=HELPER,
             is_salvage=start.is_salvage,
             directory=start.directory,
+            server_url=start.server_url,
             workspaces=start.workspaces,
             journal=Path("attempt.json").exists(),
             files=sorted(os.listdir()),
@@ -80,7 +82,7 @@ def _escape(script: str) -> int:
     return int(subprocess.check_output(command, stdin=subprocess.DEVNULL))
 
 
-def _say(line, **facts) -> None:
+def _say(line: TextIO, **facts: Any) -> None:
     line.write(json.dumps(facts) + "\n")
     line.flush()
 

@@ -7,7 +7,7 @@ from terracrew.attempt import files, record, reference
 from terracrew.attempt.delivered import is_done
 from terracrew.protocol.messages import AttemptRef, Granted
 
-_REMOVED_LAST = (files.RECORD, files.CONTAINER, files.PID, files.DONE)
+_REMOVED_LAST = (files.RECORD, files.CONTAINER, files.DISPATCHER, files.PID, files.DONE)
 
 
 def path_of(root: Path, ref: AttemptRef) -> Path:

@@ -22,6 +22,7 @@ contains the attempt's credential, so no file of the engine is in it: those are 
 | `workspace`     | executor; the runner restores it     | A link to the attempt's workspace.                                |
 | `done`          | executor; the runner, to remove it   | The server has acknowledged everything (`delivered`).             |
 | `refused`       | executor                             | The server refused the rest for good (`delivered`).               |
+| `dispatcher`    | runner                               | The dispatcher whose start is next; without it, the default one.  |
 | `container`     | runner                               | The container that the executor's start was requested for.        |
 
 An executor that does not run on the runner's machine has a directory of its own with these files. The runner's has the record,
@@ -45,4 +46,5 @@ DOWNLOADS = "downloads.json"
 WORKSPACE = "workspace"
 DONE = "done"
 REFUSED = "refused"
+DISPATCHER = "dispatcher"
 CONTAINER = "container"

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import msgspec
 
+from terracrew.protocol.dispatcher_choice import OfferedDispatcher
 from terracrew.protocol.spec import Credentials, JobSpec
 
 CancelMode = Literal["after_step", "interrupt", "kill"]
@@ -71,6 +72,8 @@ class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=F
     """All versions of each engine that the runner has. An older runner sends none, and has only those of `engines`."""
     installable_engines: list[str] = []
     """The engines of which the runner installs a version that it does not have, when a job needs it."""
+    dispatchers: list[OfferedDispatcher] = []
+    """The dispatchers that jobs may ask for, the default one first. An older runner sends none, and offers only its own."""
 
 
 class Heartbeat(_FromClient, frozen=True, tag="heartbeat", omit_defaults=True):

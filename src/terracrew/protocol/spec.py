@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from terracrew.protocol.cloud import CloudIdentities
+from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice
 from terracrew.protocol.hooks import Hook, When
 from terracrew.protocol.phase import Phase
 
@@ -317,6 +318,8 @@ class JobSpec(msgspec.Struct, frozen=True):
     """What the attempt may use."""
     cloud: CloudIdentities = CloudIdentities()
     """As whom the engine logs in to clouds."""
+    choice: DispatcherChoice = NO_CHOICE
+    """What the job asks of the dispatcher of its runner."""
 
     def __repr__(self) -> str:
         return f"JobSpec({self.job_id!r}, {self.attempt})"

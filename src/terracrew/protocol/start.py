@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice
 from terracrew.protocol.hooks import ApprovedHooks
 from terracrew.protocol.messages import Granted
 
@@ -64,5 +65,7 @@ class ExecutorStart(msgspec.Struct, frozen=True):
     """Whether a state counts as saved only when the server has it, because the attempt's directory may be lost with the executor."""
     notes: list[str] = []
     """Lines for the beginning of the job's log: what the dispatcher did before it could start the executor."""
+    choice: DispatcherChoice = NO_CHOICE
+    """What the job asks of its dispatcher, if the allow-list of the runner has it. A salvage asks for nothing."""
     is_salvage: bool = False
     """Whether the attempt's first executor is dead. The new one only delivers what the directory holds; `granted` is None."""

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from terracrew.protocol.dispatcher_choice import AllowedChoices
 from terracrew.protocol.start import IsolationSettings, LogStreamSettings
 
 
@@ -11,6 +12,21 @@ class HelperCommand(msgspec.Struct, frozen=True):
     path: str
     arguments: list[str] = []
     timeout_seconds: float = 30.0
+
+
+class NamedDispatcher(msgspec.Struct, frozen=True):
+    """A dispatcher besides the default one, for jobs that ask for it."""
+
+    name: str
+    type: str
+    data: dict[str, str] = {}
+    """Its settings, which only it understands."""
+    allows: AllowedChoices = AllowedChoices()
+    executor_server_url: str = ""
+    """The server's address as its executors see it; empty if it is that of the default dispatcher."""
+
+    def __repr__(self) -> str:
+        return f"NamedDispatcher({self.name!r}, {self.type!r})"
 
 
 class RunnerConfig(msgspec.Struct, frozen=True):
@@ -44,6 +60,10 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     dispatcher: str = "local"
     dispatcher_data: dict[str, str] = {}
     """Settings of the dispatcher, which only it understands."""
+    dispatcher_allows: AllowedChoices = AllowedChoices()
+    """What jobs may ask the default dispatcher for."""
+    named_dispatchers: list[NamedDispatcher] = []
+    """Further dispatchers, for jobs that ask for one of them."""
     discovery_host: str = ""
     """The host under which modules name the server; empty if it is that of its address."""
     executor_server_url: str = ""

@@ -35,16 +35,16 @@ async def run(
     is_built_in = config.is_built_in
     # The dispatcher `local` starts a process: this one has opened nothing yet, so no descriptor is inherited.
     zygote_environment = environment.for_zygote(os.environ, is_built_in=is_built_in)
-    dispatcher = registry.open_dispatcher(config, zygote_environment)
+    dispatchers = await registry.open_all(config, zygote_environment)
     instance = None
     try:
         instance = LocalInstance(config.working_directory)
-        dispatcher.use_instance(instance.key)
+        dispatchers.use_instance(instance.key)
         isolation.describe(config.isolation, [config.working_directory, config.temp_directory])
         claims, reports = Claims(config.capacity), Reports()
         engine_environment = environment.for_engines(os.environ, is_built_in=is_built_in)
         async with asyncio.TaskGroup() as tasks:
-            supervisor = AttemptSupervisor(config, instance, dispatcher, claims, reports, engine_environment, tasks)
+            supervisor = AttemptSupervisor(config, instance, dispatchers, claims, reports, engine_environment, tasks)
             connection = HubConnection(config, instance.key, supervisor, claims, reports, stop, set_levels)
             if updates is not None:
                 updates.attach(supervisor.use_config, connection.use_config)
@@ -64,7 +64,7 @@ async def run(
         if not connecting.cancelled():
             raise connecting.result()
     finally:
-        await dispatcher.close()
+        await dispatchers.close()
         if instance is not None:
             instance.release()
 

@@ -48,6 +48,8 @@ NEED_RESTART = {
     "cgroup": "working_directory.cgroup",
     "dispatcher": "job_dispatcher.type",
     "dispatcher_data": "job_dispatcher.data",
+    "dispatcher_allows": "job_dispatcher.allow",
+    "named_dispatchers": "job_dispatchers",
     "executor_server_url": "job_dispatcher.data.api_url",
 }
 _QUIET = ("reread_seconds",)

@@ -1,7 +1,7 @@
 """A supervisor whose executors have disks of their own, up to the moment at which the runner is killed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.reports import Report, Reports
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
+from terracrew.runner.dispatch.dispatchers import Dispatchers
 from terracrew.runner.dispatch.protocol import AttemptEnd
 from terracrew.runner.instance import LocalInstance
 from tests.runner.conftest import TIMEOUT_SECONDS, Runners, granted, until_gone
@@ -44,11 +45,11 @@ class FarAway:
     def adopt(self, directory: Path) -> Path:
         return directory
 
-    async def watch(self, _handle: Path) -> AttemptEnd:
+    async def watch(self, handle: Path) -> AttemptEnd:
         await self.may_end.wait()
         return AttemptEnd(self.codes.pop(0) if self.disk else exit_codes.NOTHING_LEFT)
 
-    async def stop(self, _handle: Path, _mode: CancelMode) -> None:
+    async def stop(self, handle: Path, mode: CancelMode) -> None:
         if self.refusals:
             self.refusals -= 1
             raise RuntimeError("the daemon refuses")
@@ -68,7 +69,7 @@ class FarAway:
 
 
 @asynccontextmanager
-async def supervising(runners: Runners, dispatcher: FarAway) -> AsyncIterator[tuple[AttemptSupervisor, list[Report]]]:
+async def supervising(runners: Runners, dispatcher: FarAway) -> AsyncGenerator[tuple[AttemptSupervisor, list[Report]]]:
     """A supervisor that is cut off at the end, and a server that acknowledges everything."""
     reports, said = Reports(), list[Report]()
 
@@ -81,7 +82,9 @@ async def supervising(runners: Runners, dispatcher: FarAway) -> AsyncIterator[tu
     instance = LocalInstance(config.working_directory)
     try:
         async with asyncio.timeout(TIMEOUT_SECONDS), asyncio.TaskGroup() as tasks:
-            supervisor = AttemptSupervisor(config, instance, dispatcher, Claims(1), reports, {}, tasks)
+            supervisor = AttemptSupervisor(
+                config, instance, Dispatchers.only(dispatcher), Claims(1), reports, {}, tasks
+            )
             supervisor.recover()
             yield supervisor, said
             supervisor.stop_watching()

@@ -24,6 +24,7 @@ from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.reports import Reports
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
 from terracrew.runner.connection.hub_connection import HubConnection
+from terracrew.runner.dispatch.dispatchers import Dispatchers
 from terracrew.runner.dispatch.local import Local
 from terracrew.runner.instance import LocalInstance
 from terracrew.runner.stop import Stop
@@ -242,7 +243,7 @@ async def test_a_runner_listens_nowhere(runners: Runners) -> None:
     runner = await runners.start()
     await (await runners.hub.peer()).receive(Heartbeat)
     mine = {os.readlink(f"/proc/{runner.pid}/fd/{name}") for name in os.listdir(f"/proc/{runner.pid}/fd")}
-    listening = set()
+    listening = set[str]()
     for table in ("tcp", "tcp6", "udp", "udp6"):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
             state, inode = line.split()[3], line.split()[9]
@@ -259,14 +260,14 @@ async def test_reports_do_not_pile_up_while_there_is_no_connection(runners: Runn
     dispatcher = Local(config.executor_entry, {**os.environ, **runners.environment})
     try:
         async with asyncio.TaskGroup() as tasks:
-            supervisor = AttemptSupervisor(config, instance, dispatcher, claims, reports, {}, tasks)
+            supervisor = AttemptSupervisor(config, instance, Dispatchers.only(dispatcher), claims, reports, {}, tasks)
             connection = HubConnection(config, instance.key, supervisor, claims, reports, Stop(), lambda _: None)
             delivering = tasks.create_task(reports.deliver(HandBack("job_1", 1, "no executor")))
             _, ended = await asyncio.gather(_hang_up(runners.hub), connection.step(), return_exceptions=True)
             assert isinstance(ended, errors.Unreachable)
             for _ in range(1000):
                 reports.repeat()
-            assert connection._queue is None
+            assert connection._queue is None  # pyright: ignore[reportPrivateUsage]
             delivering.cancel()
     finally:
         await dispatcher.close()

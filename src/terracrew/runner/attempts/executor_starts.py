@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from terracrew.protocol.dispatcher_choice import NO_CHOICE
 from terracrew.protocol.hooks import ApprovedHooks
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.start import ExecutorStart, IsolationSettings
@@ -28,8 +29,10 @@ class ExecutorStarts:
     def use_config(self, config: RunnerConfig) -> None:
         self._config = config
 
-    def for_grant(self, directory: Path, granted: Granted, temp_directory: Mapping[str, str]) -> ExecutorStart:
-        return self._build(directory, self._config.url_for_executors, granted, temp_directory)
+    def for_grant(
+        self, directory: Path, granted: Granted, temp_directory: Mapping[str, str], server_url: str
+    ) -> ExecutorStart:
+        return self._build(directory, server_url, granted, temp_directory)
 
     def for_salvage(self, directory: Path, server_url: str) -> ExecutorStart:
         return self._build(directory, server_url, None, {})
@@ -52,6 +55,7 @@ class ExecutorStarts:
             log_stream=self._config.log_stream,
             approved_hooks=self._approved_hooks(granted),
             discovery_host=self._config.discovery_host,
+            choice=granted.spec.choice if granted else NO_CHOICE,
             is_salvage=granted is None,
         )
 

@@ -33,7 +33,8 @@ from terracrew.runner.attempts.reports import Reports
 from terracrew.runner.attempts.temp_directories import TempDirectories
 from terracrew.runner.attempts.workspaces import Workspaces
 from terracrew.runner.config import RunnerConfig
-from terracrew.runner.dispatch.protocol import AttemptEnd, Dispatcher, NotStarted
+from terracrew.runner.dispatch.dispatchers import Dispatchers
+from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted
 from terracrew.runner.instance import LocalInstance
 from terracrew.runner.resources.download_cache import DownloadCache
 
@@ -49,13 +50,13 @@ class AttemptSupervisor:
         self,
         config: RunnerConfig,
         instance: LocalInstance,
-        dispatcher: Dispatcher[Any],
+        dispatchers: Dispatchers,
         claims: Claims,
         reports: Reports,
         environment: Mapping[str, str],
         tasks: asyncio.TaskGroup,
     ) -> None:
-        self._config, self._instance, self._dispatcher = config, instance, dispatcher
+        self._config, self._instance, self._dispatchers = config, instance, dispatchers
         self._claims, self._reports = claims, reports
         self._temp_directories = TempDirectories(config.temp_directory, str(instance.attempts))
         self._workspaces = Workspaces(instance.workspaces)
@@ -86,9 +87,9 @@ class AttemptSupervisor:
         """
         return sorted(self._tasks_by_attempt.keys() - self._failing)
 
-    async def engines(self) -> Mapping[str, list[str]] | None:
-        """Return the engines that executors have, each with its versions; None if they are those of this machine."""
-        return await self._dispatcher.engines()
+    @property
+    def dispatchers(self) -> Dispatchers:
+        return self._dispatchers
 
     def recover(self) -> None:
         """Take over what an earlier process left in the working directory, and start filling the shared cache of downloads."""
@@ -137,7 +138,7 @@ class AttemptSupervisor:
         delays = Backoff(1.0, 60.0)
         while self._handles.get(ref) is handle:
             try:
-                await self._dispatcher.stop(handle, mode)
+                await self._dispatchers.stop(handle, mode)
                 break
             except Exception:  # it concerns one attempt, and must not end the runner
                 log.exception("attempt %d of %s could not be stopped; trying again", ref.attempt, ref.job_id)
@@ -146,7 +147,7 @@ class AttemptSupervisor:
     async def _sweep(self) -> None:
         while True:
             try:
-                await self._dispatcher.place.sweep(
+                await self._dispatchers.place.sweep(
                     lambda: [reference.directory_name(ref) for ref in self._tasks_by_attempt]
                 )
             except Exception:  # leftovers cost space, and nothing else
@@ -175,7 +176,7 @@ class AttemptSupervisor:
     async def _follow(self, ref: AttemptRef, granted: Granted | None) -> None:
         directory = directories.path_of(self._instance.attempts, ref)
         try:
-            handle = await self._start(ref, granted) if granted else self._dispatcher.adopt(directory)
+            handle = await self._start(ref, granted) if granted else self._dispatchers.adopt(directory)
             ended = await self._watch(ref, handle)
         except NotStarted as error:
             if granted:
@@ -202,19 +203,18 @@ class AttemptSupervisor:
         if (mode := self._early_cancels.pop(ref, None)) is not None:
             self.cancel(ref, mode)
         try:
-            return await self._dispatcher.watch(handle)
+            return await self._dispatchers.watch(handle)
         finally:
             del self._handles[ref]
 
     async def _start(self, ref: AttemptRef, granted: Granted) -> Any:
+        server_url = self._dispatchers.chosen(granted.spec.choice).executor_server_url or self._config.url_for_executors
         try:
-            directory = await asyncio.to_thread(
-                directories.create, self._instance.attempts, granted, self._config.url_for_executors
-            )
+            directory = await asyncio.to_thread(directories.create, self._instance.attempts, granted, server_url)
             temp_directory = self._temp_directories.make(ref)
         except OSError as error:
             raise NotStarted(f"the grant cannot be written to {self._instance.attempts}: {error}") from error
-        return await self._dispatcher.start(self._starts.for_grant(directory, granted, temp_directory))
+        return await self._dispatchers.start(self._starts.for_grant(directory, granted, temp_directory, server_url))
 
     async def _hand_back(self, ref: AttemptRef, directory: Path, reason: str) -> None:
         self._free_slot(ref)
@@ -252,8 +252,8 @@ class AttemptSupervisor:
         delays = Backoff(1.0, 60.0)
         while True:
             try:
-                handle = await self._dispatcher.start(self._starts.for_salvage(directory, found.server_url))
-                code = (await self._dispatcher.watch(handle)).code
+                handle = await self._dispatchers.start(self._starts.for_salvage(directory, found.server_url))
+                code = (await self._dispatchers.watch(handle)).code
             except NotStarted as error:
                 log.warning("the delivery from %s could not be started: %s; trying again", directory, error.message)
             else:
@@ -265,7 +265,7 @@ class AttemptSupervisor:
     async def _remove(self, ref: AttemptRef, directory: Path) -> None:
         if missing := await asyncio.to_thread(downloads.read, directory):
             self._download_cache.want(missing.engine, missing.items)
-        await self._dispatcher.place.remove(directory)
+        await self._dispatchers.place.remove(directory)
         await asyncio.to_thread(self._workspaces.remove, directory)
         await asyncio.to_thread(self._engine_directories.remove, directory)
         try:
@@ -278,13 +278,13 @@ class AttemptSupervisor:
 
     async def _quarantine_directory(self, ref: AttemptRef, directory: Path) -> None:
         """Keep what the server refused, so that a person can look at it and remove it. It may be the only copy of a state."""
-        await self._dispatcher.place.retrieve(directory)
+        await self._dispatchers.place.retrieve(directory)
         await asyncio.to_thread(self._workspaces.move_into, directory)
         await asyncio.to_thread(self._engine_directories.remove, directory)
         kept = self._instance.undelivered / directory.name
         await asyncio.to_thread(durable.rename, directory, kept)
         # Only now: a process that starts after a crash must not find a directory of which nothing is left elsewhere.
-        await self._dispatcher.place.remove(directory)
+        await self._dispatchers.place.remove(directory)
         await asyncio.to_thread(self._temp_directories.remove, ref)
         log.error("attempt %d of %s could not be delivered; what it left is kept in %s", ref.attempt, ref.job_id, kept)
 

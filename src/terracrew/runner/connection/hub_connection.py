@@ -35,9 +35,9 @@ from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.reports import Reports
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
 from terracrew.runner.config import HelperCommand, RunnerConfig
-from terracrew.runner.connection import announced_engines
+from terracrew.runner.connection import announced_dispatchers
 from terracrew.runner.connection.access_token import Tokens
-from terracrew.runner.connection.announced_engines import AnnouncedEngines
+from terracrew.runner.connection.announced_dispatchers import AnnouncedDispatchers
 from terracrew.runner.connection.heartbeat import DrainState, HeartbeatLoop
 from terracrew.runner.connection.worker_token import WorkerToken
 from terracrew.runner.resources.disk import Disk
@@ -98,12 +98,7 @@ class HubConnection:
     async def step(self) -> NoReturn:
         """Open one connection and use it until it ends. Always raises the reason for its end."""
         token = await self._tokens.current()
-        has_own = await self._supervisor.engines()
-        found = (
-            await announced_engines.find(self._config.engine_paths)
-            if has_own is None
-            else announced_engines.of(has_own)
-        )
+        found = await announced_dispatchers.find(self._supervisor.dispatchers.opened, self._config.engine_paths)
         connection = await hub.connect(self._config.server_url, token)
         try:
             welcome = await self._greet(connection, found)
@@ -135,7 +130,7 @@ class HubConnection:
         person has to resolve; after a welcome, it is an old connection of this process."""
         return isinstance(error, Incompatible | Removed) or (isinstance(error, Conflict) and not self._was_welcome)
 
-    async def _greet(self, connection: ClientConnection, found: AnnouncedEngines) -> messages.RunnerWelcome:
+    async def _greet(self, connection: ClientConnection, found: AnnouncedDispatchers) -> messages.RunnerWelcome:
         drain = self._drain_state()
         hello = messages.RunnerHello(
             runner_id=self._runner_id,
@@ -146,9 +141,10 @@ class HubConnection:
             oldest_protocol=version.OLDEST_VERSION,
             newest_protocol=version.NEWEST_VERSION,
             capacity=self._config.capacity,
-            engines=found.defaults,
-            engine_versions=found.versions,
+            engines=found.engines.defaults,
+            engine_versions=found.engines.versions,
             installable_engines=sorted(plugins.BUILT_IN[plugins.ENGINES]) if self._config.is_engine_installed else [],
+            dispatchers=found.offers,
             attempts=self._supervisor.refs,
             is_draining=drain.is_draining,
             is_disk_full=drain.is_disk_full,

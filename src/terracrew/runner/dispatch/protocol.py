@@ -26,7 +26,7 @@ class NotStarted(TerracrewError):
 def of_another(directory: Path) -> Conflict:
     """Return the error of an attempt that cannot be followed here. The runner keeps its directory, and tries again."""
     return Conflict(
-        f"{directory} is of an attempt that another dispatcher started: set job_dispatcher.type to that one until it has ended"
+        f"{directory} is of an attempt that another dispatcher started: keep that one in the settings until it has ended"
     )
 
 
@@ -67,6 +67,9 @@ class Dispatcher(Protocol[H]):
 
     async def start(self, start: ExecutorStart) -> H:
         """Start an executor, or raise NotStarted. The executor locks and signs its directory itself.
+
+        `start.choice` has what the job asks for besides the dispatcher: `image`, `memory_mb`, `cpu` and `service_account`. The
+        runner has checked it against the allow-list of its settings, and the dispatcher applies it instead of its own settings.
 
         It may return before there is a process, so that `stop` can be called while an image is pulled; `watch` raises
         NotStarted if there will be none.

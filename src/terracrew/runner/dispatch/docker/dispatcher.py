@@ -72,7 +72,7 @@ class Docker:
         if self._engines is None:
             try:
                 async with asyncio.timeout(self._settings.pull_seconds + _ENGINES_SECONDS):
-                    await self._images.ensure()
+                    await self._images.ensure(self._settings.image)
                     self._engines = await self._ask_for_engines()
             except (NotStarted, TimeoutError, ValueError, aiodocker.DockerError) as error:
                 log.warning(
@@ -125,7 +125,8 @@ class Docker:
         """Pull the image, and make the container with its files. Nothing of it runs."""
         if not start.is_salvage and (directory / files.PID).exists():
             raise NotStarted("the attempt was handed back")
-        notes = await self._images.ensure()
+        chosen = settings.with_choice(self._settings, start.choice)
+        notes = await self._images.ensure(chosen.image)
         given = {
             name: value
             for name, value in self._environment.items()
@@ -133,9 +134,7 @@ class Docker:
         }
         inside = attempt_files.inside(start, given, waits_for_server=not self._settings.bind_path)
         inside = msgspec.structs.replace(inside, notes=[*start.notes, *notes])
-        configuration = containers.configuration(
-            self._settings, self._owner, directory.name, is_salvage=start.is_salvage
-        )
+        configuration = containers.configuration(chosen, self._owner, directory.name, is_salvage=start.is_salvage)
         client, name = self._daemon.client, self._owner.name(directory.name)
         await self._remove(directory)  # a salvage follows the executor, and a request may have been repeated
         try:
@@ -204,7 +203,7 @@ class Docker:
         finally:
             if is_reader:
                 await self._daemon.find(lambda: container.delete(force=True))
-        return _how(shown, self._settings)
+        return _how(shown)
 
     async def _why_not_begun(self, container: Container, shown: _Shown | None) -> str:
         if shown is None:
@@ -280,7 +279,7 @@ class Docker:
             task.exception()  # whoever awaits the task gets it; nobody does after the runner has stopped watching
 
 
-def _how(shown: _Shown | None, chosen: DockerSettings) -> AttemptEnd:
+def _how(shown: _Shown | None) -> AttemptEnd:
     if shown is None:
         return AttemptEnd(None, "its container was removed by somebody else")
     state = shown["State"]
@@ -289,7 +288,8 @@ def _how(shown: _Shown | None, chosen: DockerSettings) -> AttemptEnd:
     if code == exit_codes.DELIVERED:
         return AttemptEnd(code)
     if state.get("OOMKilled"):
-        limit = f" of {chosen.memory_bytes >> 20} MiB" if chosen.memory_bytes else ""
+        memory_bytes = shown["HostConfig"].get("Memory") or 0
+        limit = f" of {memory_bytes >> 20} MiB" if memory_bytes else ""
         return AttemptEnd(
             code, f"a process of its container was killed because memory ran out: the limit{limit} was reached"
         )

@@ -1,4 +1,4 @@
-"""Makes sure that the daemon has the image of executors, and says in words why it does not."""
+"""Makes sure that the daemon has an image of executors, and says in words why it does not."""
 
 import asyncio
 import logging
@@ -29,19 +29,19 @@ class _Layer(msgspec.Struct):
 
 
 class Images:
-    """The image is pulled when it is used first, and when it is missing. Attempts that need it at the same time share a pull."""
+    """An image is pulled when it is used first, and when it is missing. Attempts that need it at the same time share a pull."""
 
     def __init__(self, daemon: Daemon, settings: DockerSettings) -> None:
         self._daemon, self._settings = daemon, settings
-        self._is_fresh = settings.is_local_image
-        self._pulling = asyncio.Lock()
+        self._fresh = set[str]()
+        """The images that were pulled since the runner was started."""
+        self._pulling = dict[str, asyncio.Lock]()
 
-    async def ensure(self) -> list[str]:
-        """Return lines for the job's log. Raises NotStarted if there is no image."""
-        name = self._settings.image
-        async with self._pulling:
-            found = await self._find()
-            if self._is_fresh and found:
+    async def ensure(self, name: str) -> list[str]:
+        """Return lines for the job's log. Raises NotStarted if there is no image of this name."""
+        async with self._pulling.setdefault(name, asyncio.Lock()):
+            found = await self._find(name)
+            if found and (self._settings.is_local_image or name in self._fresh):
                 return []
             if self._settings.is_local_image:
                 raise NotStarted(
@@ -49,20 +49,20 @@ class Images:
                 )
             lines: list[str] = []
             try:
-                await self._pull(lines.append)
+                await self._pull(name, lines.append)
             except NotStarted as error:
                 if not found:
                     raise
                 log.warning("%s; the image that the daemon has is used", error.message)
                 return [f"{error.message}. The image that the daemon has is used"]
-            self._is_fresh = True
+            self._fresh.add(name)
             return lines
 
-    async def _find(self) -> dict[str, Any] | None:
-        return await self._daemon.find(lambda: self._daemon.client.images.inspect(self._settings.image))
+    async def _find(self, name: str) -> dict[str, Any] | None:
+        return await self._daemon.find(lambda: self._daemon.client.images.inspect(name))
 
-    async def _pull(self, say: Callable[[str], None]) -> None:
-        name, limit, began = self._settings.image, self._settings.pull_seconds, time.monotonic()
+    async def _pull(self, name: str, say: Callable[[str], None]) -> None:
+        limit, began = self._settings.pull_seconds, time.monotonic()
         auth: dict[str, str] | None = None
         if self._settings.registry_username:
             auth = {"username": self._settings.registry_username, "password": self._settings.registry_password}
@@ -79,7 +79,7 @@ class Images:
             if not docker_daemon.is_silence(error):
                 raise
             raise NotStarted(f"the image {name} cannot be pulled: the Docker daemon does not answer: {error}") from None
-        if await self._find() is None:
+        if await self._find(name) is None:
             raise NotStarted(f"the image {name} was pulled, but the Docker daemon does not have it")
         say(f"Pulled the image in {time.monotonic() - began:.0f} s")
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from terracrew.errors import Invalid
+from terracrew.protocol.dispatcher_choice import DispatcherChoice
 
 VARIABLE_PREFIX = "TERRACREW_JOB_DISPATCHER_DATA_"
 _SHIFTS = {"": 0, "b": 0, "k": 10, "kb": 10, "kib": 10, "m": 20, "mb": 20, "mib": 20, "g": 30, "gb": 30, "gib": 30}
@@ -56,6 +57,16 @@ def parse(data: Mapping[str, str]) -> DockerSettings:
     if problems:
         raise Invalid("; ".join(f"{VARIABLE_PREFIX}{name.upper()}: {words}" for name, words in problems.items()))
     return DockerSettings(**values)
+
+
+def with_choice(chosen: DockerSettings, choice: DispatcherChoice) -> DockerSettings:
+    """Return the settings for a job that asks for an image, memory or processors. The allow-list has been checked."""
+    return msgspec.structs.replace(
+        chosen,
+        image=choice.image or chosen.image,
+        memory_bytes=chosen.memory_bytes if choice.memory_mb is None else choice.memory_mb << 20,
+        cpus=chosen.cpus if choice.cpu is None else choice.cpu,
+    )
 
 
 def problems(data: Mapping[str, str]) -> dict[str, str]:
