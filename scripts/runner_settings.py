@@ -62,6 +62,9 @@ def tables(schema: dict[str, Any]) -> list[str]:
     """Return a table for each section. A section in a section is part of the table of the outer one."""
     found: list[str] = []
     for name, each in schema["properties"].items():
+        if "additionalProperties" in each:  # sections by names that people choose
+            found += [f"\n## {name}\n\n{each['description']}"]
+            continue
         section = section_of(schema, each)
         found += [f"\n## {name}\n"]
         found += [section["description"].replace("\n", " ") + "\n"] if "description" in section else []

@@ -33,6 +33,7 @@ VALUES: dict[str, Any] = {
     "hooks_preapproval.preapproved_hooks_directory": "/usr",
     "job_dispatcher.type": "local",
     "job_dispatcher.data.api_url": "https://executors.example",
+    "job_dispatchers.second.type": "local",
     "job_log_stream.batch_size_limit": 7,
     "job_log_stream.period_seconds": 2.5,
     "job_log_stream.eagerly_emit_first_event": False,
@@ -62,13 +63,15 @@ VALUES: dict[str, Any] = {
     "external.azure.authority": "https://login.example",
     "external.azure.metadata_url": "https://metadata.example",
 }
-"""A value of each setting that is not its default. `T1.paths` and `T1.credentials` have the names that replace others."""
+"""A value of each setting that is not its default. `T1.paths` and `T1.credentials` have the names that replace others,
+and `test_dispatchers.py` those that not every dispatcher has."""
 INSTEAD_OF_OTHERS = {
     "runner.path",
     "runner.credentials.service_account_path",
     "runner.credentials.helper",
     "runner.credentials.worker_id",
     "runner.credentials.worker_token",
+    *(f"job_dispatcher.allow.{name}" for name in ("images", "max_memory_mb", "max_cpu", "service_accounts")),
 }
 SECRETS = {
     "runner.credentials.client_secret",
@@ -128,6 +131,6 @@ def test_no_setting_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[st
     names = {
         name
         for name in shown(capsys, "--config", str(file))
-        if not name.startswith(("logging.", "job_dispatcher.data", "external.settings"))
+        if not name.startswith(("logging.", "job_dispatcher.data", "job_dispatchers", "external.settings"))
     }
     assert names <= VALUES.keys() | INSTEAD_OF_OTHERS

@@ -228,6 +228,7 @@ def test_the_schema_describes_every_setting_and_allows_the_key_that_names_it(fil
         "source",
         "hooks_preapproval",
         "job_dispatcher",
+        "job_dispatchers",
         "job_log_stream",
         "logging",
         "external",

@@ -63,6 +63,7 @@ def test_every_setting_with_text_is_a_secret_or_listed_as_harmless() -> None:
         "runner.credentials.worker_token",
         "runner.credentials.helper.args",
         "job_dispatcher.data",
+        "job_dispatchers",
         "logging.log_level",
         "shared_runners",
         "master_key",

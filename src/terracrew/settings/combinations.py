@@ -7,7 +7,10 @@ import os
 from collections.abc import Iterator
 from typing import Any, cast
 
+from terracrew import plugins
 from terracrew.client import address
+from terracrew.protocol.dispatcher_choice import ChoiceField
+from terracrew.runner.dispatch.applied_choices import APPLIED
 from terracrew.runner.dispatch.docker import settings as docker_settings
 from terracrew.settings.merging import Combination
 from terracrew.settings.trees import Tree, find
@@ -21,6 +24,13 @@ _ALLOWED_CREDENTIALS = (
     {"service_account_path", "helper"},
     {"worker_id", "worker_token"},
 )
+_ALLOWED: dict[str, ChoiceField] = {
+    "images": "image",
+    "max_memory_mb": "memory_mb",
+    "max_cpu": "cpu",
+    "service_accounts": "service_account",
+}
+"""The settings of an allow-list, each with what a job may then ask for."""
 _TRUE = ("1", "true", "t", "yes", "y", "on")
 
 
@@ -29,7 +39,7 @@ def check(values: Tree) -> Iterator[Combination]:
     yield from _credentials(values)
     yield from _plain_http(values)
     yield from _hooks(values)
-    yield from _dispatcher(values)
+    yield from _dispatchers(values)
 
 
 def _names(values: Tree) -> Iterator[Combination]:
@@ -54,7 +64,8 @@ def _credentials(values: Tree) -> Iterator[Combination]:
 
 
 def _plain_http(values: Tree) -> Iterator[Combination]:
-    for path in (("server", "url"), ("job_dispatcher", "data", "api_url")):
+    urls = [(*section, "data", "api_url") for section in _dispatcher_sections(values)]
+    for path in (("server", "url"), *urls):
         url = find(values, path)
         if not isinstance(url, str) or not url.startswith("http:") or _is_set(values, ("server", "allow_plain_http")):
             continue
@@ -72,18 +83,43 @@ def _hooks(values: Tree) -> Iterator[Combination]:
         yield Combination(path, f"{directory!r} is not a directory, and pre-approval of hooks is enabled")
 
 
-def _dispatcher(values: Tree) -> Iterator[Combination]:
-    data, kind = find(values, ("job_dispatcher", "data")), find(values, ("job_dispatcher", "type"))
+def _dispatcher_sections(values: Tree) -> list[tuple[str, ...]]:
+    """Return the paths of the sections of all dispatchers, the default one first."""
+    named = find(values, ("job_dispatchers",))
+    names = sorted(map(str, cast("Tree", named))) if isinstance(named, dict) else []
+    return [("job_dispatcher",), *(("job_dispatchers", name) for name in names)]
+
+
+def _dispatchers(values: Tree) -> Iterator[Combination]:
+    for section in _dispatcher_sections(values):
+        yield from _dispatcher(values, section)
+        yield from _allowed(values, section)
+        name, kind = section[-1], find(values, (*section, "type"))
+        if len(section) > 1 and name != kind and plugins.has(plugins.DISPATCHERS, name):
+            yield Combination(section, f"{name!r} is the name of another type than {kind}: use another name")
+
+
+def _allowed(values: Tree, section: tuple[str, ...]) -> Iterator[Combination]:
+    kind = find(values, (*section, "type")) or "local"
+    for name, field in _ALLOWED.items():
+        path = (*section, "allow", name)
+        if find(values, path) and field not in APPLIED.get(str(kind), {field}):
+            words = f"the dispatcher `{kind}` cannot give this to a job"
+            yield Combination(path, words, missing=[(*section, "type")])
+
+
+def _dispatcher(values: Tree, section: tuple[str, ...]) -> Iterator[Combination]:
+    data, kind = find(values, (*section, "data")), find(values, (*section, "type"))
     if kind == "docker" and (data is None or isinstance(data, dict)):
         given = {str(name): str(value) for name, value in cast("Tree", data or {}).items() if name != "api_url"}
         for name, words in docker_settings.problems(given).items():
-            path = ("job_dispatcher", "data", name)
+            path = (*section, "data", name)
             yield Combination(path, words, missing=[] if name in given else [path])
     if kind not in (None, "local") or not isinstance(data, dict):
         return
     for name in sorted(str(each) for each in cast("Tree", data) if each != "api_url"):
         words = "the dispatcher `local` has no such setting"
-        yield Combination(("job_dispatcher", "data", name), words, missing=[("job_dispatcher", "type")])
+        yield Combination((*section, "data", name), words, missing=[(*section, "type")])
 
 
 def _is_set(values: Tree, path: tuple[str, ...]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from terracrew.runner.config import RunnerConfig
-from terracrew.settings import combinations, environment, files, merging, trees
+from terracrew.settings import combinations, environment, files, merging, trees, variables
 from terracrew.settings.external import layer as external_layer
 from terracrew.settings.external.section import SECRETS as EXTERNAL_SECRETS
 from terracrew.settings.layer import Layer
@@ -25,6 +25,10 @@ SHORT_NAMES = {
     "TERRACREW_CREDENTIAL_HELPER_CMD_PATH": ("runner", "credentials", "helper", "command"),
     "TERRACREW_CREDENTIAL_HELPER_CMD_ARGS": ("runner", "credentials", "helper", "args"),
     "TERRACREW_JOB_DISPATCHER_TYPE": ("job_dispatcher", "type"),
+    "TERRACREW_JOB_DISPATCHER_ALLOW_IMAGES": ("job_dispatcher", "allow", "images"),
+    "TERRACREW_JOB_DISPATCHER_ALLOW_MAX_MEMORY_MB": ("job_dispatcher", "allow", "max_memory_mb"),
+    "TERRACREW_JOB_DISPATCHER_ALLOW_MAX_CPU": ("job_dispatcher", "allow", "max_cpu"),
+    "TERRACREW_JOB_DISPATCHER_ALLOW_SERVICE_ACCOUNTS": ("job_dispatcher", "allow", "service_accounts"),
     "TERRACREW_SERVICE_DISCOVERY_HOST": ("server", "discovery_host"),
 }
 """Variables with names of their own. A variable that is named after the setting overrides them."""
@@ -35,6 +39,7 @@ _SECRETS = (
     *((external_layer.SECTION, *path) for path in EXTERNAL_SECRETS),
     ("job_dispatcher", "data", "registry_password"),
 )
+_NAMED_DISPATCHERS, _DISPATCHER_SECRET = "job_dispatchers", ("data", "registry_password")
 _LEVELS = ("logging", "log_level")
 
 
@@ -74,7 +79,9 @@ def merged(
 def _without_secrets(layer: Layer) -> Layer:
     """Refuse secrets on the command line. Their values go no further, so that no message can repeat them."""
     problems: list[str] = []
-    for path in _SECRETS:
+    named = trees.find(layer.values, (_NAMED_DISPATCHERS,))
+    names = list(cast("Tree", named)) if isinstance(named, dict) else []
+    for path in (*_SECRETS, *((_NAMED_DISPATCHERS, name, *_DISPATCHER_SECRET) for name in names)):
         if trees.find(layer.values, path) is not None:
             name = ".".join(path)
             problems.append(
@@ -90,7 +97,8 @@ def _short_names() -> Layer:
         for name in sorted(os.environ)
         if name.startswith(_DISPATCHER_DATA) and name != _DISPATCHER_DATA
     }
-    found = environment.read_short(SHORT_NAMES | data, os.environ)
+    further = {name: path for name in sorted(os.environ) if (path := variables.of_dispatcher(name))}
+    found = environment.read_short(SHORT_NAMES | data | further, os.environ)
     return Layer("environment", found.values, found.places)
 
 

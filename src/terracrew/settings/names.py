@@ -22,10 +22,14 @@ def is_mapping(model: Model, path: Sequence[str]) -> bool:
 
 
 def folded(model: Model, parts: Sequence[str]) -> Path:
-    """Return the path of a name. What follows a mapping is one key: `logging.log_level` and `terracrew.hub`."""
+    """Return the path of a name. What follows a mapping is one key: `logging.log_level` and `terracrew.hub`. If the
+    mapping has sections, it is the name of a section and a setting of it."""
     for end in range(1, len(parts)):
-        if is_mapping(model, parts[:end]):
-            return (*parts[:end], ".".join(parts[end:]))
+        if not is_mapping(model, parts[:end]):
+            continue
+        if sections := [kind for kind in _values_of_mapping(model, parts[:end]) if is_model(kind)]:
+            return (*parts[: end + 1], *folded(sections[0], parts[end + 1 :]))
+        return (*parts[:end], ".".join(parts[end:]))
     return tuple(parts)
 
 

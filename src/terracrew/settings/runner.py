@@ -5,12 +5,13 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import ConfigDict, Field, SecretStr
 
-from terracrew import ids, plugins
+from terracrew import ids
 from terracrew.client import address
-from terracrew.errors import Invalid
-from terracrew.protocol import limits
+from terracrew.protocol import dispatcher_choice, limits
 from terracrew.protocol.start import IsolationSettings, LogStreamSettings
 from terracrew.runner.config import HelperCommand, RunnerConfig
+from terracrew.settings import dispatchers
+from terracrew.settings.dispatchers import DispatcherKey, FurtherDispatcher, JobDispatcher
 from terracrew.settings.external.section import External
 from terracrew.settings.runner_values import Cgroup, InstanceName, LogLevel, TreePath
 from terracrew.settings.values import Arguments, Directories, Directory, SettingsSection, checked
@@ -22,13 +23,6 @@ SHARED = "shared"
 
 def _organization(text: str) -> str:
     return text if text == SHARED else ids.parse("org", text)
-
-
-def _installed(dispatcher: str) -> str:
-    if not plugins.has(plugins.DISPATCHERS, dispatcher):
-        names = ", ".join(plugins.names(plugins.DISPATCHERS))
-        raise Invalid(f"there is no dispatcher {dispatcher!r} here; installed: {names}")
-    return dispatcher
 
 
 class ServerSection(SettingsSection):
@@ -185,21 +179,6 @@ class HooksPreapproval(SettingsSection):
         return (self.preapproved_hooks_directory or "") if self.enabled else None
 
 
-class JobDispatcher(SettingsSection):
-    type: Annotated[str, checked(_installed)] = Field(
-        default="local",
-        min_length=1,
-        description="What starts executors: `local` (processes of this machine), `docker` (containers), or a dispatcher of an "
-        "installed package. "
-        "Also TERRACREW_JOB_DISPATCHER_TYPE.",
-    )
-    data: dict[str, str] = Field(
-        default={},
-        description="Settings of the dispatcher. All of them know `api_url`, the server's address as executors see it; "
-        "`local` knows no other, and those of `docker` are in docs/dispatchers.md. Also TERRACREW_JOB_DISPATCHER_DATA_<NAME>.",
-    )
-
-
 class JobLogStream(SettingsSection):
     batch_size_limit: int = Field(default=50, ge=1, le=limits.MAX_LOG_BATCH_EVENTS, description="Events in one batch.")
     period_seconds: float = Field(
@@ -234,6 +213,13 @@ class RunnerSettings(SettingsSection):
     source: Source = Field(default_factory=Source)
     hooks_preapproval: HooksPreapproval = Field(default_factory=HooksPreapproval)
     job_dispatcher: JobDispatcher = Field(default_factory=JobDispatcher)
+    job_dispatchers: dict[DispatcherKey, FurtherDispatcher] = Field(
+        default={},
+        max_length=dispatcher_choice.MAX_DISPATCHERS - 1,
+        description="Further dispatchers by name, for the jobs of modules and groups that ask for one (docs/dispatchers.md): each "
+        "has `type`, `data` and `allow` as `job_dispatcher` does. Also TERRACREW_JOB_DISPATCHERS_<NAME>_TYPE, "
+        "TERRACREW_JOB_DISPATCHERS_<NAME>_DATA_<PARAMETER> and TERRACREW_JOB_DISPATCHERS_<NAME>_ALLOW_<WHAT>.",
+    )
     job_log_stream: JobLogStream = Field(default_factory=JobLogStream)
     logging: Logging = Field(default_factory=Logging)
     external: External = Field(default_factory=External)
@@ -257,7 +243,9 @@ class RunnerSettings(SettingsSection):
             capacity=self.runner.capacity,
             cgroup=self.working_directory.cgroup,
             dispatcher=self.job_dispatcher.type,
-            dispatcher_data={name: value for name, value in data.items() if name != "api_url"},
+            dispatcher_data=self.job_dispatcher.own_data,
+            dispatcher_allows=self.job_dispatcher.allow.allowed(),
+            named_dispatchers=dispatchers.named(self.job_dispatchers),
             discovery_host=self.server.discovery_host or "",
             executor_server_url=data.get("api_url", ""),
             engine_paths=self.engine.additional_binary_paths,

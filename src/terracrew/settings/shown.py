@@ -30,6 +30,8 @@ SHOWN = frozenset(
         "source.local_roots",
         "hooks_preapproval.preapproved_hooks_directory",
         "job_dispatcher.type",
+        "job_dispatcher.allow.images",
+        "job_dispatcher.allow.service_accounts",
         "job_dispatcher.data.api_url",
         "job_dispatcher.data.auth_type",
         "job_dispatcher.data.bind_path",
@@ -106,6 +108,8 @@ _CHOSEN_NAMES = (("logging", "log_level"), ("shared_runners",), _REFERENCES)
 
 def is_listed(path: tuple[str, ...]) -> bool:
     """Return whether the text of a setting may be printed."""
+    if path[:1] == ("job_dispatchers",):
+        path = ("job_dispatcher", *path[2:])
     for section in _CHOSEN_NAMES:
         if path[: len(section)] == section and len(path) > len(section):
             path = (*section, "*", *path[len(section) + 1 :])

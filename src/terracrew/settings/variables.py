@@ -4,6 +4,7 @@ Server, runner, command line and executor may share one environment, so each of 
 """
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, get_origin
@@ -15,6 +16,7 @@ from terracrew.settings.external.section import External
 from terracrew.settings.runner import RunnerSettings
 from terracrew.settings.server import FILE_ONLY, ServerFile
 from terracrew.settings.server import PREFIX as SERVER_PREFIX
+from terracrew.settings.trees import Path
 from terracrew.toolchains import specs
 
 PREFIX = "TERRACREW_"
@@ -23,6 +25,10 @@ RUNNER = (
     "TERRACREW_API_URL",
     "TERRACREW_CREDENTIAL_HELPER_CMD_ARGS",
     "TERRACREW_CREDENTIAL_HELPER_CMD_PATH",
+    "TERRACREW_JOB_DISPATCHER_ALLOW_IMAGES",
+    "TERRACREW_JOB_DISPATCHER_ALLOW_MAX_CPU",
+    "TERRACREW_JOB_DISPATCHER_ALLOW_MAX_MEMORY_MB",
+    "TERRACREW_JOB_DISPATCHER_ALLOW_SERVICE_ACCOUNTS",
     "TERRACREW_JOB_DISPATCHER_TYPE",
     "TERRACREW_RUNNER_CONFIG",
     "TERRACREW_RUNNER_PATH",
@@ -47,6 +53,10 @@ ENGINES = ("TERRACREW_CACHE",)
 OPEN = ("TERRACREW_JOB_DISPATCHER_DATA_", "TERRACREW_OIDC_TOKEN_FILE_", "TERRACREW_STATEFUL_", "TERRACREW_TEST_")
 """Beginnings of names whose rest is free: data of a dispatcher, audiences of tokens, and options of our tests."""
 _SERVICE_HOST = "_SERVICE_HOST"
+_DISPATCHER = re.compile(
+    r"TERRACREW_JOB_DISPATCHERS_(?P<name>[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*?)_"
+    r"(?P<rest>TYPE|DATA_[A-Z0-9_]+|ALLOW_(?:IMAGES|MAX_MEMORY_MB|MAX_CPU|SERVICE_ACCOUNTS))"
+)
 
 
 def unknown(environment: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -61,7 +71,16 @@ def unknown(environment: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def is_known(name: str) -> bool:
     exact, beginnings = _known()
-    return name.upper() in exact or name.upper().startswith(beginnings)
+    return name.upper() in exact or name.upper().startswith(beginnings) or of_dispatcher(name) is not None
+
+
+def of_dispatcher(name: str) -> Path | None:
+    """Return the setting of a further dispatcher that a variable sets, such as TERRACREW_JOB_DISPATCHERS_BIG_DATA_IMAGE."""
+    found = _DISPATCHER.fullmatch(name)
+    if found is None:
+        return None
+    section, rest = found["rest"].lower().partition("_")[::2]
+    return ("job_dispatchers", found["name"].lower().replace("_", "-"), section, *([rest] if rest else []))
 
 
 def service_links(environment: Mapping[str, str]) -> set[str]:
