@@ -12,3 +12,11 @@ NOTHING_LEFT = 74
 """There is no directory of this attempt any more, so nothing of it can be delivered."""
 IN_USE = 75
 """The attempt was handed back, or another process holds its directory. This executor did nothing."""
+
+# Only the first process of a container without a volume ends with these (`executor/container/ends.py`).
+SALVAGED = 76
+"""The executor died, and what it left was delivered before the container ended."""
+ABANDONED = 77
+"""The executor had begun, and what it left was not delivered. It is lost with the container."""
+NOT_BEGUN = 78
+"""No executor has begun in the container, and none will."""

@@ -27,6 +27,11 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Signature).decode
 
 
+def signature(process: ProcessRecord) -> str:
+    """Return the content of `pid` for a process, for a dispatcher that knows of it without the file itself."""
+    return _encode(_Signature(process)).decode()
+
+
 def take(directory: Path, process: ProcessRecord) -> int | None:
     """Lock and sign the directory for the calling process; None if the attempt is not for it to run.
 

@@ -1,7 +1,8 @@
 """Where things are in a container that runs one attempt. The runner, which cannot see them, names them in `ExecutorStart`.
 
-Everything is on one volume, because it has to outlive the container. Workspaces have the same path in every container, since
-an engine must apply a saved plan where it was made.
+Everything is on one volume, because it has to outlive the container. Where there is none that does, everything is lost with the
+container, and its first process delivers what a dead executor left (`ephemeral`, `ends`). Workspaces have the same path in every
+container, since an engine must apply a saved plan where it was made.
 """
 
 from pathlib import Path, PurePosixPath

@@ -1,0 +1,75 @@
+"""What the first process of a container can be told to do.
+
+- nothing: run the attempt that is on the volume, whose container another one can follow;
+- `ephemeral`: run an attempt whose files are lost with the container (`ephemeral`);
+- `engines`: print the engines of the image;
+- `remove`: remove what an attempt left in a directory of the host.
+"""
+
+import argparse
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from terracrew import plugins, trees
+from terracrew.attempt import exit_codes, files
+from terracrew.errors import EngineMissing, Invalid
+from terracrew.executor import startup
+from terracrew.executor.container import ephemeral, executor_process, signals
+from terracrew.executor.container.paths import ROOT, START
+from terracrew.executor.container.reaper import ContainerReaper
+from terracrew.executor.engines import registry
+from terracrew.toolchains import discovery
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Do it, and return the exit code of the container."""
+    parser = argparse.ArgumentParser(prog="python -m terracrew.executor.container")
+    commands = parser.add_subparsers(dest="command")
+    once = commands.add_parser("ephemeral")
+    once.add_argument("--start", required=True, help="file:PATH or variable:NAME (base64)")
+    once.add_argument("--report", default="", help="the file that says how the attempt ended")
+    commands.add_parser("engines")
+    commands.add_parser("remove").add_argument("name")
+    given = parser.parse_args(arguments)
+    if given.command == "ephemeral":
+        return ephemeral.run(given.start, Path(given.report) if given.report else None)
+    if given.command is None:
+        return startup.exit_code_of(_run_on_volume)
+    signals.unblock()
+    return startup.exit_code_of(_print_engines if given.command == "engines" else lambda: _remove(given.name))
+
+
+def _run_on_volume() -> int:
+    # The start has secrets that are kept in memory only.
+    content = START.read_bytes()
+    START.unlink()
+    start = executor_process.read(content)
+    if start.is_salvage and not (Path(start.directory) / files.RECORD).exists():
+        return exit_codes.NOTHING_LEFT
+    executor_process.make_directories(start)
+    code = ContainerReaper(executor_process.fork(start), start.interrupt_seconds).reap()
+    return code if code >= 0 else 128 - code
+
+
+def _remove(name: str) -> int:
+    """Remove what an attempt left in a directory of the host."""
+    if "/" in name or name in ("", ".", ".."):
+        raise Invalid(f"{name!r} is not the name of an attempt's directory")
+    folder = ROOT / name
+    if folder.is_dir():
+        trees.remove(folder)
+    return 0
+
+
+def _print_engines() -> int:
+    """Print the engines of this image, each with its versions, for the runner that announces them to the server."""
+    found: dict[str, list[str]] = {}
+    for name in plugins.names(plugins.ENGINES):
+        with contextlib.suppress(EngineMissing):
+            versions = [each.version for each in registry.get(name).find_all([]) if discovery.answers(each)]
+            found |= {name: list(dict.fromkeys(versions))} if versions else {}
+    print(msgspec.json.encode(found).decode())
+    return 0
