@@ -17,7 +17,7 @@ def need(missing: str | None) -> None:
 
 def chromium() -> str:
     """The browser's program."""
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
     need(None if found else "no Chromium here")
     assert found is not None
     return found
