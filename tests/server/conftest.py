@@ -1,6 +1,6 @@
 """Provides the servers that the tests of several packages use, on each database."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,14 @@ from tests.server.application import Application, open_application
 from tests.server.hub.hub_clients import Hub, listening
 from tests.server.identity.identity_server import IdentityServer, build
 from tests.server.simulated_runner import SimulatedRunner
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cheap_passwords() -> Iterator[None]:
+    """Hash passwords with the real algorithm at its lowest cost: most tests log in, and a hash takes a fifth of a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+        yield
 
 
 @pytest.fixture
@@ -46,7 +54,6 @@ async def rows(database: Database) -> JobRows:
 
 
 @pytest.fixture
-async def server(database: Database, monkeypatch: pytest.MonkeyPatch) -> IdentityServer:
-    """The routes of identity and the audit log only, with the real algorithm of passwords at its lowest cost."""
-    monkeypatch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+async def server(database: Database) -> IdentityServer:
+    """The routes of identity and the audit log only."""
     return await build(database)
