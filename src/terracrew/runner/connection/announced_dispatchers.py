@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -13,55 +14,60 @@ from terracrew.runner.dispatch.dispatchers import OpenedDispatcher
 
 log = logging.getLogger(__name__)
 
-_ENGINES_SECONDS = 60.0
-"""How long a dispatcher besides the default one may take to find its engines before it is left out."""
+_ENGINES_SECONDS = 10.0
+"""How long the connection waits for a dispatcher that has to pull an image, or whose daemon does not answer."""
+_NONE_KNOWN = AnnouncedEngines({}, {})
 
 
 class AnnouncedDispatchers(msgspec.Struct, frozen=True):
     engines: AnnouncedEngines
     """Those of the default dispatcher."""
     offers: list[OfferedDispatcher]
-    """All dispatchers, the default one first."""
+    """All dispatchers that have answered, and the default one, which is the first."""
 
 
-async def find(opened: Sequence[OpenedDispatcher], extra_paths: Sequence[str]) -> AnnouncedDispatchers:
-    machine = _OfMachine(extra_paths)
-    default, *others = opened
-    found = await asyncio.gather(machine.engines_of(default), *(_bounded(machine, each) for each in others))
-    offers = [
-        msgspec.structs.replace(each.offer, engines=engines.versions)
-        for each, engines in zip(opened, found, strict=True)
-        if engines is not None
-    ]
-    assert found[0] is not None
-    return AnnouncedDispatchers(found[0], offers)
+class Announcements:
+    """Asks every dispatcher for its engines. One that is slow to answer does not keep the runner from connecting, since the server
+    takes the attempts of a runner without a connection for lost: it is announced when it has answered."""
 
+    def __init__(self, opened: Sequence[OpenedDispatcher]) -> None:
+        self._opened = opened
+        self._asked: dict[str, asyncio.Task[Mapping[str, list[str]] | None]] = {}
+        self._awaited: set[asyncio.Task[Any]] = set()
+        """The questions that had no answer when the last announcement was made."""
 
-class _OfMachine:
-    """The engines of this machine, which are looked for once, and only if a dispatcher has no others."""
+    async def find(self, extra_paths: Sequence[str]) -> AnnouncedDispatchers:
+        """Return what is known after a short time."""
+        for each in self._opened:
+            if each.name not in self._asked or self._asked[each.name].done():
+                self._asked[each.name] = asyncio.create_task(each.dispatcher.engines())
+        _, self._awaited = await asyncio.wait(self._asked.values(), timeout=_ENGINES_SECONDS)
+        answers = {name: asked.result() for name, asked in self._asked.items() if self._has_answered(name, asked)}
+        of_machine = await announced_engines.find(extra_paths) if None in answers.values() else _NONE_KNOWN
+        engines = {name: of_machine if own is None else announced_engines.of(own) for name, own in answers.items()}
+        default = engines.setdefault(self._opened[0].name, _NONE_KNOWN)
+        offers = [
+            msgspec.structs.replace(each.offer, engines=engines[each.name].versions)
+            for each in self._opened
+            if each.name in engines
+        ]
+        return AnnouncedDispatchers(default, offers)
 
-    def __init__(self, extra_paths: Sequence[str]) -> None:
-        self._extra_paths, self._lock = extra_paths, asyncio.Lock()
-        self._found: AnnouncedEngines | None = None
+    def _has_answered(self, name: str, asked: asyncio.Task[Any]) -> bool:
+        if asked in self._awaited:
+            log.warning("the engines of the dispatcher %s are not known yet; they are announced when they are", name)
+        elif error := asked.exception():
+            log.error("the dispatcher %s cannot say which engines it has", name, exc_info=error)
+        else:
+            return True
+        return False
 
-    async def engines_of(self, opened: OpenedDispatcher) -> AnnouncedEngines:
-        has_own = await opened.dispatcher.engines()
-        if has_own is not None:
-            return announced_engines.of(has_own)
-        async with self._lock:
-            if self._found is None:
-                self._found = await announced_engines.find(self._extra_paths)
-            return self._found
+    async def changed(self) -> None:
+        """Return when a dispatcher that was not announced, or without engines, has answered."""
+        if not self._awaited:
+            await asyncio.Event().wait()
+        await asyncio.wait(self._awaited, return_when=asyncio.FIRST_COMPLETED)
 
-
-async def _bounded(machine: _OfMachine, opened: OpenedDispatcher) -> AnnouncedEngines | None:
-    try:
-        async with asyncio.timeout(_ENGINES_SECONDS):
-            return await machine.engines_of(opened)
-    except TimeoutError:
-        log.warning(
-            "the dispatcher %s is not offered until the next connection: its engines were not found within %g s",
-            opened.name,
-            _ENGINES_SECONDS,
-        )
-        return None
+    def close(self) -> None:
+        for asked in self._asked.values():
+            asked.cancel()

@@ -35,9 +35,8 @@ from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.reports import Reports
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
 from terracrew.runner.config import HelperCommand, RunnerConfig
-from terracrew.runner.connection import announced_dispatchers
 from terracrew.runner.connection.access_token import Tokens
-from terracrew.runner.connection.announced_dispatchers import AnnouncedDispatchers
+from terracrew.runner.connection.announced_dispatchers import AnnouncedDispatchers, Announcements
 from terracrew.runner.connection.heartbeat import DrainState, HeartbeatLoop
 from terracrew.runner.connection.worker_token import WorkerToken
 from terracrew.runner.resources.disk import Disk
@@ -74,11 +73,18 @@ class HubConnection:
         self._runner_id = config.runner_id
         self._is_drained_by_server = False
         self._disk = Disk(config.working_directory)
+        self._announcements = Announcements(supervisor.dispatchers.opened)
         reports.send = self._send
         supervisor.on_slot_freed = self._claim
 
     async def run(self) -> TerracrewError:
         """Stay connected. Returns the error after which connecting again is pointless."""
+        try:
+            return await self._run()
+        finally:
+            self._announcements.close()
+
+    async def _run(self) -> TerracrewError:
         while True:
             try:
                 await self.step()
@@ -98,7 +104,7 @@ class HubConnection:
     async def step(self) -> NoReturn:
         """Open one connection and use it until it ends. Always raises the reason for its end."""
         token = await self._tokens.current()
-        found = await announced_dispatchers.find(self._supervisor.dispatchers.opened, self._config.engine_paths)
+        found = await self._announcements.find(self._config.engine_paths)
         connection = await hub.connect(self._config.server_url, token)
         try:
             welcome = await self._greet(connection, found)
@@ -186,7 +192,12 @@ class HubConnection:
         async with asyncio.TaskGroup() as tasks:
             background = [
                 tasks.create_task(task)
-                for task in (self._send_queued(connection, queue), self._heartbeat.run(), self._renew())
+                for task in (
+                    self._send_queued(connection, queue),
+                    self._heartbeat.run(),
+                    self._renew(),
+                    self._announce_again(connection),
+                )
             ]
             try:
                 end = await self._receive(connection)
@@ -281,6 +292,12 @@ class HubConnection:
         with contextlib.suppress(ConnectionClosed):  # `_receive` notices it, too
             while True:
                 await connection.send(messages.encode(await queue.get()), text=True)
+
+    async def _announce_again(self, connection: ClientConnection) -> None:
+        """Connect again when there is more to announce: the hello says what a runner offers. Attempts are not affected."""
+        await self._announcements.changed()
+        log.info("connecting again, because the engines of another dispatcher are known")
+        await connection.close()
 
     async def _renew(self) -> None:
         delays = Backoff(1.0, 30.0)
