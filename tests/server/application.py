@@ -1,8 +1,8 @@
 """Opens a whole server without a socket, and clients that use its API as one person each."""
 
 import base64
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from terracrew.server.settings import ServerSettings
 from terracrew.testing.clock import ShiftedClock
 
 _idle_apps: list[App] = []
-"""Applications of servers that have been closed. To make one takes longer than most tests."""
 
 KEY = base64.b64encode(b"k" * 32).decode()
 on_one = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -97,6 +96,17 @@ class Application:
         return None if row is None else next(iter(row.values()))
 
 
+@contextmanager
+def attached_app(server: Server) -> Generator[App]:
+    """An application that answers for this server: one of a server that was closed, because making one takes longer than most tests.
+
+    An application that a test has failed with is not used again.
+    """
+    app = _idle_apps.pop() if _idle_apps else make_unattached_app()
+    yield attach(app, server)
+    _idle_apps.append(app)
+
+
 @asynccontextmanager
 async def open_application(
     database_url: str, folder: Path, *, clock: ShiftedClock | None = None, **settings: Any
@@ -105,13 +115,12 @@ async def open_application(
     key = {} if is_given else {"master_key": KEY}
     server = await build(ServerSettings(data_directory=folder, database_url=database_url, **key, **settings), clock)
     try:
-        app = _idle_apps.pop() if _idle_apps else make_unattached_app()
-        application = Application(server, attach(app, server), None)  # pyright: ignore[reportArgumentType]
-        await first_start(server.db, "default")
-        user = await server.db.read(lambda tx: store.user(tx, "admin"))
-        application.admin = await application.as_user(sessions.person(user, None))
-        yield application
-        _idle_apps.append(app)
+        with attached_app(server) as app:
+            application = Application(server, app, None)  # pyright: ignore[reportArgumentType]
+            await first_start(server.db, "default")
+            user = await server.db.read(lambda tx: store.user(tx, "admin"))
+            application.admin = await application.as_user(sessions.person(user, None))
+            yield application
     finally:
         await close(server)
 

@@ -146,7 +146,7 @@ async def listening(runner: SimulatedRunner) -> AsyncGenerator[Hub]:
     await runner.instance.share()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         started = asyncio.Event()
-        serving = asyncio.create_task(serve.serve(runner.server, listener, started))
+        serving = asyncio.create_task(serve.serve(runner.server, listener, started, runner.app.app))
         await started.wait()
         port: int = listener.getsockname()[1]
         try:

@@ -9,7 +9,7 @@ import pytest
 
 from terracrew.protocol import events, frames, messages
 from terracrew.protocol.spec import JobType, Step
-from terracrew.server.app import attach, build, close, make_unattached_app
+from terracrew.server.app import build, close
 from terracrew.server.connections import heartbeats
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
@@ -19,7 +19,7 @@ from terracrew.server.jobs.create import JobRequest, NewJob
 from terracrew.server.settings import ServerSettings
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.transactions import held_open, until_blocked
-from tests.server.application import KEY, Application, open_application
+from tests.server.application import KEY, Application, attached_app, open_application
 from tests.server.hub.hub_clients import Hub, listening, ref_of
 from tests.server.simulated_runner import SimulatedRunner
 
@@ -33,7 +33,7 @@ async def hubs(postgres_url: str, tmp_path: Path, clock: ShiftedClock) -> AsyncI
         first = await stack.enter_async_context(open_application(postgres_url, tmp_path / "one", clock=clock))
         settings = ServerSettings(data_directory=tmp_path / "other", database_url=postgres_url, master_key=KEY)
         server = await build(settings, clock)
-        second = Application(server, attach(make_unattached_app(), server), first.admin)
+        second = Application(server, stack.enter_context(attached_app(server)), first.admin)
         stack.push_async_callback(close, second.server)
         one, other = [
             await stack.enter_async_context(listening(await SimulatedRunner.make(each))) for each in (first, second)

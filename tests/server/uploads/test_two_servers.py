@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from terracrew.protocol.uploads import PART_BYTES
-from terracrew.server.app import attach, build, close, make_unattached_app
+from terracrew.server.app import build, close
 from terracrew.server.settings import ServerSettings
 from terracrew.testing.deliveries import RUNNING
-from tests.server.application import KEY, Application, open_application
+from tests.server.application import KEY, Application, attached_app, open_application
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 from tests.server.state.stored_states import content
 
@@ -30,7 +30,7 @@ async def crews(postgres_url: str, tmp_path: Path) -> AsyncIterator[tuple[Simula
             object_store=first.server.settings.objects,
         )
         server = await build(settings)
-        second = Application(server, attach(make_unattached_app(), server), first.admin)
+        second = Application(server, stack.enter_context(attached_app(server)), first.admin)
         stack.push_async_callback(close, second.server)
         yield await SimulatedRunner.make(first), await SimulatedRunner.make(second)
 

@@ -16,6 +16,7 @@ from terracrew.errors import Conflict, Invalid
 from terracrew.server.addresses import parse_networks
 from terracrew.server.app import make_app
 from terracrew.server.context import Server
+from terracrew.server.http.request import App
 from terracrew.server.settings import ServerSettings
 from terracrew.server.transport.connections import Connections
 from terracrew.server.transport.front import Front
@@ -67,11 +68,16 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         return runner.run(main)
 
 
-async def serve(server: Server, listener: socket.socket, started: asyncio.Event | None = None) -> None:
-    """Answer requests until `server.closing` is set, then finish those that are being answered."""
+async def serve(
+    server: Server, listener: socket.socket, started: asyncio.Event | None = None, app: App | None = None
+) -> None:
+    """Answer requests until `server.closing` is set, then finish those that are being answered.
+
+    `app` is an application that is attached to the server already. Without it, a new one is made.
+    """
     settings = server.settings
     config = LimitedConfig(
-        Front(make_app(server), settings),
+        Front(app or make_app(server), settings),
         Connections(
             _max_connections(settings), settings.max_connections_per_address, parse_networks(settings.trusted_proxies)
         ),

@@ -1,6 +1,7 @@
 """A real server on loopback with a company's rows in it, for browsers to look at."""
 
 import asyncio
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from terracrew.server.identity.people import service as identity
 from terracrew.server.process.serve import bind, serve
 from terracrew.server.settings import ServerSettings
 from tests.machine.sqlite_template import copy_template
+from tests.server.application import attached_app
 from tests.server.dashboard.company import seed
 
 PASSWORD = "correct horse battery"
@@ -25,6 +27,7 @@ class Stage:
     jobs: dict[str, str] = field(init=False, default_factory=dict[str, str])
     link: str = field(init=False, default="")
     user_id: str = field(init=False, default="")
+    _resources: ExitStack = field(init=False, default_factory=ExitStack)
 
     @property
     def url(self) -> str:
@@ -45,12 +48,14 @@ class Stage:
             self.user_id = (await identity.link_owner(self.server.identity, link, "here")).id
             self.jobs = await seed.company(self.server.db, self.server.keys, self.server.organization_id, self.user_id)
         started = asyncio.Event()
-        self._serving = asyncio.create_task(serve(self.server, listener, started))
+        app = self._resources.enter_context(attached_app(self.server))
+        self._serving = asyncio.create_task(serve(self.server, listener, started, app))
         await asyncio.wait_for(started.wait(), 20)
 
     async def stop(self) -> None:
         self.server.closing.set()
         await asyncio.wait_for(self._serving, 20)
+        self._resources.close()
         await close(self.server)
 
     async def write(self, work: Work[None]) -> None:
