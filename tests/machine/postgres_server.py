@@ -64,8 +64,12 @@ class PostgresServer:
             connection.execute(sql.encode())
 
     def _create(self, template: str) -> str:
+        """Make a copy of the template, of its files where that is not the only way: since PostgreSQL 15, the default writes every
+        page to the log too, which takes twice the processor time."""
         name = f"t_{uuid.uuid4().hex[:12]}"
-        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        with psycopg.connect(f"{self.url}/postgres", autocommit=True) as connection:
+            strategy = "STRATEGY FILE_COPY" if connection.info.server_version >= 150000 else ""
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} {strategy}".encode())
         return name
 
     def _migrated_template(self) -> str:
