@@ -15,6 +15,8 @@ import socket
 import sys
 from typing import NamedTuple
 
+from terracrew.server import app
+
 # What a command imports while it runs, beside what these modules import themselves.
 IMPORTED = (
     "terracrew.cli.main",
@@ -108,11 +110,18 @@ class ForkServer:
         self._running.clear()
 
 
+def prepare_app() -> None:
+    """Make the application that the first server of each child attaches to itself: making one takes as long as a start without it."""
+    made, make_another = [app.make_unattached_app()], app.make_unattached_app
+    app.make_unattached_app = lambda: made.pop() if made else make_another()
+
+
 def main() -> None:
     requests = socket.socket(fileno=int(sys.argv[1]))
     requests.set_inheritable(False)
     for module in IMPORTED:
         importlib.import_module(module)
+    prepare_app()
     gc.freeze()  # a collection would otherwise write to, and so copy, every page of what was imported
     if child := ForkServer(requests).serve():
         # The name of the program is the only thing of this process that a command could print.
