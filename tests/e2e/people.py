@@ -113,9 +113,29 @@ async def opened(data: Path) -> AsyncGenerator[People]:
         await db.close()
 
 
+class Snapshots:
+    """Takes one snapshot after the other of a database, and reads its rows again only if somebody has written to it since."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._connection = _connected(data)
+        self._version = -1
+        self._rows: dict[str, Any] = {}
+
+    def take(self) -> dict[str, Any]:
+        """Return `everything`. The version that SQLite counts changes with every commit of another connection."""
+        (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        if version != self._version:
+            self._rows, self._version = everything(self._data), version
+        return self._rows
+
+    def close(self) -> None:
+        self._connection.close()
+
+
 def everything(data: Path) -> dict[str, Any]:
     """All rows of all tables, less what changes by itself: what a request has changed is the difference."""
-    connection = sqlite3.connect(f"file:{data / 'terracrew.db'}?mode=ro", uri=True)
+    connection = _connected(data)
     connection.row_factory = sqlite3.Row
     try:
         tables = connection.execute(
@@ -124,6 +144,10 @@ def everything(data: Path) -> dict[str, Any]:
         return {name: [_row(row) for row in connection.execute(f"SELECT * FROM {name}")] for (name,) in tables}
     finally:
         connection.close()
+
+
+def _connected(data: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{data / 'terracrew.db'}?mode=ro", uri=True)
 
 
 def _row(row: sqlite3.Row) -> dict[str, Any]:

@@ -6,7 +6,7 @@ one is attacked as soon as it exists: `tenant_rights` has to say who may do it a
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -20,7 +20,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.app import ROUTERS
 from terracrew.server.http.request import App, Call
 from tests.e2e import modules
-from tests.e2e.people import People, everything, opened
+from tests.e2e.people import People, Snapshots, opened
 from tests.e2e.simulated_runner import beating, claim, hub, runner_hello, runner_token
 from tests.e2e.system import System, running
 from tests.e2e.tenant_rights import (
@@ -60,6 +60,7 @@ class Stage(NamedTuple):
     ours: dict[str, str]
     """What there is in `team`, by path parameter."""
     operations: list[Operation]
+    snapshots: Snapshots
 
     def ask(self, who: str, operation: Operation, organization: str | None = None) -> tuple[int, bytes]:
         headers = {"Authorization": f"Bearer {token}"} if (token := self.tokens[who]) else {}
@@ -120,7 +121,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         paths = urllib3.request("GET", f"{system.url}/schema/openapi.json").json()["paths"]
         operations = [Operation(method.upper(), path) for path, methods in paths.items() for method in methods]
         operations += _unlisted({each.name for each in operations})
-        yield Stage(system, tokens, ours, [each for each in operations if each.name not in PUBLIC])
+        operations = [each for each in operations if each.name not in PUBLIC]
+        yield Stage(system, tokens, ours, operations, stack.enter_context(closing(Snapshots(system.data))))
 
 
 def _unlisted(shown: set[str]) -> list[Operation]:
@@ -212,13 +214,13 @@ async def _made_by(people: People, ours: dict[str, str]) -> dict[str, str | None
 @pytest.mark.parametrize("who", MAY)
 def test_nobody_reaches_what_is_not_theirs(stage: Stage, who: str) -> None:
     wrong: list[str] = []
-    before = everything(stage.system.data)
+    before = stage.snapshots.take()
     for operation in stage.operations:
         status, body = stage.ask(who, operation)
         if operation.name in MAY[who]:
             if status >= 400 and not (body and operation.name == "POST /archives" and status == 400):
                 wrong.append(f"{operation.name} → {status}: it is theirs ({body[:200]!r})")
-            before = everything(stage.system.data)
+            before = stage.snapshots.take()
         else:
             wrong += refused(stage, who, operation, status, body, before)
         if who not in SEES_TEAM:
@@ -238,7 +240,7 @@ def test_nobody_reaches_what_is_not_theirs(stage: Stage, who: str) -> None:
 def test_naming_an_organization_opens_nothing_of_it(stage: Stage, who: str) -> None:
     """To somebody without a role in it, an organization and one that does not exist are the same."""
     wrong: list[str] = []
-    before = everything(stage.system.data)
+    before = stage.snapshots.take()
     named = "elsewhere" if who in ("runner", "engine", "executor") else "default"
     for operation in stage.operations:
         status, body = stage.ask(who, operation, named)
@@ -249,14 +251,14 @@ def test_naming_an_organization_opens_nothing_of_it(stage: Stage, who: str) -> N
         ].replace(b"missing", b"X"):
             wrong.append(f"{operation.name} answers differently for an organization that does not exist")
     assert not wrong, "\n".join(wrong)
-    assert everything(stage.system.data) == before
+    assert stage.snapshots.take() == before
 
 
 @pytest.mark.parametrize("who", ROLES)
 def test_a_role_ends_where_the_next_one_begins(stage: Stage, who: str) -> None:
     """Who runs jobs does not approve them; who approves them decides about no state, no runner and no access."""
     wrong: list[str] = []
-    before = everything(stage.system.data)
+    before = stage.snapshots.take()
     for operation in stage.operations:
         if operation.name not in ROLES[who]:
             wrong += refused(stage, who, operation, *stage.ask(who, operation), before)
@@ -270,7 +272,7 @@ def refused(
     usual = {303, 401, 403, 404} if operation.is_page else {401} if who in UNKNOWN else {401, 403, 404}
     if status not in REFUSED_BY.get(operation.name, usual):
         wrong.append(f"{operation.name} → {status}, which should be refused ({body[:200]!r})")
-    after = everything(stage.system.data)
+    after = stage.snapshots.take()
     if changed := [table for table in before if before[table] != after[table]]:
         wrong.append(
             f"{operation.name} → {status}, yet it has changed {changed}: {_differences(before, after, changed)}"
@@ -289,3 +291,11 @@ def test_every_operation_is_somebodys(stage: Stage) -> None:
     """A name in the tables that the API does not have is a typing mistake that would hide a hole."""
     names = {each.name for each in stage.operations}
     assert {name for allowed in (MAY | ROLES).values() for name in allowed} | set(BODIES) <= names
+
+
+def test_a_snapshot_shows_what_a_request_has_changed(stage: Stage) -> None:
+    """The tests above would find nothing if it did not."""
+    before = stage.snapshots.take()
+    assert stage.snapshots.take() == before
+    stage.system.api.post("/tokens", {"name": "one more"})
+    assert stage.snapshots.take() != before
