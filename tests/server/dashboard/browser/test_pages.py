@@ -212,6 +212,7 @@ async def test_a_refusal_is_said_where_the_reader_is(context: BrowserContext, st
     assert row is not None
     await page.goto(f"/dashboard/runners/{row['id']}")
     await page.locator("#assign-open").click()
+    await expect(page.locator("#place")).to_be_focused()
     await page.keyboard.type("platform")
     await page.keyboard.press("Enter")
     await expect(page.locator("#toasts")).to_contain_text("a runner can only be assigned inside its own group")
