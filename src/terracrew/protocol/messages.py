@@ -76,6 +76,14 @@ class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=F
     """The dispatchers that jobs may ask for, the default one first. An older runner sends none, and offers only its own."""
 
 
+class WaitingStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An attempt that has no process yet, and what its start waits for."""
+
+    job_id: JobId
+    attempt: Number
+    reason: str
+
+
 class Heartbeat(_FromClient, frozen=True, tag="heartbeat", omit_defaults=True):
     version: str
     is_draining: bool
@@ -83,6 +91,8 @@ class Heartbeat(_FromClient, frozen=True, tag="heartbeat", omit_defaults=True):
     attempts: list[AttemptRef]
     is_disk_full: bool = False
     """Whether its disk is full."""
+    starting: list[WaitingStart] = []
+    """The attempts whose start takes long. Sent only to a server whose welcome says that it reads them."""
 
 
 class Claim(_FromClient, frozen=True, tag="claim"):
@@ -136,6 +146,8 @@ class RunnerWelcome(_FromServer, frozen=True, tag="welcome"):
     """A secret for the next hello of this process, which keeps it only in memory."""
     runner_id: str = ""
     """The runner's id, for the next hello of a process that knows only its path: a runner that moves keeps its id."""
+    reads_starting: bool = False
+    """Whether the server reads `Heartbeat.starting`. An older one would refuse it."""
 
 
 class Offer(_FromServer, frozen=True, tag="offer"):

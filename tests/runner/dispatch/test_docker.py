@@ -208,9 +208,12 @@ async def test_a_registry_that_hangs_ends_the_start_and_a_cancel_does_so_at_once
         patient = bench.open(image=image, is_local_image=False)
         handle = await patient.start(bench.start(number=2))
         async with asyncio.timeout(END_SECONDS):
+            await asked.wait()
+            assert patient.waits_for(handle) == f"Pulling the image {image}"
             await patient.stop(handle, "interrupt")
             with pytest.raises(NotStarted, match="canceled before its container was started"):
                 await patient.watch(handle)
+            assert patient.waits_for(handle) == ""
 
 
 @pytest.mark.feature("D3.docker")

@@ -38,7 +38,12 @@ FROM_RUNNER: dict[type[msgspec.Struct], Attack] = {
         it.hub.hello(attempts=it.refs),
         it.hub.hello(instance="two", instance_key="x" * 32),
     ],
-    messages.Heartbeat: lambda it: [messages.Heartbeat("0.1.0", is_draining, it.refs) for is_draining in (True, False)],
+    messages.Heartbeat: lambda it: [
+        *(messages.Heartbeat("0.1.0", is_draining, it.refs) for is_draining in (True, False)),
+        messages.Heartbeat(
+            "0.1.0", False, it.refs, starting=[messages.WaitingStart(*_of(ref), LEAVE_IT) for ref in it.refs]
+        ),
+    ],
     messages.Claim: lambda it: [
         messages.Claim(it.queued, 1),
         messages.Claim(it.queued, 2),

@@ -25,7 +25,7 @@ from terracrew.attempt import (
 )
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.backoff import Backoff
-from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, Granted, HandBack
+from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, Granted, HandBack, WaitingStart
 from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.engine_directories import EngineDirectories
 from terracrew.runner.attempts.executor_starts import ExecutorStarts
@@ -90,6 +90,12 @@ class AttemptSupervisor:
     @property
     def dispatchers(self) -> Dispatchers:
         return self._dispatchers
+
+    @property
+    def starting(self) -> list[WaitingStart]:
+        """The attempts that have no process yet, with what their starts wait for."""
+        waiting = ((ref, self.dispatchers.waits_for(handle)) for ref, handle in self._handles.items())
+        return [WaitingStart(ref.job_id, ref.attempt, reason) for ref, reason in waiting if reason]
 
     def recover(self) -> None:
         """Take over what an earlier process left in the working directory, and start filling the shared cache of downloads."""

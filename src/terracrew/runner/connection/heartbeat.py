@@ -27,9 +27,12 @@ class HeartbeatLoop:
         drain_state: Callable[[], DrainState],
         send: Callable[[Heartbeat], None],
         interval_seconds: float,
+        *,
+        says_starting: bool,
     ) -> None:
         self._supervisor, self._drain_state, self._send = supervisor, drain_state, send
         self.interval_seconds = interval_seconds
+        self._says_starting = says_starting
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
@@ -39,7 +42,8 @@ class HeartbeatLoop:
     def step(self) -> None:
         attempts = self._supervisor.refs
         is_draining, is_disk_full = self._drain_state()
-        self._send(Heartbeat(__version__, is_draining, attempts, is_disk_full))
+        starting = self._supervisor.starting if self._says_starting else []
+        self._send(Heartbeat(__version__, is_draining, attempts, is_disk_full, starting))
         log.debug("a heartbeat that names %d attempts", len(attempts))
 
     async def run(self) -> None:

@@ -185,7 +185,13 @@ class HubConnection:
         self._delays.reset()
         self._delays_when_rejected.reset()
         queue = self._queue = asyncio.Queue()
-        self._heartbeat = HeartbeatLoop(self._supervisor, self._drain_state, self._send, welcome.heartbeat_seconds)
+        self._heartbeat = HeartbeatLoop(
+            self._supervisor,
+            self._drain_state,
+            self._send,
+            welcome.heartbeat_seconds,
+            says_starting=welcome.reads_starting,
+        )
         self._is_drained_by_server = welcome.is_draining
         self._update_claims()
         self._reports.repeat()

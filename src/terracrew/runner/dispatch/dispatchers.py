@@ -16,7 +16,7 @@ from terracrew.protocol import dispatcher_choice
 from terracrew.protocol.dispatcher_choice import DEFAULT, AllowedChoices, DispatcherChoice, OfferedDispatcher
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner.dispatch.protocol import AttemptEnd, Dispatcher, NotStarted, of_another
+from terracrew.runner.dispatch.protocol import AttemptEnd, Dispatcher, ExplainsStarts, NotStarted, of_another
 
 
 class OpenedDispatcher(msgspec.Struct, frozen=True):
@@ -97,6 +97,9 @@ class Dispatchers:
 
     async def watch(self, handle: RoutedHandle) -> AttemptEnd:
         return await handle.dispatcher.watch(handle.handle)
+
+    def waits_for(self, handle: RoutedHandle) -> str:
+        return handle.dispatcher.waits_for(handle.handle) if isinstance(handle.dispatcher, ExplainsStarts) else ""
 
     async def stop(self, handle: RoutedHandle, mode: CancelMode) -> None:
         await handle.dispatcher.stop(handle.handle, mode)

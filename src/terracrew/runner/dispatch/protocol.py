@@ -6,7 +6,7 @@ A `DispatcherPlugin` is registered under its name (see `terracrew.plugins`), and
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -98,6 +98,15 @@ class Dispatcher(Protocol[H]):
 
     async def close(self) -> None:
         """Disconnect. Executors that were started continue."""
+        ...
+
+
+@runtime_checkable
+class ExplainsStarts(Protocol):
+    """A dispatcher whose starts can take long, because an image is pulled or nothing has room for them."""
+
+    def waits_for(self, handle: Any) -> str:
+        """Return what the start of an attempt waits for, in words that people read; '' if it waits for nothing."""
         ...
 
 

@@ -77,6 +77,8 @@ class RunnerSession:
         self.offered: set[str] = set()
         self.reported_attempts: set[AttemptRef] = set()
         """The attempts in its last hello or heartbeat. Contact with the runner counts only for these."""
+        self.starting: dict[AttemptRef, str] = {}
+        """What the starts of its attempts wait for, as it said in its last heartbeat."""
         self.granted: set[AttemptRef] = set()
         """Attempts that were granted after its last heartbeat, which could not report them yet."""
         self.last_contact_at = 0.0

@@ -137,6 +137,20 @@ async def save_attempt(tx: Tx, before: Attempt, after: Attempt) -> None:
     tx.on_commit(partial(counts.attempt_moved, before, after))
 
 
+async def note_start(tx: Tx, job_id: str, number: int, instance_id: str, reason: str) -> bool:
+    """Write what the start of an attempt waits for. Returns False if it has started or ended, or is of another instance."""
+    return bool(
+        await tx.run(
+            """UPDATE attempts SET reason = :reason WHERE job_id = :job_id AND number = :number
+                AND instance_id = :instance_id AND started_at IS NULL AND ended_at IS NULL""",
+            job_id=job_id,
+            number=number,
+            instance_id=instance_id,
+            reason=reason,
+        )
+    )
+
+
 async def save_progress(tx: Tx, moved: Sequence[tuple[Attempt, Attempt]]) -> None:
     """Write by one statement what attempts have reported, unless another delivery or a decision came first."""
     rows = [(*values(after, *_REPORTED_OF_ATTEMPT), before.mark, before.outcome or "") for before, after in moved]

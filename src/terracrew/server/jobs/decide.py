@@ -68,7 +68,7 @@ def start(job: Job, attempt: Attempt, now: datetime) -> Decision | None:
     """Note the first contact with the attempt's executor."""
     if not is_current(job, attempt) or job.status is not JobStatus.CLAIMED:
         return None
-    return Decision(job.to(JobStatus.PROCESSING, now, started_at=now), replace(attempt, started_at=now))
+    return Decision(job.to(JobStatus.PROCESSING, now, started_at=now), replace(attempt, started_at=now, reason=""))
 
 
 def begin(

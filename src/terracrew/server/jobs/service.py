@@ -1,6 +1,6 @@
 """Finds, shows and cancels jobs for people, and saves decisions about attempts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 import msgspec
@@ -11,7 +11,7 @@ from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.jobs import decide, reads, store
+from terracrew.server.jobs import attempt_store, decide, reads, store
 from terracrew.server.jobs.decide import Decision
 from terracrew.server.jobs.model import Attempt, Job, Lock
 from terracrew.server.modules import reads as module_reads
@@ -102,6 +102,17 @@ async def settle(
         return decision
 
     return await db.write(work)
+
+
+async def note_starts(db: Database, instance_id: str, reasons: Mapping[AttemptRef, str]) -> None:
+    """Record what the starts of an instance's attempts wait for, for the people who wait with them."""
+
+    async def work(tx: Tx) -> None:
+        for ref, reason in reasons.items():
+            if await attempt_store.note_start(tx, ref.job_id, ref.attempt, instance_id, reason):
+                tx.wake("jobs", ref.job_id)
+
+    await db.write(work)
 
 
 async def lock(tx: Tx, module_id: str) -> Lock | None:

@@ -167,8 +167,9 @@ def _slow(now: float, job: Job, row: Row, watch: Watch, fenced: Reason | None) -
         return fenced
     if job.retry is not None and job.status is JobStatus.PROCESSING:
         return _retrying(job.retry, now)
-    if job.status is JobStatus.CLAIMED and now - row["claimed_at"] > START_SECONDS:
-        return Reason("starting", "a runner has it and is starting it", since=_moment(row["claimed_at"]))
+    if job.status is JobStatus.CLAIMED and (row["reason"] or now - row["claimed_at"] > START_SECONDS):
+        text = "a runner has it and is starting it" + (f": {row['reason']}" if row["reason"] else "")
+        return Reason("starting", text, since=_moment(row["claimed_at"]))
     return None
 
 

@@ -159,6 +159,12 @@ class Docker:
                     (directory / files.CONTAINER).unlink()
                 raise NotStarted(f"the container of the executor cannot be started: {error.message}") from None
 
+    def waits_for(self, handle: ContainerHandle) -> str:
+        if handle.start is None or handle.launching is None or handle.launching.done():
+            return ""
+        image = settings.with_choice(self._settings, handle.start.choice).image
+        return self._images.progress.get(image, "")
+
     # ---- following
 
     async def watch(self, handle: ContainerHandle) -> AttemptEnd:

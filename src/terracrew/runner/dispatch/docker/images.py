@@ -36,6 +36,8 @@ class Images:
         self._fresh = set[str]()
         """The images that were pulled since the runner was started."""
         self._pulling = dict[str, asyncio.Lock]()
+        self.progress = dict[str, str]()
+        """How far the images are that are being pulled, by name."""
 
     async def ensure(self, name: str) -> list[str]:
         """Return lines for the job's log. Raises NotStarted if there is no image of this name."""
@@ -48,13 +50,20 @@ class Images:
                     f"the Docker daemon at {self._daemon.host} has no image {name}, and LOCAL_IMAGE says that it is never pulled"
                 )
             lines: list[str] = []
+
+            def say(line: str) -> None:
+                self.progress[name] = line
+                lines.append(line)
+
             try:
-                await self._pull(name, lines.append)
+                await self._pull(name, say)
             except NotStarted as error:
                 if not found:
                     raise
                 log.warning("%s; the image that the daemon has is used", error.message)
                 return [f"{error.message}. The image that the daemon has is used"]
+            finally:
+                self.progress.pop(name, None)
             self._fresh.add(name)
             return lines
 

@@ -117,6 +117,7 @@ async def welcome(hub: RunnerContext, session: RunnerSession, place: instances.I
             log_level=session.configuration.levels,
             resume=place.resume,
             runner_id=session.runner_id,
+            reads_starting=True,
         )
     )
     await ended_attempts.requeue_missing(hub, place.current - session.reported_attempts)
