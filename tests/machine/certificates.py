@@ -10,14 +10,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def certificate(directory: Path) -> tuple[Path, Path]:
-    """A certificate for this machine that nobody trusts yet, and its key."""
+def certificate(directory: Path, *addresses: str) -> tuple[Path, Path]:
+    """A certificate for this machine, and for other addresses of it, that nobody trusts yet, and its key."""
     key, name = (
         ec.generate_private_key(ec.SECP256R1()),
         x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")]),
     )
     now = datetime.datetime.now(datetime.UTC)
-    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    names: list[x509.GeneralName] = [x509.DNSName("localhost")]
+    names += [x509.IPAddress(ipaddress.ip_address(address)) for address in ("127.0.0.1", *addresses)]
     made = (
         x509.CertificateBuilder()
         .subject_name(name)

@@ -59,9 +59,10 @@ def leave_all() -> None:
 def _known() -> dict[str, Platform]:
     from tests.machine.platforms.aws import Aws
     from tests.machine.platforms.docker import Docker
+    from tests.machine.platforms.kubernetes import Kubernetes
     from tests.machine.platforms.vault import Vault
 
-    return {"aws": Aws(), "docker": Docker(), "vault": Vault()}
+    return {"aws": Aws(), "docker": Docker(), "kubernetes": Kubernetes(), "vault": Vault()}
 
 
 @cache

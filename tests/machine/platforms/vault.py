@@ -4,17 +4,15 @@ A build takes minutes, once. Version 1.13.0 is the last under the MPL that build
 """
 
 import hashlib
-import json
-import os
 import shutil
 import subprocess
 from pathlib import Path
 
 from terracrew.toolchains import cache
+from tests.machine.platforms import go_modules
 
 MODULE, VERSION = "github.com/hashicorp/vault", "v1.13.0"
 _SOURCE = Path(__file__).parents[1] / "vault_server" / "main.go"
-_BUILD_SECONDS = 3600
 
 
 class Vault:
@@ -51,32 +49,11 @@ def _binary() -> Path:
 
 def _build(workplace: Path) -> None:
     """Build inside a copy of the module, because its go.mod has replacements by folders that the module does not contain."""
-    listed = _go(workplace, "mod", "download", "-json", f"{MODULE}@{VERSION}")
-    source = workplace / "vault"
-    shutil.copytree(json.loads(listed)["Dir"], source)
-    subprocess.run(["chmod", "-R", "u+w", str(source)], check=True)
-    lines = (source / "go.mod").read_text().splitlines(keepends=True)
-    (source / "go.mod").write_text("".join(line for line in lines if "=> ./" not in line))
+    source = go_modules.copied(MODULE, VERSION, workplace / "vault")
+    go_modules.drop_replacements(source)
     program = source / "terracrew_test_vault"
     program.mkdir()
     shutil.copy(_SOURCE, program / "main.go")
-    made = workplace / "built"
-    _go(source, "build", "-mod=mod", "-trimpath", "-ldflags", "-s -w", "-o", str(made), f"./{program.name}")
+    made = go_modules.build(source, f"./{program.name}", workplace / "built")
     _binary().parent.mkdir(parents=True, exist_ok=True)
     made.replace(_binary())
-
-
-def _go(directory: Path, *arguments: str) -> str:
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": ""}
-    done = subprocess.run(
-        ["go", *arguments],
-        cwd=directory,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=_BUILD_SECONDS,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"go {arguments[0]} failed: {done.stderr[-2000:]}")
-    return done.stdout
