@@ -18,6 +18,7 @@ from terracrew.settings import layers
 from tests.contracts.settings_store import SECRET, SECRET_NAME, Place, StoreContract, chain, refused, write
 from tests.machine import platforms
 from tests.machine.certificates import certificate
+from tests.machine.platforms.vault import Vault
 from tests.machine.silent_server import silent_server
 from tests.machine.vault_server.client import VaultClient
 
@@ -174,6 +175,23 @@ class TestVersionTwo(StoreContract):
         error = refused(write(tmp_path, section, {SECRET_NAME: place.missing()}))
         assert f"Vault at {url} cannot be reached: connection refused" in error.message
         assert "hush-token" not in error.message
+
+
+@pytest.mark.feature("T3.vault", "T3.errors")
+def test_a_sealed_vault_is_named(tmp_path: Path) -> None:
+    platforms.need("vault")  # this one is built by now, and a test must not seal the Vault of the others
+    own = Vault()
+    url, _, token = own.join().partition("#")
+    try:
+        place = VaultPlace(VaultClient(url, token), 2)
+        path = write(tmp_path, place.section, {SECRET_NAME: place.put("s", SECRET)})
+        assert layers.load(path).client_secret == SECRET
+        place.vault.post("sys/seal", {})
+        error = refused(path)
+        assert f"Vault at {url} is sealed: unseal it" in error.message
+        assert not [text for text in chain(error) if token in text or SECRET in text]
+    finally:
+        own.leave()
 
 
 class TestVersionOne(StoreContract):
