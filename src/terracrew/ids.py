@@ -22,6 +22,7 @@ KINDS = {
     "arc": "archive",
     "sta": "state",
     "aud": "audit entry",
+    "alr": "alert about a runner",
     "key": "key",
     "srv": "server",
     "rol": "role binding",

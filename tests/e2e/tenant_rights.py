@@ -213,6 +213,7 @@ BODIES: dict[str, Any] = {
     "PATCH /runners/{runner}": {"is_disabled": True},
     "POST /runners/{runner}/drain": {},
     "POST /runners/{runner}/reregister": {},
+    "POST /runners/{runner}/alerts/acknowledge": {},
     "POST /runners/{runner}/assignments": {"place": "{group}"},
     "DELETE /runners/{runner}/assignments": {"place": "{group}"},
     "POST /modules/{module}/jobs": {"type": "PLAN"},

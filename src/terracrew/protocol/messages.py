@@ -74,6 +74,8 @@ class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=F
     """The engines of which the runner installs a version that it does not have, when a job needs it."""
     dispatchers: list[OfferedDispatcher] = []
     """The dispatchers that jobs may ask for, the default one first. An older runner sends none, and offers only its own."""
+    machine: str = ""
+    """A digest of the id of the machine, by which the server notices that an instance has moved; empty if it has no id."""
 
 
 class WaitingStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -134,6 +134,7 @@ async def _runners(change: Changes) -> None:
     await change("POST /runners", {"name": "created"})
     await change("POST /runners/register", {"name": "registered"})
     await change("POST /runners/{runner}/reregister", None, "registered")
+    await change("POST /runners/{runner}/alerts/acknowledge", {}, "registered")
     await change("PATCH /runners/{runner}", {"is_disabled": True}, "registered")
     await change("POST /runners/{runner}/drain", {}, "registered")
     await change("POST /runners/{runner}/assignments", {"place": "platform"}, "registered")

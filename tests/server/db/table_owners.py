@@ -36,6 +36,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "removed": ("runners/store.py",),
     "retention_runs": ("retention/store.py",),
     "role_bindings": ("identity/access/role_store.py",),
+    "runner_alerts": ("runner_alerts/store.py",),
     "runners": ("runners/store.py",),
     "service_account_holders": ("identity/access/holder_store.py",),
     "service_account_secrets": ("identity/access/store.py",),

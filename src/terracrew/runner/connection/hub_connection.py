@@ -30,7 +30,7 @@ from terracrew.errors import (
 from terracrew.logging import LEVELS
 from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef
-from terracrew.runner import isolation
+from terracrew.runner import isolation, machine
 from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.reports import Reports
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
@@ -156,6 +156,7 @@ class HubConnection:
             is_disk_full=drain.is_disk_full,
             isolation=isolation.in_force(self._config.isolation),
             resume=self._resume,
+            machine=machine.digest(),
         )
         try:
             async with asyncio.timeout(_HANDSHAKE_SECONDS):

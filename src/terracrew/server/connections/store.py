@@ -30,6 +30,8 @@ class Connecting(msgspec.Struct, frozen=True):
     is_draining: bool
     is_disk_full: bool
     isolation: str
+    machine: str
+    """What the process says about the machine that it runs on; empty if it does not know."""
     resume_sha256: str
     """With the secret of this digest, the same process takes its place again at once."""
 

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from terracrew import limit_words
+from terracrew import alert_words, limit_words
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import (
     ArchiveSource,
@@ -19,6 +19,7 @@ from terracrew.protocol.spec import (
     Step,
 )
 from terracrew.server.jobs.model import JobStatus
+from terracrew.server.runner_alerts.model import RunnerAlert
 from terracrew.server.runners.model import Runner, RunnerStatus, RunnerView
 from terracrew.server.scheduling.model import Reason
 
@@ -206,6 +207,22 @@ def unbind_consequence(runner: RunnerView) -> str:
     """Return what happens if the runner has no service account any more, in words."""
     text = "Processes that connected with this account are disconnected within seconds. Jobs that it has now continue."
     return text if runner.has_worker_token else f"{text} It has no worker token, so no process can connect as it then."
+
+
+def alert(found: RunnerAlert) -> str:
+    """Say what happened to a runner."""
+    return alert_words.sentence(
+        found.kind,
+        found.instance,
+        found.address,
+        found.former_address,
+        found.count,
+        is_other_machine=found.is_other_machine,
+    )
+
+
+def alert_advice(found: RunnerAlert) -> str:
+    return alert_words.WHAT_TO_DO[found.kind].replace("`", "")
 
 
 def jobs_limit(runner: RunnerView) -> str:

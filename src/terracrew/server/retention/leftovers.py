@@ -17,6 +17,7 @@ from terracrew.server.identity.access import store as access
 from terracrew.server.identity.federation import store as federation
 from terracrew.server.identity.people import store as people
 from terracrew.server.jobs import store as jobs
+from terracrew.server.runner_alerts import store as runner_alerts
 from terracrew.server.runners import pruning as runners
 
 INTERVAL_SECONDS = 3600.0
@@ -46,6 +47,7 @@ RULES = (
     LeftoverRule("trust policies", federation.prune_policies),
     LeftoverRule("exchanged tokens", federation.prune_exchanged, is_kept_for_days=False),
     LeftoverRule("instances", runners.prune_instances),
+    LeftoverRule("alerts about runners", runner_alerts.delete_old),
     LeftoverRule("names of removed runners", runners.prune_names),
     LeftoverRule("idempotency keys", jobs.prune_idempotency_keys),
 )

@@ -127,6 +127,8 @@ class RunnerView(msgspec.Struct, frozen=True, kw_only=True):
     """How many it has now, all instances together."""
     capacity: int
     """How many jobs its connected instances can run at once: of each instance its `capacity` or `max_jobs`, whichever is lower."""
+    alerts: int
+    """How many signs there are that somebody else may use its credentials, and that nobody has acknowledged."""
     instances: list[Instance]
     """The connected instances and the last ones that disconnected; for a large fleet, only some of them."""
 

@@ -6,6 +6,7 @@ import msgspec
 
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.runner_alerts import store as alert_store
 from terracrew.server.runners import store, view_reads
 from terracrew.server.runners.model import Instance, Runner, RunnerStatus, RunnerView, instance_status
 
@@ -19,7 +20,10 @@ async def views(tx: Tx, runners: Sequence[Runner]) -> list[RunnerView]:
         instance = msgspec.structs.replace(instance, status=instance_status(instance))
         instances.setdefault(instance.runner_id, []).append(instance)
     facts = {row["id"]: row for row in await view_reads.facts(tx, runner_ids)}
-    return [_view(runner, instances.get(runner.id, []), facts[runner.id]) for runner in runners]
+    alerts = await alert_store.urgent_counts(tx, runner_ids)
+    return [
+        _view(runner, instances.get(runner.id, []), facts[runner.id], alerts.get(runner.id, 0)) for runner in runners
+    ]
 
 
 async def views_of(tx: Tx, runner_ids: Sequence[str]) -> list[RunnerView]:
@@ -31,7 +35,7 @@ async def view(tx: Tx, runner: Runner) -> RunnerView:
     return (await views(tx, [runner]))[0]
 
 
-def _view(runner: Runner, instances: list[Instance], facts: Row) -> RunnerView:
+def _view(runner: Runner, instances: list[Instance], facts: Row, alerts: int) -> RunnerView:
     latest = max(instances, key=lambda instance: instance.heard_at, default=None)
     return RunnerView(
         **msgspec.structs.asdict(runner),
@@ -43,5 +47,6 @@ def _view(runner: Runner, instances: list[Instance], facts: Row) -> RunnerView:
         last_seen_at=latest and latest.heard_at,
         jobs=facts["jobs"],
         capacity=facts["capacity"],
+        alerts=alerts,
         instances=instances,
     )

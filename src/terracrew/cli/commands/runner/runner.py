@@ -2,7 +2,7 @@
 
 import click
 
-from terracrew.cli.commands.runner import assign, configure, drain, register, remove, show, update
+from terracrew.cli.commands.runner import alerts, assign, configure, drain, register, remove, show, update
 from terracrew.cli.lazy import LazyGroup
 
 
@@ -21,6 +21,7 @@ def runner() -> None:
 for _command in (
     show.list_runners,
     show.show_runner,
+    alerts.alerts,
     register.register,
     register.reregister,
     register.create,

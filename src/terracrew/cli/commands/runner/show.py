@@ -78,6 +78,8 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
             for i in instances
         ]
         output.table(("INSTANCE", "STATUS", "VERSION", "JOBS", "LAST CONTACT"), rows, empty="")
+    if found.get("alerts"):
+        output.note(f"Somebody else may use its credentials: `terracrew runner alerts {found['path']}`")
     return None
 
 
@@ -132,4 +134,5 @@ def _status(runner: dict[str, Any]) -> str:
     is_hidden = runner.get("is_draining") and runner["status"] == "OFFLINE" and not runner.get("removing_since")
     notes += ["draining"] if is_hidden else []
     notes += ["disk full"] if is_full else []
+    notes += [f"{count} alert{'' if count == 1 else 's'}"] if (count := runner.get("alerts", 0)) else []
     return f"{runner['status']} ({', '.join(notes)})" if notes else str(runner["status"])

@@ -12,7 +12,9 @@ from terracrew.server.http.request import tree_path
 from terracrew.server.modules import assigning
 from terracrew.server.paging import After, Limit, Page
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.runners import service, views
+from terracrew.server.runner_alerts.model import RunnerAlert
+from terracrew.server.runners import alerts, service, views
+from terracrew.server.runners.alerts import Acknowledgement
 from terracrew.server.runners.model import (
     AssignTo,
     DrainRequest,
@@ -113,6 +115,20 @@ async def drain(request: TreeCall, runner: FromPath[str], data: JSONBody[DrainRe
     return await request.context.db.write(lambda tx: service.change(tx, who, tree_path(runner), wanted))
 
 
+@get("/runners/{runner:str}/alerts", summary="List the alerts about a runner")
+async def list_alerts(request: TreeCall, runner: FromPath[str]) -> Page[RunnerAlert]:
+    """List the signs that somebody else may use the runner's credentials, and that nobody has acknowledged, the latest first."""
+    who = request.user
+    return await request.context.db.read(lambda tx: alerts.of(tx, who, tree_path(runner)))
+
+
+@post("/runners/{runner:str}/alerts/acknowledge", summary="Acknowledge alerts about a runner", status_code=HTTP_200_OK)
+async def acknowledge(request: TreeCall, runner: FromPath[str], data: JSONBody[Acknowledgement]) -> Page[RunnerAlert]:
+    """Acknowledge the alerts about a runner, or only those of occurrences up to a time. The answer has those that are left."""
+    who = request.user
+    return await request.context.db.write(lambda tx: alerts.acknowledge(tx, who, tree_path(runner), data))
+
+
 @get("/runners/{runner:str}/assignments", summary="List what may use a runner")
 async def assigned(request: TreeCall, runner: FromPath[str]) -> Page[Assignment]:
     """List the groups and modules that the runner is assigned to."""
@@ -158,6 +174,8 @@ router = Router(
         show_remaining,
         show_dependents,
         drain,
+        list_alerts,
+        acknowledge,
         assigned,
         assign,
         withdraw,

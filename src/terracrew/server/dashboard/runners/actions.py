@@ -1,5 +1,6 @@
 """The actions on one runner that need no page of their own. Each calls the service that the API calls."""
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -13,7 +14,8 @@ from terracrew.server.dashboard.runners import page
 from terracrew.server.db.seam import Tx
 from terracrew.server.modules import assigning
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.runners import service
+from terracrew.server.runners import alerts, service
+from terracrew.server.runners.alerts import Acknowledgement
 from terracrew.server.runners.model import AssignTo, RunnerChange, RunnerView
 
 HERE = "/dashboard/runners"
@@ -29,6 +31,11 @@ class AssignForm(msgspec.Struct, frozen=True):
     place: str
     """A path as it was typed, or the id of a place that is assigned."""
     kind: PlaceKind | None = None
+
+
+class AcknowledgeForm(msgspec.Struct, frozen=True):
+    until: datetime
+    """When the last alert on the page occurred: nothing is acknowledged that the reader has not seen."""
 
 
 class BindForm(msgspec.Struct, frozen=True):
@@ -104,6 +111,14 @@ async def bind(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
     return render.done(request, said, address(view.id))
 
 
+@post("/{runner:str}/acknowledge")
+async def acknowledge(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
+    form = await forms.read(request, AcknowledgeForm)
+    seen = Acknowledgement(form.until)
+    await request.context.db.write(lambda tx: alerts.acknowledge(tx, request.user, runner, seen))
+    return render.done(request, "The alerts are acknowledged", address(runner))
+
+
 async def _change(request: DashboardCall, runner: str, change: RunnerChange) -> RunnerView:
     return await request.context.db.write(lambda tx: service.change(tx, request.user, runner, change))
 
@@ -113,4 +128,4 @@ def address(runner_id: str) -> str:
     return f"{HERE}/{runner_id}"
 
 
-handlers = [drain, disable, assign, places, unassign, assign_to_all, bind]
+handlers = [drain, disable, assign, places, unassign, assign_to_all, bind, acknowledge]

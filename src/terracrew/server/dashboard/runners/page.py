@@ -17,7 +17,8 @@ from terracrew.server.modules import reads as module_reads
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.runners import place_reads, service, views
+from terracrew.server.runner_alerts.model import RunnerAlert
+from terracrew.server.runners import alerts, place_reads, service, views
 from terracrew.server.runners.model import Instance, RunnerStatus, RunnerView
 from terracrew.server.runners.removal import remaining
 from terracrew.server.runs.reasons import Watch
@@ -70,6 +71,8 @@ class RunnerPage(msgspec.Struct, frozen=True):
     """The path of its service account, or the id if the reader may not see the account; empty if it has none."""
     accounts: list[AccountChoice] = []
     """The service accounts that the reader may bind to it."""
+    alerts: list[RunnerAlert] = []
+    """The alerts that nobody has acknowledged; only for readers who may change the runner."""
     offered: list[str] = []
     """The paths of the first groups and modules that it can be assigned to."""
 
@@ -96,6 +99,11 @@ class RunnerPage(msgspec.Struct, frozen=True):
     def has_credential(self) -> bool:
         """Return whether a process can connect as this runner. The server itself is the process of a shared runner."""
         return self.runner.has_worker_token or self.runner.service_account_id is not None
+
+    @property
+    def is_alarming(self) -> bool:
+        """Return whether an alert stays until somebody acknowledges it."""
+        return any(each.is_urgent for each in self.alerts)
 
     @property
     def is_drained(self) -> bool:
@@ -128,6 +136,7 @@ async def read(tx: Tx, who: Principal, reference: str, watch: Watch) -> RunnerPa
         account=next((each.path for each in accounts if each.id == runner.service_account_id), "")
         or (runner.service_account_id or ""),
         accounts=accounts if may_change else [],
+        alerts=(await alerts.of(tx, who, runner.id)).items if may_change else [],
         offered=await offered(tx, who, runner.group or "") if may_change else [],
     )
 

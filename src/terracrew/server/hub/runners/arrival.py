@@ -3,7 +3,6 @@
 from terracrew.errors import Conflict, Invalid, TerracrewError, Unauthenticated, Unavailable
 from terracrew.logging import get_logger
 from terracrew.protocol import limits, messages
-from terracrew.server.audit import service as audit
 from terracrew.server.connections.reads import ServedRunner
 from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.connections.socket import HubSocket
@@ -55,7 +54,7 @@ async def take_place(
 def _check_engines(hello: messages.RunnerHello) -> None:
     versions = [version for each in hello.engine_versions.values() for version in each]
     named = [*hello.engines, *hello.engine_versions, *hello.installable_engines]
-    about = [hello.version, hello.isolation, *named, *hello.engines.values(), *versions]
+    about = [hello.version, hello.isolation, hello.machine, *named, *hello.engines.values(), *versions]
     if max(map(len, (hello.engines, hello.engine_versions, hello.installable_engines))) > limits.MAX_ENGINES:
         raise Invalid(f"a runner has up to {limits.MAX_ENGINES} engines")
     if any(len(each) > limits.MAX_ENGINE_VERSIONS for each in hello.engine_versions.values()):
@@ -99,10 +98,9 @@ async def _note_refused_takeover(
     hello: messages.RunnerHello,
     refusal: TerracrewError,
 ) -> None:
-    """Audit a refused takeover: either an operator's mistake or a stolen token."""
+    """Raise an alert about a refused takeover: either an operator's mistake or a stolen token."""
     log.warning("takeover refused", runner=record.path, instance=hello.instance, reason=refusal.message)
-    details = {"instance": hello.instance, "reason": refusal.message}
-    await hub.db.write(lambda tx: audit.record(tx, principal, "runner.takeover_refused", "runner", record.id, details))
+    await hub.db.write(lambda tx: takeover_audit.record_refusal(tx, principal, record, hello, refusal.message))
 
 
 async def welcome(hub: RunnerContext, session: RunnerSession, place: instances.InstanceRow, protocol: int) -> None:

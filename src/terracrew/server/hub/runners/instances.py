@@ -86,6 +86,7 @@ async def take(
         is_draining=hello.is_draining,
         is_disk_full=hello.is_disk_full,
         isolation=hello.isolation,
+        machine=hello.machine,
         resume_sha256=credentials.digest(resume),
     )
     connected = await instance_store.connect(tx, process, takeover.resume_digest(hello))

@@ -1,16 +1,19 @@
-"""Records takeovers in the audit log, with the addresses of the new and the old process."""
+"""Notices that an instance is taken over or moves: raises an alert and audits it, with the addresses of both processes."""
 
 import msgspec
 
 from terracrew.protocol.messages import RunnerHello
-from terracrew.server.audit import service as audit
 from terracrew.server.connections import reads
 from terracrew.server.connections import store as instance_store
 from terracrew.server.connections.reads import ServedRunner
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
+from terracrew.server.hub.runners import takeover
 from terracrew.server.hub.runners.instances import InstanceRow
 from terracrew.server.principals.model import Principal
+from terracrew.server.runner_alerts import raising
+from terracrew.server.runner_alerts.model import AlertKind, Occurrence
+from terracrew.server.runner_alerts.raising import AlertedRunner
 from terracrew.server.secrets import credentials
 
 MAX_FORMER_INSTANCES = 20
@@ -22,7 +25,10 @@ class FormerInstance(msgspec.Struct, frozen=True):
     id: str
     name: str
     key_sha256: str
+    resume_sha256: str | None
     address: str | None
+    machine: str
+    heard_at: float
     is_connected: bool
 
 
@@ -39,13 +45,43 @@ async def record(
 
     A process that reconnects with its own key from its own address takes nothing over.
     """
-    key = credentials.digest(hello.instance_key)
     for seat in before:
-        is_same = seat.id == place.instance_id and seat.key_sha256 == key and seat.address in (None, who.address)
-        if seat.is_connected and not is_same:
-            details = {"runner": owner.path, "instance": hello.instance, "replaced": seat.name, "from": seat.address}
-            await audit.record(
-                tx, who, "runner.takeover", "runner", owner.id, details, organization_id=owner.organization_id
-            )
+        kind = _kind(seat, who, hello, place)
+        if kind is not None:
+            details: dict[str, object] = {"instance": hello.instance, "replaced": seat.name}
+            await raising.occurred(tx, who, _alerted(owner), _occurrence(kind, who, hello, seat), details)
     if not any(seat.id == place.instance_id and seat.address == who.address for seat in before):
         await instance_store.set_address(tx, place.instance_id, who.address)
+
+
+async def record_refusal(tx: Tx, who: Principal, owner: ServedRunner, hello: RunnerHello, reason: str) -> None:
+    """Record that a process wanted the place of a connected instance and did not get it."""
+    seats = [seat for seat in await former_instances(tx, owner, hello) if seat.is_connected]
+    seat = next(iter(seats), None)
+    details: dict[str, object] = {"instance": hello.instance, "reason": reason}
+    await raising.occurred(tx, who, _alerted(owner), _occurrence(AlertKind.REFUSED, who, hello, seat), details)
+
+
+def _kind(seat: FormerInstance, who: Principal, hello: RunnerHello, place: InstanceRow) -> AlertKind | None:
+    is_same_place = seat.id == place.instance_id
+    is_same_key = seat.key_sha256 == credentials.digest(hello.instance_key)
+    is_elsewhere = seat.address not in (None, who.address) or _is_other_machine(seat, hello)
+    is_same_process = is_same_place and is_same_key and seat.resume_sha256 == takeover.resume_digest(hello)
+    if seat.is_connected and not is_same_process:
+        return None if is_same_place and is_same_key and not is_elsewhere else AlertKind.TAKEN_OVER
+    return AlertKind.MOVED if is_same_place and is_elsewhere else None
+
+
+def _is_other_machine(seat: FormerInstance, hello: RunnerHello) -> bool:
+    return bool(seat.machine and hello.machine and seat.machine != hello.machine)
+
+
+def _occurrence(kind: AlertKind, who: Principal, hello: RunnerHello, seat: FormerInstance | None) -> Occurrence:
+    if seat is None:
+        return Occurrence(kind, hello.instance, who.address)
+    is_other = _is_other_machine(seat, hello)
+    return Occurrence(kind, hello.instance, who.address, seat.address, seat.heard_at, is_other)
+
+
+def _alerted(owner: ServedRunner) -> AlertedRunner:
+    return AlertedRunner(owner.id, owner.path, owner.organization_id)

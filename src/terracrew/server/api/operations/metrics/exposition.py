@@ -100,6 +100,9 @@ def _shared(figures: Figures) -> "Iterator[Metric]":
         "terracrew_runner_instances_connected", "Runner processes that are connected to any server", fleet.instances
     )
     yield _gauge("terracrew_runner_slots", "Jobs that the connected runner processes can have at a time", fleet.slots)
+    yield _gauge(
+        "terracrew_runner_alerts", "Alerts about runners that nobody has acknowledged", _by(fleet.alerts), "kind"
+    )
     storage = figures.storage
     yield _gauge(
         "terracrew_logs_to_move", "Logs of ended attempts that are in rows of the database", storage.logs_to_move

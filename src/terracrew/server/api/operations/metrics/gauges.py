@@ -17,6 +17,8 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.metrics.process import loop_failures
 from terracrew.server.retention import store as retention_store
 from terracrew.server.retention import usage_reads
+from terracrew.server.runner_alerts import store as alert_store
+from terracrew.server.runner_alerts.model import AlertKind
 from terracrew.server.runners import view_reads as runner_reads
 from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.runners.model import RunnerStatus
@@ -36,6 +38,8 @@ class Fleet(msgspec.Struct, frozen=True):
     """That are connected."""
     slots: int
     """The total of the connected instances."""
+    alerts: dict[str, int]
+    """The alerts about runners that nobody has acknowledged, by kind."""
 
 
 class Storage(msgspec.Struct, frozen=True):
@@ -100,7 +104,9 @@ async def _fleet(tx: Tx) -> Fleet:
             runners[row["status"]] += row["runners"]
     row = await instance_reads.connected_slots(tx)
     assert row is not None
-    return Fleet(runners, disabled, row["instances"], int(row["slots"] or 0))
+    alerts = {kind.value: 0 for kind in AlertKind}
+    alerts |= {each["kind"]: each["alerts"] for each in await alert_store.counts_by_kind(tx)}
+    return Fleet(runners, disabled, row["instances"], int(row["slots"] or 0), alerts)
 
 
 async def _storage(tx: Tx) -> Storage:

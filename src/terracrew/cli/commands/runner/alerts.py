@@ -1,0 +1,45 @@
+"""`terracrew runner alerts`: signs that somebody else may use the credentials of a runner."""
+
+from typing import Any
+
+import click
+
+from terracrew import alert_words
+from terracrew.cli.arguments import name_completion
+from terracrew.cli.commands.runner.api_path import api_path
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output
+
+
+@click.command("alerts")
+@click.argument("path", shell_complete=name_completion.runners)
+@click.option("--acknowledge", is_flag=True, help="Acknowledge the alerts that this command shows.")
+@output.json_option
+@pass_target
+def alerts(target: Target, path: str, acknowledge: bool, as_json: bool) -> None:
+    """Show the alerts about the runner PATH that nobody has acknowledged: takeovers, moves, and uses of earlier tokens."""
+    api = target.api()
+    found: list[dict[str, Any]] = api.get(f"{api_path(path)}/alerts")["items"]
+    if acknowledge and found:
+        # What happened after this list was read was not shown, so it is not acknowledged.
+        api.post(f"{api_path(path)}/alerts/acknowledge", {"until": found[0]["last_at"]})
+    if as_json:
+        return output.as_json(found)
+    if not found:
+        return click.echo(f"There are no alerts about {path}.")
+    for each in found:
+        click.echo(
+            f"{sentence(each)}, {output.age(each['last_at'])}. {alert_words.WHAT_TO_DO.get(each['kind'], '')}".strip()
+        )
+    return output.note("Acknowledged.") if acknowledge else None
+
+
+def sentence(alert: dict[str, Any]) -> str:
+    return alert_words.sentence(
+        alert["kind"],
+        alert["instance"],
+        alert["address"],
+        alert["former_address"],
+        alert["count"],
+        is_other_machine=alert["is_other_machine"],
+    )

@@ -1,0 +1,1 @@
+"""Alerts about runners whose credentials somebody else may use."""
