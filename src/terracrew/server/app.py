@@ -88,7 +88,13 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
                 "inputs and environment of modules are stored in their new form, each value by itself", modules=count
             )
         organization = await db.write(lambda tx: ensure_organization(tx, settings.organization))
-        access = await open_identity(db, keys, settings.url, settings.federation_private_issuers)
+        access = await open_identity(
+            db,
+            keys,
+            settings.url,
+            settings.federation_private_issuers,
+            worker_token_seconds=settings.worker_token_seconds,
+        )
     except BaseException:
         await db.close()
         raise

@@ -8,6 +8,9 @@ import msgspec
 from terracrew.errors import Invalid
 from terracrew.server.addresses import parse_networks
 
+MIN_WORKER_TOKEN_DAYS = 7
+"""Runners replace their tokens every day, so one that is in use never comes near its end."""
+
 
 class DeclaredRunner(msgspec.Struct, frozen=True, kw_only=True):
     """A shared runner that the server's settings file declares."""
@@ -61,6 +64,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """When a nearer tier of runners keeps a job from farther ones: if one of them is online, or if there is one at all."""
     federation_private_issuers: tuple[str, ...] = ()
     """Issuers that trust policies may name although they have private addresses or no TLS, and where their keys are."""
+    worker_token_days: float = 90.0
+    """After how many days the worker token of a runner ends, unless the runner replaces or uses it."""
     leftovers_days: float = 30.0
     """How long these are kept: instances that do not connect any more, expired API tokens and secrets, idempotency keys."""
     max_connections: int = 20_000
@@ -97,6 +102,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     @property
     def directory(self) -> Path:
         return self.data_directory.expanduser().absolute()
+
+    @property
+    def worker_token_seconds(self) -> float:
+        return self.worker_token_days * 24 * 3600.0
 
     @property
     def private_paths(self) -> list[Path]:
@@ -147,6 +156,11 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         if self.late_delivery_days <= 0:
             problems.append(
                 f"late_delivery_days: {self.late_delivery_days:g} is not more than 0; give a lost attempt some time to deliver"
+            )
+        if self.worker_token_days < MIN_WORKER_TOKEN_DAYS:
+            raise Invalid(
+                f"worker_token_days: {self.worker_token_days:g} is less than {MIN_WORKER_TOKEN_DAYS}; a runner that is off for a few "
+                "days must find its token valid"
             )
         if self.leftovers_days < 1:
             problems.append(

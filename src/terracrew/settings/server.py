@@ -115,6 +115,12 @@ class ServerFile(SettingsSection):
         description="The addresses of issuers that trust policies may name although they are at private addresses or without "
         "TLS, for example `https://kubernetes.default.svc`. If an issuer's keys are on another host, name that, too.",
     )
+    worker_token_days: float = Field(
+        default=90,
+        ge=7,
+        description="After how many days the worker token of a runner ends. Runners replace theirs every day; one that its "
+        "runner cannot replace is valid for this long after its last use.",
+    )
     leftovers_days: float = Field(
         default=30, ge=1, description="How many days old instances, expired tokens and idempotency keys are kept."
     )

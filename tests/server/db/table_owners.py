@@ -11,6 +11,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "attempts": ("jobs/attempt_store.py", "jobs/attempts/claim_store.py"),
     "audit": ("audit/store.py",),
     "clock": ("db/postgres/clock.py", "db/sqlite/database.py"),
+    "ended_worker_tokens": ("identity/access/credential_store.py",),
     "engine_version_ranges": ("engines/store.py",),
     "exchanged_tokens": ("identity/federation/store.py",),
     "group_run_modules": ("group_runs/store.py",),
@@ -102,7 +103,7 @@ WRITERS = (
     _writer(
         "identity/access/credential_store.py",
         "runners",
-        "worker_token_sha256 next_worker_token_sha256",
+        "worker_token_sha256 next_worker_token_sha256 worker_token_expires_at is_worker_token_rotated",
         "these are credentials of the runner: identity looks them up, rotates and revokes them",
     ),
     _writer(

@@ -73,6 +73,8 @@ async def test_registering_gives_a_token_once_and_all_that_a_runner_needs(
     assert made["command"] == "terracrew runner start"
     stored = await application.scalar("SELECT worker_token_sha256 FROM runners WHERE id = :id", id=made["id"])
     assert stored == digest(token)
+    ends_at = datetime.fromisoformat(made["runner"]["worker_token_expires_at"])
+    assert abs((ends_at - datetime.now(UTC)).total_seconds() - 90 * 24 * 3600) < 600
     audited = await application.server.db.read(lambda tx: tx.all("SELECT details FROM audit"))
     assert not any(token in row["details"] for row in audited)
     assert token not in (await application.admin.get("/api/v1/runners")).text
@@ -116,6 +118,8 @@ async def test_an_existing_runner_is_registered_again_by_its_path(application: A
     second = answer.json()
     assert (answer.status_code, second["id"], second["command"]) == (200, first["id"], "terracrew runner start")
     assert second["environment"].keys() == first["environment"].keys()
+    for made in (first, second):
+        del made["runner"]["worker_token_expires_at"]
     assert second["runner"] == first["runner"], "nothing but the token changes"
     stored = await application.scalar("SELECT worker_token_sha256 FROM runners WHERE id = :id", id=first["id"])
     assert stored == digest(second["worker_token"]) != digest(first["worker_token"])

@@ -13,7 +13,7 @@ from terracrew.server.identity.guard import LoginGuard
 from terracrew.server.identity.keys.signing import SigningKeys
 from terracrew.server.identity.limits import Limits
 from terracrew.server.identity.oidc.federated import FederatedTokens
-from terracrew.server.identity.oidc.tokens import AccessTokens
+from terracrew.server.identity.oidc.tokens import WORKER_TOKEN_SECONDS, AccessTokens
 from terracrew.server.secrets.keyring import Keyring
 
 
@@ -26,7 +26,12 @@ class Identity(LoginGuard):
 
 
 async def open_identity(
-    db: Database, keys: Keyring, url: str, private_issuers: tuple[str, ...] = (), fetcher: Fetches | None = None
+    db: Database,
+    keys: Keyring,
+    url: str,
+    private_issuers: tuple[str, ...] = (),
+    fetcher: Fetches | None = None,
+    worker_token_seconds: float = WORKER_TOKEN_SECONDS,
 ) -> Identity:
     """Load the signing keys, which the first server makes, and start with no failures counted.
 
@@ -34,7 +39,8 @@ async def open_identity(
     """
     signing, limits, failures = SigningKeys(db, keys), Limits(), Failures(db)
     await signing.load()
-    tokens = AccessTokens(db, signing, limits, failures, url.rstrip("/"))
+    tokens = AccessTokens(db, signing, limits, failures, url.rstrip("/"), worker_token_seconds)
+    await tokens.bound_worker_tokens()
     trust = Trust(url.rstrip("/"), frozenset(rules.origin(each) for each in private_issuers))
     issuers = Issuers(fetcher or Fetcher(trust.allowed_origins))
     federation = FederatedTokens(db, tokens, issuers, Replays(db), trust)

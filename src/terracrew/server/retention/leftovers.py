@@ -13,6 +13,7 @@ from terracrew import backoff
 from terracrew.logging import get_logger
 from terracrew.server.db import lease
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.identity.access import credential_store as credentials
 from terracrew.server.identity.access import store as access
 from terracrew.server.identity.federation import store as federation
 from terracrew.server.identity.people import store as people
@@ -44,6 +45,7 @@ RULES = (
     LeftoverRule("one-time links", people.prune_links, is_kept_for_days=False),
     LeftoverRule("API tokens", people.prune_tokens),
     LeftoverRule("service account secrets", access.prune_secrets),
+    LeftoverRule("replaced worker tokens", credentials.prune_ended_tokens),
     LeftoverRule("trust policies", federation.prune_policies),
     LeftoverRule("exchanged tokens", federation.prune_exchanged, is_kept_for_days=False),
     LeftoverRule("instances", runners.prune_instances),

@@ -18,6 +18,7 @@ _RAISE: LiteralString = (
     audited_at = CASE WHEN runner_alerts.audited_at < :audit_before THEN excluded.audited_at ELSE runner_alerts.audited_at END
 RETURNING id, count, audited_at"""
 )
+_PRECISION_SECONDS = 0.000_001
 OPEN: LiteralString = "acknowledged_at IS NULL AND (kind <> 'moved' OR last_at > :moved_since)"
 """The condition of an alert that is shown."""
 
@@ -69,12 +70,15 @@ async def shown(tx: Tx, runner_id: str, count: int) -> list[RunnerAlert]:
 
 
 async def acknowledge(tx: Tx, runner_id: str, until: float, who: str) -> list[Row]:
-    """Acknowledge the alerts whose last occurrence is not later than this time, and return their kinds and names."""
+    """Acknowledge the alerts whose last occurrence is not later than this time, and return their kinds and names.
+
+    A time that people were shown has microseconds, and the stored one is more precise.
+    """
     return await tx.all(
         """UPDATE runner_alerts SET acknowledged_at = :now, acknowledged_by = :who
         WHERE runner_id = :id AND acknowledged_at IS NULL AND last_at <= :until RETURNING kind, instance""",
         id=runner_id,
-        until=until,
+        until=until + _PRECISION_SECONDS,
         who=who,
         now=tx.now,
     )

@@ -1,6 +1,6 @@
 """A runner: the record that processes connect as. What it is doing is computed from its instances."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -14,6 +14,9 @@ from terracrew.server.tags import Tags
 
 SILENCE_SECONDS = 60.0
 """An instance without a heartbeat for this long counts as offline."""
+
+TOKEN_WARNING = timedelta(days=5)
+"""How long before the end of a worker token people are warned. It is less than `MIN_WORKER_TOKEN_DAYS` by more than a day."""
 
 RunnerType = Literal["self-hosted", "cloud-hosted"]
 MaxJobs = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
@@ -104,6 +107,9 @@ class RunnerView(msgspec.Struct, frozen=True, kw_only=True):
     region: str | None
     service_account_id: str | None
     has_worker_token: bool
+    worker_token_expires_at: datetime | None
+    """When its worker token ends unless the runner replaces it, as it does every day, or keeps using it; null: it has none, or
+    it is a shared runner, whose token is in the server's settings."""
     is_assigned_to_all_modules: bool
     is_disabled: bool
     is_draining: bool
@@ -142,6 +148,11 @@ class RunnerView(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it takes no jobs only because the disks of its connected instances are full."""
         here = [instance for instance in self.instances if instance.is_connected]
         return bool(here) and not self.is_draining and all(instance.is_disk_full for instance in here)
+
+    def is_token_ending(self, now: datetime) -> bool:
+        """Return whether its token ends soon, or has ended. The token of a runner that is in use is replaced or extended long before."""
+        ends_at = self.worker_token_expires_at
+        return ends_at is not None and ends_at - now < TOKEN_WARNING
 
     @property
     def is_configured(self) -> bool:

@@ -92,24 +92,24 @@ async def create(tx: Tx, who: Principal, new: NewRunner) -> Runner:
     return await _insert(tx, who, new, await _group(tx, who, new.group), None)
 
 
-async def register(tx: Tx, who: Principal, new: Registration, url: str) -> Registered:
+async def register(tx: Tx, who: Principal, new: Registration, url: str, token_seconds: float) -> Registered:
     """Register a runner with a worker token of its own. Only the answer contains the token; the server stores its hash."""
     group = await _group(tx, who, new.group)
     known = await store.at(tx, group.organization_id, paths.join(group.path, paths.name(new.name)))
     if known is not None and not known.is_shared and new.replace:
-        return await reregister(tx, who, known.id, url)
+        return await reregister(tx, who, known.id, url, token_seconds)
     token = credentials.new("tcw")
-    return await _registered(tx, await _insert(tx, who, new, group, token), token, url)
+    return await _registered(tx, await _insert(tx, who, new, group, token, token_seconds), token, url)
 
 
-async def reregister(tx: Tx, who: Principal, reference: str, url: str) -> Registered:
+async def reregister(tx: Tx, who: Principal, reference: str, url: str, token_seconds: float) -> Registered:
     """Give a runner a new worker token. The old one ends, and the connections that were opened with it end within seconds."""
     runner = await hold(tx, who, reference)
     rules.require_not_declared(runner, "get a new token")
     if runner.removing_since is not None:
         raise Conflict(f"`{runner.path}` is being removed: undrain it first, which stops the removal")
     token = credentials.new("tcw")
-    await store.set_worker_token(tx, runner.id, token.sha256)
+    await store.set_worker_token(tx, runner.id, token.sha256, tx.now + token_seconds)
     await note(tx, who, "runner.replace_token", runner)
     tx.wake("access", runner.id)
     return await _registered(tx, runner, token, url)
@@ -203,7 +203,9 @@ async def _group(tx: Tx, who: Principal, reference: str | None) -> Group:
     return group
 
 
-async def _insert(tx: Tx, who: Principal, new: NewRunner, group: Group, token: Secret | None) -> Runner:
+async def _insert(
+    tx: Tx, who: Principal, new: NewRunner, group: Group, token: Secret | None, token_seconds: float = 0.0
+) -> Runner:
     path = paths.parse(paths.join(group.path, paths.name(new.name)))
     known = await store.at(tx, group.organization_id, path)
     if known is not None and not known.is_shared:
@@ -221,7 +223,7 @@ async def _insert(tx: Tx, who: Principal, new: NewRunner, group: Group, token: S
         created_at=datetime.fromtimestamp(tx.now, UTC),
     )
     runner = msgspec.structs.replace(runner, service_account_id=await _account(tx, who, new.service_account, runner))
-    await store.insert(tx, runner, token and token.sha256)
+    await store.insert(tx, runner, token and token.sha256, tx.now + token_seconds if token else None)
     if new.assign:
         await assigning.assign(tx, runner, group.id, "group", group.organization_id, group.path)
     await note(tx, who, "runner.create", runner, is_assigned=new.assign)

@@ -10,7 +10,7 @@ from terracrew.server.db.statements.table import Table, assignments
 from terracrew.server.runners.model import Runner
 
 RUNNERS = Table("runners", Runner)
-_INSERT = RUNNERS.insert("worker_token_sha256")
+_INSERT = RUNNERS.insert("worker_token_sha256", "worker_token_expires_at")
 _CHANGEABLE = (
     "description",
     "service_account_id",
@@ -39,17 +39,20 @@ _ACCOUNT: LiteralString = """SELECT service_accounts.id, groups.path
 FROM service_accounts JOIN groups ON groups.id = service_accounts.group_id"""
 
 
-async def insert(tx: Tx, runner: Runner, worker_token_sha256: str | None) -> None:
-    await tx.run(_INSERT, **to_params(runner), worker_token_sha256=worker_token_sha256)
+async def insert(tx: Tx, runner: Runner, worker_token_sha256: str | None, expires_at: float | None = None) -> None:
+    token = {"worker_token_sha256": worker_token_sha256, "worker_token_expires_at": expires_at}
+    await tx.run(_INSERT, **to_params(runner), **token)
 
 
 async def update(tx: Tx, runner: Runner) -> None:
     await tx.run(_UPDATE, **to_params(runner, "id", *_CHANGEABLE))
 
 
-async def set_worker_token(tx: Tx, id: str, sha256: str) -> None:  # noqa: A002
+async def set_worker_token(tx: Tx, id: str, sha256: str, expires_at: float) -> None:  # noqa: A002
     await tx.run(
-        "UPDATE runners SET worker_token_sha256 = :sha256, next_worker_token_sha256 = NULL WHERE id = :id",
+        "UPDATE runners SET worker_token_sha256 = :sha256, next_worker_token_sha256 = NULL,"
+        " worker_token_expires_at = :expires_at, is_worker_token_rotated = false WHERE id = :id",
+        expires_at=expires_at,
         id=id,
         sha256=sha256,
     )

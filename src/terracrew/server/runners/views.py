@@ -1,6 +1,7 @@
 """Runners as people see them: the record with its instances, its jobs and the status that follows from them."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -41,6 +42,7 @@ def _view(runner: Runner, instances: list[Instance], facts: Row, alerts: int) ->
         **msgspec.structs.asdict(runner),
         group=runner.group,
         has_worker_token=bool(facts["has_worker_token"]),
+        worker_token_expires_at=_moment(facts["worker_token_expires_at"]),
         is_assigned_to_all_modules=runner.is_shared or bool(facts["is_assigned"]),
         status=RunnerStatus(facts["status"]),
         version=latest and latest.version,
@@ -50,3 +52,7 @@ def _view(runner: Runner, instances: list[Instance], facts: Row, alerts: int) ->
         alerts=alerts,
         instances=instances,
     )
+
+
+def _moment(at: float | None) -> datetime | None:
+    return None if at is None else datetime.fromtimestamp(at, UTC)

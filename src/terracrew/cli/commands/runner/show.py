@@ -1,5 +1,6 @@
 """`terracrew runner list` and `show`: runners, their instances and their assignments."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -8,6 +9,9 @@ from terracrew.cli.arguments import name_completion, references
 from terracrew.cli.commands.runner.api_path import api_path
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
+
+TOKEN_WARNING_SECONDS = 5 * 24 * 3600.0
+"""How long before the end of a worker token the command warns; the page of a runner does so as early."""
 
 
 @click.command("list")
@@ -65,6 +69,7 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
             ("limit", _limit(found)),
             ("instances", "several" if found.get("allow_multiple_instances") else "one"),
             ("tags", found["tags"]),
+            ("token", _token(found)),
             ("service account", references.account_path(api, found.get("service_account_id"))),
             ("configured", {name: value for name, value in found.get("configuration", {}).items() if value}),
             ("assigned to", [each["path"] or "(everything)" for each in assignments]),
@@ -86,6 +91,17 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
 def _type(runner: dict[str, Any]) -> str:
     """Return `shared` for a runner that belongs to no group, otherwise where its processes come from."""
     return "shared" if runner.get("group", "") is None else runner["type"]
+
+
+def _token(runner: dict[str, Any]) -> str | None:
+    """Say when the worker token ends."""
+    if not (ends_at := runner.get("worker_token_expires_at")):
+        return "none" if not runner.get("has_worker_token") else None
+    seconds = (datetime.fromisoformat(ends_at) - datetime.now(UTC)).total_seconds()
+    if seconds <= 0:
+        return f"expired {output.age(ends_at)}: `terracrew runner reregister {runner['path']}` makes a new one"
+    text = f"expires {output.age(ends_at)} unless the runner uses it"
+    return f"{text}; start the runner before that" if seconds < TOKEN_WARNING_SECONDS else text
 
 
 def _limit(runner: dict[str, Any]) -> str:

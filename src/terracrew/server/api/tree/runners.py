@@ -57,8 +57,9 @@ async def create(request: TreeCall, data: JSONBody[NewRunner]) -> RunnerView:
 @post("/runners/register", summary="Register a self-hosted runner")
 async def register(request: TreeCall, data: JSONBody[Registration]) -> Registered:
     """Register a runner by its name. The answer has its runner ID and its runner token, which is shown this once."""
-    who, url = request.user, request.context.settings.url
-    return await request.context.db.write(lambda tx: service.register(tx, who, data, url))
+    who, settings = request.user, request.context.settings
+    seconds = settings.worker_token_seconds
+    return await request.context.db.write(lambda tx: service.register(tx, who, data, settings.url, seconds))
 
 
 @get("/runners/{runner:str}", summary="Show a runner")
@@ -80,8 +81,11 @@ async def reregister(request: TreeCall, runner: FromPath[str]) -> Registered:
     """Give a runner a new runner token, which is shown this once. The old token ends, and its connections end within seconds. Jobs
     that the runner has now continue.
     """
-    who, url = request.user, request.context.settings.url
-    return await request.context.db.write(lambda tx: service.reregister(tx, who, tree_path(runner), url))
+    who, settings = request.user, request.context.settings
+    seconds = settings.worker_token_seconds
+    return await request.context.db.write(
+        lambda tx: service.reregister(tx, who, tree_path(runner), settings.url, seconds)
+    )
 
 
 @delete("/runners/{runner:str}", summary="Remove a runner", status_code=HTTP_200_OK)

@@ -60,8 +60,9 @@ async def reregister_page(request: DashboardCall, runner: FromPath[str]) -> Resp
 async def reregister(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
     """Replace the token of a runner. Only this answer contains the new one."""
     wrong, made, url = "", None, request.context.url
+    seconds = request.context.identity.tokens.worker_token_seconds
     try:
-        made = await request.context.db.write(lambda tx: service.reregister(tx, request.user, runner, url))
+        made = await request.context.db.write(lambda tx: service.reregister(tx, request.user, runner, url, seconds))
     except Conflict as error:
         wrong = error.message
     found = await request.context.db.read(lambda tx: _changeable(tx, request, runner))

@@ -1,20 +1,53 @@
 """Finds the runner of a worker token and the attempt of a credential, and rotates worker tokens."""
 
+from typing import LiteralString
+
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.principals.model import AttemptScope
 
+_RUNNER: LiteralString = "SELECT id, name, path, organization_id, worker_token_expires_at"
+_IS_VALID: LiteralString = "(worker_token_expires_at IS NULL OR worker_token_expires_at > :now)"
+
 
 async def runner_by_worker_token(tx: Tx, token_sha256: str) -> Row | None:
-    """Return the runner that has this token as its current or next one. `worker_token_sha256` is the hash of that token."""
+    """Return the runner that has this token as its current or next one and may use it still.
+
+    `worker_token_sha256` is the hash of that token.
+    """
     return await tx.one(
-        "SELECT id, name, organization_id, worker_token_sha256, false AS is_next FROM runners"
-        " WHERE worker_token_sha256 = :sha256",
+        _RUNNER
+        + f", worker_token_sha256, false AS is_next FROM runners WHERE worker_token_sha256 = :sha256 AND {_IS_VALID}",
         sha256=token_sha256,
+        now=tx.now,
     ) or await tx.one(
-        "SELECT id, name, organization_id, next_worker_token_sha256 AS worker_token_sha256, true AS is_next FROM runners"
-        " WHERE next_worker_token_sha256 = :sha256",
+        _RUNNER + f", next_worker_token_sha256 AS worker_token_sha256, true AS is_next FROM runners"
+        f" WHERE next_worker_token_sha256 = :sha256 AND {_IS_VALID}",
         sha256=token_sha256,
+        now=tx.now,
+    )
+
+
+async def runner_by_expired_token(tx: Tx, token_sha256: str) -> Row | None:
+    """Return the runner whose worker token this was until it expired."""
+    return await tx.one(
+        _RUNNER + " FROM runners WHERE worker_token_sha256 = :sha256 AND worker_token_expires_at <= :now",
+        sha256=token_sha256,
+        now=tx.now,
+    )
+
+
+async def runner_by_ended_token(tx: Tx, token_sha256: str) -> Row | None:
+    """Return the runner that replaced this token by itself and has a valid one since.
+
+    A runner whose token has expired, or has been replaced by a person, tries its earlier ones, too: that is no sign of a copy.
+    """
+    return await tx.one(
+        "SELECT runners.id, runners.name, runners.path, runners.organization_id, ended_worker_tokens.ended_at"
+        " FROM ended_worker_tokens JOIN runners ON runners.id = ended_worker_tokens.runner_id"
+        f" WHERE ended_worker_tokens.sha256 = :sha256 AND runners.is_worker_token_rotated AND {_IS_VALID}",
+        sha256=token_sha256,
+        now=tx.now,
     )
 
 
@@ -31,22 +64,64 @@ async def offer_worker_token(tx: Tx, token_sha256: str, next_sha256: str) -> boo
     )
 
 
-async def replace_worker_token(tx: Tx, next_sha256: str) -> bool:
+async def replace_worker_token(tx: Tx, next_sha256: str, expires_at: float) -> bool:
     """Replace the runner's token by its next one, which has just been used for the first time."""
+    await tx.run(
+        """INSERT INTO ended_worker_tokens (sha256, runner_id, ended_at)
+        SELECT worker_token_sha256, id, CAST(:now AS double precision) FROM runners
+        WHERE next_worker_token_sha256 = :next AND worker_token_sha256 IS NOT NULL
+        ON CONFLICT (sha256) DO NOTHING""",
+        next=next_sha256,
+        now=tx.now,
+    )
     return bool(
         await tx.run(
-            "UPDATE runners SET worker_token_sha256 = next_worker_token_sha256, next_worker_token_sha256 = NULL"
+            "UPDATE runners SET worker_token_sha256 = next_worker_token_sha256, next_worker_token_sha256 = NULL,"
+            " worker_token_expires_at = :expires_at, is_worker_token_rotated = true"
             " WHERE next_worker_token_sha256 = :next",
             next=next_sha256,
+            expires_at=expires_at,
         )
+    )
+
+
+async def extend_worker_token(tx: Tx, token_sha256: str, expires_at: float) -> None:
+    """Let a token that is in use, and that its runner does not replace, be valid for longer."""
+    await tx.run(
+        "UPDATE runners SET worker_token_expires_at = :expires_at"
+        " WHERE worker_token_sha256 = :sha256 AND organization_id IS NOT NULL"
+        " AND (NOT is_worker_token_rotated OR allow_multiple_instances)"
+        " AND (worker_token_expires_at IS NULL OR worker_token_expires_at < :expires_at)",
+        sha256=token_sha256,
+        expires_at=expires_at,
+    )
+
+
+async def bound_worker_tokens(tx: Tx, expires_at: float) -> int:
+    """Give an end to the tokens that have none, which an earlier version made. Returns how many there were."""
+    return await tx.run(
+        "UPDATE runners SET worker_token_expires_at = :expires_at WHERE worker_token_sha256 IS NOT NULL"
+        " AND worker_token_expires_at IS NULL AND organization_id IS NOT NULL",
+        expires_at=expires_at,
+    )
+
+
+async def prune_ended_tokens(tx: Tx, before: float, count: int) -> int:
+    """Forget the worker tokens that runners replaced before this time."""
+    return await tx.run(
+        """DELETE FROM ended_worker_tokens WHERE sha256 IN (
+            SELECT sha256 FROM ended_worker_tokens WHERE ended_at < :before ORDER BY ended_at LIMIT :count)""",
+        before=before,
+        count=count,
     )
 
 
 async def runner_with_worker_token(tx: Tx, runner_id: str) -> Row | None:
     return await tx.one(
-        "SELECT id, name, organization_id, worker_token_sha256 FROM runners"
-        " WHERE id = :id AND worker_token_sha256 IS NOT NULL",
+        _RUNNER
+        + f", worker_token_sha256 FROM runners WHERE id = :id AND worker_token_sha256 IS NOT NULL AND {_IS_VALID}",
         id=runner_id,
+        now=tx.now,
     )
 
 

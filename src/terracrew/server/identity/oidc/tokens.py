@@ -28,15 +28,22 @@ from terracrew.server.identity.keys.signing import GENERIC, SigningKeys
 from terracrew.server.identity.limits import Limits
 from terracrew.server.identity.oidc.turns import Turns
 from terracrew.server.principals.model import AUDIENCE, Principal
+from terracrew.server.runner_alerts import raising
+from terracrew.server.runner_alerts.model import AlertKind, Occurrence
+from terracrew.server.runner_alerts.raising import AlertedRunner
 from terracrew.server.secrets import credentials
 
 LIFETIME_SECONDS = 900
 KIND = "at+jwt"  # RFC 9068
+WORKER_TOKEN_SECONDS = 90 * 24 * 3600.0
+EXTENSION_SECONDS = 24 * 3600.0
+"""The end of a token that is in use is moved once a day, so that most exchanges need no write."""
 USED_AT_SECONDS = 600.0
 """`last_used_at` is exact only to ten minutes, so that most uses need no write."""
 CACHE_SECONDS = 5.0
 """A wake-up announces each revocation. If the wake-up is lost, the revocation takes effect after this time."""
 _MAX_CACHED_TOKENS = 10_000
+EXPIRED = "this worker token has expired: nobody used or replaced it for too long"
 
 
 class AccessToken(msgspec.Struct, frozen=True):
@@ -62,11 +69,21 @@ class _Claims(msgspec.Struct, frozen=True):
 
 
 class AccessTokens:
-    def __init__(self, db: Database, signing: SigningKeys, counted: Limits, failures: Failures, issuer: str) -> None:
+    def __init__(
+        self,
+        db: Database,
+        signing: SigningKeys,
+        counted: Limits,
+        failures: Failures,
+        issuer: str,
+        worker_token_seconds: float = WORKER_TOKEN_SECONDS,
+    ) -> None:
         self._db = db
         self.signing = signing
         self._limits, self._failures = counted, failures
         self._issuer = issuer
+        self.worker_token_seconds = worker_token_seconds
+        """After how long the worker token of a runner ends, unless the runner replaces or uses it."""
         self.turns = Turns()
         self._live: dict[_Claims, tuple[Principal, float]] = {}
         self._generation = 0
@@ -87,7 +104,7 @@ class AccessTokens:
         if client is None:
             if await self._db.read(lambda tx: credential_store.is_removed(tx, sha256)):
                 raise Removed("this runner has been removed. To use this machine again, register a runner")
-            raise await self._failed(client_id, address)
+            raise await self._refused(client_id, sha256, address)
         if client.kind == "service_account":
             await self._note_use(client.credential_id or "")
         is_next_accepted = client.kind == "runner" and await self._rotate(client, sha256, next_sha256, address)
@@ -111,18 +128,46 @@ class AccessTokens:
 
     async def _rotate(self, runner: Principal, sha256: str, next_sha256: str, address: str) -> bool:
         """End the runner's old token if this is its next one. Returns whether `next_sha256` was accepted to follow this one."""
-        row = await self._db.read(lambda tx: credential_store.runner_by_worker_token(tx, sha256))
+        row, is_extended = await self._db.read(lambda tx: self._token_in_use(tx, sha256))
         if row is not None and row["is_next"]:
 
             async def replace(tx: Tx) -> None:
-                if await credential_store.replace_worker_token(tx, sha256):
+                if await credential_store.replace_worker_token(tx, sha256, tx.now + self.worker_token_seconds):
                     who = msgspec.structs.replace(runner, address=address)
                     await audit.record(tx, who, "runner.token_rotate", "runner", runner.id)
 
             await self._db.write(replace)
+        elif is_extended:
+            await self._db.write(
+                lambda tx: credential_store.extend_worker_token(tx, sha256, tx.now + self.worker_token_seconds)
+            )
         if not next_sha256 or next_sha256 == sha256:
             return False
         return await self._db.write(lambda tx: credential_store.offer_worker_token(tx, sha256, next_sha256))
+
+    async def bound_worker_tokens(self) -> None:
+        """Give an end to tokens of an earlier version, which had none."""
+        await self._db.write(lambda tx: credential_store.bound_worker_tokens(tx, tx.now + self.worker_token_seconds))
+
+    async def _token_in_use(self, tx: Tx, sha256: str) -> tuple[Row | None, bool]:
+        """Return the runner of a token, and whether the use of the token moves its end, unless the runner replaces it by itself."""
+        row = await credential_store.runner_by_worker_token(tx, sha256)
+        if row is None or row["organization_id"] is None:
+            return row, False
+        return row, (row["worker_token_expires_at"] or 0.0) < tx.now + self.worker_token_seconds - EXTENSION_SECONDS
+
+    async def _refused(self, client_id: str, sha256: str, address: str) -> TerracrewError:
+        """Return the error for a secret that is not valid. The holder of an earlier one raises an alert, or learns that it expired."""
+        error = await self._failed(client_id, address)
+        if isinstance(error, RateLimited):
+            return error
+        expired = await self._db.read(lambda tx: credential_store.runner_by_expired_token(tx, sha256))
+        if expired is not None:
+            return Unauthenticated(EXPIRED)
+        ended = await self._db.read(lambda tx: credential_store.runner_by_ended_token(tx, sha256))
+        if ended is not None:
+            await self._db.write(lambda tx: _alert(tx, ended, address))
+        return error
 
     async def _failed(self, client_id: str, address: str) -> TerracrewError:
         """Count a failed exchange, and return the error to answer with."""
@@ -211,6 +256,14 @@ class AccessTokens:
         if await self._db.read(lambda tx: access_store.is_use_noted(tx, secret_id, tx.now - USED_AT_SECONDS)):
             return
         await self._db.write(lambda tx: access_store.note_use(tx, secret_id))
+
+
+async def _alert(tx: Tx, runner: Row, address: str) -> None:
+    """Raise an alert: somebody has a copy of a token that the runner replaced."""
+    alerted = AlertedRunner(runner["id"], runner["path"], runner["organization_id"])
+    what = Occurrence(AlertKind.ENDED_TOKEN, "", address, former_at=runner["ended_at"])
+    who = Principal("anonymous", "", "somebody with an earlier token", runner["organization_id"], address=address)
+    await raising.occurred(tx, who, alerted, what, {"path": runner["path"]})
 
 
 async def _client(tx: Tx, client_id: str, secret_sha256: str) -> Principal | None:
