@@ -175,6 +175,7 @@ OF_NO_TENANT = ("/healthz", "/readyz", "/metrics", "/login", "/logout", "/static
 
 FORM = {
     "name": "mine",
+    "until": "2026-01-01T00:00:00+00:00",
     "plan": "1",
     "attempt": "1",
     "type": "PLAN",

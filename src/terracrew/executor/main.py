@@ -20,12 +20,14 @@ import uvloop
 from terracrew import plugins
 from terracrew.attempt import files, record
 from terracrew.attempt.encryption import AttemptCipher
+from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.attempt.record import AttemptRecord
 from terracrew.errors import Conflict, Invalid
 from terracrew.executor import backend_credentials, diagnostics, run_before_loop, salvage, startup
 from terracrew.executor.delivery.delivery import AttemptDelivery
-from terracrew.executor.engines import process
+from terracrew.executor.engines import engine_user, process
+from terracrew.executor.engines.engine_user import EngineUser
 from terracrew.executor.limits.usage import KernelLimits
 from terracrew.executor.output.engine_output import EngineOutput
 from terracrew.executor.state.http_backend import StateBackend
@@ -72,6 +74,9 @@ def _attempt(start: ExecutorStart, cgroup: str) -> Coroutine[Any, Any, int]:
     if (granted := start.granted) is None:
         raise Invalid("the executor was started without a job")
     spec, credentials, directory = granted.spec, granted.credentials, Path(start.directory)
+    if (account := start.engine_account) is not None:
+        engine_files = EngineDirectory(Path(start.engine_directory))
+        engine_user.choose(EngineUser(account.uid, account.gid, directory, engine_files))
     if (directory / files.OUTBOX).exists():
         raise Conflict(f"{directory} has been used already: an attempt can run only once")
     parts = AttemptDelivery(directory, _record(start, granted), start.log_stream)

@@ -21,6 +21,13 @@ class LogStreamSettings(msgspec.Struct, frozen=True):
     eagerly_emit_first_event: bool = True
 
 
+class EngineAccount(msgspec.Struct, frozen=True):
+    """The user and the only group that the engine of an attempt runs as."""
+
+    uid: int
+    gid: int
+
+
 class IsolationSettings(msgspec.Struct, frozen=True):
     """How an engine is kept from the rest of the machine, see `executor/isolation/rules.py`."""
 
@@ -63,6 +70,8 @@ class ExecutorStart(msgspec.Struct, frozen=True):
     retry_seconds: float = RETRY_SECONDS
     waits_for_server: bool = False
     """Whether a state counts as saved only when the server has it, because the attempt's directory may be lost with the executor."""
+    engine_account: EngineAccount | None = None
+    """The user that engines run as; None if it is that of the executor, or if the dispatcher chooses it."""
     notes: list[str] = []
     """Lines for the beginning of the job's log: what the dispatcher did before it could start the executor."""
     choice: DispatcherChoice = NO_CHOICE

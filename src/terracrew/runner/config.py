@@ -3,7 +3,7 @@
 import msgspec
 
 from terracrew.protocol.dispatcher_choice import AllowedChoices
-from terracrew.protocol.start import IsolationSettings, LogStreamSettings
+from terracrew.protocol.start import EngineAccount, IsolationSettings, LogStreamSettings
 
 
 class HelperCommand(msgspec.Struct, frozen=True):
@@ -53,6 +53,8 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     approved_hooks_directory: str | None = None
     """Where the only hooks that may run are. Empty means that no hook may run; None, that every hook may."""
     isolation: IsolationSettings = IsolationSettings()
+    engine_accounts: list[EngineAccount] = []
+    """The users that engines run as, each of one attempt at a time; none if engines run as the runner's own user."""
     log_stream: LogStreamSettings = LogStreamSettings()
     log_level: dict[str, str] = {}
     is_built_in: bool = False

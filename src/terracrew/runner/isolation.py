@@ -20,9 +20,15 @@ def in_force(settings: IsolationSettings) -> Isolation:
     return "landlock" if landlock.abi() else "unavailable"
 
 
-def describe(settings: IsolationSettings, own_directories: Sequence[str]) -> None:
+def describe(settings: IsolationSettings, own_directories: Sequence[str], *, has_users: bool = False) -> None:
     """Log, once, what an operator should know about the isolation of engines on this machine."""
-    match in_force(settings):
+    found = in_force(settings)
+    if has_users and found != "landlock":
+        log.warning(
+            "engines are kept from this runner by their users only: executor.isolation is `none`, or unavailable here"
+        )
+        return
+    match found:
         case "none":
             log.warning(
                 "executor.isolation is `none`: every module that this runner serves can read the runner's files and credentials"

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 
 from terracrew.errors import Removed
-from terracrew.runner import environment, isolation
+from terracrew.runner import engine_users, environment, isolation
 from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.reports import Reports
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
@@ -40,7 +40,13 @@ async def run(
     try:
         instance = LocalInstance(config.working_directory)
         dispatchers.use_instance(instance.key)
-        isolation.describe(config.isolation, [config.working_directory, config.temp_directory])
+        isolation.describe(
+            config.isolation, [config.working_directory, config.temp_directory], has_users=bool(config.engine_accounts)
+        )
+        if config.dispatcher == engine_users.DISPATCHER and (
+            warning := engine_users.warn_if_root(config.engine_accounts)
+        ):
+            log.warning("%s", warning)
         claims, reports = Claims(config.capacity), Reports()
         engine_environment = environment.for_engines(os.environ, is_built_in=is_built_in)
         async with asyncio.TaskGroup() as tasks:
@@ -48,6 +54,7 @@ async def run(
             connection = HubConnection(config, instance.key, supervisor, claims, reports, stop, set_levels)
             if updates is not None:
                 updates.attach(supervisor.use_config, connection.use_config)
+            supervisor.prepare_users()
             supervisor.recover()
             connecting = tasks.create_task(connection.run())
             stopping = tasks.create_task(_stop_on_signal(stop, connection, supervisor, claims))

@@ -46,6 +46,7 @@ NEED_RESTART = {
     "rotates_worker_token": "runner.rotate_worker_token",
     "capacity": "runner.capacity",
     "cgroup": "working_directory.cgroup",
+    "engine_accounts": "executor.user",
     "dispatcher": "job_dispatcher.type",
     "dispatcher_data": "job_dispatcher.data",
     "dispatcher_allows": "job_dispatcher.allow",

@@ -10,6 +10,7 @@ from typing import Any, cast
 from terracrew import plugins
 from terracrew.client import address
 from terracrew.protocol.dispatcher_choice import ChoiceField
+from terracrew.runner import engine_users
 from terracrew.runner.dispatch.applied_choices import APPLIED
 from terracrew.runner.dispatch.docker import settings as docker_settings
 from terracrew.settings.merging import Combination
@@ -31,6 +32,7 @@ _ALLOWED: dict[str, ChoiceField] = {
     "service_accounts": "service_account",
 }
 """The settings of an allow-list, each with what a job may then ask for."""
+_DEFAULT_SLOT_COUNT = 4
 _TRUE = ("1", "true", "t", "yes", "y", "on")
 
 
@@ -40,6 +42,7 @@ def check(values: Tree) -> Iterator[Combination]:
     yield from _plain_http(values)
     yield from _hooks(values)
     yield from _dispatchers(values)
+    yield from _engine_users(values)
 
 
 def _names(values: Tree) -> Iterator[Combination]:
@@ -120,6 +123,32 @@ def _dispatcher(values: Tree, section: tuple[str, ...]) -> Iterator[Combination]
     for name in sorted(str(each) for each in cast("Tree", data) if each != "api_url"):
         words = "the dispatcher `local` has no such setting"
         yield Combination((*section, "data", name), words, missing=[(*section, "type")])
+
+
+def _engine_users(values: Tree) -> Iterator[Combination]:
+    path = ("executor", "user")
+    text = find(values, path)
+    if not isinstance(text, str) or not text:
+        return
+    kinds = {find(values, (*section, "type")) or engine_users.DISPATCHER for section in _dispatcher_sections(values)}
+    if engine_users.DISPATCHER not in kinds:
+        yield Combination(path, "only the dispatcher `local` knows it: in containers, engines have a user of their own")
+        return
+    try:
+        count = len(engine_users.parse(text))
+    except ValueError:
+        return  # the check of the setting itself reports it
+    if not engine_users.is_privileged():
+        words = "this process is neither root nor has the capabilities to run engines as another user: start the runner as root"
+        yield Combination(path, words)
+    capacity = find(values, ("runner", "capacity"))
+    wanted = int(capacity) if str(capacity).isdigit() else _DEFAULT_SLOT_COUNT
+    if count < wanted:
+        words = (
+            f"{count} user{'' if count == 1 else 's'} cannot run {wanted} attempts at once: name more users, or set "
+            f"runner.capacity to {count}"
+        )
+        yield Combination(path, words, missing=[("runner", "capacity")])
 
 
 def _is_set(values: Tree, path: tuple[str, ...]) -> bool:

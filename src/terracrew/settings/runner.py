@@ -7,8 +7,10 @@ from pydantic import ConfigDict, Field, SecretStr
 
 from terracrew import ids
 from terracrew.client import address
+from terracrew.errors import Invalid
 from terracrew.protocol import dispatcher_choice, limits
 from terracrew.protocol.start import IsolationSettings, LogStreamSettings
+from terracrew.runner import engine_users
 from terracrew.runner.config import HelperCommand, RunnerConfig
 from terracrew.settings import dispatchers
 from terracrew.settings.dispatchers import DispatcherKey, FurtherDispatcher, JobDispatcher
@@ -23,6 +25,14 @@ SHARED = "shared"
 
 def _organization(text: str) -> str:
     return text if text == SHARED else ids.parse("org", text)
+
+
+def _engine_user(text: str) -> str:
+    try:
+        engine_users.parse(text)
+    except ValueError as error:
+        raise Invalid(str(error)) from None
+    return text
 
 
 class ServerSection(SettingsSection):
@@ -146,6 +156,12 @@ class ExecutorSection(SettingsSection):
         description="What keeps an engine, and whatever its module runs, from the rest of this machine: `landlock` (needs "
         "Linux 5.13; a runner on a kernel without it warns and isolates nothing) or `none`.",
     )
+    user: Annotated[str, checked(_engine_user)] = Field(
+        default="",
+        description="The users that engines run as if the runner is root: a user, or a range of user ids such as "
+        "`20000-20015`. Each running attempt has one of its own, so there are at least as many as `runner.capacity`. By default "
+        "engines run as the runner's own user.",
+    )
     read_paths: Directories = Field(
         default=[],
         description="Files and directories that modules may read and execute, besides the system's and the standard places of "
@@ -253,6 +269,7 @@ class RunnerSettings(SettingsSection):
             source_roots=self.source.local_roots,
             approved_hooks_directory=self.hooks_preapproval.directory,
             isolation=IsolationSettings(self.executor.isolation, self.executor.read_paths, self.executor.write_paths),
+            engine_accounts=engine_users.parse(self.executor.user),
             log_stream=LogStreamSettings(
                 stream.batch_size_limit, stream.period_seconds, stream.eagerly_emit_first_event
             ),

@@ -25,6 +25,7 @@ SHOWN = frozenset(
         "engine.additional_binary_paths",
         "engine.install",
         "executor.isolation",
+        "executor.user",
         "executor.read_paths",
         "executor.write_paths",
         "source.local_roots",

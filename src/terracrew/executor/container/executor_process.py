@@ -77,7 +77,7 @@ def _become_executor(start: ExecutorStart) -> NoReturn:
         user.become(EXECUTOR_UID)
         procfs.forbid_inspection()
         engine_files = EngineDirectory(Path(start.engine_directory))
-        engine_user.choose(EngineUser(ENGINE_UID, WORKSPACES, engine_files))
+        engine_user.choose(EngineUser(ENGINE_UID, ENGINE_UID, Path(start.directory), engine_files))
         return main.run(start, process_record.of(os.getpid()))
 
     code = exit_codes.CRASHED

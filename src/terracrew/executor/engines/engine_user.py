@@ -1,7 +1,12 @@
-"""Runs engines as another user than their executor, where the executor may: in a container that was started for one attempt.
+"""Runs engines as another user than their executor, where the executor may: in a container that was started for one attempt,
+or below a privileged runner.
 
 The engine can then neither read the executor's memory and files nor send it signals. Before each start of an engine, it is
 given what the executor has made for it since the last one.
+
+The executor has the rights to change the owner of any file, and the engine may have put anything into its directories.
+Therefore nothing is opened by a path that the engine could have changed: directories are entered one by one, without
+following links, and a file with several names is left alone, because one of them may be outside.
 """
 
 import os
@@ -11,14 +16,17 @@ from pathlib import Path
 
 import msgspec
 
+from terracrew.attempt import files as attempt_files
 from terracrew.attempt.engine_directory import EngineDirectory
+from terracrew.errors import Invalid
 
 
 class EngineUser(msgspec.Struct, frozen=True):
     uid: int
-    """The id of the user, and of its only group."""
-    workspaces: Path
-    """The directory of workspaces, whose content becomes the engine's. It stays the executor's, so that none can be replaced."""
+    gid: int
+    """The only group of the user."""
+    directory: Path
+    """The attempt's directory. The workspace that it links to becomes the engine's."""
     files: EngineDirectory
 
 
@@ -31,20 +39,19 @@ def choose(user: EngineUser) -> None:
     _chosen = user
 
 
-def uid() -> int | None:
+def chosen() -> EngineUser | None:
     """Return the user that engines run as; None if it is that of this process."""
-    return _chosen.uid if _chosen else None
+    return _chosen
 
 
 def prepare() -> None:
-    """Give engines what was made for them. No engine runs while this is called."""
+    """Give engines what was made for them. No engine of this attempt runs while this is called."""
     if _chosen is None:
         return
-    provided, produced = _chosen.files.provided, _chosen.files.produced
-    for path in (*_below(_chosen.workspaces), produced, *_below(produced)):
-        if path.lstat().st_uid != _chosen.uid:
-            os.chown(path, _chosen.uid, _chosen.uid, follow_symlinks=False)
-    for path in (_chosen.files.path, provided, *_below(provided)):
+    for root in (_workspace(_chosen.directory), _chosen.files.produced):
+        if root is not None:
+            _give(root, _chosen)
+    for path in (_chosen.files.path, _chosen.files.provided, *_below(_chosen.files.provided)):
         let_read(path)
 
 
@@ -53,14 +60,53 @@ def let_read(path: Path) -> None:
     if _chosen is None:
         return
     found = path.lstat()
-    if stat.S_ISLNK(found.st_mode) or found.st_gid == _chosen.uid:
+    if stat.S_ISLNK(found.st_mode) or found.st_gid == _chosen.gid:
         return
-    os.chown(path, -1, _chosen.uid, follow_symlinks=False)
+    os.chown(path, -1, _chosen.gid, follow_symlinks=False)
     os.chmod(path, stat.S_IMODE(found.st_mode) | (0o050 if stat.S_ISDIR(found.st_mode) else 0o040))
 
 
+def require_reachable(program: str) -> None:
+    """Raise an error that says what to do if engines cannot start this program."""
+    if _chosen is None:
+        return
+    place = os.path.realpath(program)
+    for folder in reversed(Path(place).parents):
+        if not is_open(folder, _chosen.uid, _chosen.gid):
+            raise Invalid(
+                f"engines run as user {_chosen.uid}, who cannot enter {folder}, where {program} is: install engines in a "
+                "directory that every user can enter, and set TERRACREW_CACHE or engine.additional_binary_paths to it"
+            )
+
+
+def is_open(folder: Path, uid: int, gid: int) -> bool:
+    """Return whether a user who is in one group only may enter a directory."""
+    found = folder.stat()
+    bit = 0o100 if found.st_uid == uid else 0o010 if found.st_gid == gid else 0o001
+    return bool(found.st_mode & bit)
+
+
+def _workspace(directory: Path) -> Path | None:
+    """Return the workspace, once the executor has made it."""
+    try:
+        return Path(os.readlink(directory / attempt_files.WORKSPACE))
+    except OSError:
+        return None
+
+
+def _give(root: Path, user: EngineUser) -> None:
+    """Make a directory and what is in it the user's own. The directory that it is in belongs to the executor."""
+    os.chown(root, user.uid, user.gid, follow_symlinks=False)
+    for _, folders, names, descriptor in os.fwalk(root, follow_symlinks=False):
+        for name in (*folders, *names):
+            found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            has_other_names = not stat.S_ISDIR(found.st_mode) and found.st_nlink > 1
+            if found.st_uid != user.uid and not has_other_names:
+                os.chown(name, user.uid, user.gid, dir_fd=descriptor, follow_symlinks=False)
+
+
 def _below(root: Path) -> Iterator[Path]:
-    """Yield everything below a directory. Links are not followed."""
+    """Yield everything below a directory of the executor. Links are not followed."""
     for folder, folders, names in os.walk(root):
         for name in (*folders, *names):
             yield Path(folder, name)

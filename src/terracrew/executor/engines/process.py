@@ -58,12 +58,14 @@ class EngineProcess:
         stdout: int | None = None,
         ladder: Ladder | None = None,
         ruleset: Ruleset | None = None,
+        is_ours: bool = False,
     ) -> None:
         """Start the engine, restricted to the ruleset if there is one. Standard output and standard error go to `output`, but
-        standard output goes to `stdout` if that is given."""
+        standard output goes to `stdout` if that is given. With `is_ours` it runs as the user of this process."""
 
-        engine_user.prepare()
-        user = engine_user.uid()
+        user = None if is_ours else engine_user.chosen()
+        if user is not None:
+            engine_user.prepare()
 
         def start() -> subprocess.Popen[bytes]:
             return subprocess.Popen(
@@ -74,8 +76,8 @@ class EngineProcess:
                 stdout=output if stdout is None else stdout,
                 stderr=output,
                 process_group=0,
-                user=user,
-                group=user,
+                user=None if user is None else user.uid,
+                group=None if user is None else user.gid,
                 extra_groups=None if user is None else [],
             )
 

@@ -38,7 +38,7 @@ class ArchiveCache:
         """Store an archive, and evict others if the cache is full."""
         if not sha256.isalnum():
             return
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = self._folder / f".{sha256}.{os.getpid()}"
         draft.write_bytes(data)
         draft.replace(self._folder / sha256)

@@ -43,7 +43,12 @@ async def _install(context: StepContext, version: str) -> None:
     context.recorder.say(f"This runner does not have {name} {version}, so it is installed first")
     command = [sys.executable, "-m", "terracrew.cli", "engine", "install", name, "--version", version]
     process = EngineProcess(
-        command, cwd=context.directory, env=os.environ, output=context.output.descriptor, ladder=context.ladder
+        command,
+        cwd=context.directory,
+        env=os.environ,
+        output=context.output.descriptor,
+        ladder=context.ladder,
+        is_ours=True,
     )
 
     def react() -> None:

@@ -11,7 +11,7 @@ from terracrew import configurations
 from terracrew.attempt import files, reference
 from terracrew.errors import Conflict, Invalid, TerracrewError
 from terracrew.executor import backend_credentials
-from terracrew.executor.engines import registry
+from terracrew.executor.engines import engine_user, registry
 from terracrew.executor.engines.contract import (
     ApiAccess,
     DeclaresInputs,
@@ -42,6 +42,7 @@ async def fetch(context: StepContext) -> None:
     context.files.make()
     context.engine = registry.get(spec.engine)
     context.found = found = await engine_choice.choose(context)
+    engine_user.require_reachable(found.path)
     context.recorder.fact(EngineUsed(found.name, found.version))
     if spec.resume is None or not await _restore(context, spec.resume):
         await _fetch_source(context)

@@ -8,7 +8,8 @@ import msgspec
 from terracrew.protocol.dispatcher_choice import NO_CHOICE
 from terracrew.protocol.hooks import ApprovedHooks
 from terracrew.protocol.messages import Granted
-from terracrew.protocol.start import ExecutorStart, IsolationSettings
+from terracrew.protocol.start import EngineAccount, ExecutorStart, IsolationSettings
+from terracrew.runner import engine_users
 from terracrew.runner.attempts import approved_hooks
 from terracrew.runner.attempts.engine_directories import EngineDirectories
 from terracrew.runner.config import RunnerConfig
@@ -30,9 +31,18 @@ class ExecutorStarts:
         self._config = config
 
     def for_grant(
-        self, directory: Path, granted: Granted, temp_directory: Mapping[str, str], server_url: str
+        self,
+        directory: Path,
+        granted: Granted,
+        temp_directory: Mapping[str, str],
+        server_url: str,
+        account: EngineAccount | None = None,
     ) -> ExecutorStart:
-        return self._build(directory, server_url, granted, temp_directory)
+        start = self._build(directory, server_url, granted, temp_directory)
+        if account is None:
+            return start
+        variables = engine_users.environment_of(account, start.environment, temp_directory["TMPDIR"])
+        return msgspec.structs.replace(start, engine_account=account, environment=variables)
 
     def for_salvage(self, directory: Path, server_url: str) -> ExecutorStart:
         return self._build(directory, server_url, None, {})

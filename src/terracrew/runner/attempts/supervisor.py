@@ -26,6 +26,7 @@ from terracrew.attempt import (
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.backoff import Backoff
 from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, Granted, HandBack, WaitingStart
+from terracrew.runner import engine_users
 from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.engine_directories import EngineDirectories
 from terracrew.runner.attempts.executor_starts import ExecutorStarts
@@ -35,6 +36,7 @@ from terracrew.runner.attempts.workspaces import Workspaces
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.dispatch.dispatchers import Dispatchers
 from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted
+from terracrew.runner.engine_users import EngineUsers
 from terracrew.runner.instance import LocalInstance
 from terracrew.runner.resources.download_cache import DownloadCache
 
@@ -63,6 +65,7 @@ class AttemptSupervisor:
         self._engine_directories = EngineDirectories(instance.engine_directories)
         self._starts = ExecutorStarts(config, instance, self._engine_directories, environment)
         self._download_cache = DownloadCache(instance.cache, environment, config.engine_paths)
+        self._users = EngineUsers(config.engine_accounts)
         self._tasks = tasks
         self._tasks_by_attempt: dict[AttemptRef, asyncio.Task[None]] = {}
         self._handles: dict[AttemptRef, Any] = {}
@@ -73,6 +76,12 @@ class AttemptSupervisor:
         self._background_tasks: set[asyncio.Task[None]] = set()
         self.on_slot_freed: Callable[[], None] = lambda: None
         """Called when a slot is free again, and when an attempt is settled."""
+
+    def prepare_users(self) -> None:
+        """Let the users of engines enter their directories. Raises Invalid if the settings name users and this cannot work."""
+        instance = self._instance
+        shared = (instance.workspaces, instance.engine_directories, self._temp_directories.root)
+        self._users.prepare(instance.root, shared, instance.cache, self._config.engine_paths)
 
     def use_config(self, config: RunnerConfig) -> None:
         """Start the executors of later attempts with new settings."""
@@ -107,6 +116,7 @@ class AttemptSupervisor:
         self._engine_directories.sweep(found)
         for ref, directory in found.items():
             self._workspaces.relink(directory)
+            self._users.adopt(directory)
             log.info("found attempt %d of %s of an earlier runner process", ref.attempt, ref.job_id)
             self._claims.adopted(ref)
             self._start_task(ref, None)
@@ -175,6 +185,7 @@ class AttemptSupervisor:
             granted = None  # from here on, the directory says what happened to the attempt
             await asyncio.sleep(delays.next())
         del self._tasks_by_attempt[ref]
+        self._users.release(reference.directory_name(ref))
         self._early_cancels.pop(ref, None)
         self._failing.discard(ref)
         self._free_slot(ref)
@@ -214,13 +225,21 @@ class AttemptSupervisor:
             del self._handles[ref]
 
     async def _start(self, ref: AttemptRef, granted: Granted) -> Any:
-        server_url = self._dispatchers.chosen(granted.spec.choice).executor_server_url or self._config.url_for_executors
+        opened = self._dispatchers.chosen(granted.spec.choice)
+        server_url = opened.executor_server_url or self._config.url_for_executors
         try:
             directory = await asyncio.to_thread(directories.create, self._instance.attempts, granted, server_url)
             temp_directory = self._temp_directories.make(ref)
+            account = await self._users.take(directory) if opened.type == engine_users.DISPATCHER else None
+            if account is not None:
+                engine_users.give(temp_directory["TMPDIR"], account)
+        except TimeoutError as error:
+            raise NotStarted("every user of executor.user belongs to another attempt of this runner") from error
         except OSError as error:
             raise NotStarted(f"the grant cannot be written to {self._instance.attempts}: {error}") from error
-        return await self._dispatchers.start(self._starts.for_grant(directory, granted, temp_directory, server_url))
+        return await self._dispatchers.start(
+            self._starts.for_grant(directory, granted, temp_directory, server_url, account)
+        )
 
     async def _hand_back(self, ref: AttemptRef, directory: Path, reason: str) -> None:
         self._free_slot(ref)

@@ -30,6 +30,11 @@ class TempDirectories:
             log.info("%s is too long for the sockets of provider plug-ins: engines use %s", root, self._root)
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
 
+    @property
+    def root(self) -> Path:
+        """The directory of the temporary directories of this runner."""
+        return self._root
+
     def make(self, ref: AttemptRef) -> dict[str, str]:
         """Make the directory, and return the variables that go into the engine's environment."""
         directory = self._root / _name(ref)

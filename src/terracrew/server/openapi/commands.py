@@ -38,6 +38,8 @@ COMMANDS: dict[str, str] = {
     "PATCH /api/v1/runners/{runner}": "runner update",
     "DELETE /api/v1/runners/{runner}": "runner remove",
     "POST /api/v1/runners/{runner}/reregister": "runner reregister",
+    "GET /api/v1/runners/{runner}/alerts": "runner alerts",
+    "POST /api/v1/runners/{runner}/alerts/acknowledge": "runner alerts --acknowledge",
     "GET /api/v1/runners/{runner}/remaining": "runner drain --wait",
     "GET /api/v1/runners/{runner}/dependents": "runner remove",
     "POST /api/v1/runners/{runner}/drain": "runner drain",

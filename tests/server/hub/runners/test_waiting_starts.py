@@ -32,7 +32,7 @@ async def until_reason(hub: Hub, job_id: str, words: str) -> None:
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.feature("S6.reason", "D6.watched")
+@pytest.mark.feature("S6.words", "D6.watched")
 async def test_a_job_says_what_its_start_waits_for_until_its_executor_is_there(hub: Hub) -> None:
     async with hub.runner() as runner:
         granted = await runner.granted(await hub.job())

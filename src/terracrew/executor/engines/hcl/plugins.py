@@ -36,9 +36,19 @@ class Plugins:
         locked = {one.provider.address: one for one in lockfile.read(folder)}
         for provider, package in self._packages():
             link = self.private / provider.folder / platform()
-            if not os.path.lexists(link) and _is_usable(package, locked.get(provider.address), provider):
+            if (
+                not os.path.lexists(link)
+                and self._is_own(link.parent)
+                and _is_usable(package, locked.get(provider.address), provider)
+            ):
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(package)
+
+    def _is_own(self, folder: Path) -> bool:
+        """Return whether no link leads out of the attempt's own cache: a hook may have made one, and it has fewer rights than the
+        executor if engines have a user of their own."""
+        below = [self.private, *(each for each in (folder, *folder.parents) if each.is_relative_to(self.private))]
+        return not any(each.is_symlink() for each in below)
 
     def relink(self, folder: Path) -> None:
         """Link the module's own plug-ins directly to the shared cache, because a saved plan outlives the attempt's cache."""

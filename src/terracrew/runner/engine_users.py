@@ -1,0 +1,204 @@
+"""Gives the engine of each running attempt a user of its own, if the runner is privileged and its settings name users.
+
+An attempt keeps its user until its directories are removed, also across a restart of the runner: a file in its directory has
+it. So two engines never run as the same user, and no engine can read what another one left.
+"""
+
+import asyncio
+import contextlib
+import grp
+import os
+import pwd
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from terracrew import durable
+from terracrew.errors import Invalid
+from terracrew.executor.engines.engine_user import is_open
+from terracrew.protocol.start import EngineAccount
+from terracrew.toolchains import cache
+
+FILE = "engine-user"
+"""The file in the directory of an attempt that has its user."""
+MAX_USERS = 10_000
+WAIT_SECONDS = 60.0
+"""How long a start waits for the user of an attempt that has ended and whose directories are being removed."""
+_POLL_SECONDS = 1.0
+SETTING = "executor.user"
+DISPATCHER = "local"
+"""The type of the dispatchers that it applies to: in containers, engines have a user of their own."""
+_NEEDED_CAPABILITIES = {"CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "KILL": 5, "SETGID": 6, "SETUID": 7}
+_RANGE = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?")
+_FOREIGN_VARIABLES = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME")
+"""Variables that name directories of the runner's user, which engines cannot enter."""
+_SHARED_MODE, _READABLE_MODE, _PRIVATE_MODE = 0o711, 0o755, 0o700
+_PLUGINS = "plugins"
+
+
+def parse(text: str) -> list[EngineAccount]:
+    """Return the users that a setting names: a user, a user id, or a range of user ids. Raises ValueError."""
+    if not text:
+        return []
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        try:
+            entry = pwd.getpwnam(text)
+        except (KeyError, ValueError):
+            raise ValueError(f"{text!r} is neither a user of this machine nor user ids such as 20000-20015") from None
+        return [_checked(EngineAccount(entry.pw_uid, entry.pw_gid))]
+    first, last = int(found[1]), int(found[2] or found[1])
+    if not 0 < first <= last < 2**32 - 1 or last - first >= MAX_USERS:
+        raise ValueError(f"{text!r} is not a range of up to {MAX_USERS} user ids above 0, such as 20000-20015")
+    return [_checked(_account(uid)) for uid in range(first, last + 1)]
+
+
+def _account(uid: int) -> EngineAccount:
+    try:
+        return EngineAccount(uid, pwd.getpwuid(uid).pw_gid)
+    except KeyError:
+        pass
+    try:
+        other = grp.getgrgid(uid).gr_name
+    except KeyError:
+        return EngineAccount(uid, uid)
+    raise ValueError(
+        f"user {uid} does not exist, and its group id would be that of the group {other}: choose other ids"
+    )
+
+
+def _checked(account: EngineAccount) -> EngineAccount:
+    if account.uid in (0, os.getuid()):
+        raise ValueError(f"user {account.uid} is root or the runner's own user: engines need another one")
+    if account.gid == 0:
+        raise ValueError(f"the group of user {account.uid} is that of root: choose another user")
+    return account
+
+
+def is_privileged() -> bool:
+    """Return whether this process may start programs as other users and read what they made."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "CapEff":
+            needed = sum(1 << number for number in _NEEDED_CAPABILITIES.values())
+            return int(value, 16) & needed == needed
+    return False
+
+
+class EngineUsers:
+    def __init__(self, accounts: Iterable[EngineAccount]) -> None:
+        self._free: OrderedDict[int, EngineAccount] = OrderedDict((each.uid, each) for each in accounts)
+        self._accounts = dict(self._free)
+        self._used: dict[str, int] = {}
+        self._released = asyncio.Event()
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self._accounts)
+
+    def prepare(self, own: Path, shared: Iterable[Path], cache_directory: Path, readable: Iterable[str]) -> None:
+        """Let the users enter the directories of engines, and nothing beside them. Raises Invalid if they cannot get there."""
+        if not self.is_on:
+            return
+        if not is_privileged():
+            raise Invalid(
+                f"{SETTING}: this runner is neither root nor has the capabilities {', '.join(_NEEDED_CAPABILITIES)}, so it "
+                "cannot run engines as another user. Start it as root, or remove the setting"
+            )
+        for folder in (own, *shared, cache_directory):
+            os.chmod(folder, _SHARED_MODE)
+        for entry in cache_directory.iterdir():
+            if entry.is_dir() and not entry.is_symlink() and entry.name != _PLUGINS:
+                os.chmod(entry, _PRIVATE_MODE)
+        plugins = cache_directory / _PLUGINS
+        plugins.mkdir(exist_ok=True)
+        os.chmod(plugins, _READABLE_MODE)
+        for path in (own, *shared, *(Path(each) for each in (*readable, str(cache.root())) if Path(each).is_dir())):
+            self._require_open(path)
+
+    def _require_open(self, path: Path) -> None:
+        place = Path(os.path.realpath(path))
+        for account in self._accounts.values():
+            for folder in (*reversed(place.parents), place):
+                if not is_open(folder, account.uid, account.gid):
+                    raise Invalid(
+                        f"{SETTING}: user {account.uid} cannot enter {folder}, and engines need {path}. Set "
+                        "working_directory.working_directory (such as /var/lib/terracrew-runner) and the variable "
+                        "TERRACREW_CACHE (such as /var/cache/terracrew) to directories that every user can enter"
+                    )
+
+    def adopt(self, directory: Path) -> None:
+        """Keep the user of an attempt that an earlier process of the runner started."""
+        try:
+            uid = int((directory / FILE).read_text())
+        except (OSError, ValueError):
+            return
+        self._used[directory.name] = uid
+        self._free.pop(uid, None)
+
+    async def take(self, directory: Path) -> EngineAccount | None:
+        """Give a user to an attempt, the one that has been free for longest. Returns None if engines run as the runner's own user.
+
+        Raises TimeoutError if no user becomes free.
+        """
+        if not self.is_on:
+            return None
+        async with asyncio.timeout(WAIT_SECONDS):
+            while (account := self._idle(await asyncio.to_thread(_users_with_processes))) is None:
+                self._released.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_POLL_SECONDS):
+                        await self._released.wait()
+        del self._free[uid := account.uid]
+        self._used[directory.name] = uid
+        await asyncio.to_thread(durable.write, directory / FILE, str(uid).encode())
+        return account
+
+    def _idle(self, busy: set[int]) -> EngineAccount | None:
+        """Return a free user without a process: one that an earlier module left behind could attack the next one."""
+        return next((account for account in self._free.values() if account.uid not in busy), None)
+
+    def release(self, name: str) -> None:
+        """Take the user back from an attempt whose directories have been removed."""
+        uid = self._used.pop(name, None)
+        if uid is not None and uid in self._accounts and uid not in self._used.values():
+            self._free[uid] = self._accounts[uid]
+            self._released.set()
+
+
+def environment_of(account: EngineAccount, base: Mapping[str, str], temp_directory: str) -> dict[str, str]:
+    """Return the runner's variables for an engine of another user: its home is that user's, or its temporary directory."""
+    try:
+        entry = pwd.getpwuid(account.uid)
+        name, home = entry.pw_name, entry.pw_dir if os.path.isdir(entry.pw_dir) else temp_directory
+    except KeyError:
+        name, home = str(account.uid), temp_directory
+    kept = {key: value for key, value in base.items() if key not in _FOREIGN_VARIABLES}
+    return {**kept, "HOME": home, "USER": name, "LOGNAME": name}
+
+
+def _users_with_processes() -> set[int]:
+    """Return the real, effective and saved users of all processes."""
+    found: set[int] = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):  # it has ended
+                lines = (entry / "status").read_text().splitlines()
+                found.update(int(uid) for line in lines if line.startswith("Uid:") for uid in line.split()[1:])
+    return found
+
+
+def give(path: str, account: EngineAccount) -> None:
+    """Make a new directory of the runner the user's own."""
+    os.chown(path, account.uid, account.gid, follow_symlinks=False)
+
+
+def warn_if_root(accounts: list[EngineAccount]) -> str:
+    """Return what a runner of root should log if its engines are root, too; empty if there is nothing to say."""
+    if accounts or os.geteuid() != 0:
+        return ""
+    return (
+        f"this runner is root, and so are the engines that it starts: set {SETTING} to user ids such as 20000-20015, of which "
+        "each running attempt gets one"
+    )

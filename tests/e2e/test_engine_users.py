@@ -1,0 +1,142 @@
+"""Engines run as users of their own below a runner of root: a hostile module reaches neither its executor nor other attempts."""
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import modules
+from tests.e2e.gate import Gate
+from tests.e2e.system import Process, System, eventually, lines_of, running
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.timeout(240),
+    pytest.mark.feature("X4.isolation"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can run engines as other users"),
+]
+FIRST_UID, LAST_UID = 23450, 23453
+HOSTILE = """
+resource "terraform_data" "thief" {
+  provisioner "local-exec" {
+    command = <<-EOT
+    echo "WHO $(id -u) $(id -g) $(id -G)"
+    attempt() { name=$1; shift; if "$@" >/dev/null 2>&1; then echo "DONE $name"; else echo "REFUSED $name"; fi; }
+    attempt list-attempts ls @ROOT@/attempts
+    attempt read-key cat @ROOT@/instance.key
+    attempt read-token cat @ROOT@/worker.token
+    attempt list-archives ls @ROOT@/cache/archives
+    attempt list-workspaces ls @ROOT@/workspaces
+    attempt list-engine-files ls @ROOT@/engine-files
+    attempt read-other cat @OTHER@
+    attempt write-other touch @OTHER@.new
+    attempt replace-workspace mv "$PWD" "$PWD.moved"
+    attempt read-server cat @SERVER@/master.key
+    for pid in @PIDS@; do
+      attempt environ-$pid cat /proc/$pid/environ
+      attempt memory-$pid head -c 1 /proc/$pid/mem
+      attempt maps-$pid cat /proc/$pid/maps
+      attempt descriptors-$pid ls /proc/$pid/fd
+      attempt kill-$pid kill -0 $pid
+    done
+    attempt own-file sh -c 'echo x > "$TMPDIR/x" && cat "$TMPDIR/x"'
+    attempt own-home sh -c 'echo x > "$HOME/x"'
+    ln -s /etc/shadow link; ln /bin/true hard 2>/dev/null; mkdir -m 000 closed; touch "$PWD/made"
+    echo END
+  EOT
+  }
+}
+output "word" { value = "hello" }
+"""
+
+
+@pytest.fixture
+def system(tofu: str) -> Iterator[System]:
+    """A system in a directory that every user can enter, unlike the temporary ones of a test."""
+    directory = Path(tempfile.mkdtemp(prefix="terracrew-users-", dir="/tmp"))
+    directory.chmod(0o755)
+    program = directory / "bin" / "tofu"
+    program.parent.mkdir(mode=0o755)
+    try:
+        try:
+            program.hardlink_to(tofu)
+        except OSError:
+            shutil.copy2(tofu, program)
+        with running(directory) as found:
+            found.env["TERRACREW_CACHE"] = str(directory / "cache")
+            found.env["TERRACREW_ENGINE__ADDITIONAL_BINARY_PATHS"] = str(program.parent)
+            found.env["TERRACREW_EXECUTOR__USER"] = f"{FIRST_UID}-{LAST_UID}"
+            del found.env["TERRACREW_EXECUTOR__WRITE_PATHS"]
+            yield found
+    finally:
+        shutil.rmtree(directory)
+
+
+def started(system: System) -> Process:
+    system.start_server(runner=False)
+    return system.start_runner(system.register_runner())
+
+
+@pytest.mark.parametrize("isolation", ["landlock", "none"])
+def test_a_hostile_module_is_refused_everything_that_is_not_its_own(system: System, gate: Gate, isolation: str) -> None:
+    system.env["TERRACREW_EXECUTOR__ISOLATION"] = isolation
+    runner = started(system)
+    system.module("other", modules.gated_plan(gate.address))
+    other = system.run("other")
+    assert gate.reached.wait(60)
+    root = system.runner_directory()
+    [workspace] = (root / "workspaces").iterdir()
+    executor = system.executor(other)
+    assert workspace.stat().st_uid == FIRST_UID
+    main = HOSTILE.replace("@ROOT@", str(root)).replace("@OTHER@", str(workspace / "main.tf"))
+    main = main.replace("@PIDS@", f"{runner.pid} {executor}").replace("@SERVER@", str(system.data))
+    system.module("thief", main)
+    job = system.run("thief", "APPLY")
+    ended = system.wait(job)
+    assert ended["status"] == "SUCCEEDED", system.log(job)
+    log = system.log(job)
+    assert "END" in log
+    [who] = [line.partition("WHO ")[2].split() for line in lines_of(system, job, "): WHO ")]
+    assert who == [str(FIRST_UID + 1)] * 3, "two attempts at once have different users, and no further group"
+    done = {line.partition("DONE ")[2] for line in lines_of(system, job, "): DONE ")}
+    assert done == {"own-file", "own-home"}, log
+    refused = {line.partition("REFUSED ")[2] for line in lines_of(system, job, "): REFUSED ")}
+    assert len(refused) == 20
+    gate.open()
+    assert system.wait(other)["status"] == "SUCCEEDED"
+    eventually(lambda: not any((root / "workspaces").iterdir()), what="the removal of the workspaces")
+    eventually(lambda: not any((root / "engine-files").iterdir()), what="the removal of the engine's files")
+
+
+def test_plan_and_apply_with_a_provider_run_as_another_user_and_users_are_used_again(system: System) -> None:
+    started(system)
+    system.module("app", modules.quick())
+    for _ in range(LAST_UID - FIRST_UID + 3):
+        job = system.run("app", "APPLY")
+        assert system.wait(job)["status"] == "SUCCEEDED", system.log(job)
+    assert system.api.get("/modules/app/outputs")
+
+
+def test_what_a_killed_executor_left_is_removed_although_it_belongs_to_another_user(system: System, gate: Gate) -> None:
+    runner = started(system)
+    system.module("app", modules.gated_plan(gate.address))
+    job = system.run("app")
+    assert gate.reached.wait(60)
+    executor = system.executor(job)
+    runner.kill()
+    os.kill(executor, signal.SIGKILL)
+    gate.open()
+    system.start_runner({**system.env, **_credentials(system)})
+    ended = system.wait(job)
+    assert ended["status"] == "SUCCEEDED", system.log(job)
+    root = system.runner_directory()
+    eventually(lambda: not any((root / "workspaces").iterdir()), what="the removal of the workspaces")
+
+
+def _credentials(system: System) -> dict[str, str]:
+    made = system.api.post("/runners/crew/reregister")
+    return dict(made["environment"])
