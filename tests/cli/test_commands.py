@@ -109,6 +109,20 @@ def test_a_modules_cloud_identities_are_read_from_a_file_and_removed(
     assert f"plan as {role}/plan" in terracrew("module", "show", "vpc")
 
 
+@pytest.mark.feature("D1.asked")
+def test_a_module_asks_for_a_dispatcher_with_an_image_and_resources(
+    terracrew: Terracrew, server: ScriptedServer
+) -> None:
+    dispatcher = {"name": "kubernetes", "image": "team/a:1", "memory_mb": 2048, "cpu": 1.5}
+    server.on("GET /api/v1/modules/vpc", MODULE | {"dispatcher": dispatcher})
+    server.on("PATCH /api/v1/modules/vpc", MODULE)
+    options = ["--executor-image", "team/a:1", "--executor-memory", "2GB", "--executor-cpu", "1.5"]
+    terracrew("module", "update", "vpc", "--dispatcher", "kubernetes", *options, "--executor-service-account", "none")
+    assert server.asked[-1].json() == {"dispatcher": dispatcher | {"service_account": None}}
+    shown = terracrew("module", "show", "vpc")
+    assert "kubernetes, image team/a:1, 2,048 MB of memory, 1.5 processors" in shown
+
+
 def test_a_module_needs_a_source(terracrew: Terracrew, server: ScriptedServer) -> None:
     terracrew("module", "create", "platform/vpc")
     assert terracrew.code == 2

@@ -64,7 +64,7 @@ class OfferedDispatcher(msgspec.Struct, frozen=True, omit_defaults=True):
 
     name: str
     type: str
-    allows: AllowedChoices = AllowedChoices()
+    allows: AllowedChoices = msgspec.field(default_factory=AllowedChoices)
     engines: dict[str, list[str]] = {}
     """The engines of its executors, each with its versions, the default one first."""
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from terracrew import version_ranges
 from terracrew.errors import Invalid
 from terracrew.server.engines import model, ranges
-from terracrew.server.engines.model import AvailableEngines, available, installed_on_demand, resolve
+from terracrew.server.engines.model import AvailableEngines, available, installed_on_demand, resolve_version
 from tests.thoroughness import examples
 
 pytestmark = pytest.mark.feature("J4.version", "S5.engine")
@@ -32,7 +32,7 @@ HAVE = available({"tofu": "1.12.6"}, {"tofu": ["1.12.6", "1.13.2", "1.13.0-rc1",
 def test_the_highest_version_in_the_range_is_used_and_the_default_one_without_a_range(
     wanted: str, version: str | None
 ) -> None:
-    assert resolve(HAVE, "tofu", wanted) == version
+    assert resolve_version(HAVE, "tofu", wanted) == version
     assert HAVE.can_run("tofu", wanted) is (version is not None)
 
 
@@ -58,14 +58,14 @@ def test_a_missing_version_is_installed_only_where_that_is_allowed(
     engine: str, wanted: str, version: str | None
 ) -> None:
     assert installed_on_demand(engine, wanted) == version
-    assert resolve(AvailableEngines((), frozenset({engine})), engine, wanted) == version
-    assert resolve(AvailableEngines(), engine, wanted) is None
+    assert resolve_version(AvailableEngines((), frozenset({engine})), engine, wanted) == version
+    assert resolve_version(AvailableEngines(), engine, wanted) is None
 
 
 def test_what_an_instance_has_is_used_before_anything_is_installed() -> None:
     both = AvailableEngines(HAVE.versions, frozenset({"tofu"}))
-    assert resolve(both, "tofu", ">= 1.12, < 2") == "1.13.2"
-    assert resolve(both, "tofu", "1.14.0") == "1.14.0"
+    assert resolve_version(both, "tofu", ">= 1.12, < 2") == "1.13.2"
+    assert resolve_version(both, "tofu", "1.14.0") == "1.14.0"
 
 
 def test_an_older_runner_announces_one_version_of_each_engine() -> None:

@@ -3,9 +3,11 @@
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from terracrew import ids
+from terracrew.protocol.dispatcher_choice import AllowedChoices, OfferedDispatcher
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db import kept
@@ -208,6 +210,41 @@ async def test_the_pinned_instance_is_absent_or_lacks_the_engine(queue: Queue) -
     await queue.set("UPDATE modules SET runner_id = NULL")
     await queue.set('UPDATE instances SET engines = \'{"cobol":"3"}\'')
     assert await queue.code() == "offered"
+
+
+def offered(*dispatchers: OfferedDispatcher) -> str:
+    return msgspec.json.encode(dispatchers).decode()
+
+
+@pytest.mark.feature("D1.asked", "S6.words")
+async def test_no_runner_offers_the_dispatcher_or_allows_what_the_job_asks_for(queue: Queue) -> None:
+    await queue.set('UPDATE jobs SET dispatcher = \'{"name":"kubernetes","image":"evil/a:1","memory_mb":512}\'')
+    why = await queue.why()
+    assert (why.code, why.link) == ("no_dispatcher", "/dashboard/runners")
+    assert why.text == (
+        "no online runner that is assigned here offers the dispatcher kubernetes (their versions of Terracrew are too old "
+        "for it): change the setting dispatcher, or the runner"
+    )
+    local = OfferedDispatcher("default", "local", engines={"tofu": ["1.12.6"]})
+    await queue.set("UPDATE instances SET dispatchers = :offers", offers=offered(local))
+    assert (await queue.why()).text == (
+        "no online runner that is assigned here offers the dispatcher kubernetes (offered: default, local): change the "
+        "setting dispatcher, or the runner"
+    )
+    small = OfferedDispatcher("a", "kubernetes", AllowedChoices(max_memory_mb=64), {"tofu": ["1.12.6"]})
+    big = OfferedDispatcher("b", "kubernetes", AllowedChoices(["team/*", "crew/**"], 512), {"pulumi": ["3.0.0"]})
+    await queue.set("UPDATE instances SET dispatchers = :offers", offers=offered(local, small, big))
+    assert (await queue.why()).text == (
+        "no online runner that is assigned here offers the dispatcher kubernetes with the image evil/a:1 (allowed: team/*, "
+        "crew/**): change the setting dispatcher, or the allow-list of the runner"
+    )
+    await queue.set('UPDATE jobs SET dispatcher = \'{"name":"b","memory_mb":512}\'')
+    assert await queue.code() == "no_engine"
+    assert (await queue.why()).text.startswith("no online runner has the engine tofu for the dispatcher b: ")
+    await queue.set('UPDATE jobs SET dispatcher = \'{"name":"kubernetes","memory_mb":64}\'')
+    assert await queue.code() == "offered"
+    await queue.set("UPDATE instances SET capacity = 0")
+    assert await queue.code() == "all_full"
 
 
 @pytest.mark.feature("J4.version", "S6.words")

@@ -7,6 +7,7 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from terracrew.protocol.dispatcher_choice import NO_CHOICE, AllowedChoices, DispatcherChoice, OfferedDispatcher
 from terracrew.server.connections.registry import Registry, RunnerSession
 from terracrew.server.db.seam import Param, Tx
 from terracrew.server.engines import store as engine_store
@@ -36,11 +37,22 @@ class InstanceCase(msgspec.Struct, frozen=True):
     versions: tuple[str, ...] = ("1.12.6",)
     """The versions of each of its engines."""
     installable: frozenset[str] = frozenset()
+    further: tuple[OfferedDispatcher, ...] | None = ()
+    """The dispatchers that it offers besides the default one; None if it is an older one that announces no dispatchers."""
 
     @property
     def available(self) -> AvailableEngines:
         defaults = dict.fromkeys(self.engines, self.versions[0])
-        return available(defaults, dict.fromkeys(self.engines, self.versions), sorted(self.installable))
+        versions = dict.fromkeys(self.engines, self.versions)
+        return available(defaults, versions, sorted(self.installable), self.dispatchers)
+
+    @property
+    def dispatchers(self) -> str:
+        if self.further is None:
+            return "[]"
+        engines = {name: list(self.versions) for name in sorted(self.engines)}
+        default = OfferedDispatcher("default", "local", engines=engines)
+        return _encoded([default, *self.further])
 
 
 class RunnerCase(msgspec.Struct, frozen=True):
@@ -69,6 +81,7 @@ class World(msgspec.Struct, frozen=True):
     caps: dict[str, int]
     precedence: Precedence
     engine_version: str = ""
+    choice: DispatcherChoice = NO_CHOICE
 
     @property
     def running(self) -> list[str]:
@@ -85,7 +98,7 @@ class World(msgspec.Struct, frozen=True):
 
     def needs(self) -> JobNeeds:
         pin = None if self.pinned_runner is None else f"runner-{self.pinned_runner}"
-        return JobNeeds(self.engine, self.tags, self.pinned_name, pin, self.engine_version)
+        return JobNeeds(self.engine, self.tags, self.pinned_name, pin, self.engine_version, self.choice)
 
     def select(self) -> Selection:
         return select(self.needs(), self.candidates(), self.precedence, is_capped=self.is_capped)
@@ -120,8 +133,12 @@ def instance_id(runner: int, place: int) -> str:
     return f"instance-{runner}-{place}"
 
 
+_BIG = OfferedDispatcher("big", "docker", AllowedChoices(["team/*"], 1024, 2.0, ["deploy-*"]), {"tofu": ["1.12.6"]})
+_SMALL = OfferedDispatcher(
+    "small", "docker", AllowedChoices(max_memory_mb=128), {"tofu": ["1.11.4"], "pulumi": ["3.0.0"]}
+)
 TAGS = [frozenset({"gpu"}), frozenset({"g.u", "gpu"}), frozenset({"GPU", "a_b"})]
-_INSTANCE = InstanceCase("one", "connected", frozenset({"tofu"}), 2, ())
+_INSTANCE = InstanceCase("one", "connected", frozenset({"tofu"}), 2, (), further=(_SMALL, _BIG))
 _RUNNER = RunnerCase(
     is_shared=False,
     places=frozenset({"a"}),
@@ -148,6 +165,15 @@ GOOD = World(
 _OF_WORLD: dict[str, list[Any]] = {
     "engine": ["pulumi"],
     "engine_version": ["~> 1.12", ">= 1.13, != 1.13.2", "1.13.0-rc1"],
+    "choice": [
+        DispatcherChoice("docker", "team/app:1", 512, 1.0, "deploy-a"),
+        DispatcherChoice("big", memory_mb=1024),
+        DispatcherChoice("docker", memory_mb=128),
+        DispatcherChoice("small"),
+        DispatcherChoice("big", "other/app:1"),
+        DispatcherChoice("kubernetes"),
+        DispatcherChoice(cpu=1.0),
+    ],
     "tags": TAGS,
     "pinned_runner": [0, 1, 3],
     "pinned_name": ["one", "two", "three", "four"],
@@ -163,10 +189,11 @@ _OF_RUNNER: dict[str, list[Any]] = {
     "instances": [()],
 }
 _OF_INSTANCE: dict[str, list[Any]] = {
-    "state": ["draining", "recent", "recent", "leaving", "gone", "gone"],
+    "state": ["draining", "recent", "recent", "recent", "recent", "leaving", "gone", "gone"],
     "engines": [frozenset({"pulumi"}), frozenset({"tofu", "pulumi"}), frozenset({"tofu2"})],
     "versions": [("1.13.2", "1.11.4"), ("1.13.0-rc1", "of no number")],
     "installable": [frozenset({"tofu"})],
+    "further": [None, (), (_SMALL,), (_BIG, _SMALL), (replace(_BIG, allows=AllowedChoices()),)],
     "capacity": [1],
     "held": [("a/b",), ("a",), ("a/bb",), ("a/b", "a/b/c"), ("", "")],
 }
@@ -228,7 +255,7 @@ async def build(tx: Tx, world: World) -> None:
     if world.engine_version:
         await engine_store.remember_range(tx, world.engine, world.engine_version)
     await _module(tx, "module", "a/b", "m", tags=_json(world.tags), runner_id=pin, pin=world.pinned_name, **wanted)
-    await _job(tx, "job", "module", "a/b/m", 1, "QUEUED", None)
+    await _job(tx, "job", "module", "a/b/m", 1, "QUEUED", None, _encoded(world.choice))
     for number, runner in enumerate(world.runners):
         await _runner(tx, world, number, runner)
 
@@ -252,7 +279,14 @@ async def _module(tx: Tx, module_id: str, group: str, name: str, **values: Param
 
 
 async def _job(
-    tx: Tx, job_id: str, module_id: str, module_path: str, number: int, status: str, instance: str | None
+    tx: Tx,
+    job_id: str,
+    module_id: str,
+    module_path: str,
+    number: int,
+    status: str,
+    instance: str | None,
+    dispatcher: str = "{}",
 ) -> None:
     row: dict[str, Param] = {
         "id": job_id,
@@ -263,6 +297,7 @@ async def _job(
         "type": "PLAN",
         "status": status,
         "instance_id": instance,
+        "dispatcher": dispatcher,
         "source": SOURCE,
         "created_by": "test",
         "created_at": tx.now,
@@ -324,6 +359,7 @@ async def _instance(tx: Tx, runner_id: str, its_id: str, instance: InstanceCase)
         engines=_encoded(dict.fromkeys(sorted(instance.engines), instance.versions[0])),
         engine_versions=_encoded(dict.fromkeys(sorted(instance.engines), instance.versions)),
         installable_engines=_encoded(sorted(instance.installable)),
+        dispatchers=instance.dispatchers,
         is_connected=instance.state in ("connected", "draining"),
         is_draining=instance.state in ("draining", "leaving"),
         connected_at=tx.now,

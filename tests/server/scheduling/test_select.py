@@ -11,7 +11,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db import Database, open_database
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import store
-from terracrew.server.jobs.attempts import claim_store
+from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant
 from terracrew.server.scheduling import explain
 from terracrew.server.scheduling.scheduler import Scheduler
@@ -30,6 +30,7 @@ pytestmark = pytest.mark.feature(
     "S5.draining",
     "S5.full",
     "S5.engine",
+    "D1.asked",
     "S5.tags",
     "S5.caps",
 )
@@ -59,7 +60,17 @@ def opened(
     loop.close()
 
 
-CODES = {"offered", "all_full", "capped", "no_engine", "wrong_tag", "instance_absent", "none_online", "settling"}
+CODES = {
+    "offered",
+    "all_full",
+    "capped",
+    "no_engine",
+    "no_dispatcher",
+    "wrong_tag",
+    "instance_absent",
+    "none_online",
+    "settling",
+}
 
 
 class Undo(Exception):
@@ -72,6 +83,8 @@ class Observed:
     def __init__(self) -> None:
         self.claimable: set[str] = set()
         self.code = ""
+        self.dispatchers: dict[str, str | None] = {}
+        """The dispatcher that the job gets on each of these instances; None if it asks for none."""
 
 
 async def observe(db: Database, world: World) -> Observed:
@@ -82,8 +95,10 @@ async def observe(db: Database, world: World) -> Observed:
         await build(tx, world)
         seen.code = (await explain.why(tx, await store.get(tx, "job"), Registry(), precedence=world.precedence)).code
         for row in await tx.all("SELECT id, runner_id FROM instances ORDER BY id"):
-            if await claim_store.claim(tx, world.precedence, [Claimant("job", 1, row["runner_id"], row["id"], 1)]):
+            claimant = Claimant("job", 1, row["runner_id"], row["id"], 1)
+            if given := await claims.claim_offered(tx, world.precedence, [claimant]):
                 seen.claimable.add(row["id"])
+                seen.dispatchers[row["id"]] = given[0]["choice"].name
                 await tx.run("UPDATE jobs SET status = 'QUEUED', instance_id = NULL, runner_id = NULL WHERE id = 'job'")
         raise Undo
 
@@ -105,6 +120,9 @@ def test_what_selection_offers_can_be_claimed_and_nothing_else_and_the_reason_sa
         seen = loop.run_until_complete(observe(db, world))
         assert seen.claimable == set(expected.offers)
         assert seen.code == expected.code
+        for name in seen.dispatchers.values():
+            assert (name is None) == (not world.choice)
+            assert name in (None, "default", "big", "small")
         codes[expected.code] += 1
 
     same()

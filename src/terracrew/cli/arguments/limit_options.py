@@ -14,7 +14,7 @@ _KEY = "terracrew.limit_options"
 _MEGABYTES = {"": 1, "MB": 1, "GB": 1024}
 
 
-class _OrNone(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - generic to the checker alone
+class OrNone(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - generic to the checker alone
     """Converts a value by a function. `none` removes a limit, and is sent as null."""
 
     name = "limit"
@@ -33,7 +33,8 @@ class _OrNone(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - 
         return (found,)
 
 
-def _megabytes(text: str) -> int | None:
+def megabytes(text: str) -> int | None:
+    """Return a size such as `512MB` or `2GB` in MB; None if the text is none."""
     number = text.upper().rstrip("MBG").strip()
     unit = text.upper().removeprefix(number).strip()
     return int(number) * _MEGABYTES[unit] if number.isdecimal() and unit in _MEGABYTES else None
@@ -74,14 +75,14 @@ _OPTIONS = (
     _option(
         "--time-limit",
         "job_seconds",
-        _OrNone(durations.parse, "a duration such as 90s, 30m or 24h"),
+        OrNone(durations.parse, "a duration such as 90s, 30m or 24h"),
         "30m|none",
         "How long one attempt of a job may run. Waiting is not counted.",
     ),
     _option(
         "--step-time-limit",
         "step_seconds",
-        _OrNone(_step, f"STEP=DURATION such as plan=10m or plan={NONE} with a step of {', '.join(Step)}"),
+        OrNone(_step, f"STEP=DURATION such as plan=10m or plan={NONE} with a step of {', '.join(Step)}"),
         "plan=10m|plan=none",
         "How long a step may run, with its hooks. Can be repeated.",
         multiple=True,
@@ -89,21 +90,21 @@ _OPTIONS = (
     _option(
         "--memory-limit",
         "memory_mb",
-        _OrNone(_megabytes, "a size such as 512MB or 2GB"),
+        OrNone(megabytes, "a size such as 512MB or 2GB"),
         "2GB|none",
         "How much memory the processes of a job may use together.",
     ),
     _option(
         "--process-limit",
         "processes",
-        _OrNone(_count, "a number"),
+        OrNone(_count, "a number"),
         "N|none",
         "How many processes and threads a job may have at once (5,000 if nothing is set).",
     ),
     _option(
         "--plan-retries",
         "plan_retries",
-        _OrNone(_count, "a number"),
+        OrNone(_count, "a number"),
         "N|none",
         "How often a step before the change is tried again after an error that may go away by itself.",
     ),

@@ -4,8 +4,15 @@ from typing import Any
 
 import click
 
-from terracrew import limit_words
-from terracrew.cli.arguments import approval_options, cloud_options, limit_options, name_completion, placement_options
+from terracrew import dispatcher_words, limit_words
+from terracrew.cli.arguments import (
+    approval_options,
+    cloud_options,
+    dispatcher_options,
+    limit_options,
+    name_completion,
+    placement_options,
+)
 from terracrew.cli.commands import group_runs
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
@@ -46,9 +53,11 @@ def show_group(target: Target, path: str, as_json: bool) -> None:
     rest = [
         (name.replace("_", " "), value)
         for name, value in found.items()
-        if name not in (*known, "name", "created_at", "organization_id", "parent_id", "depth", "limits", "cloud")
+        if name
+        not in (*known, "name", "created_at", "organization_id", "parent_id", "depth", "limits", "cloud", "dispatcher")
     ]
     rest.append(("limits", ", ".join(limit_words.described(found.get("limits") or {}))))
+    rest.append(("dispatcher", ", ".join(dispatcher_words.described(found.get("dispatcher") or {}))))
     rest.append(("cloud identities", cloud_options.described(found.get("cloud") or {})))
     found["path"] = found["path"] or "/ (the organization)"
     return output.facts([*((name, found[name]) for name in known), *rest, ("created", output.age(found["created_at"]))])
@@ -61,6 +70,7 @@ def show_group(target: Target, path: str, as_json: bool) -> None:
 @placement_options.for_new_group
 @limit_options.limits
 @cloud_options.cloud
+@dispatcher_options.dispatcher
 @click.option("--parents", "-p", is_flag=True, help="Also create missing parent groups.")
 @output.json_option
 @pass_target
@@ -68,7 +78,7 @@ def create(target: Target, path: str, description: str, parents: bool, as_json: 
     """Create the group PATH (`a/b/c`)."""
     query = "?parents=true" if parents else ""
     body = {"path": path, "description": description} | approval_options.given() | placement_options.given()
-    body |= limit_options.given() | cloud_options.given()
+    body |= limit_options.given() | cloud_options.given() | dispatcher_options.given()
     made = target.api().post(f"/groups{query}", body)
     if as_json:
         return output.as_json(made)
@@ -89,6 +99,7 @@ def create(target: Target, path: str, description: str, parents: bool, as_json: 
 @placement_options.for_group
 @limit_options.limits
 @cloud_options.cloud
+@dispatcher_options.dispatcher
 @output.json_option
 @pass_target
 def update(target: Target, path: str, description: str | None, interrupted: str | None, as_json: bool) -> None:
@@ -96,7 +107,7 @@ def update(target: Target, path: str, description: str | None, interrupted: str 
     from terracrew.client.http import segment
 
     changes: dict[str, Any] = approval_options.given() | placement_options.given() | limit_options.given()
-    changes |= cloud_options.given()
+    changes |= cloud_options.given() | dispatcher_options.given()
     if description is not None:
         changes["description"] = description
     if interrupted is not None:

@@ -6,6 +6,7 @@ from typing import LiteralString
 import msgspec
 
 from terracrew import ids
+from terracrew.protocol.dispatcher_choice import OfferedDispatcher
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Columns, Param, Row, Tx
 from terracrew.server.db.statements.mapping import to_params
@@ -27,6 +28,8 @@ class Connecting(msgspec.Struct, frozen=True):
     """Each engine with all of its versions."""
     installable_engines: list[str]
     """The engines of which missing versions are installed when a job needs them."""
+    dispatchers: list[OfferedDispatcher]
+    """The dispatchers that jobs may ask for, the default one first."""
     is_draining: bool
     is_disk_full: bool
     isolation: str

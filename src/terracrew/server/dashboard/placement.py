@@ -9,9 +9,9 @@ from litestar.params import FromPath
 from msgspec import UNSET
 
 from terracrew.errors import Invalid, NotFound
-from terracrew.server.dashboard import clouds, forms, limits, render
-from terracrew.server.dashboard.clouds import CloudField
+from terracrew.server.dashboard import clouds, dispatchers, forms, limits, render
 from terracrew.server.dashboard.context import DashboardCall
+from terracrew.server.dashboard.dispatchers import DispatcherFields
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import level_reads
@@ -26,7 +26,7 @@ HERE = "/dashboard/modules"
 _BETWEEN_TAGS = re.compile(r"[,\s]+")
 
 
-class PlacementForm(CloudField, frozen=True):
+class PlacementForm(DispatcherFields, frozen=True):
     """The values as they were typed. An empty runner or instance means any."""
 
     runner: str = ""
@@ -56,6 +56,7 @@ def typed(page: PlacementPage) -> PlacementForm:
         page.module.triggers,
         **limits.typed(page.module.limits),
         cloud=clouds.typed(page.module.cloud),
+        **dispatchers.typed(page.module.dispatcher),
     )
 
 
@@ -82,6 +83,7 @@ def wanted(form: PlacementForm, before: Placement) -> ModuleChange:
         runner=UNSET if is_same_runner else runner or None,
         limits=limits.wanted(form),
         cloud=clouds.wanted(form),
+        dispatcher=dispatchers.wanted(form),
     )
 
 

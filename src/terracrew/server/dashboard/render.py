@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from terracrew import __version__, plan_words
 from terracrew.durations import duration
 from terracrew.protocol.spec import MUTATING
-from terracrew.server.dashboard import assets, change_words, clouds, limits, nav, place_words, words
+from terracrew.server.dashboard import assets, change_words, clouds, dispatchers, limits, nav, place_words, words
 from terracrew.server.dashboard.access import words as access_words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.http.authentication import Authentication
@@ -155,6 +155,7 @@ _FILTERS: dict[str, Any] = {
     "seconds": duration,
     "limits": limits.phrases,
     "clouds": clouds.names,
+    "dispatcher": dispatchers.phrases,
 }
 
 _GLOBALS: dict[str, Any] = {

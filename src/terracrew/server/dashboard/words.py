@@ -151,6 +151,7 @@ MIN_APPROVALS = "People who must approve each change"
 MAX_RUNNING_JOBS = "Jobs that run at once"
 """The limit of a group, which applies together with those of the groups above it."""
 LIMITS = "Limits of jobs"
+DISPATCHER = "Dispatcher of jobs"
 CLOUD = "Cloud identities"
 """What jobs may use; of each limit, the smallest of the job, its module and the groups above applies."""
 FAILURE_KINDS = limit_words.FAILURE_KINDS

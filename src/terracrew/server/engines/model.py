@@ -11,10 +11,13 @@ import msgspec
 
 from terracrew import version_ranges
 from terracrew.errors import Invalid
+from terracrew.protocol import dispatcher_choice
+from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice, OfferedDispatcher
 from terracrew.toolchains import specs
 from terracrew.version_ranges import VersionRange
 
 _MAX_KEPT_ANSWERS = 10_000
+_decode_dispatchers = msgspec.json.Decoder(list[OfferedDispatcher]).decode
 
 
 class AvailableEngines(msgspec.Struct, frozen=True, cache_hash=True):
@@ -24,22 +27,68 @@ class AvailableEngines(msgspec.Struct, frozen=True, cache_hash=True):
     """Each engine with the versions that the instance has. The first one is used if a module wants no particular version."""
     installable: frozenset[str] = frozenset()
     """The engines of which the instance installs a missing version before it runs a job."""
+    dispatchers: str = "[]"
+    """The dispatchers that the instance announced, as JSON. Each of them has its own engines."""
 
-    def can_run(self, engine: str, wanted: str) -> bool:
-        """Return whether the instance has, or would install, a version that a module wants."""
-        return resolve(self, engine, wanted) is not None
+    def can_run(self, engine: str, wanted: str, choice: DispatcherChoice = NO_CHOICE) -> bool:
+        """Return whether the instance has, or would install, a version that a module wants, where its jobs are started."""
+        return resolve(self, engine, wanted, choice) is not None
+
+    def offers(self, choice: DispatcherChoice) -> bool:
+        """Return whether the instance has a dispatcher that gives a job what it asks for, whatever its engines are."""
+        return not choice or dispatcher_choice.find(choice, announced(self.dispatchers)) is not None
+
+
+class ResolvedEngine(msgspec.Struct, frozen=True):
+    """How an instance would run a job."""
+
+    version: str
+    is_any: bool
+    """Whether it runs with whatever version is there, because its module accepts any."""
+    dispatcher: str = ""
+    """The name of the dispatcher that starts it; empty if the job asks for none."""
 
 
 def available(
-    engines: Mapping[str, str], versions: Mapping[str, Sequence[str]], installable: Sequence[str]
+    engines: Mapping[str, str],
+    versions: Mapping[str, Sequence[str]],
+    installable: Sequence[str],
+    dispatchers: str = "[]",
 ) -> AvailableEngines:
     """Return the engines that an instance announced. An older runner announces one version of each engine only."""
     found = {name: tuple(dict.fromkeys((version, *versions.get(name, ())))) for name, version in engines.items()}
-    return AvailableEngines(tuple(sorted(found.items())), frozenset(installable))
+    return AvailableEngines(tuple(sorted(found.items())), frozenset(installable), dispatchers)
 
 
 @lru_cache(maxsize=_MAX_KEPT_ANSWERS)
-def resolve(have: AvailableEngines, engine: str, wanted: str) -> str | None:
+def announced(dispatchers: str) -> list[OfferedDispatcher]:
+    """Return the dispatchers that an instance announced."""
+    return _decode_dispatchers(dispatchers)
+
+
+@lru_cache(maxsize=_MAX_KEPT_ANSWERS)
+def resolve(
+    have: AvailableEngines, engine: str, wanted: str, choice: DispatcherChoice = NO_CHOICE
+) -> ResolvedEngine | None:
+    """Return how an instance runs a job that wants this engine in this range of versions; None if it cannot run it.
+
+    A job that asks for a dispatcher gets the first one that allows what it asks for and has the engine.
+    """
+    if not choice:
+        version = resolve_version(have, engine, wanted)
+        return None if version is None else ResolvedEngine(version, not wanted and engine in dict(have.versions))
+    for offer in dispatcher_choice.named(choice.name, announced(have.dispatchers)):
+        if dispatcher_choice.refused(choice, offer.allows):
+            continue
+        versions = tuple(sorted((name, tuple(found)) for name, found in offer.engines.items()))
+        version = resolve_version(AvailableEngines(versions, have.installable), engine, wanted)
+        if version is not None:
+            return ResolvedEngine(version, not wanted and engine in offer.engines, offer.name)
+    return None
+
+
+@lru_cache(maxsize=_MAX_KEPT_ANSWERS)
+def resolve_version(have: AvailableEngines, engine: str, wanted: str) -> str | None:
     """Return the version that an instance runs for a module that wants this engine in this range; None if it cannot run it.
 
     It is the highest of the versions that the instance has. Only without one of them, a version is installed.

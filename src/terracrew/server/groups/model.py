@@ -7,8 +7,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from terracrew.protocol.cloud import CloudIdentities
+from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.spec import JobLimits
 from terracrew.server.groups.clouds import CloudChange
+from terracrew.server.groups.dispatchers import DispatcherChange
 from terracrew.server.groups.limits import LimitsChange
 
 Interrupted = Literal["ask", "retry"]
@@ -68,6 +70,8 @@ class Group(msgspec.Struct, frozen=True):
     organization, of the module and of the job, the smallest limit applies; for `plan_retries`, the nearest."""
     cloud: CloudIdentities = msgspec.field(default_factory=CloudIdentities)
     """As whom the jobs of the modules in and below the group log in to clouds, unless a nearer place has an identity there."""
+    dispatcher: DispatcherChoice = msgspec.field(default_factory=DispatcherChoice)
+    """What the jobs of the modules in and below the group ask of the dispatcher of their runner, unless a nearer place says otherwise."""
 
 
 class GroupChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,6 +92,8 @@ class GroupChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long jobs in and below it may run, and what they may use. The smallest limit of all groups above applies."""
     cloud: CloudChange | UnsetType = UNSET
     """As whom jobs in and below it log in to clouds, unless a nearer place has an identity there."""
+    dispatcher: DispatcherChange | UnsetType = UNSET
+    """What jobs in and below it ask of the dispatcher of their runner, unless a nearer place says otherwise."""
 
 
 class NewGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -106,3 +112,5 @@ class NewGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long jobs in and below it may run, and what they may use. The smallest limit of all groups above applies."""
     cloud: CloudChange | None = None
     """As whom jobs in and below it log in to clouds, unless a nearer place has an identity there."""
+    dispatcher: DispatcherChange | None = None
+    """What jobs in and below it ask of the dispatcher of their runner, unless a nearer place says otherwise."""

@@ -10,7 +10,7 @@ from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import clouds, limits, store
+from terracrew.server.groups import clouds, dispatchers, limits, store
 from terracrew.server.groups import tree_path as paths
 from terracrew.server.groups.model import Group, GroupChange, NewGroup, Organization
 from terracrew.server.inputs import store as inputs
@@ -102,6 +102,8 @@ async def create(tx: Tx, who: Principal, new: NewGroup, make_parents: bool) -> G
         chosen["limits"] = limits.changed(group.limits, new.limits)
     if new.cloud is not None:
         chosen["cloud"] = clouds.changed(group.cloud, new.cloud)
+    if new.dispatcher is not None:
+        chosen["dispatcher"] = dispatchers.changed(group.dispatcher, new.dispatcher)
     if any(value is not None for value in chosen.values()):
         group = msgspec.structs.replace(group, **chosen)
         await store.update(tx, group)
@@ -122,6 +124,8 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: GroupChange) ->
         given["limits"] = limits.changed(group.limits, wanted.limits)
     if wanted.cloud is not UNSET:
         given["cloud"] = clouds.changed(group.cloud, wanted.cloud)
+    if wanted.dispatcher is not UNSET:
+        given["dispatcher"] = dispatchers.changed(group.dispatcher, wanted.dispatcher)
     after = msgspec.structs.replace(group, **given)
     if after != group:
         await store.update(tx, after)

@@ -28,6 +28,7 @@ _CHANGED_BY_PEOPLE = (
     "max_running_jobs",
     "limits",
     "cloud",
+    "dispatcher",
 )
 _UPDATE = f"UPDATE groups SET {assignments(*_CHANGED_BY_PEOPLE)} WHERE id = :id"
 

@@ -267,12 +267,14 @@ async def _insert(tx: Tx, keys: Keyring, checked: Sequence[_Checked]) -> list[Jo
     interrupted = await modules.interrupted(tx, [one.module for one in checked])
     limits = await modules.limits(tx, [one.module for one in checked])
     clouds = await modules.cloud(tx, [one.module for one in checked])
+    dispatchers = await modules.dispatcher(tx, [one.module for one in checked])
     jobs = [
         msgspec.structs.replace(
             _job(
                 one, next(numbers[one.module.organization_id]), interrupted[one.module.id], limits[one.module.id], now
             ),
             cloud=clouds[one.module.id],
+            dispatcher=dispatchers[one.module.id],
         )
         for one in checked
     ]

@@ -9,6 +9,7 @@ import msgspec
 from terracrew import escapes
 from terracrew.errors import Conflict
 from terracrew.protocol.cloud import CloudIdentities
+from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.events import PlanSummary
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import JobLimits, JobType, Source, Step
@@ -109,6 +110,8 @@ class Job(msgspec.Struct, frozen=True):
     """How long it may run, and what it may use: the smallest limits of the request, the module and its groups when it was created."""
     cloud: CloudIdentities = msgspec.field(default_factory=CloudIdentities)
     """As whom it logs in to clouds: the identities of its module and of the groups above when it was created."""
+    dispatcher: DispatcherChoice = msgspec.field(default_factory=DispatcherChoice)
+    """What it asks of the dispatcher of its runner: the choice of its module and of the groups above when it was created."""
     retry: JobRetry | None = None
     """Set while a step that failed waits to be repeated, or is repeated."""
     plan: PlanSummary | None = None

@@ -15,7 +15,7 @@ _BEFORE: LiteralString = """jobs.status = 'QUEUED' AND (jobs.priority > own.prio
 _MODULES_AND_MAKERS: LiteralString = (
     """SELECT batch.id AS job_id, modules.id, modules.group_id, modules.path, modules.engine, """
     + eligibility.WANTED_VERSION
-    + """ AS engine_version, modules.tags, modules.runner_id,
+    + """ AS engine_version, jobs.dispatcher, modules.tags, modules.runner_id,
     modules.runner_instance_name AS instance_name, makers.runner_id AS maker_id, makers.path AS maker_path,
     makers.organization_id AS maker_organization_id
 FROM batch JOIN jobs ON jobs.id = batch.id JOIN modules ON modules.id = jobs.module_id
@@ -50,11 +50,11 @@ async def trouble_counts(tx: Tx) -> Row | None:
 async def queued_by_route(tx: Tx) -> list[Row]:
     """Count the queued jobs by what their module lacks and by what decides which runners may take them."""
     return await tx.all(
-        f"""SELECT reason, group_id, engine, engine_version, tags, runner_id, runner_instance_name, own, is_first,
+        f"""SELECT reason, group_id, engine, engine_version, dispatcher, tags, runner_id, runner_instance_name, own, is_first,
             min(id) AS job_id, count(*) AS jobs
         FROM (
             SELECT queued.id, modules.group_id, modules.engine, modules.engine_version || queued.pinned_engine_version AS engine_version,
-                modules.tags, modules.runner_id, modules.runner_instance_name,
+                queued.dispatcher, modules.tags, modules.runner_id, modules.runner_instance_name,
                 CASE WHEN EXISTS (SELECT 1 FROM states
                         WHERE states.module_id = modules.id AND states.status = 'quarantined') THEN 'quarantine'
                     WHEN EXISTS (SELECT 1 FROM jobs AS busy
@@ -65,11 +65,12 @@ async def queued_by_route(tx: Tx) -> list[Row]:
                     ELSE '' END AS own,
                 queued.place = 1 AS is_first
             FROM (
-                SELECT id, module_id, plan_attempt, pinned_engine_version, row_number() OVER (
+                SELECT id, module_id, plan_attempt, pinned_engine_version, dispatcher, row_number() OVER (
                     PARTITION BY module_id ORDER BY priority DESC, queued_at, id) AS place
                 FROM jobs WHERE status = 'QUEUED') AS queued
             JOIN modules ON modules.id = queued.module_id) AS found
-        GROUP BY reason, group_id, engine, engine_version, tags, runner_id, runner_instance_name, own, is_first ORDER BY jobs DESC"""
+        GROUP BY reason, group_id, engine, engine_version, dispatcher, tags, runner_id, runner_instance_name, own, is_first
+        ORDER BY jobs DESC"""
     )
 
 
@@ -133,7 +134,7 @@ def _ahead(precedence: Precedence) -> LiteralString:
     JOIN instances ON instances.id = batch.instance_id JOIN runners ON runners.id = instances.runner_id
     WHERE NOT EXISTS (
         SELECT 1 FROM jobs AS busy WHERE busy.module_id = jobs.module_id AND busy.status IN {ACTIVE_STATUSES})
-      AND {eligibility.IS_PIN} AND {eligibility.has_engine("modules.engine", eligibility.WANTED_VERSION)}
+      AND {eligibility.IS_PIN} AND {eligibility.may_have_engine("modules.engine", eligibility.WANTED_VERSION)}
       AND {eligibility.has_tags("modules.tags")}
       AND {eligibility.IS_ASSIGNED}
       AND NOT EXISTS (SELECT 1 FROM {eligibility.MAKER} WHERE {eligibility.OF_JOB} AND maker.id <> runners.id)

@@ -7,9 +7,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from terracrew.protocol.cloud import CloudIdentities
+from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.limits import MAX_INSTANCE_NAME_CHARACTERS
 from terracrew.protocol.spec import JobLimits, Source
 from terracrew.server.groups.clouds import CloudChange
+from terracrew.server.groups.dispatchers import DispatcherChange
 from terracrew.server.groups.limits import LimitsChange
 from terracrew.server.groups.model import Description, Interrupted, MaxDestroy, MaxDestroyPercent, MinApprovals
 from terracrew.server.tags import Tags
@@ -74,6 +76,8 @@ class Module(msgspec.Struct, frozen=True):
     """How long its jobs may run, and what they may use. If a group above has a smaller limit, that one applies."""
     cloud: CloudIdentities = msgspec.field(default_factory=CloudIdentities)
     """As whom its jobs log in to clouds. Where it has no identity of its own, that of the nearest group above applies."""
+    dispatcher: DispatcherChoice = msgspec.field(default_factory=DispatcherChoice)
+    """What its jobs ask of the dispatcher of their runner. What it does not say itself, the nearest group above that does decides."""
     inputs: dict[str, Any] | UnsetType = UNSET
     """Left out in lists. What looks like a secret is `***`; sent back, that keeps the value that is stored."""
     environment: dict[str, str] | UnsetType = UNSET
@@ -122,6 +126,8 @@ class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long its jobs may run, and what they may use. If a group above has a smaller limit, that one applies."""
     cloud: CloudChange | None = None
     """As whom its jobs log in to clouds. Where it has no identity of its own, that of the nearest group above applies."""
+    dispatcher: DispatcherChange | None = None
+    """What its jobs ask of the dispatcher of their runner. What it does not say itself, the nearest group above that does decides."""
 
 
 class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -151,6 +157,7 @@ class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     triggers: Triggers | UnsetType = UNSET
     limits: LimitsChange | UnsetType = UNSET
     cloud: CloudChange | UnsetType = UNSET
+    dispatcher: DispatcherChange | UnsetType = UNSET
 
 
 class Archive(msgspec.Struct, frozen=True):

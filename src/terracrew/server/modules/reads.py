@@ -190,6 +190,18 @@ async def cloud_of_groups(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
     )
 
 
+async def dispatcher_of_groups(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
+    """Return what each group above these modules asks of a dispatcher, if it asks for anything, the nearest group last."""
+    return await tx.each(
+        """SELECT modules.id, groups.id AS group_id, groups.dispatcher FROM batch JOIN modules ON modules.id = batch.id
+            JOIN groups ON groups.organization_id = modules.organization_id AND groups.dispatcher <> '{}'
+                AND (groups.path = '' OR substr(modules.path, 1, length(groups.path) + 1) = groups.path || '/')
+            ORDER BY groups.depth""",
+        {"id": "text"},
+        [(each,) for each in module_ids],
+    )
+
+
 async def remains(tx: Tx, module_id: str) -> Row | None:
     """Count the jobs and states of a module."""
     return await tx.one(

@@ -10,6 +10,7 @@ from msgspec import UNSET
 from terracrew import configurations, ids
 from terracrew.errors import Conflict, Invalid, NotFound, TerracrewError
 from terracrew.protocol.cloud import CloudIdentities
+from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice
 from terracrew.protocol.spec import (
     ArchiveSource,
     GitSource,
@@ -26,6 +27,7 @@ from terracrew.server.db.statements import mapping
 from terracrew.server.engines import model as engines
 from terracrew.server.engines import store as engine_store
 from terracrew.server.groups import clouds as group_clouds
+from terracrew.server.groups import dispatchers as group_dispatchers
 from terracrew.server.groups import limits as group_limits
 from terracrew.server.groups import service as groups
 from terracrew.server.groups import tree_path as paths
@@ -133,6 +135,21 @@ def _cloud_of_group(row: Row) -> CloudIdentities:
         raise mapping.damaged("Cloud identities", f"of the group {row['group_id']}", error) from error
 
 
+async def dispatcher(tx: Tx, modules: Sequence[Module]) -> dict[str, DispatcherChoice]:
+    """Return by module id what its jobs ask of a dispatcher, from the module itself and all groups above it."""
+    above: dict[str, list[DispatcherChoice]] = {}
+    for row in await reads.dispatcher_of_groups(tx, sorted({module.id for module in modules})):
+        above.setdefault(row["id"], []).append(_dispatcher_of_group(row))
+    return {module.id: group_dispatchers.applying([*above.get(module.id, []), module.dispatcher]) for module in modules}
+
+
+def _dispatcher_of_group(row: Row) -> DispatcherChoice:
+    try:
+        return msgspec.json.decode(row["dispatcher"], type=DispatcherChoice)
+    except msgspec.MsgspecError as error:
+        raise mapping.damaged("The dispatcher", f"of the group {row['group_id']}", error) from error
+
+
 async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], keys: Keyring) -> Module:
     group_path, name = paths.split(paths.parse(new.path))
     organization_id = who.organization_id or ""
@@ -171,6 +188,7 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], 
         triggers=new.triggers,
         limits=JobLimits() if new.limits is None else group_limits.changed(JobLimits(), new.limits),
         cloud=CloudIdentities() if new.cloud is None else group_clouds.changed(CloudIdentities(), new.cloud),
+        dispatcher=NO_CHOICE if new.dispatcher is None else group_dispatchers.changed(NO_CHOICE, new.dispatcher),
     )
     await store.insert(tx, module)
     given = hidden_values.restored(Content(), new.inputs, new.environment)
@@ -197,6 +215,8 @@ async def change(
         given["limits"] = group_limits.changed(before.limits, wanted.limits)
     if wanted.cloud is not UNSET:
         given["cloud"] = group_clouds.changed(before.cloud, wanted.cloud)
+    if wanted.dispatcher is not UNSET:
+        given["dispatcher"] = group_dispatchers.changed(before.dispatcher, wanted.dispatcher)
     if "tags" in given:
         given["tags"] = normalized(given["tags"])
     if "engine" in given:

@@ -31,6 +31,7 @@ _CHANGED_BY_PEOPLE = (
     "triggers",
     "limits",
     "cloud",
+    "dispatcher",
 )
 _UPDATE = f"UPDATE modules SET {assignments(*_CHANGED_BY_PEOPLE)} WHERE id = :id"
 

@@ -21,6 +21,7 @@ _COLUMNS: Columns = {
     "engine": "text",
     "engine_version": "text",
     "tags": "text",
+    "choice": "text",
     "now": "double precision",
     "since": "double precision",
     "grace_since": "double precision",
@@ -35,9 +36,11 @@ _MEMBERS: LiteralString = """WITH members AS (
 the shared runners."""
 _STAGE: LiteralString = f"""CASE WHEN NOT (members.name = '' OR instances.name = members.name) THEN 0
     WHEN NOT {eligibility.has_tags("members.tags")} THEN 1
-    WHEN NOT ({eligibility.has_engine("members.engine", "members.engine_version")}) THEN 2
+    WHEN NOT (members.choice <> '{{}}' OR {eligibility.has_engine("members.engine", "members.engine_version")}) THEN 2
     WHEN NOT ({eligibility.HAS_FREE_SLOT}) THEN 3 ELSE 4 END"""
-"""How many conditions of a job an instance meets, in their order: the name, the tags, the engine, a free slot."""
+"""How many conditions of a job an instance meets, in their order: the name, the tags, the engine, a free slot.
+
+Whether it offers what a job asks of a dispatcher is not among them, because SQL cannot match patterns: see `announcements`."""
 
 
 def _seats(is_online: LiteralString) -> LiteralString:
@@ -55,6 +58,7 @@ _CREWS: LiteralString = (
     sum(CASE WHEN is_online AND is_in_contact THEN 1 ELSE 0 END) AS in_contact,
     sum(CASE WHEN is_online AND stage > 0 THEN 1 ELSE 0 END) AS named,
     sum(CASE WHEN is_online AND stage > 1 THEN 1 ELSE 0 END) AS tagged,
+    sum(CASE WHEN is_online AND stage > 1 THEN 1 ELSE 0 END) AS offering,
     sum(CASE WHEN is_online AND stage > 2 THEN 1 ELSE 0 END) AS able,
     sum(CASE WHEN is_online AND stage > 3 THEN 1 ELSE 0 END) AS free,
     CAST(sum(CASE WHEN is_online AND stage > 2 THEN slots ELSE 0 END) AS bigint) AS slots,
@@ -64,6 +68,17 @@ FROM (
     UNION ALL {_seats("instances.is_connected")}
     UNION ALL {_seats("NOT instances.is_connected AND instances.disconnected_at > members.grace_since")}) AS seats
 GROUP BY number"""
+)
+_ANNOUNCEMENTS: LiteralString = (
+    _MEMBERS
+    + f"""SELECT number, dispatchers, engines, engine_versions, installable_engines, count(*) AS instances,
+    sum(CASE WHEN stage > 3 THEN 1 ELSE 0 END) AS free, CAST(sum(slots) AS bigint) AS slots, min(id) AS instance_id
+FROM (
+    SELECT members.number, instances.id, instances.dispatchers, instances.engines, instances.engine_versions,
+        instances.installable_engines, {eligibility.SLOTS} AS slots, {_STAGE} AS stage
+    FROM members JOIN runners ON runners.id = members.runner_id AND NOT runners.is_draining AND NOT runners.is_disabled
+    JOIN instances ON instances.runner_id = runners.id AND NOT instances.is_draining AND instances.is_connected) AS seats
+WHERE stage > 1 GROUP BY number, dispatchers, engines, engine_versions, installable_engines ORDER BY number, instance_id"""
 )
 _FIRST_MEMBERS: LiteralString = (
     _MEMBERS
@@ -98,22 +113,32 @@ async def assigned_places(tx: Tx, runner_ids: Collection[str]) -> list[Row]:
     )
 
 
-async def counts(tx: Tx, wanted: Sequence[tuple[str, str, str, str, str]]) -> list[Row]:
+async def counts(tx: Tx, wanted: Sequence[tuple[str, str, str, str, str, str]]) -> list[Row]:
     """Count the runners of places. The `number` of a row is the index in `wanted`.
 
     Each element of `wanted` is a place, the name of an instance (empty for any), an engine, the range of its
-    versions (empty for any), and tags as JSON.
+    versions (empty for any), tags as JSON, and what is asked of a dispatcher as JSON.
     """
     return await tx.each(_CREWS, _COLUMNS, _batch(tx, wanted))
 
 
+async def announcements(tx: Tx, wanted: Sequence[tuple[str, str, str, str, str, str]]) -> list[Row]:
+    """Return what the online instances with the wanted name and tags announced, and how many announced the same.
+
+    Many instances of a fleet announce the same, so there are few rows.
+    """
+    return await tx.each(_ANNOUNCEMENTS, _COLUMNS, _batch(tx, wanted))
+
+
 async def first_members(tx: Tx, places: Collection[str]) -> list[Row]:
     """Return the first runners of each place by their paths, each with the instance of the latest contact."""
-    return await tx.each(_FIRST_MEMBERS, _COLUMNS, _batch(tx, [(place, "", "", "", "[]") for place in sorted(places)]))
+    return await tx.each(
+        _FIRST_MEMBERS, _COLUMNS, _batch(tx, [(place, "", "", "", "[]", "{}") for place in sorted(places)])
+    )
 
 
 def _batch(
-    tx: Tx, wanted: Sequence[tuple[str, str, str, str, str]]
-) -> list[tuple[int, str, str, str, str, str, float, float, float, int]]:
+    tx: Tx, wanted: Sequence[tuple[str, str, str, str, str, str]]
+) -> list[tuple[int, str, str, str, str, str, str, float, float, float, int]]:
     times = tx.now, tx.now - SILENCE_SECONDS, tx.now - GRACE_SECONDS
     return [(number, *each, *times, MAX_LISTED) for number, each in enumerate(wanted)]

@@ -61,6 +61,15 @@ def has_engine(engine: LiteralString, wanted: LiteralString) -> LiteralString:
                     OR have.version = '' AND ranges.installs IS NOT NULL)))))"""
 
 
+def may_have_engine(engine: LiteralString, wanted: LiteralString) -> LiteralString:
+    """Return the condition that an instance has the engine of a job, or that the job asks for something of a dispatcher.
+
+    SQL cannot match the patterns of allow-lists. So the claim of such a job is checked by `engines.resolve` in the transaction
+    of the claim, and undone if the instance does not offer what the job asks for.
+    """
+    return f"(jobs.dispatcher <> '{{}}' OR {has_engine(engine, wanted)})"
+
+
 _TAG_CHARACTERS: LiteralString = "'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-'"
 
 

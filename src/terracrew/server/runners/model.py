@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from terracrew.protocol.dispatcher_choice import OfferedDispatcher
 from terracrew.server.assignments.model import PlaceKind
 from terracrew.server.connections.configuration import UNCONFIGURED, Configuration, ConfigurationChange
 from terracrew.server.groups.model import Description
@@ -87,6 +88,8 @@ class Instance(msgspec.Struct, frozen=True):
     """Each engine with all of its versions; empty if the instance runs an older version of Terracrew."""
     installable_engines: list[str] = []
     """The engines of which it installs a version that a job needs and that it does not have."""
+    dispatchers: list[OfferedDispatcher] = []
+    """The dispatchers that jobs may ask for, the default one first; empty if the instance runs an older version of Terracrew."""
     jobs: int = 0
     """How many it has now."""
     status: RunnerStatus = RunnerStatus.OFFLINE

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice
 from terracrew.server.assignments import store as assignments
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.runners import reads as runners
@@ -30,6 +31,7 @@ class Route(msgspec.Struct, frozen=True, cache_hash=True):
     """The only runner that may take the job; None if any runner of the places may."""
     tags: frozenset[str] = frozenset()
     engine_version: str = ""
+    choice: DispatcherChoice = NO_CHOICE
 
 
 class AssignedRunners:
@@ -97,7 +99,8 @@ class AssignmentView:
 
     def route(self, job: Waiting) -> Route:
         places = tuple(place for place in covering(job) if place in self._members)
-        return Route(places, job.engine, job.runner_instance_name, job.runner_id, job.tags, job.engine_version)
+        condition = job.runner_instance_name, job.runner_id, job.tags, job.engine_version, job.choice
+        return Route(places, job.engine, *condition)
 
     def tiers(self, route: Route) -> Iterator[AssignedRunners]:
         """Yield the runners that may take a job, the nearest first."""

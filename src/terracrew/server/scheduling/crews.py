@@ -3,17 +3,26 @@
 The same few statements answer for all jobs of a page.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+import msgspec
+
+from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.server.db.kept import KeptAnswers
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.engines import model as engines
+from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.groups import reads as group_reads
 from terracrew.server.jobs import queue_reads
 from terracrew.server.runners import crew_reads
 from terracrew.server.scheduling.select import Tier
 
+_choice = msgspec.json.Decoder(DispatcherChoice)
+_engines = msgspec.json.Decoder(dict[str, str])
+_versions = msgspec.json.Decoder(dict[str, list[str]])
+_names = msgspec.json.Decoder(list[str])
 SHARED = ""
 """The place of the shared runners, which serve every organization."""
 MIN_KEPT_RUNNERS = 200
@@ -30,6 +39,9 @@ class Crew(Tier, frozen=True):
     """How many jobs the instances that can run the job may have at once."""
     instance_id: str | None
     """The id of an instance that can run the job; None if there is none."""
+    announced: tuple[str, ...] = ()
+    """The different announcements of dispatchers, as JSON, of the online instances with the wanted tags. They are read only
+    for a job that asks for something of a dispatcher."""
 
 
 class Wanted(NamedTuple):
@@ -43,6 +55,8 @@ class Wanted(NamedTuple):
     """The range of versions of the engine; empty for any."""
     tags: str = "[]"
     """The tags that a runner must have, as JSON."""
+    choice: str = "{}"
+    """What is asked of a dispatcher, as JSON."""
 
 
 async def modules(tx: Tx, job_ids: Collection[str]) -> dict[str, Row]:
@@ -78,7 +92,35 @@ async def _read_crews(tx: Tx, wanted: Collection[Wanted]) -> dict[Wanted, Crew]:
     asked: list[Wanted] = sorted(wanted)
     rows = await crew_reads.counts(tx, asked)
     of_place = [(asked[int(row["number"])], row) for row in rows if row["runners"]]
-    return {place: row_to(Crew, {**row, "place_id": place.place_id}) for place, row in of_place}
+    found = {place: row_to(Crew, {**row, "place_id": place.place_id}) for place, row in of_place}
+    choosing = [each for each in asked if each.choice != "{}" and each in found]
+    if not choosing:
+        return found
+    announced: dict[Wanted, list[Row]] = {each: [] for each in choosing}
+    for row in await crew_reads.announcements(tx, choosing):
+        announced[choosing[int(row["number"])]].append(row)
+    return found | {each: _offering(each, found[each], announced[each]) for each in choosing}
+
+
+def _offering(wanted: Wanted, crew: Crew, announcements: Sequence[Row]) -> Crew:
+    """Count the instances that offer what a job asks for, from what the instances of the crew announced."""
+    choice = _choice.decode(wanted.choice)
+    offering = [(row, have) for row in announcements if (have := _available(row)).offers(choice)]
+    able = [row for row, have in offering if have.can_run(wanted.engine, wanted.engine_version, choice)]
+    return msgspec.structs.replace(
+        crew,
+        offering=sum(row["instances"] for row, _ in offering),
+        able=sum(row["instances"] for row in able),
+        free=sum(row["free"] for row in able),
+        slots=sum(row["slots"] for row in able),
+        instance_id=min((row["instance_id"] for row in able), default=None),
+        announced=tuple(dict.fromkeys(row["dispatchers"] for row in announcements)),
+    )
+
+
+def _available(row: Row) -> AvailableEngines:
+    versions, installable = _versions.decode(row["engine_versions"]), _names.decode(row["installable_engines"])
+    return engines.available(_engines.decode(row["engines"]), versions, installable, row["dispatchers"])
 
 
 def _is_large(wanted: Wanted, crew: Crew) -> bool:

@@ -2,6 +2,9 @@
 
 from collections.abc import Container, Sequence
 
+import msgspec
+
+from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.jobs import queue_reads
@@ -16,6 +19,7 @@ from terracrew.server.scheduling.model import Reason
 from terracrew.server.scheduling.reason_texts import MAX_COUNTED_JOBS, FullGroup, ReadableNames, Way, tags_of
 from terracrew.server.scheduling.select import Code, JobNeeds
 
+_choice = msgspec.json.Decoder(DispatcherChoice)
 _LISTING: tuple[Code, ...] = ("none_online", "settling", "wrong_tag")
 """The codes whose reasons name the runners and what is wrong with each of them."""
 _SERVED: tuple[Code, ...] = ("capped", "all_full", "offered")
@@ -83,7 +87,7 @@ async def _ways(tx: Tx, jobs: Sequence[Job], precedence: Precedence, full: Conta
         if runner_id := needs[job_id].runner_id:
             places = [runner_id] if serves.get(runner_id, set()).intersection(places) else []
         condition = module["instance_name"] or "", module["engine"], module["engine_version"], module["tags"]
-        wanted[job_id] = [Wanted(place, *condition) for place in places]
+        wanted[job_id] = [Wanted(place, *condition, module["dispatcher"]) for place in places]
     found = await crews.crews(tx, {each for places in wanted.values() for each in places})
     ways: list[Way] = []
     for job in jobs:
@@ -100,7 +104,8 @@ async def _ways(tx: Tx, jobs: Sequence[Job], precedence: Precedence, full: Conta
 def _needs(module: Row) -> JobNeeds:
     tags = frozenset(tags_of(module["tags"]))
     runner_id = module["maker_id"] or module["runner_id"]
-    return JobNeeds(module["engine"], tags, module["instance_name"], runner_id, module["engine_version"])
+    choice = _choice.decode(module["dispatcher"])
+    return JobNeeds(module["engine"], tags, module["instance_name"], runner_id, module["engine_version"], choice)
 
 
 async def _full_groups(tx: Tx, job_ids: Sequence[str]) -> dict[str, FullGroup]:

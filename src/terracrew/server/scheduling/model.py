@@ -17,6 +17,7 @@ class Reason(msgspec.Struct, frozen=True):
         "module_busy",
         "instance_absent",
         "wrong_tag",
+        "no_dispatcher",
         "no_engine",
         "capped",
         "plan_runner",

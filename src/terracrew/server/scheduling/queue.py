@@ -5,6 +5,8 @@ from collections import OrderedDict
 
 import msgspec
 
+from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice
+
 
 class Waiting(msgspec.Struct, frozen=True):
     """A queued job, as far as the scheduler needs to know it."""
@@ -26,6 +28,8 @@ class Waiting(msgspec.Struct, frozen=True):
     """The range of versions of the engine that it may run with; empty for any."""
     tags: frozenset[str] = frozenset()
     """Only a runner that has all of these tags may take the job."""
+    choice: DispatcherChoice = NO_CHOICE
+    """What the job asks of the dispatcher that starts it."""
 
 
 def turn(job: Waiting) -> tuple[int, float, str]:

@@ -23,7 +23,8 @@ MAX_JOBS_PER_READ = 100
 _QUEUED: LiteralString = f"""
 SELECT jobs.id, jobs.attempt, jobs.organization_id, jobs.module_id, modules.path AS module_path, groups.path AS group_path,
     modules.engine, jobs.priority, jobs.queued_at, coalesce(made.runner_id, modules.runner_id) AS runner_id,
-    modules.runner_instance_name, made.instance_id AS made_by, modules.tags, {eligibility.WANTED_VERSION} AS engine_version
+    modules.runner_instance_name, made.instance_id AS made_by, modules.tags, {eligibility.WANTED_VERSION} AS engine_version,
+    jobs.dispatcher AS choice
 FROM batch JOIN jobs ON jobs.id = batch.job_id JOIN modules ON modules.id = jobs.module_id
 JOIN groups ON groups.id = modules.group_id
 LEFT JOIN (SELECT jobs.id AS job_id, made.runner_id, made.instance_id FROM batch JOIN jobs ON jobs.id = batch.job_id

@@ -7,6 +7,7 @@ from urllib.parse import quote
 import msgspec
 
 from terracrew import plugins
+from terracrew.protocol import dispatcher_choice
 from terracrew.server.db.seam import Row
 from terracrew.server.engines import model as engines
 from terracrew.server.jobs.model import Job
@@ -76,6 +77,8 @@ def unserved(way: Way, known: list[Row], names: ReadableNames, watched_for: floa
             return _absent(way)
         case "wrong_tag":
             return _wrong_tag(way, known, names)
+        case "no_dispatcher":
+            return _no_dispatcher(way)
         case "no_engine":
             return _no_engine(way)
         case _:
@@ -172,8 +175,38 @@ def _listed(tags: Iterable[str]) -> str:
     return ", ".join(sorted(tags))
 
 
+def _no_dispatcher(way: Way) -> Reason:
+    """Return the reason if no online runner gives the job what it asks of a dispatcher. It says what the runners offer instead."""
+    choice, crew = way.needs.choice, way.crew
+    assert crew is not None
+    offers = [each for text in crew.announced for each in engines.announced(text)]
+    what = f"the dispatcher {choice.name}" if choice.name else "its default dispatcher for jobs that ask for something"
+    if way.needs.instance_name:
+        text = f"the instance {way.needs.instance_name}, to which it is pinned, does not offer"
+    elif way.needs.runner_id:
+        text = "the runner that it may use does not offer"
+    elif way.needs.tags:
+        text = f"no online runner with the tags {_listed(way.needs.tags)} that is assigned here offers"
+    else:
+        text = "no online runner that is assigned here offers"
+    named = [each for text in crew.announced for each in dispatcher_choice.named(choice.name, engines.announced(text))]
+    if not named:
+        names = sorted({name for each in offers for name in (each.name, each.type)})
+        said = f"offered: {', '.join(names)}" if names else "their versions of Terracrew are too old for it"
+        return Reason("no_dispatcher", f"{text} {what} ({said}): change the setting dispatcher, or the runner", RUNNERS)
+    # Of several lists, the one that lacks least is the one to change.
+    best = min((dispatcher_choice.objections(choice, each.allows) for each in named), key=len)
+    return Reason(
+        "no_dispatcher",
+        f"{text} {what} with {' and '.join(best)}: change the setting dispatcher, or the allow-list of the runner",
+        RUNNERS,
+    )
+
+
 def _no_engine(way: Way) -> Reason:
     engine = _engine(way)
+    if way.needs.choice.name:
+        engine += f" for the dispatcher {way.needs.choice.name}"
     advice = _engine_advice(way)
     if way.needs.instance_name:
         text = f"the instance {way.needs.instance_name}, to which it is pinned, does not have the engine {engine}"
@@ -225,7 +258,10 @@ def full(way: Way, ahead: int | None) -> Reason:
     slots = f"{crew.slots} slot{'' if crew.slots == 1 else 's'}"
     if way.needs.instance_name:
         text = f"the instance {way.needs.instance_name}, to which it is pinned, is full ({slots})"
-    elif crew.able < crew.tagged:
+    elif crew.offering < crew.tagged:
+        asked = f"the dispatcher {way.needs.choice.name}" if way.needs.choice.name else "what it asks of a dispatcher"
+        text = f"all of its runners that offer {asked} are full ({slots})"
+    elif crew.able < crew.offering:
         text = f"all of its runners with the engine {_engine(way)} are full ({slots})"
     elif crew.tagged < crew.named:
         text = f"all of its runners with the tags {_listed(way.needs.tags)} are full ({slots})"

@@ -5,8 +5,8 @@ scheduler applies its parts to connected instances, `explain` applies them to nu
 statement of the claim says the same in SQL (`runners/eligibility.py`). Tests compare all of them on both databases.
 
 A tier is the set of runners that are assigned to the same place: the module, its group, each group above it, and everything (the
-shared runners). Only the nearest tier that is available gets the job. A tier that is full, or that lacks a tag or an engine, is
-available: the job waits, and does not go to a farther tier.
+shared runners). Only the nearest tier that is available gets the job. A tier that is full, or that lacks a tag, a dispatcher
+or an engine, is available: the job waits, and does not go to a farther tier.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,6 +14,7 @@ from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
+from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice
 from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.runners.eligibility import Precedence
 
@@ -23,6 +24,7 @@ Code = Literal[
     "settling",
     "instance_absent",
     "wrong_tag",
+    "no_dispatcher",
     "no_engine",
     "capped",
     "all_full",
@@ -39,6 +41,11 @@ class Needs(Protocol):
     @property
     def engine_version(self) -> str:
         """The range of versions of the engine that the job may run with; empty for any."""
+        ...
+
+    @property
+    def choice(self) -> DispatcherChoice:
+        """What the job asks of the dispatcher that starts it."""
         ...
 
     @property
@@ -62,6 +69,7 @@ class JobNeeds(msgspec.Struct, frozen=True):
     instance_name: str | None = None
     runner_id: str | None = None
     engine_version: str = ""
+    choice: DispatcherChoice = NO_CHOICE
 
 
 class Seat(Protocol):
@@ -106,6 +114,8 @@ class Tier(msgspec.Struct, frozen=True):
     online: int
     named: int
     tagged: int
+    offering: int
+    """How many of them offer the dispatcher that the job asks for, too, and allow what it asks for."""
     able: int
     """How many of them have the engine in a wanted version, too: these can run the job."""
     free: int
@@ -126,7 +136,9 @@ def lacks(needs: Needs, seat: Seat) -> Code | None:
         return "instance_absent"
     if not needs.tags <= seat.tags:
         return "wrong_tag"
-    if not seat.engines.can_run(needs.engine, needs.engine_version):
+    if not seat.engines.offers(needs.choice):
+        return "no_dispatcher"
+    if not seat.engines.can_run(needs.engine, needs.engine_version, needs.choice):
         return "no_engine"
     return None if seat.free > 0 else "all_full"
 
@@ -173,6 +185,8 @@ def judge(tiers: Sequence[Tier], tier: Tier | None, *, is_capped: bool) -> Code:
         return "settling" if tier.expected_named and any(each.named for each in tiers) else "instance_absent"
     if not tier.tagged:
         return "wrong_tag"
+    if not tier.offering:
+        return "no_dispatcher"
     if not tier.able:
         return "no_engine"
     if is_capped:
@@ -205,7 +219,8 @@ def summarize(needs: Needs, candidates: Sequence[Candidate]) -> Tier:
     online = [each for each in expected if each.is_connected]
     named = [each for each in online if needs.instance_name in (None, each.name)]
     tagged = [each for each in named if needs.tags <= each.tags]
-    able = [each for each in tagged if each.engines.can_run(needs.engine, needs.engine_version)]
+    offering = [each for each in tagged if each.engines.offers(needs.choice)]
+    able = [each for each in offering if each.engines.can_run(needs.engine, needs.engine_version, needs.choice)]
     return Tier(
         runners=len({each.runner_id for each in candidates}),
         expected=len(expected),
@@ -213,6 +228,7 @@ def summarize(needs: Needs, candidates: Sequence[Candidate]) -> Tier:
         online=len(online),
         named=len(named),
         tagged=len(tagged),
+        offering=len(offering),
         able=len(able),
         free=sum(each.free > 0 for each in able),
     )

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew import limit_words, plan_words
+from terracrew import dispatcher_words, limit_words, plan_words
 from terracrew.cli.commands.job import status_line
 from terracrew.cli.printing import output
 
@@ -33,6 +33,7 @@ def job(api: "Api", found: dict[str, Any]) -> None:
             *placement(found.get("placement") or {}),
             ("priority", found.get("priority")),
             ("limits", ", ".join(limit_words.described(found.get("limits") or {}))),
+            ("dispatcher", ", ".join(dispatcher_words.described(found.get("dispatcher") or {}))),
             ("engine", f"{found['engine']} {found.get('engine_version') or ''}".strip()),
             *source(found),
             ("plan", output.plan(found.get("plan") or {})),

@@ -5,7 +5,14 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import approval_options, cloud_options, limit_options, name_completion, placement_options
+from terracrew.cli.arguments import (
+    approval_options,
+    cloud_options,
+    dispatcher_options,
+    limit_options,
+    name_completion,
+    placement_options,
+)
 from terracrew.cli.arguments import source as sources
 from terracrew.cli.arguments.durations import Duration
 from terracrew.cli.connection.target import Target, pass_target
@@ -57,6 +64,7 @@ _triggers = click.option(
 @placement_options.for_new_module
 @limit_options.limits
 @cloud_options.cloud
+@dispatcher_options.dispatcher
 @click.option("--description", default="", help="A description.")
 @_needs_approval
 @_approval_timeout
@@ -104,6 +112,7 @@ def create(
     if audiences:
         body["oidc_audiences"] = [each for each in audiences if each]
     body |= _approval(needs_approval, approval_timeout, interrupted) | placement_options.given() | cloud_options.given()
+    body |= dispatcher_options.given()
     group = path.rpartition("/")[0]
     if parents and group:
         _ensure_group(target, group)
@@ -138,6 +147,7 @@ def create(
 @placement_options.for_module
 @limit_options.limits
 @cloud_options.cloud
+@dispatcher_options.dispatcher
 @click.option("--description", help="A description.")
 @_needs_approval
 @_approval_timeout
@@ -176,6 +186,7 @@ def update(
     changes = (
         _approval(needs_approval, approval_timeout, interrupted) | placement_options.given() | cloud_options.given()
     )
+    changes |= dispatcher_options.given()
     if found := sources.source(api, folder, local_path, subdirectory, before["source"]):
         changes["source"] = found
     if variables or unset_variables:

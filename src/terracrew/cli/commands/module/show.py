@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from terracrew import limit_words
+from terracrew import dispatcher_words, limit_words
 from terracrew.cli.arguments import cloud_options, name_completion
 from terracrew.cli.commands.job import render
 from terracrew.cli.connection.target import Target, pass_target
@@ -58,6 +58,7 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             ("priority of its jobs", found.get("priority")),
             ("limits", ", ".join(limit_words.described(found.get("limits") or {}))),
             ("oidc audiences", found.get("oidc_audiences")),
+            ("dispatcher", ", ".join(dispatcher_words.described(found.get("dispatcher") or {}))),
             ("cloud identities", cloud_options.described(found.get("cloud") or {})),
             ("state", f"version {found['state_version']}" if found.get("state_version") else "none yet"),
             ("lock", render.lock(found.get("lock"))),

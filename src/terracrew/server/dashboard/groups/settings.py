@@ -3,14 +3,14 @@
 import msgspec
 
 from terracrew.errors import Invalid
-from terracrew.server.dashboard import clouds, limits
-from terracrew.server.dashboard.clouds import CloudField
+from terracrew.server.dashboard import clouds, dispatchers, limits
+from terracrew.server.dashboard.dispatchers import DispatcherFields
 from terracrew.server.groups.model import Group, GroupChange
 
 _CHOICES = {"": None, "yes": True, "no": False}
 
 
-class SettingsForm(CloudField, frozen=True):
+class SettingsForm(DispatcherFields, frozen=True):
     """The values as they were typed. Where one is empty, the setting of the group above applies."""
 
     description: str = ""
@@ -36,6 +36,7 @@ def typed(group: Group) -> SettingsForm:
         "" if group.max_running_jobs is None else str(group.max_running_jobs),
         **limits.typed(group.limits),
         cloud=clouds.typed(group.cloud),
+        **dispatchers.typed(group.dispatcher),
     )
 
 
@@ -53,12 +54,12 @@ def wanted(form: SettingsForm) -> GroupChange:
         "min_approvals": form.min_approvals.strip() or None,
         "max_running_jobs": form.max_running_jobs.strip() or None,
     }
-    limits_change, cloud_change = limits.wanted(form), clouds.wanted(form)
+    parts = {"limits": limits.wanted(form), "cloud": clouds.wanted(form), "dispatcher": dispatchers.wanted(form)}
     try:
         change = msgspec.convert(values, GroupChange, strict=False)
     except msgspec.ValidationError as error:
         raise Invalid(f"these settings are not valid: {error}") from None
-    return msgspec.structs.replace(change, limits=limits_change, cloud=cloud_change)
+    return msgspec.structs.replace(change, **parts)
 
 
 def _choice(value: bool | None) -> str:

@@ -2,7 +2,7 @@
 
 from terracrew.errors import Conflict, Invalid, TerracrewError, Unauthenticated, Unavailable
 from terracrew.logging import get_logger
-from terracrew.protocol import limits, messages
+from terracrew.protocol import dispatcher_choice, limits, messages
 from terracrew.server.connections.reads import ServedRunner
 from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.connections.socket import HubSocket
@@ -25,6 +25,7 @@ async def take_place(
             f"{limits.MAX_INSTANCE_NAME_CHARACTERS} printable characters"
         )
     _check_engines(hello)
+    _check_dispatchers(hello)
     record, place = await _place(hub, principal, hello)
     session = RunnerSession(
         socket,
@@ -61,6 +62,26 @@ def _check_engines(hello: messages.RunnerHello) -> None:
         raise Invalid(f"a runner announces up to {limits.MAX_ENGINE_VERSIONS} versions of an engine")
     if not all(limits.is_label(each) for each in about):
         raise Invalid("the names and versions of a runner's engines are short and printable")
+
+
+def _check_dispatchers(hello: messages.RunnerHello) -> None:
+    names = [each.name for each in hello.dispatchers]
+    if len(names) > dispatcher_choice.MAX_DISPATCHERS or len(set(names)) < len(names):
+        raise Invalid(f"a runner has up to {dispatcher_choice.MAX_DISPATCHERS} dispatchers with different names")
+    for each in hello.dispatchers:
+        patterns = (each.allows.images, each.allows.service_accounts)
+        if max(map(len, patterns)) > dispatcher_choice.MAX_PATTERNS:
+            raise Invalid(f"a dispatcher has up to {dispatcher_choice.MAX_PATTERNS} patterns in each list")
+        if len(each.engines) > limits.MAX_ENGINES or any(
+            len(versions) > limits.MAX_ENGINE_VERSIONS for versions in each.engines.values()
+        ):
+            raise Invalid(f"a dispatcher has up to {limits.MAX_ENGINES} engines")
+        labels = [each.name, each.type, *each.engines, *(text for found in each.engines.values() for text in found)]
+        is_short = all(limits.is_label(text) for text in labels) and all(
+            limits.is_label(text, dispatcher_choice.MAX_PATTERN_CHARACTERS) for found in patterns for text in found
+        )
+        if not is_short:
+            raise Invalid("what a runner says of its dispatchers is short and printable")
 
 
 async def _place(

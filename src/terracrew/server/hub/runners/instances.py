@@ -83,6 +83,7 @@ async def take(
         engines=hello.engines,
         engine_versions=hello.engine_versions,
         installable_engines=hello.installable_engines,
+        dispatchers=hello.dispatchers,
         is_draining=hello.is_draining,
         is_disk_full=hello.is_disk_full,
         isolation=hello.isolation,
@@ -99,7 +100,8 @@ async def take(
 
 
 def available_engines(hello: messages.RunnerHello) -> AvailableEngines:
-    return engines.available(hello.engines, hello.engine_versions, hello.installable_engines)
+    dispatchers = msgspec.json.encode(hello.dispatchers).decode()
+    return engines.available(hello.engines, hello.engine_versions, hello.installable_engines, dispatchers)
 
 
 async def disconnect(db: Database, session: RunnerSession) -> None:

@@ -50,7 +50,7 @@ WHERE jobs.id = batch.job_id AND jobs.status || '' = 'QUEUED' AND jobs.attempt =
       AND instances.is_connected AND NOT instances.is_draining AND NOT runners.is_draining AND NOT runners.is_disabled
       AND {eligibility.HAS_FREE_SLOT}
       AND {eligibility.IS_PIN}
-      AND {eligibility.has_engine("modules.engine", eligibility.WANTED_VERSION)}
+      AND {eligibility.may_have_engine("modules.engine", eligibility.WANTED_VERSION)}
       AND {eligibility.has_tags("modules.tags")}
       AND {eligibility.IS_ASSIGNED}
       AND {eligibility.is_of_nearest_tier(precedence)}
@@ -72,6 +72,7 @@ _INSERT_ATTEMPTS: LiteralString = (
 
 _GRANTS: LiteralString = f"""
 SELECT jobs.id, jobs.attempt, jobs.number, jobs.created_at, jobs.queued_at, jobs.type, jobs.is_destroy_plan, jobs.limits, jobs.cloud,
+    jobs.dispatcher,
     jobs.organization_id, jobs.module_id, jobs.source, jobs.source_digest,
     jobs.source_commit, jobs.source_revision,
     modules.path AS module_path, modules.engine, modules.content_revision, modules.backend,
@@ -84,7 +85,8 @@ SELECT jobs.id, jobs.attempt, jobs.number, jobs.created_at, jobs.queued_at, jobs
     plans.size AS plan_size, plans.made_at AS plan_made_at, plans.decide_by AS plan_decide_by,
     plans.decision AS plan_decision, plans.applied_by AS plan_applied_by,
     {eligibility.HAS_CAPS} AS has_caps,
-    {eligibility.WANTED_VERSION} AS wanted_version, instances.engines, instances.engine_versions, instances.installable_engines,
+    {eligibility.WANTED_VERSION} AS wanted_version, instances.engines, instances.engine_versions,
+    instances.installable_engines, instances.dispatchers,
     EXISTS (SELECT 1 FROM step_settings WHERE step_settings.organization_id = jobs.organization_id) AS has_step_settings
 FROM batch
 JOIN jobs ON jobs.id = batch.job_id
@@ -110,6 +112,16 @@ async def claim(tx: Tx, precedence: Precedence, claimants: Sequence[Claimant]) -
     """Claim jobs, and return those that were claimed. No two claimants compete for a job, a slot, or the last place in a group."""
     rows = [(*msgspec.structs.astuple(claimant), tx.now, tx.now - GRACE_SECONDS) for claimant in claimants]
     return {row["id"] for row in await tx.each(_CLAIMS[precedence], _CLAIM_TYPES, rows)}
+
+
+async def undo(tx: Tx, job_ids: Sequence[str]) -> None:
+    """Put jobs back into the queue that this transaction has claimed. Nobody else has seen the claims."""
+    await tx.each(
+        """UPDATE jobs SET status = 'QUEUED', runner_id = NULL, instance_id = NULL, claimed_at = NULL
+        FROM batch WHERE jobs.id = batch.job_id AND jobs.status = 'CLAIMED' RETURNING jobs.id""",
+        {"job_id": "text"},
+        [(job_id,) for job_id in sorted(job_ids)],
+    )
 
 
 async def lock_capped_groups(tx: Tx, job_ids: Sequence[str]) -> list[Row]:

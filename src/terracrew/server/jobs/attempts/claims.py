@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from terracrew.protocol.cloud import CloudIdentities
+from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.messages import MAX_INLINE_ARCHIVE_BYTES, Granted
 from terracrew.protocol.spec import Credentials, JobLimits, JobSpec, JobType, KnownRevision, Resume, Source, StateSeed
 from terracrew.server.db.seam import Database, Row, Tx
@@ -20,7 +21,7 @@ from terracrew.server.inputs.effective import GivenInputs
 from terracrew.server.jobs import decide, job_inputs, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.attempts import claim_store, known_revisions
-from terracrew.server.jobs.attempts.claim_store import ClaimRequest
+from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
 from terracrew.server.jobs.attempts.group_caps import PlacesInGroups
 from terracrew.server.jobs.model import Plan
 from terracrew.server.jobs.plans import decide_plan
@@ -45,6 +46,7 @@ _source = msgspec.json.Decoder(Source)
 _limits = msgspec.json.Decoder(JobLimits)
 _cloud = msgspec.json.Decoder(CloudIdentities)
 _names = msgspec.json.Decoder(list[str])
+_choice = msgspec.json.Decoder(DispatcherChoice)
 _engines = msgspec.json.Decoder(dict[str, str])
 _versions = msgspec.json.Decoder(dict[str, list[str]])
 
@@ -132,11 +134,11 @@ async def _claim(
     tx: Tx, keys: Keyring, precedence: Precedence, turn: Sequence[ClaimRequest]
 ) -> tuple[dict[str, Row], dict[str, GivenInputs]]:
     """Claim the jobs of one turn. Returns the rows of those that were claimed, and the inputs of those that can start, by job."""
-    taken = await claim_store.claim(tx, precedence, [item.claimant for item in turn]) if turn else set[str]()
+    rows = await claim_offered(tx, precedence, [item.claimant for item in turn]) if turn else []
+    taken = {row["id"] for row in rows}
     winners = [item for item in turn if item.claimant.job_id in taken]
     if not winners:
         return {}, {}
-    rows = await claim_store.grants(tx, [item.claimant.job_id for item in winners])
     with_versions = await _with_engine_versions(tx, rows)
     granted: dict[str, Row] = {
         job_id: {**row, "steps": await _steps(tx, row), "module_key": await _module_key(tx, keys, row)}
@@ -174,6 +176,27 @@ async def _claim(
     return granted, given
 
 
+async def claim_offered(tx: Tx, precedence: Precedence, claimants: Sequence[Claimant]) -> list[Row]:
+    """Claim jobs for instances that offer everything that the jobs ask of a dispatcher. Returns what each claimed job is given.
+
+    SQL cannot match the patterns of allow-lists, so a claim of an instance that does not offer it is undone here, in the same
+    transaction: nobody sees it. Each row has the `choice` with the name of the dispatcher that the job gets.
+    """
+    taken = await claim_store.claim(tx, precedence, claimants)
+    found: list[Row] = []
+    wrong: list[str] = []
+    for row in await claim_store.grants(tx, sorted(taken)) if taken else []:
+        if not (choice := _choice.decode(row["dispatcher"])):
+            found.append({**row, "choice": choice})
+        elif how := engines.resolve(_engines_of(row), row["engine"], row["wanted_version"], choice):
+            found.append({**row, "choice": msgspec.structs.replace(choice, name=how.dispatcher)})
+        else:
+            wrong.append(row["id"])
+    if wrong:
+        await claim_store.undo(tx, wrong)
+    return found
+
+
 async def _with_engine_versions(tx: Tx, granted: Sequence[Row]) -> dict[str, Row]:
     """Choose the version of the engine for each job whose module wants certain versions, or whose instance installs one.
 
@@ -184,8 +207,9 @@ async def _with_engine_versions(tx: Tx, granted: Sequence[Row]) -> dict[str, Row
     pinned: dict[str, str] = {}
     for row in granted:
         have, wanted = _engines_of(row), row["wanted_version"]
-        if wanted or row["engine"] not in dict(have.versions):
-            versions[row["id"]] = version = engines.resolve(have, row["engine"], wanted) or ""
+        how = engines.resolve(have, row["engine"], wanted, row["choice"])
+        if how is None or not how.is_any:
+            versions[row["id"]] = version = how.version if how else ""
             if wanted and version:
                 pinned[row["id"]] = version
                 await engine_store.remember_range(tx, row["engine"], version)
@@ -200,7 +224,8 @@ def _engines_of(row: Row) -> AvailableEngines:
     if row["engines"] is None:
         return AvailableEngines()
     versions = _versions.decode(row["engine_versions"])
-    return engines.available(_engines.decode(row["engines"]), versions, _names.decode(row["installable_engines"]))
+    installable = _names.decode(row["installable_engines"])
+    return engines.available(_engines.decode(row["engines"]), versions, installable, row["dispatchers"])
 
 
 async def _refuse(tx: Tx, job_id: str, attempt: int, problem: str) -> None:
@@ -261,6 +286,7 @@ def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: l
         flags=combine.flags(row["steps"], row["engine"]),
         limits=_limits.decode(row["limits"]),
         cloud=_cloud.decode(row["cloud"]),
+        choice=row["choice"],
     )
     archive = source.upload
     is_inline = archive is not None and archive.size <= MAX_INLINE_ARCHIVE_BYTES

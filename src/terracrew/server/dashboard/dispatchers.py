@@ -1,0 +1,46 @@
+"""The fields for a dispatcher in the forms of groups and modules: what was typed, and the change that it asks for."""
+
+import msgspec
+
+from terracrew import dispatcher_words
+from terracrew.errors import Invalid
+from terracrew.protocol.dispatcher_choice import DispatcherChoice
+from terracrew.server.dashboard.clouds import CloudField
+from terracrew.server.groups.dispatchers import DispatcherChange
+
+_PREFIX = "dispatcher_"
+
+
+class DispatcherFields(CloudField, frozen=True, kw_only=True):
+    """The values as they were typed, in a form that has the fields for limits and cloud identities as well. An empty one is left
+    to the places above."""
+
+    dispatcher_name: str = ""
+    dispatcher_image: str = ""
+    dispatcher_memory_mb: str = ""
+    dispatcher_cpu: str = ""
+    dispatcher_service_account: str = ""
+
+
+def phrases(choice: DispatcherChoice) -> list[str]:
+    """Return what a place or a job asks of a dispatcher in words."""
+    return dispatcher_words.described(msgspec.to_builtins(choice))
+
+
+def typed(choice: DispatcherChoice) -> dict[str, str]:
+    """Return a choice as the fields show it."""
+    values = {field: getattr(choice, field) for field in choice.__struct_fields__}
+    return {
+        f"{_PREFIX}{field}": "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+        for field, value in values.items()
+    }
+
+
+def wanted(fields: DispatcherFields) -> DispatcherChange:
+    """Return the change that makes the choice of a place what the fields say."""
+    names = DispatcherChange.__struct_fields__
+    values = {field: getattr(fields, f"{_PREFIX}{field}").strip() or None for field in names}
+    try:
+        return msgspec.convert(values, DispatcherChange, strict=False)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"this dispatcher is not valid: {error}") from None

@@ -1,0 +1,36 @@
+"""The dispatcher of jobs on the pages of a group and a module."""
+
+import pytest
+
+from tests.server.application import Application
+from tests.server.dashboard.visitor import logged_in
+
+
+@pytest.mark.feature("D1.asked", "U6.tree")
+async def test_an_owner_sets_the_dispatcher_on_the_pages_of_a_group_and_of_a_module(application: Application) -> None:
+    admin = application.admin
+    group = await admin.made("/api/v1/groups", {"path": "net"})
+    source = {"kind": "local", "path": "/srv/sources"}
+    module = await admin.made("/api/v1/modules", {"path": "net/vpc", "source": source})
+    someone = await logged_in(application)
+    settings = f"/dashboard/groups/{group['id']}/settings"
+    await someone.see(settings)
+    answer = await someone.submit(settings, dispatcher_name="kubernetes", dispatcher_memory_mb="512")
+    assert answer.status_code == 303, answer.text
+    assert (await admin.get("/api/v1/groups/net")).json()["dispatcher"] == {"name": "kubernetes", "memory_mb": 512}
+    assert 'value="kubernetes"' in await someone.see(settings), "the form shows what is set"
+    assert "kubernetes, 512 MB of memory in this group" in await someone.see(f"/dashboard/groups/{group['id']}")
+    placement = f"/dashboard/modules/{module['id']}/placement"
+    assert "net: kubernetes, 512 MB of memory" in await someone.see(placement), "the form names what is above"
+    for wrong in ({"dispatcher_name": "No Name"}, {"dispatcher_memory_mb": "many"}, {"dispatcher_cpu": "nan"}):
+        refused = await someone.submit(placement, **wrong)
+        assert "This dispatcher is not valid" in refused.text, refused.text
+    assert (await someone.submit(placement, dispatcher_image="team/a:1", dispatcher_cpu="1.5")).status_code == 303
+    page = await someone.see(f"/dashboard/modules/{module['id']}")
+    assert "image team/a:1, 1.5 processors" in page
+    assert "kubernetes, 512 MB of memory from" in page
+    job = await admin.made("/api/v1/modules/net%2Fvpc/jobs", {"type": "PLAN"})
+    words = "kubernetes, image team/a:1, 512 MB of memory, 1.5 processors"
+    assert words in await someone.see(f"/dashboard/jobs/{job['id']}")
+    assert (await someone.submit(placement)).status_code == 303
+    assert (await admin.get("/api/v1/modules/net%2Fvpc")).json()["dispatcher"] == {}, "an empty field removes it"

@@ -1,0 +1,54 @@
+"""What jobs ask of a dispatcher is set on groups and modules; of each field, the nearest place decides."""
+
+from typing import Any
+
+import pytest
+
+from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice
+from terracrew.server.groups import dispatchers
+from tests.server.application import Application
+
+pytestmark = pytest.mark.feature("D1.asked")
+
+
+def test_the_nearest_place_decides_about_each_field() -> None:
+    places = [DispatcherChoice("docker", "team/a", 512), NO_CHOICE, DispatcherChoice("kubernetes", cpu=1.0)]
+    assert dispatchers.applying(places) == DispatcherChoice("kubernetes", "team/a", 512, 1.0)
+    assert dispatchers.applying([]) == NO_CHOICE
+
+
+async def test_a_choice_is_set_changed_inherited_and_removed(application: Application) -> None:
+    admin = application.admin
+    await admin.patch("/api/v1/groups/%2F", json={"dispatcher": {"name": "docker"}})
+    await admin.made("/api/v1/groups", {"path": "net", "dispatcher": {"image": "team/a:1", "memory_mb": 512}})
+    new = {"path": "net/vpc", "source": {"kind": "git", "url": "https://example.com/vpc.git"}}
+    made = await admin.made("/api/v1/modules", new | {"dispatcher": {"cpu": 1.5, "image": "team/b:1"}})
+    assert made["dispatcher"] == {"cpu": 1.5, "image": "team/b:1"}
+    job = await admin.made("/api/v1/modules/net%2Fvpc/jobs", {"type": "PLAN"})
+    assert job["dispatcher"] == {"name": "docker", "image": "team/b:1", "memory_mb": 512, "cpu": 1.5}
+    change = {"image": None, "service_account": "deploy"}
+    changed = await admin.patch("/api/v1/modules/net%2Fvpc", json={"dispatcher": change})
+    assert changed.json()["dispatcher"] == {"cpu": 1.5, "service_account": "deploy"}
+    shown = (await admin.get(f"/api/v1/jobs/{job['id']}")).json()
+    assert shown["dispatcher"] == job["dispatcher"], "a job keeps what applied when it was created"
+    changed = await admin.patch("/api/v1/groups/net", json={"dispatcher": {"image": None, "memory_mb": None}})
+    assert changed.json()["dispatcher"] == {}
+    entries = (await admin.get("/api/v1/audit")).json()["items"]
+    about = [each for each in entries if "dispatcher" in str(each.get("details"))]
+    assert {each["action"] for each in about} >= {"group.update", "module.change"}, entries
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": "Not a name"},
+        {"image": "registry.example/../x"},
+        {"memory_mb": 1},
+        {"cpu": 0},
+        {"service_account": "a b"},
+        {"privileged": True},
+    ],
+)
+async def test_a_choice_that_is_wrong_is_refused_at_its_place(application: Application, wrong: dict[str, Any]) -> None:
+    told = await application.admin.refused("PATCH", "/api/v1/groups/%2F", 400, json={"dispatcher": wrong})
+    assert "dispatcher" in told
