@@ -83,10 +83,12 @@ def test_one_runner_starts_some_jobs_as_processes_and_others_in_containers_with_
     system.start_server(runner=False)
     credentials = system.register_runner()
     system.start_runner(credentials | {f"TERRACREW_JOB_DISPATCHERS_BIG_{name}": value for name, value in big.items()})
-    show = 'provisioner "local-exec" { command = "echo limit $(cat /sys/fs/cgroup/memory.max) of $(pwd)" }'
-    system.module("here", f'resource "terraform_data" "a" {{ {show} }}\n')
+    # The file of either version of cgroups.
+    limit = "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null"
+    show = f'provisioner "local-exec" {{ command = "echo limit $({limit}) of $(pwd)" }}'
+    system.module("here", f'resource "terraform_data" "a" {{\n{show}\n}}\n')
     asked = {"name": "docker", "memory_mb": 512, "image": executor_image.image(address)}
-    system.module("there", f'resource "terraform_data" "a" {{ {show} }}\n', dispatcher=asked)
+    system.module("there", f'resource "terraform_data" "a" {{\n{show}\n}}\n', dispatcher=asked)
     system.module("nowhere", modules.quick(), dispatcher={"name": "docker", "image": "evil.example/executor:1"})
     here, there, nowhere = (system.run(name, "APPLY") for name in ("here", "there", "nowhere"))
     assert system.wait(there, WITHIN_SECONDS)["status"] == "SUCCEEDED", system.log(there)
