@@ -9,6 +9,7 @@ MAX_VALUE_CHARACTERS = 120
 SENTENCES: dict[str, tuple[str, ...]] = {
     "archive.upload": ("uploaded an archive",),
     "attempt.deliver_late": ("accepted what attempt {attempt} of {job} delivered late",),
+    "attempt.reuse_ticket": ("showed a used ticket of attempt {attempt} of {job}, which may have been stolen",),
     "audit.export": ("exported the audit log", " as {format}"),
     "group.clear_step": ("took away the hooks and flags of {step} in the group {place}",),
     "group.create": ("created the group {place}",),

@@ -11,6 +11,7 @@ PUBLIC = {
     "GET /.well-known/terraform.json",
     "GET /openapi.json",
     "GET /api",
+    "POST /runnerhub/starts",
 }
 """Anybody may call these. Other tests check what they answer."""
 _OWN = {
@@ -227,6 +228,7 @@ BODIES: dict[str, Any] = {
     "PUT /runnerhub/attempts/{job}/{attempt}/uploads": {"target": "plan", "sha256": "0" * 64, "size": 2_000_000},
     "PUT /runnerhub/attempts/{job}/{attempt}/uploads/{upload}/{index}": b"x" * PART_BYTES,
     "PUT /runnerhub/attempts/{job}/{attempt}/plan": b"x" * 40,
+    "PUT /runnerhub/attempts/{job}/{attempt}/start": b"{}",
     "POST /runnerhub/attempts/{job}/{attempt}/cloud-token": {"audience": "sts.amazonaws.com", "phase": "plan"},
     "POST /jobs/{job}/approve": {"plan": 1},
     "POST /jobs/{job}/decline": {"plan": 1},

@@ -13,6 +13,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "clock": ("db/postgres/clock.py", "db/sqlite/database.py"),
     "ended_worker_tokens": ("identity/access/credential_store.py",),
     "engine_version_ranges": ("engines/store.py",),
+    "executor_starts": ("starts/store.py",),
     "exchanged_tokens": ("identity/federation/store.py",),
     "group_run_modules": ("group_runs/store.py",),
     "group_runs": ("group_runs/store.py",),
@@ -116,6 +117,7 @@ WRITERS = (
         _writer("rekey/inventory.py", table, column, "rekey replaces ciphertexts by compare-and-set, and nothing else")
         for table, column in (
             ("attempts", "state_key"),
+            ("executor_starts", "content"),
             ("inputs", "sealed"),
             ("job_inputs", "sealed"),
             ("modules", "earlier_sealed sealed_key"),
@@ -163,7 +165,7 @@ READERS = (
     ),
     _reader(
         "rekey/inventory.py",
-        "attempts inputs job_inputs modules outputs plan_diffs settings signing_keys states",
+        "attempts executor_starts inputs job_inputs modules outputs plan_diffs settings signing_keys states",
         "the inventory has the statements of each encrypted column side by side, and a test compares it with the schema",
     ),
     _reader(

@@ -60,6 +60,7 @@ def test_every_place_that_encrypts_is_known() -> None:
         "jobs/plans/diffs.py",
         "modules/module_key.py",
         "rekey/service.py",
+        "starts/service.py",
         "state/content.py",
         "state/service.py",
         "uploads/service.py",

@@ -22,6 +22,7 @@ from terracrew.server.rekey import key_holders, progress, service
 from terracrew.server.rekey.inventory import COLUMNS, FOLDERS, LAST, key_of
 from terracrew.server.rekey.service import Rekey
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.starts import service as starts
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from terracrew.testing.deliveries import DONE, fact
 from tests.server.application import Application, on_one, open_application
@@ -58,6 +59,7 @@ async def populate(application: Application) -> str:
     await db.write(lambda tx: builtin.secret(tx, keys))
     part = "parts/upl_1/0"
     await application.server.objects.put(part, keys.encrypt(b"a part", part))
+    await starts.put(db, keys, attempt.ref, "0" * 64, b"a start")
     earlier = sealed_by_an_earlier_version(keys, content(1), f"state:{module_id}")
     older = "UPDATE states SET content = :new WHERE module_id = :id AND version = 1"
     assert await db.write(lambda tx: tx.run(older, new=earlier, id=module_id)) == 1

@@ -15,6 +15,7 @@ from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.plans import diffs
 from terracrew.server.modules import contents, module_key
 from terracrew.server.secrets import keyring as master_key
+from terracrew.server.starts import service as starts
 from terracrew.server.state import content
 from terracrew.server.state import service as states
 
@@ -135,6 +136,19 @@ COLUMNS: tuple[Column, ...] = (
         "SELECT job_id, number, state_key AS sealed FROM attempts WHERE job_id = :job_id AND number = :number",
         "UPDATE attempts SET state_key = :new WHERE job_id = :job_id AND number = :number AND state_key = :old",
         lambda row: (claims.state_key_context(row["job_id"], row["number"]),),
+    ),
+    Column(
+        "starts of attempts",
+        "executor_starts.content",
+        {"job_id": "", "attempt": 0},
+        """SELECT job_id, attempt, substr(content, 1, 9) AS head FROM executor_starts
+        WHERE (job_id, attempt) > (:job_id, :attempt) AND content IS NOT NULL ORDER BY job_id, attempt LIMIT :most""",
+        """SELECT job_id, attempt, content AS sealed FROM executor_starts
+        WHERE job_id = :job_id AND attempt = :attempt AND content IS NOT NULL""",
+        """UPDATE executor_starts SET content = :new
+        WHERE job_id = :job_id AND attempt = :attempt AND content = :old""",
+        lambda row: (starts.context(row["job_id"], row["attempt"]),),
+        batch_rows=1,  # up to 4 MiB each
     ),
     Column(
         "signing keys",

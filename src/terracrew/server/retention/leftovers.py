@@ -20,6 +20,7 @@ from terracrew.server.identity.people import store as people
 from terracrew.server.jobs import store as jobs
 from terracrew.server.runner_alerts import store as runner_alerts
 from terracrew.server.runners import pruning as runners
+from terracrew.server.starts import store as starts
 
 INTERVAL_SECONDS = 3600.0
 BATCH_ROWS = 500
@@ -51,6 +52,7 @@ RULES = (
     LeftoverRule("instances", runners.prune_instances),
     LeftoverRule("alerts about runners", runner_alerts.delete_old),
     LeftoverRule("names of removed runners", runners.prune_names),
+    LeftoverRule("starts of attempts", starts.prune, is_kept_for_days=False),
     LeftoverRule("idempotency keys", jobs.prune_idempotency_keys),
 )
 

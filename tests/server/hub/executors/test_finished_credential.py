@@ -18,6 +18,8 @@ REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
     ("PUT", "/states/5", {"content": b"x"}),
     ("PUT", "/uploads", {"json": {"target": "states/5", "sha256": "ab" * 32, "size": 10}}),
     ("PUT", "/uploads/upl_1/0", {"content": b"x"}),
+    ("PUT", "/start", {"content": b"x", "headers": {"X-Ticket-SHA256": "0" * 64}}),
+    ("DELETE", "/start", {}),
     ("POST", "/cloud-token", {"json": {"audience": "aws", "phase": "apply"}}),
 ]
 """All that an executor can ask for by HTTP."""

@@ -2,7 +2,7 @@
 
 from litestar import Router
 
-from terracrew.server.hub.transfer import archives, cloud_tokens, parts, plans, states
+from terracrew.server.hub.transfer import archives, cloud_tokens, parts, plans, starts, states
 
 router = Router(
     "/runnerhub/attempts/{job_id:str}/{attempt:int}",
@@ -15,6 +15,11 @@ router = Router(
         plans.put_plan,
         plans.get_plan,
         cloud_tokens.cloud_token,
+        starts.put_start,
+        starts.revoke_start,
     ],
     include_in_schema=False,
 )
+
+fetch_start = starts.fetch_start
+"""A task has no credential of its attempt before it has fetched its start, so this address is not below the attempt's."""
