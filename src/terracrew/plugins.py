@@ -26,6 +26,7 @@ BUILT_IN: dict[Group, dict[str, str]] = {
     DISPATCHERS: {
         "local": "terracrew.runner.dispatch.local:PLUGIN",
         "docker": "terracrew.runner.dispatch.docker.dispatcher:PLUGIN",
+        "ecs": "terracrew.runner.dispatch.ecs.dispatcher:PLUGIN",
     },
     ENGINES: {
         "tofu": "terracrew.executor.engines.tofu.engine:ENGINE",

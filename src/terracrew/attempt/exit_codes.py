@@ -20,3 +20,5 @@ ABANDONED = 77
 """The executor had begun, and what it left was not delivered. It is lost with the container."""
 NOT_BEGUN = 78
 """No executor has begun in the container, and none will."""
+TICKET_REFUSED = 79
+"""As `NOT_BEGUN`: the server refused the ticket of the container, because another process has used it or it was revoked."""

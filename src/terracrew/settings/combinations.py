@@ -13,6 +13,7 @@ from terracrew.protocol.dispatcher_choice import ChoiceField
 from terracrew.runner import engine_users
 from terracrew.runner.dispatch.applied_choices import APPLIED
 from terracrew.runner.dispatch.docker import settings as docker_settings
+from terracrew.runner.dispatch.ecs import settings as ecs_settings
 from terracrew.settings.merging import Combination
 from terracrew.settings.trees import Tree, find
 
@@ -33,6 +34,8 @@ _ALLOWED: dict[str, ChoiceField] = {
 }
 """The settings of an allow-list, each with what a job may then ask for."""
 _DEFAULT_SLOT_COUNT = 4
+_PROBLEMS = {"docker": docker_settings.problems, "ecs": ecs_settings.problems}
+"""What is wrong with the settings of a dispatcher, by its type."""
 _TRUE = ("1", "true", "t", "yes", "y", "on")
 
 
@@ -113,9 +116,9 @@ def _allowed(values: Tree, section: tuple[str, ...]) -> Iterator[Combination]:
 
 def _dispatcher(values: Tree, section: tuple[str, ...]) -> Iterator[Combination]:
     data, kind = find(values, (*section, "data")), find(values, (*section, "type"))
-    if kind == "docker" and (data is None or isinstance(data, dict)):
+    if (problems := _PROBLEMS.get(str(kind))) and (data is None or isinstance(data, dict)):
         given = {str(name): str(value) for name, value in cast("Tree", data or {}).items() if name != "api_url"}
-        for name, words in docker_settings.problems(given).items():
+        for name, words in problems(given).items():
             path = (*section, "data", name)
             yield Combination(path, words, missing=[] if name in given else [path])
     if kind not in (None, "local") or not isinstance(data, dict):

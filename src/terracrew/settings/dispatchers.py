@@ -68,14 +68,15 @@ class JobDispatcher(SettingsSection):
     type: Annotated[str, checked(_installed)] = Field(
         default="local",
         min_length=1,
-        description="What starts executors: `local` (processes of this machine), `docker` (containers), or a dispatcher of an "
+        description="What starts executors: `local` (processes of this machine), `docker` (containers), "
+        "`ecs` (tasks of Amazon ECS), or a dispatcher of an "
         "installed package. "
         "Also TERRACREW_JOB_DISPATCHER_TYPE.",
     )
     data: dict[str, str] = Field(
         default={},
         description="Settings of the dispatcher. All of them know `api_url`, the server's address as executors see it; "
-        "`local` knows no other, and those of `docker` are in docs/dispatchers.md. Also TERRACREW_JOB_DISPATCHER_DATA_<NAME>.",
+        "`local` knows no other, and those of the others are in docs/dispatchers.md. Also TERRACREW_JOB_DISPATCHER_DATA_<NAME>.",
     )
     allow: AllowedSection = Field(default_factory=AllowedSection)
 

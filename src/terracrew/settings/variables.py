@@ -50,6 +50,8 @@ JOBS = (
 )
 """What an executor sets for its engine, and what a command inside a job therefore inherits."""
 ENGINES = ("TERRACREW_CACHE",)
+CONTAINERS = ("TERRACREW_START_TICKET",)
+"""What a dispatcher sets for the first process of a container, which takes it away before anything else runs."""
 OPEN = ("TERRACREW_JOB_DISPATCHER_DATA_", "TERRACREW_OIDC_TOKEN_FILE_", "TERRACREW_STATEFUL_", "TERRACREW_TEST_")
 """Beginnings of names whose rest is free: data of a dispatcher, audiences of tokens, and options of our tests."""
 _SERVICE_HOST = "_SERVICE_HOST"
@@ -104,7 +106,7 @@ def service_links(environment: Mapping[str, str]) -> set[str]:
 @cache
 def _known() -> tuple[frozenset[str], tuple[str, ...]]:
     """Return the known names, and the beginnings of names whose rest is free."""
-    names: list[str] = [*COMMAND_LINE, *RUNNER, *JOBS, *ENGINES]
+    names: list[str] = [*COMMAND_LINE, *RUNNER, *JOBS, *ENGINES, *CONTAINERS]
     beginnings: list[str] = [*OPEN]
     names += [SERVER_PREFIX + field.upper() for field in ServerFile.model_fields if field not in FILE_ONLY]
     names += [f"{SERVER_PREFIX}CONFIG"]

@@ -61,7 +61,8 @@ class DispatcherContract:
         processes = ExecutorProcesses(hub, tmp_path)
         processes.workspaces.mkdir()
         held = f'resource "terraform_data" "held" {{\n  {gate.provisioner()}\n}}\n'
-        start = processes.start_of(processes.spec(JobType.APPLY, module(tmp_path / "source", main=held)))
+        hub.archive = module(tmp_path / "source", main=held)  # a dispatcher may leave it to the executor to fetch it
+        start = processes.start_of(processes.spec(JobType.APPLY, hub.archive))
         assert start.granted
         directory = directories.create(tmp_path, start.granted, start.server_url)
         return msgspec.structs.replace(start, directory=str(directory))

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from terracrew.protocol import events, frames, messages, version
 from terracrew.protocol.events import Fact, Kind, Record, Result, StateFact, Stream
+from terracrew.protocol.start_tickets import FETCH_PATH, TICKET_HEADER, StartRevoked, StartWanted
 from terracrew.protocol.uploads import PART_BYTES, UploadStaged, UploadWanted, part_count
 
 HUB, API, KEY = "hub-credential-0123456789", "api-credential-0123456789", bytes(range(32))
@@ -65,6 +66,10 @@ class FakeExecutorHub:
         self.cloud_tokens: list[tuple[str, str, str]] = []
         """Audience, phase and token of each that was asked for."""
         self.cloud_token_life = 600.0
+        self.starts: dict[str, bytes] = {}
+        """Starts that can be fetched, by the hash of their ticket."""
+        self.claims: dict[str, str] = {}
+        """Which claim has fetched the start of a ticket."""
         self.batches = 0
         self.most_unacknowledged = 0
         self._sends: set[Send] = set()
@@ -160,7 +165,9 @@ class FakeExecutorHub:
     # ---- the protocol
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if dict(scope["headers"]).get(b"authorization") != f"Bearer {self._credential}".encode():
+        if scope["type"] == "http" and scope["path"] == FETCH_PATH:
+            await self._fetch_start(receive, send)
+        elif dict(scope["headers"]).get(b"authorization") != f"Bearer {self._credential}".encode():
             if scope["type"] == "websocket":
                 await receive()
                 await send({"type": "websocket.accept"})
@@ -285,6 +292,14 @@ class FakeExecutorHub:
                     await _respond(send, 204, b"")
             case ("GET", ["plan"]) if self.plan:
                 await _respond(send, 200, self.plan)
+            case ("PUT", ["start"]):
+                ticket = dict(scope["headers"])[TICKET_HEADER.lower().encode()].decode()
+                self.starts[ticket] = body
+                await _respond(send, 204, b"")
+            case ("DELETE", ["start"]):
+                self.starts.clear()
+                answer = StartRevoked(was_fetched=bool(self.claims))
+                await _respond(send, 200, msgspec.json.encode(answer), _JSON)
             case ("POST", ["cloud-token"]):
                 wanted = json.loads(body)
                 token = f"{wanted['phase']}-token-{len(self.cloud_tokens)}"
@@ -295,6 +310,18 @@ class FakeExecutorHub:
                 await _respond(send, 200, body, _JSON)
             case _:
                 await _problem(send, 404, "not_found")
+
+    async def _fetch_start(self, receive: Receive, send: Send) -> None:
+        """Give a start to the first claim that comes with its ticket."""
+        body = b"".join([chunk async for chunk in _body(receive)])
+        wanted = msgspec.json.decode(body, type=StartWanted)
+        ticket = hashlib.sha256(wanted.ticket.encode()).hexdigest()
+        if ticket not in self.starts or self.claims.setdefault(ticket, wanted.claim) != wanted.claim:
+            await _problem(send, 401, "unauthenticated")
+        elif status := self.foreign("POST", "starts", len(body)):  # the answer is lost on its way
+            await _respond(send, status, b"<html>a proxy</html>", {"Content-Type": "text/html"})
+        else:
+            await _respond(send, 200, self.starts[ticket])
 
     def _foreign_handshake(self, scope: Scope) -> int | None:
         return self.foreign("CONNECT", "", 0) if scope["type"] == "websocket" else None

@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m terracrew.executor.container")
     commands = parser.add_subparsers(dest="command")
     once = commands.add_parser("ephemeral")
-    once.add_argument("--start", required=True, help="file:PATH or variable:NAME (base64)")
+    once.add_argument("--start", required=True, help="file:PATH, variable:NAME (base64) or ticket:URL")
     once.add_argument("--report", default="", help="the file that says how the attempt ended")
     commands.add_parser("engines")
     commands.add_parser("remove").add_argument("name")

@@ -17,9 +17,10 @@ import msgspec
 from terracrew.attempt import delivered, exit_codes, files, record
 from terracrew.backoff import Backoff
 from terracrew.errors import Invalid, TerracrewError
-from terracrew.executor.container import ends, executor_process
+from terracrew.executor.container import ends, executor_process, ticket
 from terracrew.executor.container.ends import ContainerEnd
 from terracrew.executor.container.reaper import ContainerReaper
+from terracrew.executor.container.ticket import TicketRefused
 from terracrew.protocol.start import ExecutorStart
 
 MAX_SALVAGES = 6
@@ -31,6 +32,9 @@ def run(place: str, report: Path | None) -> int:
     """Run the attempt whose start is in this place. Returns the exit code of the container."""
     try:
         start = _prepare(place)
+    except TicketRefused as error:
+        print(error.message)
+        return exit_codes.TICKET_REFUSED
     except Exception as error:  # nothing has begun, and whoever watches the container is told why
         traceback.print_exc()
         said = f"{error}" if isinstance(error, TerracrewError) else f"{type(error).__name__}: {error}"
@@ -78,12 +82,16 @@ def _prepare(place: str) -> ExecutorStart:
 
 
 def _read(place: str) -> bytes:
-    """Return the start from `file:PATH`, or from `variable:NAME`, where it is encoded as base64."""
+    """Return the start from `file:PATH`, from `variable:NAME`, where it is encoded as base64, or with a ticket from `ticket:URL`."""
     kind, _, name = place.partition(":")
+    if kind == "ticket":
+        return ticket.fetch(name)
     if kind == "file":
         return Path(name).read_bytes()
     if kind != "variable" or name not in os.environ:
-        raise Invalid(f"{place!r} is not a place of a start: file:PATH, or variable:NAME of a variable that is set")
+        raise Invalid(
+            f"{place!r} is not a place of a start: file:PATH, ticket:URL, or variable:NAME of a variable that is set"
+        )
     try:
         return base64.b64decode(os.environ.pop(name), validate=True)
     except ValueError:

@@ -52,7 +52,7 @@ def ask(pool: "PoolManager", base: str, credential: str, request: Request) -> An
     import urllib3  # imported here, because few jobs need it and it takes 3 MB of memory
 
     url = f"{base}/{request.name}"
-    headers = {"Authorization": f"Bearer {credential}", **request.headers}
+    headers = {**({"Authorization": f"Bearer {credential}"} if credential else {}), **request.headers}
     content = request.body.read() if isinstance(request.body, FilePart) else request.body
     body = content.open("rb") if isinstance(content, Path) else content
     if isinstance(content, Path):

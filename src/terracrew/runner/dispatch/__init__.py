@@ -1,2 +1,2 @@
 """Starts executors and finds them again. `protocol` is the interface; `local` uses processes on this machine, `docker`
-containers."""
+containers, and `ecs` tasks of Amazon ECS."""

@@ -1,0 +1,42 @@
+"""Rewrites the start of an executor for a container, where every path is another one than on the runner's machine."""
+
+import fnmatch
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from terracrew.executor.container import paths
+from terracrew.protocol.start import ExecutorStart, IsolationSettings
+
+
+def inside(start: ExecutorStart, environment: Mapping[str, str], *, waits_for_server: bool) -> ExecutorStart:
+    """Return the start of an executor with the paths of its container instead of the runner's."""
+    name = Path(start.directory).name
+    given = start.isolation
+    isolation = IsolationSettings(
+        given.mode,
+        given.read_paths,
+        [*given.write_paths, str(paths.HOME), str(paths.TEMP)],
+        [str(paths.ATTEMPTS)],
+    )
+    return msgspec.structs.replace(
+        start,
+        directory=str(paths.attempt(name)),
+        cache_directory=str(paths.CACHE),
+        workspaces=str(paths.WORKSPACES),
+        engine_directory=str(paths.ENGINE_FILES / name),
+        environment=dict(environment),
+        isolation=isolation,
+        waits_for_server=waits_for_server,
+    )
+
+
+def chosen(environment: Mapping[str, str], patterns: Iterable[str]) -> dict[str, str]:
+    """Return the runner's variables whose names match one of the patterns."""
+    patterns = list(patterns)
+    return {
+        name: value
+        for name, value in environment.items()
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    }
