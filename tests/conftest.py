@@ -21,7 +21,19 @@ hypothesis.settings.register_profile("terracrew", deadline=None, max_examples=ex
 hypothesis.settings.load_profile("terracrew")
 # The folders whose tests start processes and wait for them. A run that began with the many quick tests would end with one
 # worker busy and the others idle.
-SLOW_FOLDERS = ("chaos", "stateful", "e2e", "demo", "explore", "runner", "executor", "cli", "contracts")
+SLOW_FOLDERS = (
+    "chaos",
+    "stateful",
+    "e2e",
+    "powercut",
+    "toolchains",
+    "demo",
+    "explore",
+    "runner",
+    "executor",
+    "cli",
+    "contracts",
+)
 DATABASES = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 
 
