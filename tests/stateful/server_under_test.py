@@ -41,6 +41,7 @@ from tests.stateful.faulty_database import TIMEOUT_SECONDS, Cut, Faulty, LostCon
 
 KEYS = Keyring([bytes(32)])
 ROOTS = (Path("/srv"),)
+WORKER_TOKEN_SECONDS = 90 * 86_400.0
 
 
 class ServerUnderTest:
@@ -146,7 +147,9 @@ class ServerUnderTest:
     async def runner(self, name: str) -> tuple[str, str]:
         """Its id, and the token of its processes."""
         new = Registration(name, allow_multiple_instances=True)
-        made = await patient(lambda: self.real.write(lambda tx: runners.register(tx, self.boss, new, "")))
+        made = await patient(
+            lambda: self.real.write(lambda tx: runners.register(tx, self.boss, new, "", WORKER_TOKEN_SECONDS))
+        )
         client = f"default:{made.id}"
         token = await patient(lambda: self.identity.tokens.exchange(client, made.worker_token, "127.0.0.1"))
         return made.id, token.access_token
