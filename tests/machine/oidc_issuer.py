@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -14,6 +14,7 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 Key = RSAKey | ECKey | OKPKey
 DISCOVERY = "/.well-known/openid-configuration"
 KEYS = "/keys"
+KEYS_TYPE = "application/jwk-set+json"
 
 
 def new_key(key_id: str, kind: str = "P-256") -> Key:
@@ -61,20 +62,23 @@ class Issuer:
 
 
 @contextmanager
-def running(host: str = "127.0.0.1") -> Iterator[Issuer]:
+def running(host: str = "127.0.0.1") -> Generator[Issuer]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             issuer.asked.append(self.path)
             issuer.is_asked.set()
             issuer.open.wait(60)
             status, headers, body = issuer.answer(self.path)
+            accepted = self.headers.get("Accept", "*/*")
+            if self.path == KEYS and "*/*" not in accepted and KEYS_TYPE not in accepted:
+                status, body = 406, b""  # as Kubernetes does
             self.send_response(status)
             for name, value in {"Content-Length": str(len(body)), **headers}.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_: object) -> None: ...
+        def log_request(self, code: int | str = "-", size: int | str = "-") -> None: ...
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True

@@ -21,6 +21,8 @@ FETCH_SECONDS = 5.0
 """For one document, from the lookup of its name to its last byte."""
 _MAX_HEADER_BYTES = 16 << 10
 _READ_BYTES = 16 << 10
+_ACCEPTED = "application/json, application/jwk-set+json"
+"""Kubernetes refuses a request for its keys that does not accept the second one."""
 _MAX_ADDRESSES = 4
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NOT_PUBLIC_IPV4 = (IPv4Network("192.0.0.0/24"), IPv4Network("192.88.99.0/24"))
@@ -98,7 +100,7 @@ async def _get(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, parts
     connection, body = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEADER_BYTES), bytearray()
     headers = [
         ("Host", parts.netloc),
-        ("Accept", "application/json"),
+        ("Accept", _ACCEPTED),
         ("Accept-Encoding", "identity"),
         ("User-Agent", "terracrew/" + __version__),
         ("Connection", "close"),
