@@ -46,7 +46,7 @@ def test_what_is_sealed_is_read_again(size: int) -> None:
     plain = (b"0123456789abcdef" * (size // 16 + 1))[:size]
     data = sealed(plain)
     assert read(data) == plain
-    assert plain[:64] not in data or not plain
+    assert size < 16 or plain[:64] not in data, "a few bytes can be there by chance"
 
 
 def test_only_who_has_the_key_and_knows_what_it_is_can_read_it() -> None:
