@@ -24,7 +24,7 @@ async def put_start(
     request: TransferCall,
     job_id: FromPath[str],
     attempt: FromPath[int],
-    ticket_sha256: Annotated[str, HeaderParameter(name=TICKET_HEADER)],
+    ticket_sha256: Annotated[str, HeaderParameter(name=TICKET_HEADER)] = "",
 ) -> None:
     """Keep what this attempt is started with, for the process that shows its ticket. The runner sends it with the attempt's credential."""
     own, context = await own_attempt.planning(request, job_id, attempt), request.context
