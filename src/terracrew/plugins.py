@@ -27,6 +27,7 @@ BUILT_IN: dict[Group, dict[str, str]] = {
         "local": "terracrew.runner.dispatch.local:PLUGIN",
         "docker": "terracrew.runner.dispatch.docker.dispatcher:PLUGIN",
         "ecs": "terracrew.runner.dispatch.ecs.dispatcher:PLUGIN",
+        "kubernetes": "terracrew.runner.dispatch.kubernetes.plugin:PLUGIN",
     },
     ENGINES: {
         "tofu": "terracrew.executor.engines.tofu.engine:ENGINE",

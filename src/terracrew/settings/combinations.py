@@ -14,6 +14,7 @@ from terracrew.runner import engine_users
 from terracrew.runner.dispatch.applied_choices import APPLIED
 from terracrew.runner.dispatch.docker import settings as docker_settings
 from terracrew.runner.dispatch.ecs import settings as ecs_settings
+from terracrew.runner.dispatch.kubernetes import settings as kubernetes_settings
 from terracrew.settings.merging import Combination
 from terracrew.settings.trees import Tree, find
 
@@ -34,7 +35,11 @@ _ALLOWED: dict[str, ChoiceField] = {
 }
 """The settings of an allow-list, each with what a job may then ask for."""
 _DEFAULT_SLOT_COUNT = 4
-_PROBLEMS = {"docker": docker_settings.problems, "ecs": ecs_settings.problems}
+_PROBLEMS = {
+    "docker": docker_settings.problems,
+    "ecs": ecs_settings.problems,
+    "kubernetes": kubernetes_settings.problems,
+}
 """What is wrong with the settings of a dispatcher, by its type."""
 _TRUE = ("1", "true", "t", "yes", "y", "on")
 

@@ -68,7 +68,7 @@ class JobDispatcher(SettingsSection):
     type: Annotated[str, checked(_installed)] = Field(
         default="local",
         min_length=1,
-        description="What starts executors: `local` (processes of this machine), `docker` (containers), "
+        description="What starts executors: `local` (processes of this machine), `docker` (containers), `kubernetes` (pods), "
         "`ecs` (tasks of Amazon ECS), or a dispatcher of an "
         "installed package. "
         "Also TERRACREW_JOB_DISPATCHER_TYPE.",

@@ -41,6 +41,7 @@ JOBS = (
     "TERRACREW_GROUP_PATH",
     "TERRACREW_HOOK",
     "TERRACREW_OIDC_TOKEN_FILE",
+    "TERRACREW_POD_UID",
     "TERRACREW_SOURCE_COMMIT",
     "TERRACREW_SOURCE_REVISION",
     "TERRACREW_STEP",
@@ -48,7 +49,7 @@ JOBS = (
     "TERRACREW_VAULT_MOUNT",
     "TERRACREW_VAULT_ROLE",
 )
-"""What an executor sets for its engine, and what a command inside a job therefore inherits."""
+"""What an executor sets for its engine, and what a command inside a job therefore inherits; and what its pod has."""
 ENGINES = ("TERRACREW_CACHE",)
 CONTAINERS = ("TERRACREW_START_TICKET",)
 """What a dispatcher sets for the first process of a container, which takes it away before anything else runs."""

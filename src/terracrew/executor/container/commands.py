@@ -31,7 +31,7 @@ def run(arguments: Sequence[str]) -> int:
     once = commands.add_parser("ephemeral")
     once.add_argument("--start", required=True, help="file:PATH, variable:NAME (base64) or ticket:URL")
     once.add_argument("--report", default="", help="the file that says how the attempt ended")
-    commands.add_parser("engines")
+    commands.add_parser("engines").add_argument("--report", default="", help="the file to print to")
     commands.add_parser("remove").add_argument("name")
     given = parser.parse_args(arguments)
     if given.command == "ephemeral":
@@ -39,7 +39,9 @@ def run(arguments: Sequence[str]) -> int:
     if given.command is None:
         return startup.exit_code_of(_run_on_volume)
     signals.unblock()
-    return startup.exit_code_of(_print_engines if given.command == "engines" else lambda: _remove(given.name))
+    if given.command == "engines":
+        return startup.exit_code_of(lambda: _print_engines(given.report))
+    return startup.exit_code_of(lambda: _remove(given.name))
 
 
 def _run_on_volume() -> int:
@@ -64,12 +66,16 @@ def _remove(name: str) -> int:
     return 0
 
 
-def _print_engines() -> int:
+def _print_engines(path: str) -> int:
     """Print the engines of this image, each with its versions, for the runner that announces them to the server."""
     found: dict[str, list[str]] = {}
     for name in plugins.names(plugins.ENGINES):
         with contextlib.suppress(EngineMissing):
             versions = [each.version for each in registry.get(name).find_all([]) if discovery.answers(each)]
             found |= {name: list(dict.fromkeys(versions))} if versions else {}
-    print(msgspec.json.encode(found).decode())
+    text = msgspec.json.encode(found).decode()
+    if path:
+        Path(path).write_text(text)
+    else:
+        print(text)
     return 0

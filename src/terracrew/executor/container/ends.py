@@ -23,8 +23,8 @@ from terracrew.attempt import delivered, executor_log, exit_codes, files, owners
 MAX_REPORT_BYTES = 4096
 """Kubernetes keeps this much."""
 MAX_LINE_CHARACTERS = 500
-_NEVER_BEGUN_CODES = frozenset({1, 2, 125, 126, 127, exit_codes.NOT_BEGUN, exit_codes.TICKET_REFUSED})
-"""The first process ends with none of the first five itself: an interpreter without Terracrew and a container runtime do."""
+_NEVER_BEGUN_CODES = frozenset({1, 2, 125, 126, 127, 255, exit_codes.NOT_BEGUN, exit_codes.TICKET_REFUSED})
+"""The first process ends with none of the first six itself: an interpreter without Terracrew and a container runtime do."""
 
 
 class ContainerEnd(msgspec.Struct, frozen=True):

@@ -24,6 +24,8 @@ from terracrew.executor.container.ticket import TicketRefused
 from terracrew.protocol.start import ExecutorStart
 
 MAX_SALVAGES = 6
+TMP = Path("/tmp")  # noqa: S108  (the container's own)
+_TMP_MODE = 0o1777
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 30.0
 """Between deliveries that fail by themselves. One that waits for a server that does not answer goes on waiting."""
 
@@ -74,6 +76,8 @@ def _prepare(place: str) -> ExecutorStart:
     if start.granted is None:
         raise Invalid("the start has no job")
     executor_process.make_directories(start)
+    if TMP.stat().st_uid == 0:
+        TMP.chmod(_TMP_MODE)  # an empty directory of a pod has no sticky bit
     directory = Path(start.directory)
     if not (directory / files.RECORD).exists():
         record.write(directory, record.for_grant(start.granted, start.server_url))

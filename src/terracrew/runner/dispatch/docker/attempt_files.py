@@ -3,7 +3,6 @@
 import io
 import os
 import tarfile
-from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 import aiodocker
@@ -13,7 +12,7 @@ from terracrew import durable
 from terracrew.attempt import files
 from terracrew.executor.container import paths
 from terracrew.executor.container.user import EXECUTOR_UID
-from terracrew.protocol.start import ExecutorStart, IsolationSettings
+from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.docker import daemon as docker_daemon
 from terracrew.runner.dispatch.docker.daemon import Container, Daemon
 
@@ -21,28 +20,6 @@ MAX_COPIED_BYTES = 1 << 20
 _COPIED = (files.PID, files.DONE, files.REFUSED)
 _CHUNK_BYTES = 1 << 20
 EVERYTHING = "everything.tar"
-
-
-def inside(start: ExecutorStart, environment: Mapping[str, str], *, waits_for_server: bool) -> ExecutorStart:
-    """Return the start of an executor with the paths of its container instead of the runner's."""
-    name = Path(start.directory).name
-    given = start.isolation
-    isolation = IsolationSettings(
-        given.mode,
-        given.read_paths,
-        [*given.write_paths, str(paths.HOME), str(paths.TEMP)],
-        [str(paths.ATTEMPTS)],
-    )
-    return msgspec.structs.replace(
-        start,
-        directory=str(paths.attempt(name)),
-        cache_directory=str(paths.CACHE),
-        workspaces=str(paths.WORKSPACES),
-        engine_directory=str(paths.ENGINE_FILES / name),
-        environment=dict(environment),
-        isolation=isolation,
-        waits_for_server=waits_for_server,
-    )
 
 
 def upload(start: ExecutorStart, directory: Path) -> bytes:

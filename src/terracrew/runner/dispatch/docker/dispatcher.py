@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import fnmatch
 import logging
 import math
 import time
@@ -20,6 +19,7 @@ from terracrew.executor.container import paths
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.config import RunnerConfig
+from terracrew.runner.dispatch import container_start
 from terracrew.runner.dispatch.docker import attempt_files, containers, settings
 from terracrew.runner.dispatch.docker.containers import ContainerOwner
 from terracrew.runner.dispatch.docker.daemon import Container, Daemon
@@ -127,12 +127,8 @@ class Docker:
             raise NotStarted("the attempt was handed back")
         chosen = settings.with_choice(self._settings, start.choice)
         notes = await self._images.ensure(chosen.image)
-        given = {
-            name: value
-            for name, value in self._environment.items()
-            if any(fnmatch.fnmatchcase(name, pattern) for pattern in self._settings.environment)
-        }
-        inside = attempt_files.inside(start, given, waits_for_server=not self._settings.bind_path)
+        given = container_start.chosen(self._environment, self._settings.environment)
+        inside = container_start.inside(start, given, waits_for_server=not self._settings.bind_path)
         inside = msgspec.structs.replace(inside, notes=[*start.notes, *notes])
         configuration = containers.configuration(chosen, self._owner, directory.name, is_salvage=start.is_salvage)
         client, name = self._daemon.client, self._owner.name(directory.name)

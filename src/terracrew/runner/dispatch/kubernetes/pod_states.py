@@ -1,0 +1,144 @@
+"""What the state of a pod means: whether its executor has begun or ended, why it waits, and how it ended, in words."""
+
+from collections.abc import Iterable
+
+from terracrew.attempt import exit_codes
+from terracrew.executor.container import ends
+from terracrew.executor.container.ends import ContainerEnd
+from terracrew.runner.dispatch.kubernetes.objects import ClusterEvent, ContainerStatus, Pod, TerminatedState
+from terracrew.runner.dispatch.kubernetes.pod_template import EXECUTOR
+from terracrew.runner.dispatch.kubernetes.pod_watch import SeenPod
+
+_MAX_WORDS_CHARACTERS = 500
+_HOPELESS_REASONS = frozenset(
+    {
+        *("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError"),
+        *("CreateContainerConfigError", "CreateContainerError", "RunContainerError"),
+    }
+)
+"""Reasons of a container that seldom pass: a person has to change something."""
+_NEVER_STARTED_REASONS = frozenset({"StartError", "ContainerCannotRun", "CreateContainerError"})
+_LOST_REASON = "ContainerStatusUnknown"
+_DISRUPTIONS = {
+    "PreemptionByScheduler": "the pod was preempted by one with a higher priority",
+    "DeletionByTaintManager": "the pod was removed because its node did not answer, or was tainted",
+    "EvictionByEvictionAPI": "the pod was evicted",
+    "DeletionByPodGC": "the pod was removed because its node does not exist any more",
+    "TerminationByKubelet": "the pod was ended by its node",
+}
+
+
+def executor_of(pod: Pod) -> ContainerStatus | None:
+    return next((each for each in pod.status.container_statuses if each.name == EXECUTOR), None)
+
+
+def terminated(pod: Pod) -> TerminatedState | None:
+    status = executor_of(pod)
+    return status.state.terminated if status else None
+
+
+def has_started(pod: Pod) -> bool:
+    """Return whether the first process has been started, as far as the API server knows."""
+    status = executor_of(pod)
+    return status is not None and (status.state.running is not None or status.state.terminated is not None)
+
+
+def has_ended(seen: SeenPod) -> bool:
+    """Return whether nothing of the attempt runs any more. A pod that is to be removed, or whose node is silent, may still run."""
+    return seen.is_gone or terminated(seen.pod) is not None or seen.pod.status.phase in ("Succeeded", "Failed")
+
+
+def was_never_started(seen: SeenPod) -> bool:
+    """Return whether the first process of a pod that has ended was certainly never started."""
+    pod, status = seen.pod, executor_of(seen.pod)
+    if (end := terminated(pod)) is not None:
+        # A node calls the state of a container unknown, too, if the pod was deleted before the container was made.
+        is_unmade = end.reason == _LOST_REASON and not seen.has_run and not (status and status.container_id)
+        return is_unmade or end.reason in _NEVER_STARTED_REASONS
+    if not pod.spec.node_name:
+        return True
+    # A node reports that a pod has failed only after it knows what became of its containers.
+    is_reported = pod.status.phase == "Failed" and pod.status.reason != "NodeLost"
+    return is_reported and (status is None or (status.state.waiting is not None and not status.container_id))
+
+
+def report_of(pod: Pod) -> ContainerEnd | None:
+    """Return what the first process said at its end; None if it was killed before it could."""
+    if (end := terminated(pod)) is None or end.reason == _LOST_REASON:
+        return None
+    return ends.decode(end.message or "") or ends.of_exit_code(end.exit_code)
+
+
+def is_hopeless(pod: Pod) -> bool:
+    """Return whether the pod waits for something that seldom comes by itself."""
+    return any(
+        status.state.waiting and status.state.waiting.reason in _HOPELESS_REASONS
+        for status in (*pod.status.container_statuses, *pod.status.init_container_statuses)
+    )
+
+
+def why_waiting(pod: Pod, events: Iterable[ClusterEvent] = ()) -> str:
+    """Say why the executor of this pod has not begun; empty if it is only a moment's delay."""
+    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        waiting = status.state.waiting
+        if waiting and waiting.reason not in (None, "ContainerCreating", "PodInitializing"):
+            return _words(f"{waiting.reason}: {waiting.message or 'Kubernetes says nothing more'}")
+    scheduled = pod.condition("PodScheduled")
+    if scheduled and scheduled.status == "False":
+        return _words(f"no node can run it ({scheduled.reason}): {scheduled.message or ''}")
+    return why_from_events(events)
+
+
+def why_from_events(events: Iterable[ClusterEvent]) -> str:
+    """Return the last warning of Kubernetes about an object."""
+    warnings = [each for each in events if each.type == "Warning" and each.message]
+    warnings.sort(key=lambda each: each.last_timestamp or "")
+    return _words(f"{warnings[-1].reason}: {warnings[-1].message}") if warnings else ""
+
+
+def how(seen: SeenPod, memory_limit: str) -> str:
+    """Say how a pod ended whose executor did not deliver everything by itself."""
+    pod, end = seen.pod, terminated(seen.pod)
+    if pod.status.reason == "Evicted":
+        return _words(f"the pod was evicted: {pod.status.message or 'its node was short of something'}")
+    disruption = pod.condition("DisruptionTarget")
+    if disruption and disruption.status == "True":
+        what = _DISRUPTIONS.get(disruption.reason or "", f"the pod was disrupted ({disruption.reason})")
+        return _words(f"{what}: {disruption.message}" if disruption.message else what)
+    if end is not None and end.reason == "OOMKilled":
+        limit = f" of {memory_limit}" if memory_limit else ""
+        return f"a process of its pod was killed because memory ran out: the limit{limit} was reached"
+    if end is None and pod.status.phase == "Failed":
+        return _words(f"the pod failed ({pod.status.reason}): {pod.status.message or 'Kubernetes says nothing more'}")
+    if end is None or (seen.is_gone and pod.metadata.deletion_timestamp and end.exit_code > 128):
+        return "the pod was deleted by somebody else"
+    return _how_executor(ends.decode(end.message or ""), end)
+
+
+def _how_executor(report: ContainerEnd | None, end: TerminatedState) -> str:
+    if report is None:
+        if end.exit_code > 128:
+            return f"its pod was ended by signal {end.exit_code - 128}"
+        said = f": {end.message}" if end.message else ""
+        return _words(f"the container of the executor ended with exit code {end.exit_code}{said}")
+    if not report.has_begun:
+        said = f": {report.last_line}" if report.last_line else ""
+        return _words(f"the executor ended before it had begun{said}")
+    code = report.executor
+    if report.refused:
+        return "the server refused what the executor had to deliver"
+    if code is None:
+        return "its container was started twice, so its executor is dead"
+    what = f"the executor was ended by signal {-code}" if code < 0 else f"the executor ended with exit code {code}"
+    return what if report.done or code == exit_codes.DELIVERED else f"{what}, and what it left could not be delivered"
+
+
+def why_not_begun(seen: SeenPod) -> str:
+    end = terminated(seen.pod)
+    if end is not None and end.reason in _NEVER_STARTED_REASONS:
+        return _words(f"the container of the executor cannot be started: {end.message or end.reason}")
+    return how(seen, "")
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())[:_MAX_WORDS_CHARACTERS]

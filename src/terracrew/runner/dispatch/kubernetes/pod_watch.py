@@ -1,0 +1,133 @@
+"""Follows the pods of one runner instance, all of them in one request, and remembers the last state of those that are gone."""
+
+import asyncio
+import contextlib
+import logging
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from terracrew.backoff import Backoff
+from terracrew.runner.dispatch.kubernetes.access import AccessError
+from terracrew.runner.dispatch.kubernetes.api import ApiRefusal, ApiSilenceError, KubernetesApi
+from terracrew.runner.dispatch.kubernetes.manifests import ATTEMPT
+from terracrew.runner.dispatch.kubernetes.objects import ApiStatus, Pod, PodList
+from terracrew.runner.dispatch.kubernetes.pod_template import EXECUTOR
+
+log = logging.getLogger(__name__)
+
+_GONE_CODE = 410
+"""The API server has forgotten the changes since the version that it was asked for."""
+
+
+class SeenPod(msgspec.Struct, frozen=True):
+    pod: Pod
+    is_gone: bool = False
+    """Whether the API server said that the pod does not exist any more. `pod` is its last state that was seen."""
+    has_run: bool = False
+    """Whether the executor's container was seen to run, or to have been made, at any time."""
+
+
+class _PodChange(msgspec.Struct, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+_decode_change = msgspec.json.Decoder(_PodChange).decode
+_decode_pod = msgspec.json.Decoder(Pod).decode
+_decode_status = msgspec.json.Decoder(ApiStatus).decode
+
+
+class PodWatch:
+    def __init__(self, api: KubernetesApi, selector: str) -> None:
+        self._api, self._selector = api, {"labelSelector": selector}
+        self._pods: dict[str, SeenPod] = {}
+        self._changed = asyncio.Event()
+        self._is_listed = False
+        self._task: asyncio.Task[None] | None = None
+
+    async def listed(self) -> None:
+        """Return when the API server has said which pods there are. Begins to follow them."""
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+        while not self._is_listed:
+            await self.next_change().wait()
+
+    def next_change(self) -> asyncio.Event:
+        """Return what is set at the next change. Take it before you look, so that no change is missed."""
+        return self._changed
+
+    def of(self, attempt: str) -> list[SeenPod]:
+        return [seen for seen in self._pods.values() if seen.pod.metadata.labels.get(ATTEMPT) == attempt]
+
+    def get(self, uid: str) -> SeenPod | None:
+        return self._pods.get(uid)
+
+    def forget(self, attempt: str) -> None:
+        """Forget the pods of an attempt that are gone."""
+        for seen in self.of(attempt):
+            if seen.is_gone:
+                del self._pods[seen.pod.metadata.uid]
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _run(self) -> None:
+        delays, version = Backoff(0.2, 30.0), ""
+        while True:
+            try:
+                if not version:
+                    version = await self._list()
+                began = version
+                version = await self._follow(version)
+                if version != began:
+                    delays.reset()
+                    continue
+            except ApiRefusal as refusal:
+                if refusal.status != _GONE_CODE:
+                    log.warning("Kubernetes does not let pods be watched, and is asked again: %s", refusal.message)
+                version = ""
+            except (ApiSilenceError, AccessError, aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+                log.info("the watch of pods was interrupted, and continues: %s", error or repr(error))
+            await asyncio.sleep(delays.next())
+
+    async def _list(self) -> str:
+        found = await self._api.ask(PodList, "GET", "pods", query=self._selector)
+        present = {pod.metadata.uid: self._seen(pod, is_gone=False) for pod in found.items}
+        gone = {
+            uid: msgspec.structs.replace(seen, is_gone=True) for uid, seen in self._pods.items() if uid not in present
+        }
+        self._pods = gone | present
+        self._is_listed = True
+        self._say_changed()
+        return found.metadata.resource_version
+
+    async def _follow(self, version: str) -> str:
+        """Take changes after this version until the request ends. Returns the last version; empty if pods must be listed again."""
+        changes: Any = self._api.watch("pods", {**self._selector, "resourceVersion": version})
+        async with contextlib.aclosing(changes):
+            async for line in changes:
+                if not line.strip():
+                    continue
+                change = _decode_change(line)
+                if change.type == "ERROR":
+                    said = _decode_status(change.object)
+                    raise ApiRefusal(said.code or 0, said.reason or "", said.message or "")
+                pod = _decode_pod(change.object)
+                version = pod.metadata.resource_version
+                if change.type != "BOOKMARK":
+                    self._pods[pod.metadata.uid] = self._seen(pod, is_gone=change.type == "DELETED")
+                    self._say_changed()
+        return version
+
+    def _seen(self, pod: Pod, *, is_gone: bool) -> SeenPod:
+        before = self._pods.get(pod.metadata.uid)
+        is_made = any(each.container_id for each in pod.status.container_statuses if each.name == EXECUTOR)
+        return SeenPod(pod, is_gone, has_run=is_made or (before is not None and before.has_run))
+
+    def _say_changed(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
