@@ -1,6 +1,7 @@
 """A dispatcher that is slow to say which engines it has does not keep a runner from its server."""
 
 import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -48,7 +49,11 @@ async def test_one_that_does_not_answer_is_announced_without_engines_and_again_w
     await asyncio.wait_for(changed, 5)
     found = await announcements.find([])
     assert found.engines.defaults == {"terraform": "1.5.7"}
-    assert slow.times == 2
+    assert slow.times == 1, "the late answer counts; asked again, it could be late again for ever"
+    began = time.monotonic()
+    await announcements.find([])
+    assert slow.times == 2, "it is asked again when the runner connects the next time"
+    assert time.monotonic() - began < 5
     announcements.close()
 
 
@@ -79,4 +84,14 @@ async def test_one_that_fails_to_answer_is_left_out_and_the_others_are_announced
     assert [offer.name for offer in found.offers] == [DEFAULT]
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(announcements.changed(), 0.05)
+    announcements.close()
+
+
+async def test_one_that_is_slow_again_and_again_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A runner that connects again must do so before its starting attempts count as lost."""
+    announcements = Announcements(opened(**{DEFAULT: Answering({}), "slow": Answering()}))
+    await announcements.find([])
+    monkeypatch.setattr(announced_dispatchers, "_ENGINES_SECONDS", 600.0)
+    async with asyncio.timeout(30):
+        await announcements.find([])
     announcements.close()

@@ -37,11 +37,17 @@ class Announcements:
         """The questions that had no answer when the last announcement was made."""
 
     async def find(self, extra_paths: Sequence[str]) -> AnnouncedDispatchers:
-        """Return what is known after a short time."""
+        """Return what is known after a short time. An answer that came too late for the last announcement is used now, and a
+        dispatcher that was too slow before is not waited for again: attempts that are starting need the connection soon."""
+        asked_now = set[asyncio.Task[Any]]()
         for each in self._opened:
-            if each.name not in self._asked or self._asked[each.name].done():
+            known = self._asked.get(each.name)
+            if known is None or (known.done() and known not in self._awaited):
                 self._asked[each.name] = asyncio.create_task(each.dispatcher.engines())
-        _, self._awaited = await asyncio.wait(self._asked.values(), timeout=_ENGINES_SECONDS)
+                asked_now.add(self._asked[each.name])
+        if asked_now:
+            await asyncio.wait(asked_now, timeout=_ENGINES_SECONDS)
+        self._awaited = {asked for asked in self._asked.values() if not asked.done()}
         answers = {name: asked.result() for name, asked in self._asked.items() if self._has_answered(name, asked)}
         of_machine = await announced_engines.find(extra_paths) if None in answers.values() else _NONE_KNOWN
         engines = {name: of_machine if own is None else announced_engines.of(own) for name, own in answers.items()}
