@@ -34,33 +34,31 @@ def test_a_claim_that_nobody_answers_gives_its_slot_back() -> None:
     assert claims.next(now=ANSWER_SECONDS) == Claim("job_1", 1)
 
 
-def test_a_runner_that_failed_to_start_an_executor_claims_nothing_for_a_while() -> None:
+def test_a_runner_that_failed_to_start_an_executor_claims_nothing_for_a_moment() -> None:
     claims = Claims(1)
-    claims.failed_to_start(now=0)
+    claims.failed_to_start("job_9", now=0)
     claims.offered(JOBS[0], now=4)
     assert claims.next(now=4.9) is None
     assert claims.next(now=5) == Claim("job_0", 1)
 
 
-def test_failures_in_a_row_make_the_pause_longer_up_to_a_minute() -> None:
+def test_a_job_that_cannot_be_started_is_claimed_less_and_less_often_and_others_as_before() -> None:
     claims, now, pauses = Claims(4), 0.0, list[float]()
-    for _ in range(6):
-        claims.failed_to_start(now)
-        claims.failed_to_start(now + 1)  # another attempt that was claimed before: the same obstacle
-        pauses.append(_pause(claims, now))
-        now += pauses[-1]
+    for _ in range(2000):  # a power of so many failures would be no number any more
+        claims.failed_to_start("job_0", now)
+        if len(pauses) < 6:
+            assert _pause(claims, JOBS[1], now) == 5
+            pauses.append(_pause(claims, JOBS[0], now))
+        now += 60
     assert pauses == [5, 10, 20, 40, 60, 60]
-    claims.has_started()
-    claims.failed_to_start(now)
-    assert _pause(claims, now) == 5
 
 
-def _pause(claims: Claims, now: float) -> float:
+def _pause(claims: Claims, ref: AttemptRef, now: float) -> float:
     """Return after how many seconds an offer is claimed."""
     for seconds in range(100):
-        claims.offered(JOBS[0], now + seconds)
+        claims.offered(ref, now + seconds)
         if claims.next(now + seconds):
-            claims.missed(JOBS[0])
+            claims.missed(ref)
             return seconds
     raise AssertionError("it claims nothing any more")
 

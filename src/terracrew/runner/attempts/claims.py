@@ -10,6 +10,7 @@ OFFER_SECONDS = 5.0
 """How long an offer is kept. The server answers the claim of an offer that is no longer open with `missed`."""
 _MAX_OFFERS = 256
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 5.0, 60.0
+_MAX_DOUBLINGS = 8
 
 
 class Claims:
@@ -23,8 +24,8 @@ class Claims:
         self._pending: dict[AttemptRef, float] = {}
         self._offers: OrderedDict[AttemptRef, float] = OrderedDict()
         self._paused_until = 0.0
-        self._failed_starts = 0
-        """How many starts in a row have failed."""
+        self._refused: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        """The jobs that could not be started here: how often in a row, and until when they are not claimed."""
 
     @property
     def pending(self) -> int:
@@ -37,6 +38,8 @@ class Claims:
     def offered(self, ref: AttemptRef, now: float) -> None:
         """Keep an offer. The server learns of a finished job before this runner sees that its process has ended, so an offer
         that finds every slot taken is often claimed a few milliseconds later."""
+        if now < self._refused.get(ref.job_id, (0, 0.0))[1]:
+            return  # the server offers it again
         if ref not in self._pending and ref not in self._running:
             self._offers[ref] = now + OFFER_SECONDS
             while len(self._offers) > _MAX_OFFERS:
@@ -74,14 +77,11 @@ class Claims:
         self._pending.clear()
         self._offers.clear()
 
-    def failed_to_start(self, now: float) -> None:
-        """Claim nothing for a while, because the obstacle that stopped this start would probably stop the next one. Each failure
-        in a row doubles the pause, so that a job that nobody can start does not use up an attempt every few seconds."""
-        if now < self._paused_until:
-            return  # it was claimed before the pause, and met the same obstacle
-        self._paused_until = now + min(_FIRST_PAUSE_SECONDS * 2**self._failed_starts, _LONGEST_PAUSE_SECONDS)
-        self._failed_starts += 1
-
-    def has_started(self) -> None:
-        """End the row of failures."""
-        self._failed_starts = 0
+    def failed_to_start(self, job_id: str, now: float) -> None:
+        """Claim nothing for a moment, because the obstacle may be this machine's, and this job not for longer with each failure in
+        a row: a job that cannot be started here must use up neither an attempt every few seconds nor the turns of others."""
+        self._paused_until = now + _FIRST_PAUSE_SECONDS
+        failures = min(self._refused.pop(job_id, (0, 0.0))[0] + 1, _MAX_DOUBLINGS)
+        self._refused[job_id] = failures, now + min(_FIRST_PAUSE_SECONDS * 2 ** (failures - 1), _LONGEST_PAUSE_SECONDS)
+        while len(self._refused) > _MAX_OFFERS:
+            self._refused.popitem(last=False)

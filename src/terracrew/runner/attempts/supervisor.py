@@ -25,6 +25,7 @@ from terracrew.attempt import (
 )
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.backoff import Backoff
+from terracrew.errors import Conflict
 from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, Granted, HandBack, WaitingStart
 from terracrew.runner import engine_users
 from terracrew.runner.attempts.claims import Claims
@@ -179,8 +180,12 @@ class AttemptSupervisor:
             try:
                 await self._follow(ref, granted)
                 break
-            except Exception:
+            except Exception as error:
                 log.exception("attempt %d of %s could not be followed; trying again", ref.attempt, ref.job_id)
+                if isinstance(
+                    error, Conflict
+                ):  # another dispatcher started it, and it needs no slot of those that are here
+                    self._free_slot(ref)
             self._failing.add(ref)
             granted = None  # from here on, the directory says what happened to the attempt
             await asyncio.sleep(delays.next())
@@ -197,9 +202,8 @@ class AttemptSupervisor:
             ended = await self._watch(ref, handle)
         except NotStarted as error:
             if granted:
-                self._claims.failed_to_start(time.monotonic())
+                self._claims.failed_to_start(ref.job_id, time.monotonic())
             return await self._hand_back(ref, directory, error.message)
-        self._claims.has_started()
         self._free_slot(ref)
         if ended.code == exit_codes.NOTHING_LEFT:
             if not delivered.is_done(directory):  # otherwise an earlier process has reported it, and begun to remove it
