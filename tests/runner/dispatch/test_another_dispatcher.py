@@ -34,6 +34,21 @@ async def test_a_process_of_this_machine_is_not_handed_back_by_the_dispatcher_do
 
 
 @pytest.mark.feature("O4.adopted")
+async def test_a_task_or_pod_is_not_taken_for_a_container_that_is_gone(tmp_path: Path) -> None:
+    """Symptom: the daemon did not know it, so its attempt was reported as gone while it applied."""
+    directory = directories.create(tmp_path, granted(), "http://server")
+    (directory / files.CONTAINER).write_text('{"job_uid": "a", "pod_uid": "b"}')
+    address = f"unix://{tmp_path}/no-daemon"
+    docker = Docker(DockerSettings("image", host=address), Daemon(address, {}), {}, containers.owner("", "r", "i"))
+    try:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            with pytest.raises(Conflict, match="another dispatcher"):
+                await docker.watch(docker.adopt(directory))
+    finally:
+        await docker.close()
+
+
+@pytest.mark.feature("O4.adopted")
 async def test_a_container_is_not_handed_back_by_the_dispatcher_local(tmp_path: Path) -> None:
     """Symptom: its attempt was handed back, and nobody delivered what the container left."""
     directory = directories.create(tmp_path, granted(), "http://server")

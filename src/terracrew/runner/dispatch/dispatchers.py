@@ -4,6 +4,8 @@ A job asks for a dispatcher by its name or type, and may ask for an image, memor
 allow-list of the dispatcher is checked here as well, because the runner does not trust the server with it.
 """
 
+import asyncio
+import logging
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,10 @@ from terracrew.protocol.dispatcher_choice import DEFAULT, AllowedChoices, Dispat
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.protocol import AttemptEnd, Dispatcher, ExplainsStarts, NotStarted, of_another
+
+log = logging.getLogger(__name__)
+
+_SWEEP_SECONDS = 300.0
 
 
 class OpenedDispatcher(msgspec.Struct, frozen=True):
@@ -136,4 +142,8 @@ class _Places:
 
     async def sweep(self, kept: Callable[[], Collection[str]], /) -> None:
         for each in self._dispatchers.opened:
-            await each.dispatcher.place.sweep(kept)
+            try:
+                async with asyncio.timeout(_SWEEP_SECONDS):
+                    await each.dispatcher.place.sweep(kept)
+            except Exception as error:  # one that does not answer must not keep the others from being swept
+                log.warning("leftovers of the dispatcher %s are removed later: %s", each.name, error or "no answer")

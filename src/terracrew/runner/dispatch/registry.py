@@ -28,6 +28,8 @@ async def open_all(config: RunnerConfig, environment: Mapping[str, str]) -> Disp
         for each in config.named_dispatchers:
             own = msgspec.structs.replace(
                 config,
+                # Two dispatchers of one instance would take what the other one started for that of an earlier process.
+                instance=f"{config.instance}.{each.name}",
                 dispatcher=each.type,
                 dispatcher_data=each.data,
                 executor_server_url=each.executor_server_url or config.executor_server_url,

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,6 +41,7 @@ _CANCEL_SECONDS = 5.0
 """How long a daemon that does not answer holds up the cancellation of a start."""
 _MAX_LAST_LINES = 5
 _CANCELED = "it was canceled before its container was started"
+_CONTAINER_ID = re.compile(rb"[0-9a-f]{64}")
 _Shown = dict[str, Any]
 
 
@@ -173,6 +175,8 @@ class Docker:
                 raise of_another(handle.directory)
             await self._remove(handle.directory)  # it was made, and never started
             raise NotStarted("the runner stopped before the container of the executor was started")
+        elif _CONTAINER_ID.fullmatch((handle.directory / files.CONTAINER).read_bytes()) is None:
+            raise of_another(handle.directory)
         shown = await self._ended(handle.directory)
         return await self._conclude(handle.directory, shown)
 
