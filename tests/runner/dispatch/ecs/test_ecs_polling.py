@@ -60,3 +60,16 @@ async def test_nothing_is_asked_for_a_watcher_that_has_left() -> None:
         assert await stays == {"taskArn": "a"}
     assert api.asked[-1] == 1
     await polling.close()
+
+
+async def test_who_asks_again_at_once_waits_for_the_next_poll() -> None:
+    """Symptom: every answer made the next request, and one task used up what an account may ask."""
+    api = DescribingApi({"arn:1"})
+    slow = TaskPoller(cast("EcsApi", api), "crew", poll_seconds=60.0)
+    try:
+        await asyncio.wait_for(slow.next("arn:1"), 10)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(slow.next("arn:1"), 0.2)
+        assert len(api.asked) == 1
+    finally:
+        await slow.close()

@@ -167,10 +167,9 @@ class Ecs:
             reason = f"ECS does not start its task: {error.message}"
         except EcsSilent as error:
             reason = f"ECS did not answer for {self._settings.start_seconds:.0f} seconds: {error.message}"
-            if await self._starts.take_back(directory):
-                return await self._find(directory)
-        else:
-            await self._starts.take_back(directory)
+        # An earlier request, whose answer was lost, may have started the task: then it has fetched its start.
+        if await self._starts.take_back(directory):
+            return await self._find(directory)
         (directory / files.CONTAINER).unlink()
         raise NotStarted(reason)
 
@@ -298,8 +297,8 @@ class Ecs:
                 await self._request_stop(arn, f"Terracrew canceled the job ({mode})")
                 asked_at = time.monotonic()
             task = await self._poller.next(arn)
-            if task is None or task.get("lastStatus") == _STOPPED:
-                return
+            if task is not None and task.get("lastStatus") == _STOPPED:
+                return  # one that ECS does not show yet may still come; `watch` knows when it is over
 
     async def _request_stop(self, arn: str, reason: str) -> None:
         with contextlib.suppress(EcsRefused):  # it has ended, and `watch` says so

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 
 from terracrew import backoff
 from terracrew.backoff import Backoff
@@ -21,6 +22,8 @@ class TaskPoller:
         self._api, self._cluster, self._poll_seconds = api, cluster, poll_seconds
         self._waiting: dict[str, list[asyncio.Future[Task | None]]] = {}
         self._polling: asyncio.Task[None] | None = None
+        self._next_at = 0.0
+        """When ECS may be asked again. Who waits for a task asks for it again as soon as there is an answer."""
 
     async def next(self, arn: str) -> Task | None:
         """Return the next description of a task; None if ECS answers and does not know it. It waits while ECS is silent."""
@@ -42,16 +45,15 @@ class TaskPoller:
     async def _poll(self) -> None:
         """Describe everything that somebody waits for, until nobody does."""
         delays, is_reported = Backoff(self._poll_seconds, _MAX_POLL_SECONDS), False
-        pause = 0.0
         while self._waiting:
-            await asyncio.sleep(pause)
-            pause = backoff.jittered(self._poll_seconds)
+            await asyncio.sleep(max(0.0, self._next_at - time.monotonic()))
+            self._next_at = time.monotonic() + backoff.jittered(self._poll_seconds)
             try:
                 await self.step()
                 delays.reset()
                 is_reported = False
             except TerracrewError as error:  # whatever it says, it says nothing about the tasks
-                pause += delays.next()
+                self._next_at += delays.next()
                 if not is_reported:
                     log.warning("the tasks of this runner cannot be described, which is tried again: %s", error.message)
                     is_reported = True
