@@ -41,7 +41,12 @@ def run(place: str, report: Path | None) -> int:
         traceback.print_exc()
         said = f"{error}" if isinstance(error, TerracrewError) else f"{type(error).__name__}: {error}"
         return ends.report(ContainerEnd(exit_codes.NOT_BEGUN, last_line=said[: ends.MAX_LINE_CHARACTERS]), report)
-    return ends.report(follow(start, _run_executor), report)
+    try:
+        end = follow(start, _run_executor)
+    except Exception:  # an executor may have begun, so this must not look like an interpreter that could not start
+        traceback.print_exc()
+        return exit_codes.ABANDONED
+    return ends.report(end, report)
 
 
 def follow(
