@@ -118,8 +118,8 @@ class ServerFile(SettingsSection):
     worker_token_days: float = Field(
         default=90,
         ge=7,
-        description="After how many days the worker token of a runner ends. Runners replace theirs every day; one that its "
-        "runner cannot replace is valid for this long after its last use.",
+        le=36_500,
+        description="How many days after its last use the worker token of a runner ends.",
     )
     leftovers_days: float = Field(
         default=30, ge=1, description="How many days old instances, expired tokens and idempotency keys are kept."

@@ -77,22 +77,17 @@ async def test_a_token_that_its_runner_does_not_replace_is_valid_for_as_long_as_
     assert abs(left - tokens.WORKER_TOKEN_SECONDS) < 600
 
 
-async def test_use_does_not_extend_a_token_of_a_runner_that_replaces_its_tokens_but_a_replacement_does(
+async def test_use_extends_a_token_of_a_runner_that_has_stopped_to_replace_its_tokens(
     server: IdentityServer, clock: ShiftedClock
 ) -> None:
-    """Otherwise a thief could keep the last token of a runner that is switched off alive."""
+    """Symptom: a runner in daily use, whose owner had turned the replacement off, was refused after ninety days."""
     runner, client, _, token = await rotated(server)
-    clock.advance(tokens.WORKER_TOKEN_SECONDS - DAY_SECONDS)
-    assert (await server.exchange(client, token)).status_code == 200
-    left = await expires_in(server, runner)
-    assert left is not None
-    assert left <= DAY_SECONDS
-    following = credentials.new("tcw")
-    assert (await server.exchange(client, token, following.sha256)).status_code == 200
-    assert (await server.exchange(client, following.text)).status_code == 200
-    left = await expires_in(server, runner)
-    assert left is not None
-    assert abs(left - tokens.WORKER_TOKEN_SECONDS) < 600
+    for _ in range(3):
+        clock.advance(tokens.WORKER_TOKEN_SECONDS - DAY_SECONDS)
+        assert (await server.exchange(client, token)).status_code == 200
+        left = await expires_in(server, runner)
+        assert left is not None
+        assert abs(left - tokens.WORKER_TOKEN_SECONDS) < 600
 
 
 async def test_tokens_of_an_earlier_version_get_an_end_and_those_of_shared_runners_do_not(

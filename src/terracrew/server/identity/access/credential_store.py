@@ -86,11 +86,10 @@ async def replace_worker_token(tx: Tx, next_sha256: str, expires_at: float) -> b
 
 
 async def extend_worker_token(tx: Tx, token_sha256: str, expires_at: float) -> None:
-    """Let a token that is in use, and that its runner does not replace, be valid for longer."""
+    """Let a token that is in use be valid for longer: a runner may have stopped to replace it."""
     await tx.run(
         "UPDATE runners SET worker_token_expires_at = :expires_at"
         " WHERE worker_token_sha256 = :sha256 AND organization_id IS NOT NULL"
-        " AND (NOT is_worker_token_rotated OR allow_multiple_instances)"
         " AND (worker_token_expires_at IS NULL OR worker_token_expires_at < :expires_at)",
         sha256=token_sha256,
         expires_at=expires_at,
