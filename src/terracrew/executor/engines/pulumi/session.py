@@ -146,7 +146,11 @@ class PulumiSession:
     def after(self, step: Step) -> None:
         if step is Step.PLAN and self._is_destroying:
             # There is no saved plan for a destroy: it destroys what the state has, and the server compares the state's version.
-            self._context.files.plan.write_bytes(_DESTROY_PLAN)
+            # The engine can write to this directory, so what it may have put there is replaced, and not written through.
+            self._context.files.plan.unlink(missing_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            with open(os.open(self._context.files.plan, flags, 0o600), "wb") as file:
+                file.write(_DESTROY_PLAN)
 
     # ---- what its commands said
 
