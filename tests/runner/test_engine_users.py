@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pwd
 import subprocess
 from pathlib import Path
 
@@ -109,9 +110,20 @@ async def test_a_user_who_still_has_a_process_is_not_given_to_the_next_attempt(t
             left.kill()
 
 
+def test_users_who_share_a_group_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an engine is given is readable by its group, so one attempt could read what another one has."""
+
+    def in_one_group(_: int) -> pwd.struct_passwd:
+        return pwd.getpwnam("nobody")
+
+    monkeypatch.setattr(pwd, "getpwuid", in_one_group)
+    with pytest.raises(ValueError, match="share a group"):
+        engine_users.parse("20000-20001")
+
+
 def test_a_runner_without_the_rights_says_so_when_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_users, "is_privileged", lambda: False)
-    with pytest.raises(Invalid, match=r"executor\.user: this runner is neither root nor has the capabilities CHOWN"):
+    with pytest.raises(Invalid, match=r"executor\.user: this runner is not root"):
         EngineUsers(ACCOUNTS).prepare(tmp_path, [], tmp_path, [])
 
 

@@ -147,7 +147,7 @@ def _engine_users(values: Tree) -> Iterator[Combination]:
     except ValueError:
         return  # the check of the setting itself reports it
     if not engine_users.is_privileged():
-        words = "this process is neither root nor has the capabilities to run engines as another user: start the runner as root"
+        words = "this process is not root, so it cannot run engines as another user: start the runner as root"
         yield Combination(path, words)
     capacity = find(values, ("runner", "capacity"))
     wanted = int(capacity) if str(capacity).isdigit() else _DEFAULT_SLOT_COUNT
