@@ -16,7 +16,7 @@ from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice, Of
 from terracrew.toolchains import specs
 from terracrew.version_ranges import VersionRange
 
-_MAX_KEPT_ANSWERS = 10_000
+_MAX_KEPT_ANSWERS = 256
 _decode_dispatchers = msgspec.json.Decoder(list[OfferedDispatcher]).decode
 
 

@@ -16,7 +16,7 @@ from terracrew.server.starts.store import HeldStart
 START_TTL_SECONDS = 2 * 3600.0
 """How long a start waits for its task. A runner gives up earlier than that."""
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
-_REFUSED = "this ticket is not valid (any more): a start is given away once"
+REFUSED = "this ticket is not valid (any more): a start is given away once"
 
 
 def context(job_id: str, attempt: int) -> str:
@@ -50,8 +50,13 @@ async def fetch(tx: Tx, keys: Keyring, wanted: StartWanted) -> tuple[AttemptRef,
     ticket, claim = credentials.digest(wanted.ticket), credentials.digest(wanted.claim)
     found = await store.claim(tx, ticket, claim)
     if found is None or found.content is None:
-        raise Unauthenticated(_REFUSED)
+        raise Unauthenticated(REFUSED)
     return AttemptRef(found.job_id, found.attempt), keys.decrypt(found.content, context(found.job_id, found.attempt))
+
+
+async def is_known(tx: Tx, wanted: StartWanted) -> bool:
+    """Return whether there is such a ticket, valid or not."""
+    return await store.find(tx, credentials.digest(wanted.ticket)) is not None
 
 
 async def used_twice(tx: Tx, wanted: StartWanted) -> AttemptRef | None:

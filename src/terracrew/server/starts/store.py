@@ -91,9 +91,9 @@ async def prune(tx: Tx, before: float, count: int) -> int:
     )
     ended = await tx.run(
         """DELETE FROM executor_starts WHERE (job_id, attempt) IN (
-            SELECT executor_starts.job_id, executor_starts.attempt FROM executor_starts
-            JOIN attempts ON attempts.job_id = executor_starts.job_id AND attempts.number = executor_starts.attempt
-            WHERE attempts.ended_at < :before LIMIT :count)""",
+            SELECT job_id, attempt FROM executor_starts WHERE EXISTS (
+                SELECT 1 FROM attempts WHERE attempts.job_id = executor_starts.job_id
+                    AND attempts.number = executor_starts.attempt AND attempts.ended_at < :before) LIMIT :count)""",
         before=before,
         count=count,
     )

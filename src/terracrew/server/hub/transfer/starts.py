@@ -56,6 +56,8 @@ async def fetch_start(request: TransferCall, data: JSONBody[StartWanted]) -> Res
             await starts.record_second_use(tx, ref, address_of(request), organization_id)
             log.warning("the ticket of a start was used again, and may have been stolen", job=ref.job_id)
 
+    if not await context.db.read(lambda tx: starts.is_known(tx, data)):  # strangers cause no write
+        raise Unauthenticated(starts.REFUSED)
     try:
         content = await context.db.write(fetch)
     except Unauthenticated:
