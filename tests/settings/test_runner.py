@@ -44,7 +44,7 @@ def test_a_dispatcher_of_an_installed_package_is_chosen_and_gets_its_own_setting
 def test_a_dispatcher_that_is_not_installed_and_data_that_it_does_not_know_are_refused(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """TERRACREW_JOB_DISPATCHER_TYPE=kubernetes passed unnoticed, and `--check` said that the settings were valid."""
+    """TERRACREW_JOB_DISPATCHER_TYPE=nomad passed unnoticed, and `--check` said that the settings were valid."""
     monkeypatch.setenv("TERRACREW_JOB_DISPATCHER_DATA_IMAGE", "x")
     monkeypatch.setenv("TERRACREW_JOB_DISPATCHER_DATA_API_URL", "http://inside.example")
     assert problems_of(file) == [
@@ -53,9 +53,9 @@ def test_a_dispatcher_that_is_not_installed_and_data_that_it_does_not_know_are_r
         "  job_dispatcher.data.image (environment TERRACREW_JOB_DISPATCHER_DATA_IMAGE): "
         "the dispatcher `local` has no such setting",
     ]
-    monkeypatch.setenv("TERRACREW_JOB_DISPATCHER_TYPE", "kubernetes")
+    monkeypatch.setenv("TERRACREW_JOB_DISPATCHER_TYPE", "nomad")
     assert problems_of(file)[0].startswith(
-        "  job_dispatcher.type (environment TERRACREW_JOB_DISPATCHER_TYPE): there is no dispatcher 'kubernetes' here; "
+        "  job_dispatcher.type (environment TERRACREW_JOB_DISPATCHER_TYPE): there is no dispatcher 'nomad' here; "
     )
 
 

@@ -308,7 +308,7 @@ async def test_a_sqlite_file_that_another_process_has_locked_stops_nobody_and_is
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    with mounted(tmp_path / "disk", "4m") as folder:
+    with mounted(tmp_path / "disk", "8m") as folder:
         yield folder
 
 
