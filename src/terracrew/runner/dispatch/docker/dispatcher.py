@@ -20,7 +20,8 @@ from terracrew.executor.container import paths
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.config import RunnerConfig
-from terracrew.runner.dispatch import container_start
+from terracrew.runner.dispatch import container_start, values
+from terracrew.runner.dispatch.background_tasks import BackgroundTasks
 from terracrew.runner.dispatch.docker import attempt_files, containers, settings
 from terracrew.runner.dispatch.docker.containers import ContainerOwner
 from terracrew.runner.dispatch.docker.daemon import Container, Daemon
@@ -62,7 +63,7 @@ class Docker:
         self._settings, self._daemon, self._owner = chosen, daemon, owner
         self._environment = dict(environment)
         self._images = Images(daemon, chosen)
-        self._tasks = set[asyncio.Task[Any]]()
+        self._tasks = BackgroundTasks()
         self._engines: dict[str, list[str]] | None = chosen.engines or None
         self.place = Volumes(chosen, daemon, owner)
 
@@ -97,7 +98,7 @@ class Docker:
 
     async def start(self, start: ExecutorStart) -> ContainerHandle:
         handle = ContainerHandle(Path(start.directory), start, asyncio.Event())
-        handle.launching = self._task(self._launch(handle, start))
+        handle.launching = self._tasks.start(self._launch(handle, start))
         return handle
 
     def adopt(self, directory: Path) -> ContainerHandle:
@@ -107,21 +108,14 @@ class Docker:
 
     async def _launch(self, handle: ContainerHandle, start: ExecutorStart) -> None:
         """Start the container. A request to stop ends everything up to the start itself."""
-        preparing = self._task(self._prepare(handle.directory, start))
-        stopped = self._task(handle.is_stopped.wait())
-        try:
-            await asyncio.wait({preparing, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (preparing, stopped):
-                task.cancel()
-            await asyncio.wait({preparing, stopped})
-        if handle.is_stopped.is_set() or preparing.cancelled():
+        container = await self._tasks.unless_stopped(self._prepare(handle.directory, start), handle.is_stopped)
+        if container is None:
             # It was never started, so a daemon that does not answer may keep it: what is left is removed later.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_CANCEL_SECONDS):
                     await self._remove(handle.directory)
             raise NotStarted(_CANCELED)
-        await self._begin(preparing.result(), handle.directory, is_salvage=start.is_salvage)
+        await self._begin(container, handle.directory, is_salvage=start.is_salvage)
 
     async def _prepare(self, directory: Path, start: ExecutorStart) -> Container:
         """Pull the image, and make the container with its files. Nothing of it runs."""
@@ -255,9 +249,7 @@ class Docker:
                 raise
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
         await self._daemon.close()
 
     # ----
@@ -272,17 +264,6 @@ class Docker:
         """Remove the container, and nothing of what is on its volume."""
         container = self._container(directory)
         await self._daemon.find(lambda: container.delete(force=True))
-
-    def _task(self, work: Any) -> asyncio.Task[Any]:
-        task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._forget)
-        return task
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever awaits the task gets it; nobody does after the runner has stopped watching
 
 
 def _how(shown: _Shown | None) -> AttemptEnd:
@@ -310,7 +291,7 @@ class DockerPlugin:
         try:
             daemon = Daemon(chosen.host, environment)
         except (ValueError, OSError) as error:
-            raise Invalid(f"{settings.VARIABLE_PREFIX}HOST: {chosen.host!r} cannot be used: {error}") from error
+            raise Invalid(f"{values.VARIABLE_PREFIX}HOST: {chosen.host!r} cannot be used: {error}") from error
         own = {name: value for name, value in environment.items() if not name.startswith("TERRACREW_")}
         owner = containers.owner("", config.runner_id or config.runner_path, config.instance)
         return Docker(chosen, daemon, own, owner)

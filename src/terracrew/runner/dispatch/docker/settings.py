@@ -7,20 +7,15 @@ from typing import Any
 
 import msgspec
 
-from terracrew.errors import Invalid
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
+from terracrew.runner.dispatch import values
 
-VARIABLE_PREFIX = "TERRACREW_JOB_DISPATCHER_DATA_"
 _SHIFTS = {"": 0, "b": 0, "k": 10, "kb": 10, "kib": 10, "m": 20, "mb": 20, "mib": 20, "g": 30, "gb": 30, "gib": 30}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
 _MIN_MEMORY_BYTES = 6 << 20
 """Docker refuses less."""
-_TRUE, _FALSE = ("true", "yes", "on", "1", "t", "y"), ("false", "no", "off", "0", "f", "n")
-_IMAGE = re.compile(r"[a-z0-9][\w.:/@-]*", re.IGNORECASE | re.ASCII)
 _HOST_ENTRY = re.compile(r"[A-Za-z0-9_.-]+[:=][0-9A-Fa-f.:\[\]]+|[A-Za-z0-9_.-]+[:=]host-gateway")
 _NETWORK = re.compile(r"[A-Za-z0-9][\w.-]*(:[\w.-]+)?", re.ASCII)
-_VARIABLE = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*")
-_ENGINE = re.compile(r"([a-z][a-z0-9-]*)[ =]([\w.+-]+)", re.ASCII)
 
 
 class DockerSettings(msgspec.Struct, frozen=True):
@@ -53,10 +48,9 @@ class DockerSettings(msgspec.Struct, frozen=True):
 
 def parse(data: Mapping[str, str]) -> DockerSettings:
     """Return the settings. Raises Invalid with everything that is wrong, each with the name of its variable."""
-    values, problems = _read(data)
-    if problems:
-        raise Invalid("; ".join(f"{VARIABLE_PREFIX}{name.upper()}: {words}" for name, words in problems.items()))
-    return DockerSettings(**values)
+    found, wrong = _read(data)
+    values.require_right(wrong)
+    return DockerSettings(**{_FIELDS.get(name, name): value for name, value in found.items()})
 
 
 def with_choice(chosen: DockerSettings, choice: DispatcherChoice) -> DockerSettings:
@@ -75,24 +69,13 @@ def problems(data: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read(data: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    found: dict[str, str] = {}
-    values: dict[str, Any] = {}
-    for name, text in data.items():
-        if name not in _PARSERS:
-            known = ", ".join(sorted(_PARSERS))
-            found[name] = f"the dispatcher `docker` has no such setting; it has {known}"
-            continue
-        field, parser = _PARSERS[name]
-        try:
-            values[field] = parser(text)
-        except ValueError as error:
-            found[name] = str(error)
+    found, wrong = values.read("docker", _PARSERS, data)
     if "image" not in data:
-        found["image"] = "the dispatcher `docker` needs the image of executors"
+        wrong["image"] = "the dispatcher `docker` needs the image of executors"
     if ("registry_username" in data) != ("registry_password" in data):
         missing = "registry_password" if "registry_username" in data else "registry_username"
-        found[missing] = "a registry needs both a user name and a password"
-    return values, found
+        wrong[missing] = "a registry needs both a user name and a password"
+    return found, wrong
 
 
 def memory(text: str) -> int:
@@ -106,35 +89,11 @@ def memory(text: str) -> int:
     return size
 
 
-def boolean(text: str) -> bool:
-    if text.strip().lower() in _TRUE:
-        return True
-    if text.strip().lower() in _FALSE:
-        return False
-    raise ValueError(f"{text!r} is neither `true` nor `false`")
-
-
-def _image(text: str) -> str:
-    if _IMAGE.fullmatch(text.strip()) is None:
-        raise ValueError(f"{text!r} is not the name of an image such as `registry.example/terracrew-executor:1.0`")
-    return text.strip()
-
-
 def _host(text: str) -> str:
     scheme, separator, rest = text.strip().partition("://")
     if not separator or scheme not in ("unix", "tcp", "http", "https") or not rest:
         raise ValueError(f"{text!r} is not an address such as `unix:///var/run/docker.sock` or `tcp://10.0.0.5:2376`")
     return text.strip()
-
-
-def _list(what: str, pattern: re.Pattern[str]) -> Callable[[str], list[str]]:
-    def parser(text: str) -> list[str]:
-        words = [word.strip() for word in text.split(",") if word.strip()]
-        if wrong := [word for word in words if pattern.fullmatch(word) is None]:
-            raise ValueError(f"{wrong[0]!r} is not {what}")
-        return words
-
-    return parser
 
 
 def _path(text: str) -> str:
@@ -166,42 +125,33 @@ def _pids(text: str) -> int:
     return int(text)
 
 
-def _seconds(text: str) -> float:
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise ValueError(f"{text!r} is not a number of seconds")
-    return float(text)
-
-
-def _engines(text: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for word in (word.strip() for word in text.split(",") if word.strip()):
-        parts = _ENGINE.fullmatch(word)
-        if parts is None:
-            raise ValueError(f"{word!r} is not an engine and its version, such as `tofu 1.10.5`")
-        found.setdefault(parts[1], []).append(parts[2])
-    return found
-
-
 def _text(text: str) -> str:
     if not text:
         raise ValueError("it is empty")
     return text
 
 
-_PARSERS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "image": ("image", _image),
-    "host": ("host", _host),
-    "local_image": ("is_local_image", boolean),
-    "extra_hosts": ("extra_hosts", _list("a host and its address such as `db.example:10.0.0.7`", _HOST_ENTRY)),
-    "memory_limit": ("memory_bytes", memory),
-    "cpu_limit": ("cpus", _cpus),
-    "pids_limit": ("pids", _pids),
-    "bind_path": ("bind_path", _path),
-    "network": ("network", _network),
-    "environment": ("environment", _list("the name of an environment variable", _VARIABLE)),
-    "engines": ("engines", _engines),
-    "pull_seconds": ("pull_seconds", _seconds),
-    "registry_username": ("registry_username", _text),
-    "registry_password": ("registry_password", _text),
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "image": values.image,
+    "host": _host,
+    "local_image": values.boolean,
+    "extra_hosts": values.words("a host and its address such as `db.example:10.0.0.7`", _HOST_ENTRY),
+    "memory_limit": memory,
+    "cpu_limit": _cpus,
+    "pids_limit": _pids,
+    "bind_path": _path,
+    "network": _network,
+    "environment": values.variables,
+    "engines": values.engines,
+    "pull_seconds": values.seconds,
+    "registry_username": _text,
+    "registry_password": _text,
 }
-"""The name of each variable without its prefix, the field that it sets, and what reads it."""
+"""By the name of each variable without its prefix, what reads it."""
+_FIELDS = {
+    "local_image": "is_local_image",
+    "memory_limit": "memory_bytes",
+    "cpu_limit": "cpus",
+    "pids_limit": "pids",
+}
+"""The fields that have other names than their variables."""

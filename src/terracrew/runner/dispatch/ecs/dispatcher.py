@@ -10,7 +10,7 @@ import contextlib
 import logging
 import re
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ from terracrew.protocol import start_tickets
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.config import RunnerConfig
-from terracrew.runner.dispatch import container_start
+from terracrew.runner.dispatch import container_start, values
+from terracrew.runner.dispatch.background_tasks import BackgroundTasks
 from terracrew.runner.dispatch.ecs import settings, tasks, words
 from terracrew.runner.dispatch.ecs.api import EcsApi, EcsRefused, EcsSilent
 from terracrew.runner.dispatch.ecs.given_starts import GivenStarts
@@ -80,7 +81,7 @@ class Ecs:
         self._poller = TaskPoller(self._api, chosen.cluster, poll_seconds)
         self._poll_seconds = poll_seconds
         self._container_name = chosen.container
-        self._tasks = set[asyncio.Task[Any]]()
+        self._tasks = BackgroundTasks()
         self.place = LeftoverTasks(self._api, chosen.cluster, owner)
 
     def use_instance(self, key: str) -> None:
@@ -94,7 +95,7 @@ class Ecs:
         handle = TaskHandle(Path(start.directory), start, asyncio.Event())
         if not start.is_salvage:
             handle.waiting = "Requesting a task of ECS"
-            handle.launching = self._task(self._launch(handle, start))
+            handle.launching = self._tasks.start(self._launch(handle, start))
         return handle
 
     def adopt(self, directory: Path) -> TaskHandle:
@@ -105,21 +106,13 @@ class Ecs:
     async def _launch(self, handle: TaskHandle, start: ExecutorStart) -> str:
         """Start the task. A request to stop ends everything up to the request to ECS."""
         ticket = start_tickets.new_ticket()
-        preparing = self._task(self._prepare(handle.directory, start, ticket))
-        stopped = self._task(handle.is_stopped.wait())
-        try:
-            await asyncio.wait({preparing, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (preparing, stopped):
-                task.cancel()
-            await asyncio.wait({preparing, stopped})
-        if handle.is_stopped.is_set() or preparing.cancelled():
+        request = await self._tasks.unless_stopped(self._prepare(handle.directory, start, ticket), handle.is_stopped)
+        if request is None:
             # No task has the ticket, so a server that does not answer may keep the start until it expires.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_CANCEL_SECONDS):
                     await self._starts.take_back(handle.directory)
             raise NotStarted(_CANCELED)
-        request: dict[str, Any] = preparing.result()
         # From here on a task may exist, so a runner that starts again must look for it.
         durable.write(handle.directory / files.CONTAINER, b"")
         arn = await self._run(handle.directory, request)
@@ -150,7 +143,7 @@ class Ecs:
             if len(found) != 1:
                 raise NotStarted(
                     f"the task definition {name} has the containers {', '.join(found)}: name the one that runs the executor in "
-                    f"{settings.VARIABLE_PREFIX}CONTAINER"
+                    f"{values.VARIABLE_PREFIX}CONTAINER"
                 )
             self._container_name = found[0]
         return self._container_name
@@ -305,24 +298,9 @@ class Ecs:
             await self._api.ask("stop_task", cluster=self._settings.cluster, task=arn, reason=reason)
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
         await self._poller.close()
         self._api.close()
-
-    # ----
-
-    def _task(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._forget)
-        return task
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever awaits the task gets it; nobody does after the runner has stopped watching
 
 
 def _recorded(directory: Path) -> str:

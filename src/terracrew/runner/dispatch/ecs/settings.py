@@ -7,10 +7,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from terracrew.errors import Invalid
 from terracrew.runner.dispatch import values
 
-VARIABLE_PREFIX = "TERRACREW_JOB_DISPATCHER_DATA_"
 LaunchType = Literal["ec2", "fargate"]
 _REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d+")
 _ARN = r"arn:[a-z-]+:ecs:[a-z0-9-]+:\d{12}:"
@@ -20,7 +18,6 @@ _SUBNET = re.compile(r"subnet-[0-9a-f]{8,17}")
 _SECURITY_GROUP = re.compile(r"sg-[0-9a-f]{8,17}")
 _CONTAINER = re.compile(r"[A-Za-z0-9_-]{1,255}")
 _MIN_START_SECONDS, _MAX_START_SECONDS = 30, 3600
-_TRUE, _FALSE = ("true", "yes", "on", "1", "enabled"), ("false", "no", "off", "0", "disabled")
 _REQUIRED = {
     "task_definition": "the dispatcher `ecs` needs the task definition of executors: a family, a family and a revision, or an ARN",
     "region": "the dispatcher `ecs` needs the region of the cluster",
@@ -50,8 +47,7 @@ class EcsSettings(msgspec.Struct, frozen=True):
 def parse(data: Mapping[str, str]) -> EcsSettings:
     """Return the settings. Raises Invalid with everything that is wrong, each with the name of its variable."""
     found, wrong = _read(data)
-    if wrong:
-        raise Invalid("; ".join(f"{VARIABLE_PREFIX}{name.upper()}: {words}" for name, words in wrong.items()))
+    values.require_right(wrong)
     return EcsSettings(**found)
 
 
@@ -61,16 +57,7 @@ def problems(data: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read(data: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    wrong: dict[str, str] = {}
-    found: dict[str, Any] = {}
-    for name, text in data.items():
-        if (parser := _PARSERS.get(name)) is None:
-            wrong[name] = f"the dispatcher `ecs` has no such setting; it has {', '.join(sorted(_PARSERS))}"
-            continue
-        try:
-            found[name] = parser(text)
-        except ValueError as error:
-            wrong[name] = str(error)
+    found, wrong = values.read("ecs", _PARSERS, data)
     wrong |= {name: words for name, words in _REQUIRED.items() if name not in data}
     if found.get("launch_type") == "fargate" and not data.get("subnets", "").strip(" ,"):
         wrong["subnets"] = "LAUNCH_TYPE=fargate needs the subnets of tasks, separated by commas"
@@ -98,12 +85,6 @@ def _launch_type(text: str) -> str:
     return text.strip().lower()
 
 
-def _boolean(text: str) -> bool:
-    if (word := text.strip().lower()) not in (*_TRUE, *_FALSE):
-        raise ValueError(f"{text!r} is neither `true` nor `false`")
-    return word in _TRUE
-
-
 def _start_seconds(text: str) -> float:
     if not text.strip().isdecimal() or not _MIN_START_SECONDS <= int(text) <= _MAX_START_SECONDS:
         raise ValueError(f"{text!r} is not a number of seconds between {_MIN_START_SECONDS} and {_MAX_START_SECONDS}")
@@ -124,7 +105,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "subnets": values.words("a subnet such as `subnet-0123456789abcdef0`", _SUBNET),
     "security_groups": values.words("a security group such as `sg-0123456789abcdef0`", _SECURITY_GROUP),
     "launch_type": _launch_type,
-    "assign_public_ip": _boolean,
+    "assign_public_ip": values.boolean,
     "container": _matching("the name of a container", _CONTAINER),
     "engines": values.engines,
     "start_seconds": _start_seconds,

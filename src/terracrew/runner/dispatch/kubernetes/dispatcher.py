@@ -20,6 +20,7 @@ from terracrew.attempt import delivered, exit_codes, files, ownership
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch import container_start
+from terracrew.runner.dispatch.background_tasks import BackgroundTasks
 from terracrew.runner.dispatch.kubernetes import manifests, pod_states, settings
 from terracrew.runner.dispatch.kubernetes.api import ApiRefusal, KubernetesApi
 from terracrew.runner.dispatch.kubernetes.image_engines import ImageEngines
@@ -71,7 +72,7 @@ class Kubernetes:
         """`environment` holds the variables of the runner that engines may get."""
         self._settings, self._api = chosen, api
         self._environment = container_start.chosen(environment, chosen.environment)
-        self._tasks = set[asyncio.Task[Any]]()
+        self._tasks = BackgroundTasks()
         self._use(owner)
 
     def _use(self, owner: PodOwner) -> None:
@@ -89,7 +90,7 @@ class Kubernetes:
     async def start(self, start: ExecutorStart) -> PodHandle:
         handle = PodHandle(Path(start.directory), start, asyncio.Event())
         if not start.is_salvage:  # what a dead executor left was delivered in its own pod, or is lost with it
-            handle.launching = self._task(self._launch(handle, start))
+            handle.launching = self._tasks.start(self._launch(handle, start))
         return handle
 
     def adopt(self, directory: Path) -> PodHandle:
@@ -107,7 +108,7 @@ class Kubernetes:
         deadline = time.monotonic() + self._settings.start_seconds
         try:
             async with asyncio.timeout(None) as scope:
-                stopping = self._task(self._cancel_when_stopped(handle, scope))
+                stopping = self._tasks.start(self._cancel_when_stopped(handle, scope))
                 try:
                     mark, notes = await self._make(handle, start, deadline)
                 finally:
@@ -199,8 +200,8 @@ class Kubernetes:
                 said = why
                 log.warning("the pod of %s waits: %s", handle.directory.name, why)
             handle.waits_for = f"The pod waits: {why}" if why else ""
-            stopped = self._task(handle.is_stopped.wait())
-            changed = self._task(change.wait())
+            stopped = self._tasks.start(handle.is_stopped.wait())
+            changed = self._tasks.start(change.wait())
             await asyncio.wait({stopped, changed}, timeout=_WAITING_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             stopped.cancel()
             changed.cancel()
@@ -233,7 +234,7 @@ class Kubernetes:
         await self._watch.listed()
         if handle.launching is None:
             await self._take_over(handle, mark)
-        removing = self._task(self._jobs.delete_secret(directory.name))  # the pod has read it
+        removing = self._tasks.start(self._jobs.delete_secret(directory.name))  # the pod has read it
         try:
             seen = await self._ended(mark)
         finally:
@@ -327,23 +328,10 @@ class Kubernetes:
         await self._api.delete(f"pods/{pod.metadata.name}", body)
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
         await self._engines.close()
         await self._watch.close()
         await self._api.close()
-
-    def _task(self, work: Any) -> asyncio.Task[Any]:
-        task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._forget)
-        return task
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever awaits the task gets it; nobody does after the runner has stopped watching
 
 
 def _read_mark(directory: Path) -> _Mark:

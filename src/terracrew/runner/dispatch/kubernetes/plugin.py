@@ -6,6 +6,7 @@ from pathlib import Path
 
 from terracrew.errors import Invalid
 from terracrew.runner.config import RunnerConfig
+from terracrew.runner.dispatch import values
 from terracrew.runner.dispatch.kubernetes import access, manifests, settings
 from terracrew.runner.dispatch.kubernetes.access import ClusterAccess, InCluster
 from terracrew.runner.dispatch.kubernetes.api import KubernetesApi
@@ -36,7 +37,7 @@ def open_access(chosen: KubernetesSettings, environment: Mapping[str, str]) -> C
         return Kubeconfig(_kubeconfig_path(chosen, environment), chosen.context, environment)
     except Invalid as error:
         name = {"in_cluster": "AUTH_TYPE", "eks_iam": "AUTH_TYPE", "kubeconfig": "KUBECONFIG"}[kind]
-        raise Invalid(f"{settings.VARIABLE_PREFIX}{name}: {error.message}") from None
+        raise Invalid(f"{values.VARIABLE_PREFIX}{name}: {error.message}") from None
 
 
 def _kubeconfig_path(chosen: KubernetesSettings, environment: Mapping[str, str]) -> Path:

@@ -7,12 +7,10 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from terracrew.errors import Invalid
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.runner.dispatch import values
 from terracrew.runner.dispatch.kubernetes import pod_template
 
-VARIABLE_PREFIX = "TERRACREW_JOB_DISPATCHER_DATA_"
 AuthType = Literal["in_cluster", "kubeconfig", "eks_iam"]
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -64,9 +62,8 @@ class KubernetesSettings(msgspec.Struct, frozen=True):
 
 def parse(data: Mapping[str, str]) -> KubernetesSettings:
     """Return the settings. Raises Invalid with everything that is wrong, each with the name of its variable."""
-    found, problems = _read(data)
-    if problems:
-        raise Invalid("; ".join(f"{VARIABLE_PREFIX}{name.upper()}: {words}" for name, words in problems.items()))
+    found, wrong = _read(data)
+    values.require_right(wrong)
     return KubernetesSettings(**found)
 
 
@@ -90,16 +87,7 @@ def problems(data: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read(data: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    wrong: dict[str, str] = {}
-    found: dict[str, Any] = {}
-    for name, text in data.items():
-        if (parser := _PARSERS.get(name)) is None:
-            wrong[name] = f"the dispatcher `kubernetes` has no such setting; it has {', '.join(sorted(_PARSERS))}"
-            continue
-        try:
-            found[name] = parser(text)
-        except ValueError as error:
-            wrong[name] = str(error)
+    found, wrong = values.read("kubernetes", _PARSERS, data)
     if "image" not in data:
         wrong["image"] = "the dispatcher `kubernetes` needs the image of executors"
     _check_access(data, wrong)
