@@ -165,7 +165,7 @@ def test_the_directories_of_engines_are_opened_and_the_caches_beside_them_are_cl
 
 
 def test_an_engine_of_another_user_has_a_home_that_it_can_enter() -> None:
-    base = {"HOME": "/root", "XDG_CACHE_HOME": "/root/.cache", "PATH": "/bin"}
+    base = {"HOME": "/home/runner", "XDG_CACHE_HOME": "/var/cache/runner", "PATH": "/bin"}
     assert engine_users.environment_of(ACCOUNTS[0], base, "/tmp/x") == {
         "HOME": "/tmp/x",
         "LOGNAME": str(FIRST_UID),

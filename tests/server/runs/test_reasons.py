@@ -1,7 +1,4 @@
-"""Every reason for which a job waits has a code, a text and a link, on both databases."""
-
-from datetime import timedelta
-from typing import Any
+"""Every reason for which a job waits in the queue has a code, a text and a link, on both databases."""
 
 import msgspec
 import pytest
@@ -9,73 +6,24 @@ import pytest
 from terracrew import ids
 from terracrew.protocol.dispatcher_choice import AllowedChoices, OfferedDispatcher
 from terracrew.protocol.messages import AttemptRef
-from terracrew.server.connections.registry import Registry
 from terracrew.server.db import kept
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import decide, service
-from terracrew.server.runs import attempt_report, reasons
 from terracrew.server.scheduling import crews
-from terracrew.server.scheduling.model import Reason
 from terracrew.testing.clock import ManualClock
 from terracrew.testing.deliveries import RUNNING, delivery
-from terracrew.testing.job_rows import Instance, JobRows, begin
 from tests.server.jobs.waiting_jobs import waiting
-
-LEASE = timedelta(minutes=10)
-
-
-class Queue:
-    """A module with one queued job, and a runner that could take it."""
-
-    def __init__(self, rows: JobRows, module: str, runner: Instance, job: str, clock: ManualClock) -> None:
-        self.rows, self.module, self.runner, self.job, self.clock = rows, module, runner, job, clock
-        self.restart_server()
-
-    def restart_server(self) -> None:
-        self.registry = Registry(self.clock)
-
-    async def why(self, job: str = "") -> Reason:
-        found = await self.rows.load(job or self.job)
-        watch = reasons.Watch(self.registry, LEASE)
-        reason = await self.rows.db.read(lambda tx: reasons.why(tx, found, watch))
-        return reason or Reason("offered", "")
-
-    async def code(self, job: str = "") -> str:
-        return (await self.why(job)).code
-
-    async def set(self, sql: str, **params: Any) -> None:
-        await self.rows.run(sql, now=self.clock(), **params)
-
-    async def lose(self) -> None:
-        """The attempt that has the job has begun, and has counted as lost for a minute."""
-        await self.runner.has(self.job)
-        await self.set("UPDATE jobs SET status = 'PROCESSING' WHERE id = :id", id=self.job)
-        await begin(self.rows.db, AttemptRef(self.job, 1), 0)
-        self.clock.advance(61)
-        await service.settle(
-            self.rows.db,
-            AttemptRef(self.job, 1),
-            lambda job, attempt, now: decide.lost(job, attempt, decide.LastContact(attempt.claimed_at, False), now),
-        )
-        self.clock.advance(60)
+from tests.server.runs.waiting_queue import START, Queue, waiting_queue
 
 
 @pytest.fixture
 def clock() -> ManualClock:
-    """The clock of the database and of the server, on 2023-11-14 at 22:13:20."""
-    return ManualClock(1_700_000_000)
+    """The clock of the database and of the server."""
+    return ManualClock(START)
 
 
 @pytest.fixture
 async def queue(database: Database, clock: ManualClock) -> Queue:
-    rows = await JobRows.make(database)
-    module, runner = await rows.module("net/vpc"), await rows.runner(slots=1)
-    made = Queue(rows, module, runner, await rows.job(module, kind="APPLY"), clock)
-    clock.advance(30)  # the server has listened for long enough
-    await runner.heartbeat()
-    await made.set('UPDATE instances SET engines = \'{"tofu":"1.12.6"}\'')
-    await made.set("UPDATE runners SET worker_token_sha256 = 'x'")
-    return made
+    return await waiting_queue(database, clock)
 
 
 @pytest.mark.feature("S6.words")
@@ -277,105 +225,6 @@ async def test_the_runner_that_made_the_plan_is_offline_or_removed(queue: Queue)
     await queue.set("DELETE FROM instances WHERE id = :id", id=queue.runner.id)
     await queue.set("DELETE FROM runners WHERE id = :id", id=queue.runner.runner_id)
     assert await queue.code() == "offered", "nobody can use that plan any more, so another runner makes a new one"
-
-
-@pytest.mark.feature("S6.words")
-async def test_a_job_that_is_not_heard_says_since_when_in_the_same_words(queue: Queue) -> None:
-    await queue.runner.has(queue.job)
-    assert await queue.code() == "offered", "nothing is wrong yet"
-    claimed_at = (await queue.rows.attempts(queue.job))[0].claimed_at
-    queue.clock.advance(30)
-    first = await queue.why()
-    queue.clock.advance(10)
-    assert await queue.why() == first
-    assert (first.code, first.since) == ("silent", claimed_at)
-    assert "queued again" in first.text
-
-
-@pytest.mark.feature("O6.blameless", "S6.words")
-async def test_after_a_server_start_whoever_has_the_job_has_a_minute(queue: Queue) -> None:
-    await queue.runner.has(queue.job)
-    queue.clock.advance(300)
-    queue.restart_server()
-    queue.clock.advance(5)
-    reason = await queue.why()
-    assert reason.code == "settling"
-    assert reason.until is not None
-    queue.clock.advance(50)
-    assert await queue.code() == "silent"
-
-
-@pytest.mark.feature("O6.blameless", "S6.words")
-async def test_after_a_server_start_runners_are_on_their_way_back(queue: Queue) -> None:
-    await queue.runner.disconnect()
-    queue.clock.advance(20)
-    assert await queue.code() == "none_online"
-    queue.restart_server()
-    queue.clock.advance(5)
-    assert await queue.code() == "settling"
-    queue.clock.advance(100)
-    assert await queue.code() == "none_online"
-
-
-@pytest.mark.feature("O3.lease", "S6.words")
-async def test_a_lost_job_says_since_when_and_until_when_it_is_waited_for(queue: Queue) -> None:
-    await queue.lose()
-    lost = await queue.why()
-    assert lost.code == "lost"
-    assert lost.since is not None
-    assert lost.until == lost.since + LEASE
-    assert lost.link == f"/dashboard/jobs/{queue.job}#lost"
-    behind = await queue.why(await queue.rows.job(queue.module))
-    assert (behind.code, "still holds the lock" in behind.text) == ("module_busy", True)
-    await queue.set("UPDATE jobs SET cancel_mode = 'kill' WHERE id = :id", id=queue.job)
-    assert "is canceled" in (await queue.why()).text
-
-
-@pytest.mark.feature("O3.fenced", "S6.words")
-async def test_a_state_in_quarantine_stands_before_everything(queue: Queue) -> None:
-    await queue.set(
-        """INSERT INTO states (id, module_id, status, job_id, attempt, event, origin, serial, lineage, sha256, size, content,
-            created_at) VALUES ('sta_1', :module, 'quarantined', :job, 1, 1, 'engine', 2, 'x', 'x', 1, :x, :now)""",
-        module=queue.module,
-        job=queue.job,
-        x=b"x",
-    )
-    reason = await queue.why()
-    assert (reason.code, reason.link) == ("quarantine", f"/dashboard/jobs/{queue.job}#quarantine")
-
-
-@pytest.mark.feature("O3.fenced", "S6.words")
-async def test_a_job_that_may_not_begin_beside_a_fenced_attempt_that_is_heard_says_so(queue: Queue) -> None:
-    await queue.lose()
-    ref = AttemptRef(queue.job, 1)
-    long_ago = timedelta(0)
-    await service.settle(
-        queue.rows.db,
-        ref,
-        lambda job, attempt, now: decide.lost(job, attempt, decide.LastContact(now - LEASE, True), now, long_ago),
-    )
-    await queue.runner.has(queue.job, 2)
-    assert await queue.code() == "offered", "nobody hears the first one"
-    await queue.runner.heartbeat(ref)
-    reason = await queue.why()
-    assert (reason.code, "which was given up, is in contact again" in reason.text) == ("in_doubt", True)
-
-
-@pytest.mark.feature("O3.doubt", "S6.words")
-async def test_what_is_known_of_an_attempt_tells_whether_a_state_may_be_missing(queue: Queue) -> None:
-    await queue.lose()
-    first = await queue.rows.db.read(lambda tx: attempt_report.report(tx, queue.job, 1))
-    assert (first.may_miss_state, first.states, first.last_line, first.step) == (True, 0, "", None)
-    step = """INSERT INTO steps (job_id, attempt, name, status, started_at) VALUES (:id, 1, 'apply', 'RUNNING', :now)
-        ON CONFLICT (job_id, attempt, name) DO NOTHING"""
-    await queue.set(step, id=queue.job)
-    running = await queue.rows.db.read(lambda tx: attempt_report.report(tx, queue.job, 1))
-    assert (running.may_miss_state, running.step) == (True, "apply")
-    await queue.set("UPDATE steps SET status = 'FAILED'")
-    cut = await queue.rows.db.read(lambda tx: attempt_report.report(tx, queue.job, 1))
-    assert cut.may_miss_state, "its engine was killed, and the step says no more than that it failed"
-    await queue.set("UPDATE attempts SET is_change_ended = true")
-    assert not (await queue.rows.db.read(lambda tx: attempt_report.report(tx, queue.job, 1))).may_miss_state
 
 
 @pytest.mark.feature("S6.words")

@@ -16,7 +16,8 @@ from terracrew.server.jobs.attempts.claim_store import Claimant
 from terracrew.server.scheduling import explain
 from terracrew.server.scheduling.scheduler import Scheduler
 from tests.machine.sqlite_template import copy_template
-from tests.server.scheduling.selection_worlds import GROUPS, WORLDS, World, build, connected
+from tests.server.scheduling.selection_rows import build, connected
+from tests.server.scheduling.selection_worlds import GROUPS, WORLDS, World
 
 pytestmark = pytest.mark.feature(
     "S1.assigned",
