@@ -1,35 +1,25 @@
-"""The dispatcher `docker` on bad days, with a real daemon: what dies, hangs, is missing or is somebody else's."""
+"""The dispatcher `docker` on bad days, with a real daemon: what dies, hangs or is somebody else's."""
 
 import asyncio
 import os
-import sys
 import time
-from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import aiodocker
 import msgspec
 import pytest
 
-from terracrew.attempt import delivered, directories, exit_codes, files
+from terracrew.attempt import delivered, exit_codes, files
 from terracrew.protocol.events import Stream
-from terracrew.protocol.spec import JobType
-from terracrew.protocol.start import ExecutorStart
-from terracrew.runner.dispatch.docker import attempt_files, containers
+from terracrew.runner.dispatch.docker import attempt_files
 from terracrew.runner.dispatch.docker.daemon import Daemon
-from terracrew.runner.dispatch.docker.dispatcher import ContainerHandle, Docker
-from terracrew.runner.dispatch.docker.settings import DockerSettings
 from terracrew.runner.dispatch.protocol import NotStarted
-from terracrew.testing.executor_processes import ExecutorProcesses, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests.machine import platforms
-from tests.machine.network_gate import NetworkGate
-from tests.machine.platforms import executor_image
-from tests.machine.platforms.containers import Containers
 from tests.machine.platforms.cut_socket import CutSocket
 from tests.machine.platforms.docker import Docker as DockerPlatform
+from tests.runner.dispatch.docker_bench import Bench
 
 pytestmark = [pytest.mark.engine, pytest.mark.platform("docker"), pytest.mark.timeout(600)]
 
@@ -38,59 +28,10 @@ STARTS = int(os.environ.get("TERRACREW_TEST_DOCKER_STARTS", "6"))
 """How many executors start at once. 50 take minutes on two cores."""
 
 
-class Bench:
-    """One runner instance with the dispatcher `docker`, a hub, and attempts."""
-
-    def __init__(self, address: str, folder: Path, hub: FakeExecutorHub, gate: NetworkGate) -> None:
-        self.address, self.folder, self.hub, self.gate = address, folder, hub, gate
-        self.settings = DockerSettings(
-            executor_image.image(address), host=address, is_local_image=True, network="host", memory_bytes=1 << 30
-        )
-        self.containers = Containers(address, containers.owner(str(folder), "rnr_1", "one"))
-        self.opened: list[Docker] = []
-
-    def open(self, key: str = "", **changes: Any) -> Docker:
-        chosen = msgspec.structs.replace(self.settings, **changes)
-        dispatcher = Docker(chosen, Daemon(chosen.host, {}), {}, containers.owner("", "rnr_1", "one"))
-        dispatcher.use_instance(key or str(self.folder))
-        self.opened.append(dispatcher)
-        return dispatcher
-
-    async def held(self, dispatcher: Docker, start: ExecutorStart) -> ContainerHandle:
-        """Start an executor, and return when its engine stands at the gate. Fails at once if it cannot be started."""
-        handle = await dispatcher.start(start)
-        ending, reaching = (asyncio.create_task(each) for each in (dispatcher.watch(handle), self.gate.reached()))
-        await asyncio.wait({ending, reaching}, return_when=asyncio.FIRST_COMPLETED)
-        if ending.done():
-            reaching.cancel()
-            pytest.fail(f"the executor did not reach the gate: {ending.exception() or ending.result()}")
-        ending.cancel()
-        await reaching
-        return handle
-
-    def start(self, main: str = "", number: int = 1, hub: FakeExecutorHub | None = None) -> ExecutorStart:
-        main = main or f'resource "terraform_data" "held" {{\n  {self.gate.provisioner()}\n}}\n'
-        archive = module(self.folder / f"source-{number}", main=main)
-        processes = ExecutorProcesses(hub or self.hub, self.folder)
-        start = processes.start_of(processes.spec(JobType.APPLY, archive, attempt=number))
-        assert start.granted
-        directory = directories.create(self.folder, start.granted, start.server_url)
-        return msgspec.structs.replace(start, directory=str(directory))
-
-
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    address = platforms.need("docker")
-    hub, gate = FakeExecutorHub(), NetworkGate()
-    await hub.start()
-    await gate.listen()
-    bench = Bench(address, tmp_path, hub, gate)
-    yield bench
-    for dispatcher in bench.opened:
-        await dispatcher.close()
-    bench.containers.remove_all()
-    await gate.close()
-    await hub.stop()
+    async with Bench(platforms.need("docker"), tmp_path) as opened:
+        yield opened
 
 
 @pytest.mark.feature("D6.watched", "O4.adopted")
@@ -174,131 +115,26 @@ async def test_an_attempt_whose_container_and_volume_were_removed_has_nothing_le
         assert (await dispatcher.watch(handle)).code == exit_codes.NOTHING_LEFT
 
 
-@pytest.mark.feature("D3.docker")
-async def test_an_image_that_is_missing_is_named(bench: Bench) -> None:
-    dispatcher, start = bench.open(image="terracrew-test/missing:1"), bench.start()
-    with pytest.raises(NotStarted, match="has no image terracrew-test/missing:1, and LOCAL_IMAGE says"):
-        await dispatcher.watch(await dispatcher.start(start))
-    assert bench.containers.names() == []
-
-
-@pytest.mark.feature("D3.docker")
-async def test_an_image_that_no_registry_gives_is_named_with_the_reason(bench: Bench) -> None:
-    refused = "127.0.0.1:9/terracrew/executor:1"  # nothing listens there
-    dispatcher, start = bench.open(image=refused, is_local_image=False), bench.start()
-    with pytest.raises(NotStarted, match=r"the image 127.0.0.1:9/terracrew/executor:1 cannot be pulled: .*127.0.0.1:9"):
-        await dispatcher.watch(await dispatcher.start(start))
-
-
-@pytest.mark.feature("D3.docker", "J9.escalation")
-async def test_a_registry_that_hangs_ends_the_start_and_a_cancel_does_so_at_once(bench: Bench) -> None:
-    asked = asyncio.Event()
-
-    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked.set()
-        await reader.read()
-        writer.close()
-
-    async with await asyncio.start_server(hang, "127.0.0.1", 0) as server:
-        image = f"127.0.0.1:{server.sockets[0].getsockname()[1]}/executor:1"
-        slow = bench.open(image=image, is_local_image=False, pull_seconds=1.0)
-        with pytest.raises(NotStarted, match="its registry is too slow, or does not answer"):
-            await slow.watch(await slow.start(bench.start()))
-        asked.clear()
-        patient = bench.open(image=image, is_local_image=False)
-        handle = await patient.start(bench.start(number=2))
-        async with asyncio.timeout(END_SECONDS):
-            await asked.wait()
-            assert patient.waits_for(handle) == f"Pulling the image {image}"
-            await patient.stop(handle, "interrupt")
-            with pytest.raises(NotStarted, match="canceled before its container was started"):
-                await patient.watch(handle)
-            assert patient.waits_for(handle) == ""
-
-
-@pytest.mark.feature("D3.docker")
-async def test_a_program_that_the_image_lacks_is_named(bench: Bench) -> None:
-    bench.containers.run("tag", bench.settings.image, "terracrew-test/broken:1")
-    bench.containers.run("build", "--quiet", "--tag", "terracrew-test/broken:1", str(_broken(bench)))
-    dispatcher, start = bench.open(image="terracrew-test/broken:1"), bench.start()
-    with pytest.raises(NotStarted, match=r"cannot be started: .*python3"):
-        await dispatcher.watch(await dispatcher.start(start))
-
-
-@pytest.mark.feature("D3.docker")
-async def test_an_image_of_another_architecture_is_named(bench: Bench) -> None:
-    folder = bench.folder / "foreign"
-    folder.mkdir()
-    program = bytearray(Path(sys.executable).resolve().read_bytes())
-    program[18:20] = (0xF7).to_bytes(2, "little")  # the number of another machine in the header of the program
-    (folder / "python3").write_bytes(program)
-    (folder / "python3").chmod(0o755)
-    lines = [f"FROM {bench.settings.image}", "RUN rm /usr/local/bin/python3", "COPY python3 /usr/local/bin/python3"]
-    (folder / "Dockerfile").write_text("\n".join(lines).replace('"', ""))
-    bench.containers.run("build", "--network", "host", "--quiet", "--tag", "terracrew-test/foreign:1", str(folder))
-    dispatcher, start = bench.open(image="terracrew-test/foreign:1"), bench.start()
-    with pytest.raises(NotStarted, match=r"(?i)exec format error"):
-        await dispatcher.watch(await dispatcher.start(start))
-    await dispatcher.place.remove(Path(start.directory))
-    assert bench.containers.names() == []
-
-
-@pytest.mark.feature("D3.docker")
-async def test_a_registry_that_wants_a_password_gets_it_and_its_absence_is_named(bench: Bench) -> None:
-    seen: list[str] = []
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        line = next((each for each in head.splitlines() if each.lower().startswith("authorization:")), "")
-        seen.append(line)
-        status = "404 Not Found" if line else '401 Unauthorized\r\nWWW-Authenticate: Basic realm="crew"'
-        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
-        writer.close()
-
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        image = f"127.0.0.1:{server.sockets[0].getsockname()[1]}/executor:1"
-        without = bench.open(image=image, is_local_image=False)
-        with pytest.raises(NotStarted, match=r"cannot be pulled: .*auth"):
-            await without.watch(await without.start(bench.start()))
-        assert not any(seen)
-        given = {"registry_username": "crew", "registry_password": "hush-hush"}
-        with_password = bench.open(image=image, is_local_image=False, **given)
-        with pytest.raises(NotStarted, match="cannot be pulled") as refused:
-            await with_password.watch(await with_password.start(bench.start(number=2)))
-    assert f"authorization: basic {b64encode(b'crew:hush-hush').decode()}".lower() in [each.lower() for each in seen]
-    assert "hush-hush" not in str(refused.value)
-
-
 @pytest.mark.feature("D6.watched", "O4.adopted")
-async def test_a_daemon_that_restarts_in_the_middle_of_an_apply_loses_nothing(bench: Bench) -> None:
+async def test_a_daemon_that_restarts_in_the_middle_of_an_apply_loses_nothing(tmp_path: Path) -> None:
+    platforms.need("docker")
     own = DockerPlatform("docker-restarted")
     address = own.join()
     try:
-        private = Bench(address, bench.folder, bench.hub, bench.gate)
-        dispatcher, start = private.open(), private.start()
-        handle = await private.held(dispatcher, start)
-        watching = asyncio.create_task(dispatcher.watch(handle))
-        await asyncio.to_thread(own.restart)
-        async with asyncio.timeout(END_SECONDS):
-            ended = await watching
-            if ended.code != exit_codes.DELIVERED:
+        async with Bench(address, tmp_path) as bench, asyncio.timeout(END_SECONDS):
+            dispatcher, start = bench.open(), bench.start()
+            watching = asyncio.create_task(dispatcher.watch(await bench.held(dispatcher, start)))
+            await asyncio.to_thread(own.restart)
+            if (await watching).code != exit_codes.DELIVERED:
                 salvage = msgspec.structs.replace(start, granted=None, is_salvage=True)
                 assert (await dispatcher.watch(await dispatcher.start(salvage))).code == exit_codes.DELIVERED
-        assert b"at the gate" in bench.hub.log(Stream.OUTPUT)
-        assert bench.hub.states, "the engine had the time to save its state"
-        assert delivered.is_done(Path(start.directory))
-        await dispatcher.place.remove(Path(start.directory))
-        assert private.containers.names() == []
-        await dispatcher.close()
+            assert b"at the gate" in bench.hub.log(Stream.OUTPUT)
+            assert bench.hub.states, "the engine had the time to save its state"
+            assert delivered.is_done(Path(start.directory))
+            await dispatcher.place.remove(Path(start.directory))
+            assert bench.containers.names() == []
     finally:
         own.leave()
-
-
-def _broken(bench: Bench) -> Path:
-    folder = bench.folder / "broken"
-    folder.mkdir()
-    (folder / "Dockerfile").write_text("FROM scratch\nCOPY Dockerfile /\n")
-    return folder
 
 
 @pytest.mark.feature("D3.docker")
@@ -419,11 +255,3 @@ async def test_many_executors_start_at_once(bench: Bench) -> None:
         await asyncio.gather(*(dispatcher.place.remove(Path(start.directory)) for start in starts))
     assert bench.containers.names() == []
     await asyncio.gather(*(hub.stop() for hub in hubs))
-
-
-@pytest.mark.feature("D3.docker")
-async def test_an_image_says_which_engines_it_has(bench: Bench) -> None:
-    found = await bench.open().engines()
-    assert found is not None
-    assert list(found) == ["tofu"]
-    assert bench.containers.names() == []

@@ -1,0 +1,42 @@
+"""One runner instance with the dispatcher `docker`, a hub, and attempts."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from terracrew.runner.dispatch.docker import containers
+from terracrew.runner.dispatch.docker.daemon import Daemon
+from terracrew.runner.dispatch.docker.dispatcher import Docker
+from terracrew.runner.dispatch.docker.settings import DockerSettings
+from tests.machine.platforms import executor_image
+from tests.machine.platforms.containers import Containers
+from tests.runner.dispatch.held_attempts import HeldAttempts
+
+
+class Bench(HeldAttempts):
+    def __init__(self, address: str, folder: Path) -> None:
+        super().__init__(folder)
+        self.address = address
+        self.settings = DockerSettings(
+            executor_image.image(address), host=address, is_local_image=True, network="host", memory_bytes=1 << 30
+        )
+        self.containers = Containers(address, containers.owner(str(folder), "rnr_1", "one"))
+        self._opened: list[Docker] = []
+
+    async def __aenter__(self) -> "Bench":
+        await super().__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for dispatcher in self._opened:
+            await dispatcher.close()
+        self.containers.remove_all()
+        await super().__aexit__()
+
+    def open(self, key: str = "", **changes: Any) -> Docker:
+        chosen = msgspec.structs.replace(self.settings, **changes)
+        dispatcher = Docker(chosen, Daemon(chosen.host, {}), {}, containers.owner("", "rnr_1", "one"))
+        dispatcher.use_instance(key or str(self.folder))
+        self._opened.append(dispatcher)
+        return dispatcher
