@@ -61,6 +61,9 @@ class Company:
 
     def __init__(self, rows: JobRows) -> None:
         self.rows = rows
+        self.registry = (
+            Registry()
+        )  # its server was there before every runner, so that none counts as being on its way back
         self.groups = {"": rows.root}
         self.modules: dict[str, str] = {}
 
@@ -91,7 +94,7 @@ class Company:
     async def page(
         self, who: Principal, query: lists.Query = EVERYTHING, after: str | None = None, limit: int = 50
     ) -> tuple[Page[JobListed], CountingTx]:
-        watch = reasons.Watch(Registry(), LEASE, who)
+        watch = reasons.Watch(self.registry, LEASE, who)
 
         async def read(tx: Tx) -> tuple[Page[JobListed], CountingTx]:
             counting = CountingTx(tx)
