@@ -2,7 +2,7 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 import pytest
@@ -22,7 +22,7 @@ class HeldAttempts:
     def __init__(self, folder: Path) -> None:
         self.folder, self.hub, self.gate = folder, FakeExecutorHub(), NetworkGate()
 
-    async def __aenter__(self) -> "HeldAttempts":
+    async def __aenter__(self) -> Self:
         await self.hub.start()
         await self.gate.listen()
         return self

@@ -69,9 +69,6 @@ class Dispatchers:
             # Two dispatchers of one type, say on one daemon, must not take what the other has started for leftovers.
             each.dispatcher.use_instance(key if each.name == DEFAULT else f"{key}.{each.name}")
 
-    async def engines(self) -> Any:
-        return await self._opened[0].dispatcher.engines()
-
     def chosen(self, choice: DispatcherChoice) -> OpenedDispatcher:
         """Return the dispatcher that a job gets. Raises NotStarted if the job may not have what it asks for."""
         offers = [each.offer for each in self._opened]

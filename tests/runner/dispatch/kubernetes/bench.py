@@ -28,10 +28,6 @@ class Bench(HeldAttempts):
         self.pods = Pods(cluster, namespace, manifests.owner(str(folder), "rnr_1", "one"))
         self._opened: list[Kubernetes] = []
 
-    async def __aenter__(self) -> "Bench":
-        await super().__aenter__()
-        return self
-
     async def __aexit__(self, *_: object) -> None:
         for dispatcher in self._opened:
             await dispatcher.close()
