@@ -19,9 +19,30 @@ MAX_PATTERNS = 50
 MAX_PATTERN_CHARACTERS = 300
 _IMAGE_PATTERN = r"^(?!.*(\.\.|//))[A-Za-z0-9][A-Za-z0-9_.:/@-]*\Z"
 
-DispatcherName = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9-]*\Z", max_length=32)]
-ImageName = Annotated[str, msgspec.Meta(pattern=_IMAGE_PATTERN, max_length=300)]
-AccountName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/+=,@-]*\Z", max_length=253)]
+DispatcherName = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[a-z][a-z0-9-]*\Z",
+        max_length=32,
+        description="the name or the type of a dispatcher, such as `docker`",
+    ),
+]
+ImageName = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=_IMAGE_PATTERN,
+        max_length=300,
+        description="the name of an image, such as `registry.example/terracrew-executor:1.0`",
+    ),
+]
+AccountName = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/+=,@-]*\Z",
+        max_length=253,
+        description="the name of a service account, such as `deploy-network`",
+    ),
+]
 """A service account of Kubernetes, or what another dispatcher calls the identity of an executor, such as the ARN of a role."""
 MemoryMegabytes = Annotated[int, msgspec.Meta(ge=64, le=999_999)]
 Processors = Annotated[float, msgspec.Meta(ge=0.1, le=1024)]

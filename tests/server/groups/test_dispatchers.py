@@ -52,3 +52,15 @@ async def test_a_choice_is_set_changed_inherited_and_removed(application: Applic
 async def test_a_choice_that_is_wrong_is_refused_at_its_place(application: Application, wrong: dict[str, Any]) -> None:
     told = await application.admin.refused("PATCH", "/api/v1/groups/%2F", 400, json={"dispatcher": wrong})
     assert "dispatcher" in told
+
+
+async def test_a_text_that_cannot_be_right_is_refused_in_words(application: Application) -> None:
+    """Symptom: people read a regular expression."""
+    for field, text, words in (
+        ("image", "team/a b", "it is not the name of an image, such as `registry.example/terracrew-executor:1.0`"),
+        ("name", "Docker", "it is not the name or the type of a dispatcher, such as `docker`"),
+        ("service_account", " ", "it is not the name of a service account, such as `deploy-network`"),
+    ):
+        answer = await application.admin.patch("/api/v1/groups/%2F", json={"dispatcher": {field: text}})
+        assert answer.status_code == 400, answer.text
+        assert answer.json()["detail"] == f"dispatcher.{field}: {words}"

@@ -1,30 +1,50 @@
-"""Lists the possible values of an enumeration, for the error about a value that is not one of them."""
+"""Says in the error about a value what would be right: the possible values of an enumeration, or what a text has to be."""
 
 import re
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import inspect
 
 _INVALID = re.compile(r"Invalid (?:enum )?value (.*)\Z", re.DOTALL)
+_PATTERN = "Expected `str` matching regex"
 _INDEX = re.compile(r"\[[^\]]*\]")
 
 
 def explained(message: str, annotation: Any, place: str) -> str:
     """Return the message of the decoder, with the possible values if there is a fixed set of them. `place` is like `a.b[0]`."""
+    if message.startswith(_PATTERN):
+        return next((f"it is not {words}" for words in _descriptions_at(annotation, place)), message)
     found = _INVALID.match(message)
     values = _values_at(annotation, place) if found else []
     return f"{found[1]} is not one of {', '.join(values)}" if found and values else message
 
 
 def _values_at(annotation: Any, place: str) -> list[str]:
+    return list(dict.fromkeys(value for kind in _types_at(annotation, place) for value in _values(kind)))
+
+
+def _descriptions_at(annotation: Any, place: str) -> list[str]:
+    """Return what the text at this place has to be, where its type says so (`msgspec.Meta(description=…)`)."""
+    kinds = [part for kind in _types_at(annotation, place) for part in _alternatives(kind)]
+    found = (
+        cast("dict[str, str] | None", kind.extra_json_schema) for kind in kinds if isinstance(kind, inspect.Metadata)
+    )
+    return [each["description"] for each in found if each and "description" in each]
+
+
+def _types_at(annotation: Any, place: str) -> list[inspect.Type]:
     try:
         types = [inspect.type_info(annotation)]
     except (TypeError, NameError):  # a type that only the framework knows
         return []
     for name in filter(None, _INDEX.sub(".[]", place).split(".")):
         types = [each for kind in types for each in _inside(_plain(kind), name)]
-    return list(dict.fromkeys(value for kind in types for value in _values(kind)))
+    return types
+
+
+def _alternatives(kind: inspect.Type) -> list[inspect.Type]:
+    return list(kind.types) if isinstance(kind, inspect.UnionType) else [kind]
 
 
 def _inside(kinds: list[inspect.Type], name: str) -> list[inspect.Type]:
