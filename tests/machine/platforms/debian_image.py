@@ -30,7 +30,7 @@ def image(address: str) -> str:
     tagged = f"{NAME}-{digest}"
     with cache.locked("platforms-debian", lambda: None) as workplace:
         if subprocess.run([*docker, "image", "inspect", tagged], capture_output=True, check=False).returncode:
-            file = _made(options, digest, workplace)
+            file = made(options, digest, workplace)
             subprocess.run([*docker, "import", str(file), tagged], check=True, capture_output=True)
     return tagged
 
@@ -48,14 +48,16 @@ def _options() -> list[str]:
     return options
 
 
-def _made(options: list[str], digest: str, workplace: Path) -> Path:
+def made(options: list[str], digest: str, workplace: Path) -> Path:
+    """Return an archive of the root file system that these options make. Makes it if it is missing."""
     file = cache.root() / "platforms" / f"debian-{SUITE}-{digest}.tar"
     if file.exists():
         return file
     new = workplace / "root.tar"
     # Unpacking syncs every file, which takes minutes on a disk.
     env = {**os.environ, "TMPDIR": memory() or str(workplace)}
-    command = ["mmdebstrap", *options, SUITE, str(new)]
+    # One that is killed leaves its mounts behind. In a mount namespace of its own, they end with it.
+    command = ["unshare", "--mount", "--propagation", "private", "mmdebstrap", *options, SUITE, str(new)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=_MAKE_SECONDS, check=False)
     if done.returncode:
         raise RuntimeError(f"mmdebstrap failed: {done.stderr[-2000:]}")
