@@ -52,6 +52,7 @@ test-platforms: .venv/.dev
 	@scripts/bootstrap --all-groups --all-extras && touch .venv/.dev .venv/.run
 	@$(PYTHON) -m terracrew.cli engine install tofu
 	@$(PYTHON) -m tests.machine.providers
+	@TERRACREW_TEST_PLATFORMS=$(or $(PLATFORMS),all) $(PYTHON) -m tests.machine.platforms
 	TERRACREW_TEST_PLATFORMS=$(or $(PLATFORMS),all) PYTHONPATH=scripts $(PYTHON) -m pytest -p left_out -q -n 2 --dist loadfile --durations=5 -m platform $(ARGS)
 
 check: .venv/.dev

@@ -1,5 +1,6 @@
 """The platforms of the tests: who starts their daemons, who ends them, and what a run says that leaves their tests out."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -24,6 +25,23 @@ signal.pause()
 
 def daemon(folder: Path) -> SharedDaemon:
     return SharedDaemon(folder, [sys.executable, "-c", _DAEMON, str(folder)], lambda: is_running(folder))
+
+
+def _found_nothing(_: str) -> None:
+    """The platform does not answer at its usual address."""
+
+
+class _Prepared:
+    """A platform that only writes down that it was prepared."""
+
+    def __init__(self, name: str, why_missing: str | None, prepared: list[str]) -> None:
+        self._name, self._why_missing, self._prepared = name, why_missing, prepared
+
+    def missing(self) -> str | None:
+        return self._why_missing
+
+    def prepare(self) -> None:
+        self._prepared.append(self._name)
 
 
 def is_running(folder: Path) -> bool:
@@ -59,10 +77,40 @@ def test_a_daemon_whose_users_were_killed_is_used_again(memory_path: Path) -> No
 
 def test_a_run_without_platforms_says_which_command_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(platforms.CHOICE, raising=False)
-    monkeypatch.setattr(registry, "_found", lambda name: None)
+    monkeypatch.setattr(registry, "_found", _found_nothing)
     assert platforms.why_left_out(["docker"]) == "docker: `make test-platforms` runs these tests"
     monkeypatch.setenv(platforms.CHOICE, "docker")
     assert platforms.why_left_out(["docker"]) is None
+
+
+def test_only_chosen_platforms_are_prepared_and_only_where_they_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared: list[str] = []
+    names = {"docker": None, "kubernetes": "go is not installed", "vault": None}
+    made = {name: _Prepared(name, why, prepared) for name, why in names.items()}
+    monkeypatch.setattr(registry, "_known", lambda: made)
+    monkeypatch.setenv(platforms.CHOICE, "vault")
+    platforms.prepare()
+    assert prepared == ["vault"]
+    monkeypatch.setenv(platforms.CHOICE, "all")
+    platforms.prepare()
+    assert prepared == ["vault", "docker", "vault"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+def test_mounts_of_a_root_file_system_that_was_killed_end_with_it(
+    memory_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, devices, place = memory_path / "mmdebstrap", memory_path / "devices", memory_path / "root"
+    devices.mkdir()
+    (devices / "null").touch()
+    place.mkdir()
+    commands = f"mount --bind {devices} {place} && test -e {place}/null && echo mounted >&2; kill -9 $$"
+    program.write_text(f"#!/bin/sh\n{commands}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{memory_path}:{os.environ['PATH']}")
+    with pytest.raises(RuntimeError, match="mounted"):
+        debian_image.made([], "none", memory_path)
+    assert str(place) not in Path("/proc/self/mountinfo").read_text()
 
 
 @pytest.mark.platform("docker")

@@ -5,6 +5,6 @@ A test is marked with what it uses, `@pytest.mark.platform("docker")`, and asks 
 installs and starts all of them, and a test fails there if its platform is missing.
 """
 
-from tests.machine.platforms.registry import CHOICE, leave_all, need, why_left_out
+from tests.machine.platforms.registry import CHOICE, leave_all, need, prepare, why_left_out
 
-__all__ = ["CHOICE", "leave_all", "need", "why_left_out"]
+__all__ = ["CHOICE", "leave_all", "need", "prepare", "why_left_out"]

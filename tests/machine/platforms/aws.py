@@ -19,6 +19,9 @@ class Aws:
             return f"{error.name} is not installed: `scripts/bootstrap --all-groups --all-extras` installs it"
         return None
 
+    def prepare(self) -> None:
+        """There is nothing to build."""
+
     def join(self) -> str:
         library: Any = importlib.import_module("moto.server")
         self._server = library.ThreadedMotoServer("127.0.0.1", 0, verbose=False)

@@ -40,6 +40,9 @@ class Docker:
         absent = [name for name in _PROGRAMS if shutil.which(name) is None]
         return f"{', '.join(absent)} not installed: scripts/platform-packages installs them" if absent else None
 
+    def prepare(self) -> None:
+        """There is nothing to build."""
+
     def join(self) -> str:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._run.mkdir(mode=0o700, exist_ok=True)

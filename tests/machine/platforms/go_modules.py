@@ -1,13 +1,17 @@
-"""Builds programs that tests need from their Go modules, inside a copy of the module."""
+"""Builds programs that tests need from their Go modules, inside a copy of the module. Says on standard error how far it is."""
 
+import collections
 import json
 import os
 import re
 import shutil
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 _BUILD_SECONDS = 3600
+_REPORT_SECONDS = 10.0
 
 
 def copied(module: str, version: str, target: Path) -> Path:
@@ -29,16 +33,31 @@ def drop_replacements(source: Path) -> list[str]:
 
 def build(source: Path, package: str, made: Path, flags: str = "") -> Path:
     linker = f"-s -w {flags}".strip()
-    run(source, "build", "-mod=mod", "-trimpath", "-ldflags", linker, "-o", str(made), package)
+    arguments = ("build", "-v", "-mod=mod", "-trimpath", "-ldflags", linker, "-o", str(made), package)
+    packages = run(source, "list", "-mod=mod", "-deps", package).count("\n")
+    # The last lines are enough for a reason. `go build -v` prints a line for each package that it compiles.
+    lines: collections.deque[str] = collections.deque(maxlen=40)
+    began = reported = time.monotonic()
+    compiled = 0
+    command = ["timeout", str(_BUILD_SECONDS), "go", *arguments]
+    with subprocess.Popen(command, cwd=source, env=_environment(), stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for compiled, line in enumerate(process.stderr, start=1):
+            lines.append(line)
+            if time.monotonic() > reported + _REPORT_SECONDS:
+                reported = time.monotonic()
+                _say(f"building {made.name}: {compiled} of at most {packages} packages, {reported - began:.0f} s")
+    if process.returncode:
+        raise RuntimeError(f"go build failed: {''.join(lines)[-2000:]}")
+    _say(f"built {made.name}: {compiled} packages in {time.monotonic() - began:.0f} s")
     return made
 
 
 def run(directory: Path, *arguments: str) -> str:
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
     done = subprocess.run(
         ["go", *arguments],
         cwd=directory,
-        env=environment,
+        env=_environment(),
         capture_output=True,
         text=True,
         timeout=_BUILD_SECONDS,
@@ -47,3 +66,11 @@ def run(directory: Path, *arguments: str) -> str:
     if done.returncode:
         raise RuntimeError(f"go {arguments[0]} failed: {done.stderr[-2000:]}")
     return done.stdout
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -20,6 +20,10 @@ class Platform(Protocol):
         """Return why it cannot be started on this machine."""
         ...
 
+    def prepare(self) -> None:
+        """Build what it needs and what this machine does not have yet, which may take longer than a test may."""
+        ...
+
     def join(self) -> str:
         """Start it, unless another run of the tests has done so, and return its address."""
         ...
@@ -41,6 +45,13 @@ def need(name: str) -> str:
         assert found is not None
         return found
     return _started(name)
+
+
+def prepare() -> None:
+    """Prepare every chosen platform that this machine can start."""
+    for name, platform in _known().items():
+        if _is_chosen(name) and platform.missing() is None:
+            platform.prepare()
 
 
 def why_left_out(names: Iterable[str]) -> str | None:

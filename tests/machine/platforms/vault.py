@@ -25,11 +25,14 @@ class Vault:
     def missing(self) -> str | None:
         return None if _binary().exists() or shutil.which("go") else "go is not installed"
 
-    def join(self) -> str:
-        """Start it, and return its address and its root token with a `#` between them."""
+    def prepare(self) -> None:
         with cache.locked("platforms-vault", lambda: None) as workplace:
             if not _binary().exists():
                 _build(workplace)
+
+    def join(self) -> str:
+        """Start it, and return its address and its root token with a `#` between them."""
+        self.prepare()
         self._process = subprocess.Popen(
             [str(_binary()), "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
@@ -54,6 +57,6 @@ def _build(workplace: Path) -> None:
     program = source / "terracrew_test_vault"
     program.mkdir()
     shutil.copy(_SOURCE, program / "main.go")
-    made = go_modules.build(source, f"./{program.name}", workplace / "built")
+    made = go_modules.build(source, f"./{program.name}", workplace / "vault-built")
     _binary().parent.mkdir(parents=True, exist_ok=True)
     made.replace(_binary())

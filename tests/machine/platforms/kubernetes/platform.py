@@ -35,9 +35,12 @@ class Kubernetes:
             return f"{', '.join(absent)} not installed: scripts/platform-packages installs them"
         return None if programs.are_built() or shutil.which("go") else "go is not installed"
 
+    def prepare(self) -> None:
+        programs.build()
+
     def join(self) -> str:
         """Return the path of an administrator's kubeconfig."""
-        programs.build()
+        self.prepare()
         self._daemon.join()
         return str(self._places.kubeconfig)
 
