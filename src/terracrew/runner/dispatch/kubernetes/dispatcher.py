@@ -90,10 +90,12 @@ class Kubernetes:
     async def start(self, start: ExecutorStart) -> PodHandle:
         handle = PodHandle(Path(start.directory), start, asyncio.Event())
         if not start.is_salvage:  # what a dead executor left was delivered in its own pod, or is lost with it
+            self._watch.remember(handle.directory.name)
             handle.launching = self._tasks.start(self._launch(handle, start))
         return handle
 
     def adopt(self, directory: Path) -> PodHandle:
+        self._watch.remember(directory.name)
         return PodHandle(directory, None, asyncio.Event())
 
     def waits_for(self, handle: PodHandle) -> str:

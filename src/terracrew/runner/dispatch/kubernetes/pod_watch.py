@@ -1,4 +1,8 @@
-"""Follows the pods of one runner instance, all of them in one request, and remembers the last state of those that are gone."""
+"""Watches the pods of one runner instance, all of them in one request.
+
+The last state of a pod that is gone says how its attempt ended, so it is kept until the attempt is forgotten. Of other pods that
+are gone nothing is kept.
+"""
 
 import asyncio
 import contextlib
@@ -43,6 +47,8 @@ class PodWatch:
     def __init__(self, api: KubernetesApi, selector: str) -> None:
         self._api, self._selector = api, {"labelSelector": selector}
         self._pods: dict[str, SeenPod] = {}
+        self._followed: set[str] = set()
+        """The attempts whose pods are remembered when they are gone."""
         self._changed = asyncio.Event()
         self._is_listed = False
         self._task: asyncio.Task[None] | None = None
@@ -64,8 +70,13 @@ class PodWatch:
     def get(self, uid: str) -> SeenPod | None:
         return self._pods.get(uid)
 
+    def remember(self, attempt: str) -> None:
+        """Keep the last state of this attempt's pods from now on. Call this before their end can be seen."""
+        self._followed.add(attempt)
+
     def forget(self, attempt: str) -> None:
-        """Forget the pods of an attempt that are gone."""
+        """Forget this attempt's pods: those that are gone now, and the others when they are gone."""
+        self._followed.discard(attempt)
         for seen in self.of(attempt):
             if seen.is_gone:
                 del self._pods[seen.pod.metadata.uid]
@@ -98,7 +109,9 @@ class PodWatch:
         found = await self._api.ask(PodList, "GET", "pods", query=self._selector)
         present = {pod.metadata.uid: self._seen(pod, is_gone=False) for pod in found.items}
         gone = {
-            uid: msgspec.structs.replace(seen, is_gone=True) for uid, seen in self._pods.items() if uid not in present
+            uid: msgspec.structs.replace(seen, is_gone=True)
+            for uid, seen in self._pods.items()
+            if uid not in present and self._is_remembered(seen.pod)
         }
         self._pods = gone | present
         self._is_listed = True
@@ -119,9 +132,18 @@ class PodWatch:
                 pod = _decode_pod(change.object)
                 version = pod.metadata.resource_version
                 if change.type != "BOOKMARK":
-                    self._pods[pod.metadata.uid] = self._seen(pod, is_gone=change.type == "DELETED")
-                    self._say_changed()
+                    self._take(pod, is_gone=change.type == "DELETED")
         return version
+
+    def _take(self, pod: Pod, *, is_gone: bool) -> None:
+        if is_gone and not self._is_remembered(pod):
+            self._pods.pop(pod.metadata.uid, None)
+        else:
+            self._pods[pod.metadata.uid] = self._seen(pod, is_gone=is_gone)
+        self._say_changed()
+
+    def _is_remembered(self, pod: Pod) -> bool:
+        return pod.metadata.labels.get(ATTEMPT) in self._followed
 
     def _seen(self, pod: Pod, *, is_gone: bool) -> SeenPod:
         before = self._pods.get(pod.metadata.uid)
