@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from terracrew.executor.output.lines import Cutter
+from terracrew.masking import forms
 from terracrew.masking.names import MIN_SECRET_BYTES
 from terracrew.masking.redactor import MASK, Redactor
 from terracrew.protocol.events import MAX_TEXT_BYTES
@@ -40,6 +41,23 @@ def test_no_secret_is_left_in_a_masked_text(secrets: list[str], text: str) -> No
         for line in secret.splitlines():
             if len(line.strip()) >= MIN_SECRET_BYTES:
                 assert line.strip().encode() not in masked
+
+
+@pytest.mark.feature("L5.executor")
+@given(SECRETS, st.text("ab-", max_size=40))
+def test_a_small_text_is_masked_in_the_same_way_before_and_after_a_large_one(secrets: list[str], text: str) -> None:
+    """A small text is searched in another way until the first large one has been masked."""
+    fresh, used = Redactor(secrets), Redactor(secrets)
+    used.mask(bytes(MAX_TEXT_BYTES))
+    assert fresh.mask(text.encode()) == used.mask(text.encode())
+
+
+@pytest.mark.feature("L5.executor")
+@pytest.mark.parametrize("secret", ["hunter", "hunter22", "correct horse battery", "tch_" + "x7Kq-" * 9])
+def test_each_form_of_a_secret_is_masked_wherever_it_is_in_a_small_text(secret: str) -> None:
+    for form in forms.patterns(secret):
+        for text in (form, b"before " + form, form + b" after"):
+            assert form not in Redactor([secret]).mask(text)
 
 
 @pytest.mark.feature("L5.executor")
