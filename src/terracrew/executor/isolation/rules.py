@@ -161,8 +161,8 @@ class Isolation:
         surroundings = Surroundings(private)
         wanted = (*SYSTEM_PATHS, *SERVICE_ACCOUNT_TOKENS, sys.prefix, sys.base_prefix)
         operators = (*_of_environment(start.environment), *engine.operator_paths)
-        for path in dict.fromkeys(map(os.path.realpath, (*wanted, *operators))):
-            for part in surroundings.parts(path) if path != "/" else ():
+        for path in dict.fromkeys(map(landlock.resolved, (*wanted, *operators))):
+            for part in surroundings.parts(path) if path not in (None, "/") else ():
                 yield PathRule(part, READ_AND_EXECUTE)
 
 
