@@ -17,7 +17,7 @@ from typing import Any
 
 import uvloop
 
-from terracrew import plugins
+from terracrew import configurations, plugins
 from terracrew.attempt import files, record
 from terracrew.attempt.encryption import AttemptCipher
 from terracrew.attempt.engine_directory import EngineDirectory
@@ -37,7 +37,7 @@ from terracrew.executor.state.states import States
 from terracrew.executor.steps.context import StepContext
 from terracrew.executor.steps.sequence import Steps
 from terracrew.executor.supervise import supervise
-from terracrew.masking import names
+from terracrew.masking import facts, names
 from terracrew.protocol.events import Result
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import GitSource
@@ -49,10 +49,13 @@ _logger = logging.getLogger("terracrew.executor")
 
 
 def warm(engine_paths: Sequence[str]) -> None:
-    """Import plug-ins and ask engines for their versions ahead of time, so that executors that are forked later need not do it."""
+    """Import plug-ins, ask engines for their versions, and do other work of a first use ahead of time, so that executors that are
+    forked later need not do it."""
     discovery.find_all(engine_paths)
     plugins.preload(plugins.ENGINES)
     plugins.preload(plugins.SOURCES)
+    facts.prepare()
+    configurations.files(["main.tf"])  # compiles the patterns of all engines
 
 
 def run(start: ExecutorStart, process: ProcessRecord) -> int:
@@ -106,10 +109,10 @@ def _attempt(start: ExecutorStart, cgroup: str) -> Coroutine[Any, Any, int]:
         kernel_limits=KernelLimits(cgroup),
     )
     process.adopt_orphans()
-    return _run(parts, context, run_before_loop.begin(_work(Steps(context))))
+    return _run(parts, context, run_before_loop.begin(_work(Steps(context), parts)))
 
 
-async def _run(parts: AttemptDelivery, context: StepContext, work: Coroutine[Any, Any, Result]) -> int:
+async def _run(parts: AttemptDelivery, context: StepContext, work: Coroutine[Any, Any, None]) -> int:
     output = context.output
     async with asyncio.TaskGroup() as group:
         working = group.create_task(work)
@@ -120,12 +123,8 @@ async def _run(parts: AttemptDelivery, context: StepContext, work: Coroutine[Any
         ]
         limits = group.create_task(supervise("the watch of limits", context.limits.run))
         output.follow()
-        result = await working
+        await working
         limits.cancel()  # what is left to do is to deliver, and no limit applies to that
-        # An attempt that stopped only because of the server's version gets no result. An updated runner delivers what is
-        # left of it, and reports that it is gone.
-        if not (result.status == "CANCELED" and parts.control.is_refused_for_now):
-            parts.recorder.fact(result)
         code = await parts.finish()
         for loop in loops:
             loop.cancel()
@@ -139,12 +138,17 @@ def _end(parts: AttemptDelivery) -> None:
     parts.control.end(SIGTERM_REASON)
 
 
-async def _work(steps: Steps) -> Result:
+async def _work(steps: Steps, parts: AttemptDelivery) -> None:
+    """Run the steps and record the result at once, so that it leaves in one frame with the end of the last step."""
     try:
-        return await steps.run()
+        result = await steps.run()
     except Exception as error:
         _logger.exception("the attempt failed")
-        return Result("FAILED", f"the executor failed: {type(error).__name__}: {error}")
+        result = Result("FAILED", f"the executor failed: {type(error).__name__}: {error}")
+    # An attempt that stopped only because of the server's version gets no result. An updated runner delivers what is
+    # left of it, and reports that it is gone.
+    if not (result.status == "CANCELED" and parts.control.is_refused_for_now):
+        parts.recorder.fact(result)
 
 
 def _record(start: ExecutorStart, granted: Granted) -> AttemptRecord:

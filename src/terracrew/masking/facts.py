@@ -5,7 +5,7 @@ Every text is masked, also that of a kind of fact or a field that is added later
 
 from enum import Enum
 from functools import cache
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import msgspec
 from msgspec import inspect
@@ -42,6 +42,12 @@ _PLAIN_TYPES = (
     inspect.BoolType,
     inspect.NoneType,
 )
+
+
+def prepare() -> None:
+    """Inspect all kinds of facts ahead of time, for a process whose forks mask them."""
+    for kind in get_args(Fact):
+        _text_fields(kind)
 
 
 def masked(fact: Fact, redactor: Redactor) -> Fact:
