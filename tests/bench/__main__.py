@@ -28,6 +28,7 @@ from tests.bench import (
     plan_rate,
     plans,
     reconnect,
+    scale,
     silent,
     start,
 )
@@ -56,6 +57,7 @@ BENCHMARKS: dict[str, Callable[[Env], dict[str, float]]] = {
     "db_outage": db_outage.run,
     "lists": lists.run,
     "caps": caps.run,
+    "scale": scale.run,
     "demo": demo.run,
 }
 FILE = Path("build/bench.json")

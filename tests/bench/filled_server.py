@@ -83,7 +83,7 @@ def filled(
     with env.database(kind) as url, running(env.folder(kind), url) as system:
         system.data.mkdir()
         system.env.update(environment or {})
-        token, members, paths = asyncio.run(_fill(url or str(system.data / "terracrew.db"), runners, modules, queued))
+        token, members, paths = asyncio.run(fill(url or str(system.data / "terracrew.db"), runners, modules, queued))
         yield Filled(system, system.start_server(runner=False), token, members, paths)
 
 
@@ -140,7 +140,7 @@ def fleet(there: Filled) -> Generator[Fleet]:
         process.stdout.close()
 
 
-async def _fill(url: str, runners: int, modules: int, queued: int) -> tuple[str, list[Access], list[str]]:
+async def fill(url: str, runners: int, modules: int, queued: int = 0) -> tuple[str, list[Access], list[str]]:
     db = await open_database(url)
     try:
         await first_start(db)

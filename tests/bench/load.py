@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import itertools
 import random
 import sys
 import time
@@ -30,6 +31,8 @@ class Task(msgspec.Struct, frozen=True):
     count: int
     capacity: int
     outstanding: int = 1
+    more_urls: list[str] = []
+    """Other servers on the same database, which get their share of runners and requests."""
     gap_seconds: tuple[float, float] = (0.002, 0.012)
     """The shortest and the longest pause between two jobs of `dispatch`."""
 
@@ -47,9 +50,10 @@ class Figures(msgspec.Struct, frozen=True):
 class Load:
     def __init__(self, task: Task) -> None:
         self._task = task
-        self._crew = SimulatedRunners(task.url, task.capacity)
-        self._crew.on_granted = self._granted
-        self._crew.on_done = self._done
+        self._urls = [task.url, *task.more_urls]
+        self._crews = [SimulatedRunners(url, task.capacity) for url in self._urls]
+        for crew in self._crews:
+            crew.on_granted, crew.on_done = self._granted, self._done
         self._granted_at: dict[str, float] = {}
         self._done_at: dict[str, float] = {}
         self._changed: dict[str, asyncio.Event] = {}
@@ -58,7 +62,8 @@ class Load:
 
     async def run(self) -> Figures:
         began = time.perf_counter()
-        await self._crew.gather(self._task.members)
+        for index, crew in enumerate(self._crews):
+            await crew.gather(self._task.members[index :: len(self._crews)])
         connected = time.perf_counter() - began
         await asyncio.sleep(1)  # let the server settle after the crowd
         gc.collect()
@@ -66,7 +71,7 @@ class Load:
         gc.disable()  # a pause of ours would be told as one of the server's
         cpu = time.process_time()
         seconds = await (self._dispatch() if self._task.kind == "dispatch" else self._jobs())
-        return Figures(seconds, connected, self._crew.missed, time.process_time() - cpu)
+        return Figures(seconds, connected, sum(crew.missed for crew in self._crews), time.process_time() - cpu)
 
     async def _dispatch(self) -> list[float]:
         client = await HttpClient.open(self._task.url, self._task.token)
@@ -92,7 +97,8 @@ class Load:
                     await self._slots.acquire()
                 await self._enqueue(client, index)
 
-        clients = [await HttpClient.open(self._task.url, self._task.token) for _ in range(_CLIENTS)]
+        urls = itertools.islice(itertools.cycle(self._urls), _CLIENTS)
+        clients = [await HttpClient.open(url, self._task.token) for url in urls]
         await asyncio.gather(*(some(client) for client in clients))
         async with asyncio.timeout(_JOB_SECONDS):
             while len(self._done_at) < self._task.count:

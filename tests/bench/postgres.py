@@ -36,7 +36,10 @@ def running(folder: Path) -> Generator[PostgresServer]:
     port = free_port()
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(
-            [programs / "postgres", "-D", folder / "data", "-h", "127.0.0.1", "-p", str(port), "-k", folder],
+            [
+                *(programs / "postgres", "-D", folder / "data", "-h", "127.0.0.1", "-p", str(port), "-k", folder),
+                *("-c", "max_connections=200"),  # a server of ours takes up to 20
+            ],
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=log,

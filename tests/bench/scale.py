@@ -1,0 +1,173 @@
+"""What `docs/scaling.md` builds on: several servers on one PostgreSQL, and very many connected runners.
+
+`scale_jobs_per_s.N`: no-op jobs through N servers at once, each with its own runners. All processes share this machine, so the CPU
+of a job is what counts: `scale_cpu_ms_per_job.{server,postgres}.N`, and `scale_kb_per_job`, by which the database grows.
+`scale_idle_cpu_percent.RUNNERS`, `scale_kb_per_runner.RUNNERS`: connected runners that send only heartbeats, over `SERVERS_OF` servers.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Generator
+
+import msgspec
+import psutil
+import psycopg
+
+from tests.bench.filled_server import Env, Filled, fill, fleet, put_load
+from tests.bench.fleet import Order
+from tests.bench.load import Task
+from tests.bench.simulated_runners import Access
+from tests.e2e.fleet import Fleet
+from tests.e2e.system import Process, System
+
+JOBS, OUTSTANDING, CREW = 3_000, 100, 10
+SERVERS_OF = {10_000: 1, 100_000: 6}
+"""A server keeps up to 20,000 connections unless it is told otherwise."""
+SETTLE_SECONDS, IDLE_SECONDS = 30, 60
+CONNECT_SECONDS = 1_200
+
+
+class Several(msgspec.Struct):
+    """Servers on one PostgreSQL, and what each of them is used by."""
+
+    system: System
+    url: str
+    servers: list[Filled]
+
+    def cpu_seconds(self) -> float:
+        return sum(_cpu(there.process.pid) for there in self.servers)
+
+
+def run(env: Env) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for count in (1, 2, 3):
+        with _several(env, count, CREW * count, modules=1_000) as several:
+            found |= _jobs(env, several)
+    for runners, count in SERVERS_OF.items():
+        with _several(env, count, runners, modules=count) as several:
+            found |= _idle(env, several, runners)
+    return found
+
+
+@contextlib.contextmanager
+def _several(env: Env, count: int, runners: int, modules: int) -> Generator[Several]:
+    with env.postgres.unmigrated_database() as url:
+        system = Fleet(env.folder("scale"), url, count)
+        system.balancer.start()
+        try:
+            token, members, paths = asyncio.run(fill(url, runners, modules))
+            processes = [system.start_one(index) for index in range(count)]
+            yield Several(
+                system,
+                url,
+                [_share(system, process, index, token, members, paths) for index, process in enumerate(processes)],
+            )
+        finally:
+            system.close()
+
+
+def _share(
+    fleet_system: Fleet, process: Process, index: int, token: str, members: list[Access], paths: list[str]
+) -> Filled:
+    """Return one server with every nth runner and module."""
+    count = len(fleet_system.ports)
+    own = System(fleet_system.directory)
+    own.port = fleet_system.ports[index]
+    own.url = f"http://127.0.0.1:{own.port}"
+    return Filled(own, process, token, members[index::count], paths[index::count])
+
+
+def _jobs(env: Env, several: Several) -> dict[str, float]:
+    first, *others = several.servers
+    count = len(several.servers)
+    task = Task(
+        "jobs",
+        first.system.url,
+        first.token,
+        [member for there in several.servers for member in there.members],
+        [module for there in several.servers for module in there.modules],
+        JOBS,
+        capacity=100,
+        outstanding=OUTSTANDING,
+        more_urls=[there.system.url for there in others],
+    )
+    size = _size(several.url)
+    servers, postgres = several.cpu_seconds(), _postgres_cpu(several.url)
+    figures = put_load(task)
+    moments = figures.seconds[JOBS // 10 : -JOBS // 10]
+    found = {
+        f"scale_jobs_per_s.{count}": (len(moments) - 1) / (moments[-1] - moments[0]),
+        f"scale_cpu_ms_per_job.server.{count}": 1000 * (several.cpu_seconds() - servers) / JOBS,
+        f"scale_cpu_ms_per_job.postgres.{count}": 1000 * (_postgres_cpu(several.url) - postgres) / JOBS,
+    }
+    if count == 1:
+        found["scale_kb_per_job"] = (_size(several.url) - size) / JOBS / 1024
+    env.say(
+        f"{', '.join(f'{name} {value:.2f}' for name, value in found.items())} "
+        f"(load {1000 * figures.cpu_seconds / JOBS:.2f} ms a job; {figures.missed} claims missed)"
+    )
+    return found
+
+
+def _idle(env: Env, several: Several, runners: int) -> dict[str, float]:
+    before = sum(psutil.Process(there.process.pid).memory_info().rss for there in several.servers)
+    with contextlib.ExitStack() as stack:
+        crews = [stack.enter_context(fleet(there)) for there in several.servers]
+        began = time.perf_counter()
+        for crew, there in zip(crews, several.servers, strict=True):
+            crew.begin(Order("gather", len(there.members)))
+        for crew in crews:
+            if refused := crew.report(CONNECT_SECONDS).refused:
+                raise RuntimeError(f"{len(refused)} connections were refused: {refused[0]}")
+        took = time.perf_counter() - began
+        time.sleep(SETTLE_SECONDS)
+        servers, postgres, since = several.cpu_seconds(), _postgres_cpu(several.url), time.perf_counter()
+        time.sleep(IDLE_SECONDS)
+        seconds = time.perf_counter() - since
+        size = sum(psutil.Process(there.process.pid).memory_info().rss for there in several.servers) - before
+        online = _online(several.url)
+        found = {
+            f"scale_idle_cpu_percent.{runners}": 100 * (several.cpu_seconds() - servers) / seconds,
+            f"scale_idle_cpu_percent.{runners}.postgres": 100 * (_postgres_cpu(several.url) - postgres) / seconds,
+            f"scale_kb_per_runner.{runners}": size / runners / 1024,
+        }
+    env.say(
+        f"{', '.join(f'{name} {value:.1f}' for name, value in found.items())} "
+        f"({len(several.servers)} servers; connected in {took:.0f} s, {runners / took:.0f} a second; {online} are online)"
+    )
+    if online != runners:
+        raise RuntimeError(f"{online} of {runners} runners are online")
+    return found
+
+
+def _cpu(pid: int) -> float:
+    times = psutil.Process(pid).cpu_times()
+    return times.user + times.system
+
+
+def _postgres_cpu(url: str) -> float:
+    """Return the CPU of the processes that serve the database, the one that asks excepted."""
+    with psycopg.connect(url) as connection:
+        server = psutil.Process(connection.info.backend_pid).parent()
+    assert server is not None
+    found = 0.0
+    for process in [server, *server.children()]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found += _cpu(process.pid)
+    return found
+
+
+def _size(url: str) -> int:
+    return _number(url, "SELECT pg_database_size(current_database())")
+
+
+def _online(url: str) -> int:
+    return _number(url, "SELECT count(*) FROM instances WHERE is_connected")
+
+
+def _number(url: str, question: str) -> int:
+    with psycopg.connect(url) as connection:
+        row = connection.execute(question.encode()).fetchone()
+    assert row is not None
+    return row[0]
