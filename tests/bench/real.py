@@ -44,13 +44,18 @@ def _is_online(system: System) -> bool:
 
 def timed(system: System, module: str, kind: str = "PLAN") -> tuple[float, dict[str, Any]]:
     """Return the seconds from the request until a watcher learns that the job has ended, and the job."""
-    api = system.api
     began = time.perf_counter()
-    job_id = api.post(f"/modules/{segment(module)}/jobs", {"type": kind})["id"]
-    for event in api.events(f"/jobs/{job_id}/log/stream"):
+    job_id = system.api.post(f"/modules/{segment(module)}/jobs", {"type": kind})["id"]
+    job = ended(system, job_id)
+    seconds = time.perf_counter() - began
+    if job["status"] != "SUCCEEDED":
+        raise RuntimeError(f"{module}: {job['status']}: {job['message']}\n{system.log(job_id)[-2000:]}")
+    return seconds, job
+
+
+def ended(system: System, job_id: str) -> dict[str, Any]:
+    """Follow a job by its stream and return it when it has ended."""
+    for event in system.api.events(f"/jobs/{job_id}/log/stream"):
         if event.name == "job" and (job := json.loads(event.data))["status"] not in ACTIVE:
-            seconds = time.perf_counter() - began
-            if job["status"] != "SUCCEEDED":
-                raise RuntimeError(f"{module}: {job['status']}: {job['message']}\n{system.log(job_id)[-2000:]}")
-            return seconds, job
+            return job
     raise RuntimeError("the stream ended without the job's end")
