@@ -93,6 +93,8 @@ class StepStatus(msgspec.Struct, frozen=True, tag="step"):
     """
     retry: StepRetry | None = None
     """Set if the step failed and is repeated. An older server ignores it, and sees that the step runs again."""
+    kept_from: Count | None = None
+    """The number of the earlier job of the module whose result of this step is used again, instead of running the step."""
 
 
 class SourceResolved(msgspec.Struct, frozen=True, tag="source"):

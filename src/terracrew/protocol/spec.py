@@ -320,6 +320,8 @@ class JobSpec(msgspec.Struct, frozen=True):
     """As whom the engine logs in to clouds."""
     choice: DispatcherChoice = NO_CHOICE
     """What the job asks of the dispatcher of its runner."""
+    is_fresh: bool = False
+    """Whether `init` runs even if nothing that it reads has changed since an earlier job of the module."""
 
     def __repr__(self) -> str:
         return f"JobSpec({self.job_id!r}, {self.attempt})"

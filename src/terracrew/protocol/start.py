@@ -40,6 +40,22 @@ class IsolationSettings(msgspec.Struct, frozen=True):
     """Files and directories that stay hidden although they are in a directory that engines may read by default."""
 
 
+class WarmSettings(msgspec.Struct, frozen=True):
+    """Where executors keep what `init` made for later attempts of the same module, and how much of it (ADR 0060)."""
+
+    directory: str
+    """Engines can neither read nor write it."""
+    secret: bytes
+    """Signs what is kept. Only the memory of the runner and of its executors has it, so no other process can forge an entry."""
+    max_bytes: int
+    """How much all entries together may take."""
+    max_age_seconds: float
+    """After this time an entry is not used any more."""
+
+    def __repr__(self) -> str:
+        return f"WarmSettings({self.directory!r})"
+
+
 class ExecutorStart(msgspec.Struct, frozen=True):
     """Everything that an executor is started with. It is passed in a pipe or a file, never as arguments or in the environment."""
 
@@ -76,5 +92,7 @@ class ExecutorStart(msgspec.Struct, frozen=True):
     """Lines for the beginning of the job's log: what the dispatcher did before it could start the executor."""
     choice: DispatcherChoice = NO_CHOICE
     """What the job asks of its dispatcher, if the allow-list of the runner has it. A salvage asks for nothing."""
+    warm: WarmSettings | None = None
+    """Where what `init` made is kept; None if the operator has turned that off, or if no disk outlives the executor."""
     is_salvage: bool = False
     """Whether the attempt's first executor is dead. The new one only delivers what the directory holds; `granted` is None."""

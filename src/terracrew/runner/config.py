@@ -50,6 +50,10 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     is_engine_installed: bool = False
     """Whether a version of an engine that a job needs, and that this machine does not have, is installed before the job runs."""
     source_roots: list[str] = []
+    warm_bytes: int = 1 << 30
+    """How much of what `init` made is kept for later jobs (ADR 0060); 0 keeps nothing."""
+    warm_seconds: float = 7 * 86400.0
+    """How long it is kept."""
     approved_hooks_directory: str | None = None
     """Where the only hooks that may run are. Empty means that no hook may run; None, that every hook may."""
     isolation: IsolationSettings = IsolationSettings()

@@ -25,6 +25,8 @@ class LocalInstance:
         self.undelivered = self.root / "undelivered"
         """Directories of ended attempts that the server did not accept. A person looks at them."""
         self.cache = self.root / "cache"
+        self.warm_workspaces = warm_folder(working_directory)
+        """What `init` made, kept by executors for later attempts. Only this process and its executors can use what is in it."""
         # Engines see the resolved path, and another instance must find the workspace of a saved plan at the same path.
         self.workspaces = self.root.resolve() / "workspaces"
         self.engine_directories = self.root.resolve() / "engine-files"
@@ -39,6 +41,11 @@ class LocalInstance:
 
     def release(self) -> None:
         os.close(self._lock)
+
+
+def warm_folder(working_directory: str) -> Path:
+    """Return where executors keep what `init` made. It is given up first if the disk is full."""
+    return Path(working_directory) / "warm"
 
 
 def _lock(path: Path) -> int:

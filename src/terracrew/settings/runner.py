@@ -140,6 +140,20 @@ class WorkingDirectory(SettingsSection):
     )
 
 
+class WarmWorkspaces(SettingsSection):
+    """What `init` made is kept in the working directory, so that it need not run again as long as nothing that it reads has changed."""
+
+    max_mb: int = Field(
+        default=1024,
+        ge=0,
+        le=1_048_576,
+        description="How much is kept for all modules together, in units of 1,048,576 bytes. 0 turns it off: every job runs `init`.",
+    )
+    max_age_hours: float = Field(
+        default=168.0, gt=0, le=8760, description="After how many hours `init` runs again in any case."
+    )
+
+
 class EngineSection(SettingsSection):
     additional_binary_paths: Directories = Field(default=[], description="Searched for engines before PATH.")
     install: Literal["on-demand", "never"] = Field(
@@ -227,6 +241,7 @@ class RunnerSettings(SettingsSection):
     engine: EngineSection = Field(default_factory=EngineSection)
     executor: ExecutorSection = Field(default_factory=ExecutorSection)
     source: Source = Field(default_factory=Source)
+    warm_workspaces: WarmWorkspaces = Field(default_factory=WarmWorkspaces)
     hooks_preapproval: HooksPreapproval = Field(default_factory=HooksPreapproval)
     job_dispatcher: JobDispatcher = Field(default_factory=JobDispatcher)
     job_dispatchers: dict[DispatcherKey, FurtherDispatcher] = Field(
@@ -267,6 +282,8 @@ class RunnerSettings(SettingsSection):
             engine_paths=self.engine.additional_binary_paths,
             is_engine_installed=self.engine.install == "on-demand",
             source_roots=self.source.local_roots,
+            warm_bytes=self.warm_workspaces.max_mb << 20,
+            warm_seconds=self.warm_workspaces.max_age_hours * 3600,
             approved_hooks_directory=self.hooks_preapproval.directory,
             isolation=IsolationSettings(self.executor.isolation, self.executor.read_paths, self.executor.write_paths),
             engine_accounts=engine_users.parse(self.executor.user),

@@ -33,6 +33,8 @@ class EngineContext(msgspec.Struct, frozen=True):
     """The environment of the runner, without Terracrew's own variables."""
     module_environment: Mapping[str, str] = {}
     """The environment variables that are set for the module."""
+    workspace: Path = Path("/nowhere")
+    """The attempt's own copy of the source, which the folder is in."""
     memory_mb: int | None = None
     """How much memory all processes of the attempt may use together; None without a limit."""
 
@@ -137,6 +139,43 @@ class ValidatesInPlan(Protocol):
     """An engine whose plan makes all checks of its validate step. That step then runs only for modules that add something to it."""
 
     validates_in_plan: bool
+
+
+class InitFile(msgspec.Struct, frozen=True):
+    """A file that `init` made."""
+
+    path: str
+    """Relative to the folder of the module."""
+    content: bytes
+    is_executable: bool = False
+
+
+@runtime_checkable
+class KeepsInit(Protocol):
+    """A session of an engine whose `init` need not run again as long as nothing that it reads has changed (ADR 0060).
+
+    Each function raises Invalid, with the reason, where `init` has to run.
+    """
+
+    def read_by_init(self, flags: Sequence[str], environment: Mapping[str, str]) -> list[str | bytes]:
+        """Return what `init` reads besides the source, the inputs, the flags and the environment. It is called before `init` runs."""
+        ...
+
+    def made_by_init(self, *, has_our_backend: bool) -> list[InitFile]:
+        """Return the files that `init` made and a later job of the module can use. None of them may hold a secret or a state."""
+        ...
+
+    def place_init(self, files: Sequence[InitFile]) -> None:
+        """Make the workspace what `init` would make of it."""
+        ...
+
+    def remove_init(self) -> None:
+        """Remove everything that `init` or `place_init` made."""
+        ...
+
+    def is_init_missing(self, printed: str) -> bool:
+        """Whether a failed command says that `init` has to run first."""
+        ...
 
 
 @runtime_checkable

@@ -1,6 +1,8 @@
 """What the steps of one attempt share: the parts of the executor, and the results of earlier steps that later ones need."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from terracrew.attempt import files
 from terracrew.attempt.engine_directory import EngineDirectory
@@ -65,6 +67,12 @@ class StepContext:
         """The steps that a saved plan makes unnecessary."""
         self.plan_attempt: int | None = None
         """The attempt that made the plan, if this one did not."""
+        self.inputs: Mapping[str, Any] = {}
+        """The values of the engine's variables."""
+        self.init_name = ""
+        """The name under which what `init` makes is kept; empty if it is not kept."""
+        self.kept_from: int | None = None
+        """The number of the job whose `init` is used, if the workspace is warm."""
         self.state_file: StateFile | None = None
         """The file with the state, if the engine keeps its state in one. Set by the FETCH step, as the following."""
         self.engine: Engine

@@ -86,6 +86,7 @@ def write_inputs(context: StepContext) -> None:
     secret = secret_inputs(inputs, context.spec.secrets) if is_ours and isinstance(session, EncryptsInputs) else {}
     others = {name: value for name, value in inputs.items() if name not in secret}
     session.prepare(others, has_our_backend=is_ours)
+    context.inputs = inputs
     _set_environment(context)
     if secret and isinstance(session, EncryptsInputs):
         session.encrypt_inputs(secret, context.env)
@@ -187,6 +188,7 @@ def _open_session(context: StepContext, folder: Path) -> None:
             Path(start.cache_directory),
             start.environment,
             context.spec.environment,
+            workspace.of(context.directory),
             context.spec.limits.memory_mb,
         ),
     )

@@ -6,10 +6,18 @@ import contextlib
 from terracrew.durations import duration
 from terracrew.errors import TerracrewError
 from terracrew.executor.engines import error_summary
-from terracrew.executor.engines.contract import ValidatesInPlan
+from terracrew.executor.engines.contract import KeepsInit, ValidatesInPlan
 from terracrew.executor.engines.error_summary import EngineFailure
 from terracrew.executor.engines.oom_kills import OomKills
-from terracrew.executor.steps import engine_command, hooks, lost_imports, permission, preparation, transient_errors
+from terracrew.executor.steps import (
+    engine_command,
+    hooks,
+    lost_imports,
+    permission,
+    preparation,
+    transient_errors,
+    warm_workspace,
+)
 from terracrew.executor.steps.context import StepContext
 from terracrew.executor.steps.engine_command import EngineFailedError
 from terracrew.executor.steps.hooks import HookFailedError
@@ -20,6 +28,10 @@ from terracrew.protocol.spec import STEPS_OF, Step
 _INTERRUPTED = "the engine was interrupted from outside (the host is shutting down, or its service was stopped)"
 _CUT_SHORT = "; what it changed last may be in no state"
 _COMPLETE = "; it ended in order, so its state is complete"
+
+
+class _ColdAgain:
+    """A step failed because its workspace was warm: `init` has to run, and then the step again."""
 
 
 class Steps:
@@ -39,7 +51,9 @@ class Steps:
             if self._control.is_stopping:
                 result = context.stopped(f"before {step}")
             elif self._is_skipped(step):
-                self._recorder.fact(StepStatus(remaining.pop(0), "SKIPPED"))
+                self._recorder.fact(
+                    StepStatus(remaining.pop(0), "SKIPPED", kept_from=context.kept_from if step is Step.INIT else None)
+                )
             elif not step.is_mutating or (result := await self._ask_permission(step)) is None:
                 result = await self._run(remaining.pop(0))
                 if step is Step.OUTPUT and result is not None and result.status == "FAILED":
@@ -53,11 +67,16 @@ class Steps:
         return result or Result("SUCCEEDED", warning)
 
     def _is_skipped(self, step: Step) -> bool:
-        """Whether a saved plan or the next step makes the step unnecessary, or the engine does not have it. FETCH finds out all of it."""
+        """Whether a saved plan, the next step or a warm workspace makes the step unnecessary, or the engine does not have it."""
         context = self._context
-        return step is not Step.FETCH and (
-            step in context.reused or step not in context.engine.steps or self._is_checked_by_plan(step)
-        )
+        if step is Step.FETCH:
+            return False
+        if step in context.reused or step not in context.engine.steps or self._is_checked_by_plan(step):
+            return True
+        if step is not Step.INIT:
+            return False
+        self._recorder.step = step
+        return warm_workspace.enter(context)
 
     def _is_checked_by_plan(self, step: Step) -> bool:
         """Whether the plan repeats everything that the step does. A hook or a flag is a reason to run it nevertheless."""
@@ -76,7 +95,13 @@ class Steps:
         """
         tries = 1 + (self._context.spec.limits.plan_retries or 0) if step.phase == "plan" else 1
         number = 1
-        while isinstance(ended := await self._try(step, number, tries), StepRetry):
+        while isinstance(ended := await self._try(step, number, tries), StepRetry | _ColdAgain):
+            if isinstance(ended, _ColdAgain):
+                if self._control.is_stopping:
+                    return self._context.stopped(f"before {step}")
+                if (failed := await self._run(Step.INIT)) is not None:
+                    return failed
+                continue
             number = ended.number
             await asyncio.sleep(0)  # see `run_before_loop`: there may be no loop yet
             with contextlib.suppress(TimeoutError):
@@ -85,7 +110,7 @@ class Steps:
                     return self._context.stopped(f"before try {number} of {step}")
         return ended
 
-    async def _try(self, step: Step, number: int, tries: int) -> Result | StepRetry | None:
+    async def _try(self, step: Step, number: int, tries: int) -> "Result | StepRetry | _ColdAgain | None":
         context = self._context
         self._recorder.step = step
         self._recorder.fact(StepStatus(step, "RUNNING"))
@@ -101,6 +126,17 @@ class Steps:
                 self._control.end(_INTERRUPTED)
             if self._control.stop_mode(is_mutating=step.is_mutating) is not None:
                 return self._stopped(step, run, ended.code)
+            if self._is_init_missing(step, printed):
+                self._recorder.say(
+                    f"{step} failed because something that init gets is missing in the warm workspace: init runs now, and {step} is "
+                    "tried once more"
+                )
+                again = StepRetry(
+                    number + 1, max(tries, number) + 1, 0.0, "something that init gets is missing in the warm workspace"
+                )
+                self._recorder.fact(StepStatus(step, "FAILED", ended.code, run.is_cut_short, again))
+                warm_workspace.leave(context)
+                return _ColdAgain()
             if hint := context.isolation.hint(printed):
                 self._recorder.say(hint)
             if hint := lost_imports.hint(context, step, printed):
@@ -124,6 +160,12 @@ class Steps:
             context.limits.leave()
         self._recorder.fact(StepStatus(step, "SUCCEEDED", exit_code, run.is_cut_short))
         return None
+
+    def _is_init_missing(self, step: Step, printed: str) -> bool:
+        """Whether a step failed only because `init` did not run. The workspace is warm at most once, so this happens at most once."""
+        context, session = self._context, self._context.session
+        is_warm = context.kept_from is not None and step in (Step.VALIDATE, Step.PLAN)
+        return is_warm and isinstance(session, KeepsInit) and session.is_init_missing(printed)
 
     def _retry(self, number: int, tries: int, reason: str) -> StepRetry | None:
         """Return when the next try starts; None if this was the last one."""
@@ -191,5 +233,7 @@ class Steps:
             await engine_command.read_outputs(context)
         else:
             await engine_command.run(context, step)
+        if step is Step.INIT:
+            warm_workspace.keep(context)
         if step is Step.PLAN:
             await engine_command.report_plan(context)

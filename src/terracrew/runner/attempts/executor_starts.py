@@ -1,5 +1,6 @@
 """Builds what an executor is started with, for one attempt."""
 
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,12 +9,14 @@ import msgspec
 from terracrew.protocol.dispatcher_choice import NO_CHOICE
 from terracrew.protocol.hooks import ApprovedHooks
 from terracrew.protocol.messages import Granted
-from terracrew.protocol.start import EngineAccount, ExecutorStart, IsolationSettings
+from terracrew.protocol.start import EngineAccount, ExecutorStart, IsolationSettings, WarmSettings
 from terracrew.runner import engine_users
 from terracrew.runner.attempts import approved_hooks
 from terracrew.runner.attempts.engine_directories import EngineDirectories
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.instance import LocalInstance
+
+_WARM_SECRET_BYTES = 32
 
 
 class ExecutorStarts:
@@ -26,6 +29,7 @@ class ExecutorStarts:
     ) -> None:
         self._config, self._instance = config, instance
         self._engine_directories, self._environment = engine_directories, dict(environment)
+        self._warm_secret = secrets.token_bytes(_WARM_SECRET_BYTES)
 
     def use_config(self, config: RunnerConfig) -> None:
         self._config = config
@@ -66,8 +70,17 @@ class ExecutorStarts:
             approved_hooks=self._approved_hooks(granted),
             discovery_host=self._config.discovery_host,
             choice=granted.spec.choice if granted else NO_CHOICE,
+            warm=self._warm(),
             is_salvage=granted is None,
         )
+
+    def _warm(self) -> WarmSettings | None:
+        """Return where executors keep what `init` made. The secret is new in every runner process, and never on a disk."""
+        config = self._config
+        if not config.warm_bytes:
+            return None
+        directory = str(self._instance.warm_workspaces)
+        return WarmSettings(directory, self._warm_secret, config.warm_bytes, config.warm_seconds)
 
     def _engine_environment(self) -> dict[str, str]:
         """Return the runner's variables for engines, without those that a reload has named as secrets since the start."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from terracrew import durable
+from terracrew import durable, trees
 from terracrew.attempt import (
     delivered,
     directories,
@@ -111,6 +111,15 @@ class AttemptSupervisor:
         """Take over what an earlier process left in the working directory, and start filling the shared cache of downloads."""
         for loop in (self._download_cache.run(), self._sweep()):
             self._background_tasks.add(self._tasks.create_task(loop))  # `stop_watching` cancels them with the others
+        # What an earlier process kept cannot be used any more: the secret that it was signed with is gone.
+        trees.remove_if_possible(self._instance.warm_workspaces)
+        if self._config.warm_bytes:
+            log.info(
+                "what init makes is kept for %.0f hours, up to %d MB, in %s",
+                self._config.warm_seconds / 3600,
+                self._config.warm_bytes >> 20,
+                self._instance.warm_workspaces,
+            )
         found = directories.scan(self._instance.attempts)
         self._temp_directories.sweep(found)
         self._workspaces.sweep(found)

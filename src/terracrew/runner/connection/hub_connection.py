@@ -30,7 +30,7 @@ from terracrew.errors import (
 from terracrew.logging import LEVELS
 from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef
-from terracrew.runner import isolation, machine
+from terracrew.runner import instance, isolation, machine
 from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.reports import Reports
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
@@ -72,7 +72,7 @@ class HubConnection:
         self._resume = ""
         self._runner_id = config.runner_id
         self._is_drained_by_server = False
-        self._disk = Disk(config.working_directory)
+        self._disk = Disk(config.working_directory, instance.warm_folder(config.working_directory))
         self._announcements = Announcements(supervisor.dispatchers.opened)
         reports.send = self._send
         supervisor.on_slot_freed = self._claim

@@ -2,6 +2,9 @@
 
 import logging
 import os
+from pathlib import Path
+
+from terracrew import trees
 
 MIN_FREE_BYTES = 64 << 20
 MIN_FREE_RATIO = 0.05
@@ -10,14 +13,17 @@ log = logging.getLogger(__name__)
 
 
 class Disk:
-    def __init__(self, directory: str) -> None:
-        self._directory = directory
+    def __init__(self, directory: str, spare: Path | None = None) -> None:
+        """`spare` is a directory whose content is given up first."""
+        self._directory, self._spare = directory, spare
         self._had_room = True
 
     def has_room(self) -> bool:
-        disk = os.statvfs(self._directory)
-        free, size = disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
-        has_room = free >= min(MIN_FREE_BYTES, size * MIN_FREE_RATIO)
+        free, has_room = self._measure()
+        if not has_room and self._had_room and self._spare is not None and self._spare.is_dir():
+            trees.remove_if_possible(self._spare)
+            free, has_room = self._measure()
+            log.warning("%s was emptied, because the disk is almost full", self._spare)
         if has_room != self._had_room:
             self._had_room = has_room
             if has_room:
@@ -25,3 +31,9 @@ class Disk:
             else:
                 log.warning("%s has %d MB left: taking no new jobs until more is free", self._directory, free >> 20)
         return has_room
+
+    def _measure(self) -> tuple[int, bool]:
+        """Return how many bytes are free, and whether that is enough."""
+        disk = os.statvfs(self._directory)
+        free, size = disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
+        return free, free >= min(MIN_FREE_BYTES, size * MIN_FREE_RATIO)

@@ -29,16 +29,22 @@ class BackendBlock(NamedTuple):
 
 def foreign_backend(folder: Path, patterns: Sequence[str]) -> BackendBlock | None:
     """Return the first block in the root module that says where the state is stored. The patterns tell which files the engine reads."""
+    for path in configuration_files(folder, patterns):
+        text = path.read_text(errors="replace")
+        # Very few files contain one of these words, and searching for them is a thousand times faster than parsing.
+        if "backend" in text or "cloud" in text:
+            search = _in_json if path.suffix == ".json" else _in_native
+            if found := search(text):
+                line, block = found
+                return BackendBlock(path.name, line, block)
+    return None
+
+
+def configuration_files(folder: Path, patterns: Sequence[str]) -> Iterator[Path]:
+    """Yield the files of one module, in the order of their names."""
     for path in sorted(folder.iterdir()):
         if configurations.is_match(path.name, patterns) and path.is_file():
-            text = path.read_text(errors="replace")
-            # Very few files contain one of these words, and searching for them is a thousand times faster than parsing.
-            if "backend" in text or "cloud" in text:
-                search = _in_json if path.suffix == ".json" else _in_native
-                if found := search(text):
-                    line, block = found
-                    return BackendBlock(path.name, line, block)
-    return None
+            yield path
 
 
 def _in_native(text: str) -> tuple[int, str] | None:

@@ -51,11 +51,15 @@ def is_sound(provider: Provider) -> bool:
 
 def read(folder: Path) -> list[LockedProvider]:
     """Return the providers in the lock file of a module; empty if there is no file, or if it cannot be read."""
+    return list(_parsed(content(folder)[:_MAX_BYTES].decode(errors="replace")))
+
+
+def content(folder: Path) -> bytes:
+    """Return the lock file of a module; empty if there is no file, or if it cannot be read."""
     try:
-        content = read_produced(folder / NAME)
+        return read_produced(folder / NAME)
     except Invalid:
-        return []
-    return list(_parsed(content[:_MAX_BYTES].decode(errors="replace")))
+        return b""
 
 
 def _parsed(text: str) -> Iterator[LockedProvider]:

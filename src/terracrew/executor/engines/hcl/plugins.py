@@ -95,6 +95,14 @@ def checksum_file(shared: Path, provider: Provider) -> Path:
     return shared / provider.folder / f"{platform()}.h1"
 
 
+def known_checksum(shared: Path, provider: Provider) -> str:
+    """Return the checksum that the runner recorded for a package of the shared cache; '' if the cache does not have the package."""
+    try:
+        return checksum_file(shared, provider).read_text().strip()
+    except OSError:
+        return ""
+
+
 def checksum(package: Path) -> str:
     """Return the `h1:` checksum of a package, as lock files have it: a hash of the hashes and names of its files."""
     lines: list[tuple[str, str]] = []

@@ -11,7 +11,7 @@ import msgspec
 from terracrew import configurations
 from terracrew.errors import Conflict, EngineMissing, Invalid
 from terracrew.executor.engines import go_collector, plan_summary
-from terracrew.executor.engines.contract import ApiAccess, EngineContext, FailureDetails, StateAccess
+from terracrew.executor.engines.contract import ApiAccess, EngineContext, FailureDetails, InitFile, StateAccess
 from terracrew.executor.engines.hcl import (
     backend_blocks,
     declared_variables,
@@ -19,6 +19,8 @@ from terracrew.executor.engines.hcl import (
     event_facts,
     failure,
     import_errors,
+    kept_init,
+    lockfile,
     operator_paths,
     plugins,
     replaced_resources,
@@ -59,6 +61,9 @@ class HclSession:
         self._plan, self._events = context.files.plan, context.files.produced / "plan.jsonl"
         self._plugins = plugins.of_attempt(context.runner_environment, context.cache_directory, context.files)
         self._outputs = msgspec.json.Decoder(dict[str, _PrintedOutput])
+        self._patterns = configurations.PATTERNS[dialect.name]
+        self._lock_before = b""
+        """The lock file as the source has it, before `init`."""
         if tuple(int(part) for part in found.version.split("-")[0].split(".")[:2]) < dialect.oldest_version:
             oldest = ".".join(map(str, dialect.oldest_version))
             raise EngineMissing(
@@ -72,7 +77,7 @@ class HclSession:
             if os.path.lexists(folder / name):
                 raise Conflict(f"the source has a file {name}, a name that Terracrew needs: rename it")
         if has_our_backend:
-            if found := backend_blocks.foreign_backend(folder, configurations.PATTERNS[self._dialect.name]):
+            if found := backend_blocks.foreign_backend(folder, self._patterns):
                 raise Invalid(
                     f"{found.file}:{found.line} has a {found.block} block, but Terracrew holds this module's state: "
                     "remove the block, or set the module's backend to `own`"
@@ -82,7 +87,7 @@ class HclSession:
             _write(folder / INPUTS_FILE, msgspec.json.encode(inputs))
 
     def declared_inputs(self) -> set[str]:
-        return declared_variables.declared(self._context.folder, configurations.PATTERNS[self._dialect.name])
+        return declared_variables.declared(self._context.folder, self._patterns)
 
     def environment(self, base: Mapping[str, str], api: ApiAccess) -> dict[str, str]:  # noqa: ARG002  (`base` has its token)
         env = dict(base)
@@ -156,6 +161,27 @@ class HclSession:
         return not any(  # `os.walk` lists a broken link as a file
             not os.path.exists(os.path.join(folder, name)) for folder, _, files in os.walk(providers) for name in files
         )
+
+    def read_by_init(self, flags: Sequence[str], environment: Mapping[str, str]) -> list[str | bytes]:
+        folder = self._context.folder
+        kept_init.check(folder, self._patterns, flags, environment)
+        self._lock_before = lockfile.content(folder)
+        return [plugins.platform(), self._lock_before, *kept_init.configurations(self._dialect, environment)]
+
+    def made_by_init(self, *, has_our_backend: bool) -> list[InitFile]:
+        folder, workspace = self._context.folder, self._context.workspace
+        return kept_init.capture(
+            folder, workspace, self._patterns, has_our_backend=has_our_backend, lock_before=self._lock_before
+        )
+
+    def place_init(self, files: Sequence[InitFile]) -> None:
+        kept_init.place(self._context.folder, self._plugins.shared, files)
+
+    def remove_init(self) -> None:
+        kept_init.remove(self._context.folder)
+
+    def is_init_missing(self, printed: str) -> bool:
+        return kept_init.is_missing(printed)
 
     @property
     def readable_paths(self) -> Sequence[Path]:

@@ -1,0 +1,1 @@
+"""Keeps what `init` made for later jobs of the same module."""
