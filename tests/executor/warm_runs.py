@@ -1,6 +1,6 @@
 """Jobs of one module, one after the other on one runner that keeps what `init` made."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ import msgspec
 
 from terracrew import archive
 from terracrew.protocol.events import Result, StepStatus, Stream
-from terracrew.protocol.spec import JobType
+from terracrew.protocol.spec import JobType, Step
 from terracrew.protocol.start import IsolationSettings, WarmSettings
 from terracrew.testing.executor_processes import Executor, ExecutorProcesses
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
@@ -33,14 +33,14 @@ class Ran(msgspec.Struct):
     def kept_from(self) -> int | None:
         """The number of the job whose `init` it used."""
         assert self.result.status == "SUCCEEDED", (self.result, self.log)
-        found = [each.kept_from for each in self.facts if each.step == "init"]
+        found = [each.kept_from for each in self.facts if each.step is Step.INIT]
         assert len(found) == 1 if found[0] is not None else True
         assert (WARM.format(found[0]) in self.log) == (found[0] is not None)
         return found[0]
 
     @property
     def statuses(self) -> list[str]:
-        return [f"{each.step} {each.status}" for each in self.facts if each.step in ("init", "plan")]
+        return [f"{each.step} {each.status}" for each in self.facts if each.step in (Step.INIT, Step.PLAN)]
 
 
 class WarmRunner:
@@ -69,7 +69,7 @@ class WarmRunner:
     @asynccontextmanager
     async def started(
         self, source: bytes, job_type: JobType = JobType.PLAN, **changes: Any
-    ) -> AsyncIterator[tuple[Executor, FakeExecutorHub]]:
+    ) -> AsyncGenerator[tuple[Executor, FakeExecutorHub]]:
         """The next job of the module, with its own server, directories and rights. `start` changes how its executor is started."""
         self.number += 1
         hub = FakeExecutorHub()

@@ -29,6 +29,8 @@ VALUES: dict[str, Any] = {
     "executor.read_paths": ["/srv/read"],
     "executor.write_paths": ["/srv/write"],
     "source.local_roots": ["/srv/sources"],
+    "warm_workspaces.max_mb": 10,
+    "warm_workspaces.max_age_hours": 1.5,
     "hooks_preapproval.enabled": True,
     "hooks_preapproval.preapproved_hooks_directory": "/usr",
     "job_dispatcher.type": "local",

@@ -226,6 +226,7 @@ def test_the_schema_describes_every_setting_and_allows_the_key_that_names_it(fil
         "engine",
         "executor",
         "source",
+        "warm_workspaces",
         "hooks_preapproval",
         "job_dispatcher",
         "job_dispatchers",

@@ -27,6 +27,8 @@ APPLIED = {
     "engine_paths": "engine.additional_binary_paths",
     "is_engine_installed": "engine.install",
     "source_roots": "source.local_roots",
+    "warm_bytes": "warm_workspaces.max_mb",
+    "warm_seconds": "warm_workspaces.max_age_hours",
     "approved_hooks_directory": "hooks_preapproval",
     "isolation": "executor, and the files that external settings name",
     "log_stream": "job_log_stream",

@@ -12,7 +12,7 @@ import pytest
 
 from terracrew.executor.engines.contract import InitFile
 from terracrew.executor.warm import cache as caches
-from terracrew.executor.warm.cache import Entry, WarmCache
+from terracrew.executor.warm.cache import KeptInit, WarmCache
 from terracrew.protocol.start import WarmSettings
 
 SECRET = b"s" * 32
@@ -28,8 +28,8 @@ def cache(settings: WarmSettings) -> WarmCache:
     return WarmCache(settings)
 
 
-def entry(content: bytes = b"{}", *, number: int = 7, age_seconds: float = 0.0) -> Entry:
-    return Entry(number, time.time() - age_seconds, [InitFile(".terraform/modules/modules.json", content, True)])
+def entry(content: bytes = b"{}", *, number: int = 7, age_seconds: float = 0.0) -> KeptInit:
+    return KeptInit(number, time.time() - age_seconds, [InitFile(".terraform/modules/modules.json", content, True)])
 
 
 def used(file: Path, seconds: float) -> None:

@@ -16,7 +16,7 @@ from terracrew.executor.engines.contract import KeepsInit
 from terracrew.executor.sources import workspace
 from terracrew.executor.steps import definitions
 from terracrew.executor.steps.context import StepContext
-from terracrew.executor.warm.cache import Entry, WarmCache
+from terracrew.executor.warm.cache import KeptInit, WarmCache
 from terracrew.protocol.spec import Step
 
 _FORMAT = "1"
@@ -55,7 +55,7 @@ def enter(context: StepContext) -> bool:
     return True
 
 
-def _place(session: KeepsInit, entry: Entry) -> bool:
+def _place(session: KeepsInit, entry: KeptInit) -> bool:
     try:
         session.place_init(entry.files)
     except (Invalid, OSError) as error:
@@ -72,7 +72,7 @@ def keep(context: StepContext) -> None:
         return
     try:
         files = session.made_by_init(has_our_backend=context.spec.backend == "terracrew")
-        is_kept = WarmCache(settings).put(context.init_name, Entry(context.spec.number, time.time(), files))
+        is_kept = WarmCache(settings).put(context.init_name, KeptInit(context.spec.number, time.time(), files))
     except (Invalid, OSError) as error:
         context.recorder.say(f"The next job runs init again, too: {error}")
     else:

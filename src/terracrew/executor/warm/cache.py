@@ -31,7 +31,7 @@ _MAC_BYTES = hashlib.sha256().digest_size
 _log = logging.getLogger("terracrew.executor")
 
 
-class Entry(msgspec.Struct, frozen=True):
+class KeptInit(msgspec.Struct, frozen=True):
     number: int
     """The number of the job that ran `init`."""
     made_at: float
@@ -39,7 +39,7 @@ class Entry(msgspec.Struct, frozen=True):
     files: list[InitFile]
 
 
-_encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(Entry).decode
+_encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(KeptInit).decode
 
 
 class WarmCache:
@@ -55,7 +55,7 @@ class WarmCache:
             digest.update(content)
         return digest.hexdigest()
 
-    def get(self, name: str) -> Entry | None:
+    def get(self, name: str) -> KeptInit | None:
         """Return an entry that this runner made, and that is young enough; None if there is none."""
         file = self._folder / name
         try:
@@ -75,7 +75,7 @@ class WarmCache:
             os.utime(file)  # mark it as used, so that others are removed first
         return entry
 
-    def put(self, name: str, entry: Entry) -> bool:
+    def put(self, name: str, entry: KeptInit) -> bool:
         """Keep an entry, and remove others if the cache is full. Returns False if there is no room for it.
 
         A disk that is almost full loses the whole cache: jobs need the room more.

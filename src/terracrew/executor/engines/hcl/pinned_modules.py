@@ -20,18 +20,18 @@ _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _EXACT_VERSION = re.compile(r"=?\s*v?\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?")
 
 
-class _Module(msgspec.Struct, rename="pascal"):
+class _FoundModule(msgspec.Struct, rename="pascal"):
     key: str
     source: str
     dir: str
     version: str = ""
 
 
-class _Manifest(msgspec.Struct, rename="pascal"):
-    modules: list[_Module]
+class _FoundModules(msgspec.Struct, rename="pascal"):
+    modules: list[_FoundModule]
 
 
-_decode = msgspec.json.Decoder(_Manifest).decode
+_decode = msgspec.json.Decoder(_FoundModules).decode
 
 
 def check(manifest: bytes, folder: Path, workspace: Path, patterns: Sequence[str]) -> bool:
@@ -60,13 +60,13 @@ def check(manifest: bytes, folder: Path, workspace: Path, patterns: Sequence[str
     return is_any_downloaded
 
 
-def _check_local(module: _Module, parent: _Module, folder: Path, workspace: Path) -> None:
+def _check_local(module: _FoundModule, parent: _FoundModule, folder: Path, workspace: Path) -> None:
     expected = posixpath.normpath(posixpath.join(parent.dir, module.source))
     if module.dir != expected or not (folder / expected).resolve().is_relative_to(workspace.resolve()):
         raise Invalid(f"the module {module.key} is not a folder of the source")
 
 
-def _check_downloaded(module: _Module, parent: _Module, folder: Path, patterns: Sequence[str]) -> None:
+def _check_downloaded(module: _FoundModule, parent: _FoundModule, folder: Path, patterns: Sequence[str]) -> None:
     installed = f"{_INSTALLED}/{module.key}"
     if posixpath.normpath(module.dir) != module.dir or not f"{module.dir}/".startswith(f"{installed}/"):
         raise Invalid(f"the module {module.key} is not where `init` puts modules")
