@@ -29,6 +29,8 @@ class FarAway:
         self.disk: str | None = "the only copy of a state"
         self.is_removing, self.may_remove = asyncio.Event(), asyncio.Event()
         self.may_end = asyncio.Event()
+        self.cause = ""
+        """Why the executor was told to end, which only the dispatcher knows."""
         self.refusals = 0
         """How often a request to stop fails before it succeeds."""
 
@@ -47,7 +49,7 @@ class FarAway:
 
     async def watch(self, handle: Path) -> AttemptEnd:
         await self.may_end.wait()
-        return AttemptEnd(self.codes.pop(0) if self.disk else exit_codes.NOTHING_LEFT)
+        return AttemptEnd(self.codes.pop(0) if self.disk else exit_codes.NOTHING_LEFT, self.cause)
 
     async def stop(self, handle: Path, mode: CancelMode) -> None:
         if self.refusals:
@@ -139,3 +141,19 @@ async def test_a_request_to_stop_that_fails_is_repeated_and_the_runner_goes_on(r
         supervisor.cancel(AttemptRef("job_1", 1), "kill")
         await until_gone(directory)
     assert dispatcher.refusals == 0
+
+
+@pytest.mark.feature("O3.requeued")
+async def test_the_server_is_told_why_an_executor_that_delivered_everything_was_ended(runners: Runners) -> None:
+    dispatcher = FarAway(exit_codes.DELIVERED)
+    dispatcher.cause = "the pod was evicted"
+    dispatcher.may_remove.set()
+    async with supervising(runners, dispatcher) as (supervisor, said):
+        supervisor.take(granted())
+        directory = runners.attempts / NAME
+        while not (directory / files.PID).exists():
+            await asyncio.sleep(0.01)
+        delivered.mark_done(directory, 7)
+        dispatcher.may_end.set()
+        await until_gone(directory)
+    assert said == [Gone("job_1", 1, saw_process=True, reason="the pod was evicted", last=7, is_delivered=True)]

@@ -225,6 +225,10 @@ class AttemptSupervisor:
         needs_report = process.is_salvage or not delivered.is_done(directory)
         if needs_report and not await self._salvage_and_report(ref, directory, describe_end(ended, process)):
             return await self._quarantine_directory(ref, directory)
+        if (
+            not needs_report and ended.reason
+        ):  # the server has the result, but not what only the dispatcher knows of its cause
+            await self._report_gone(ref, directory, ended.reason, is_delivered=True)
         return await self._remove(ref, directory)
 
     async def _watch(self, ref: AttemptRef, handle: Any) -> AttemptEnd:

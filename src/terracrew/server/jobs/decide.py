@@ -252,8 +252,19 @@ def gone(job: Job, attempt: Attempt, report: Report, now: datetime) -> Decision 
     if is_current(job, attempt):
         ended = _unknown_lock(attempt.end("gone", now, report.reason))
         return _requeue(job, replace(ended, is_gone=True, is_in_doubt=is_open), now)
-    over = replace(attempt, is_gone=True, is_in_doubt=attempt.is_in_doubt and is_open)
+    over = replace(
+        attempt, is_gone=True, is_in_doubt=attempt.is_in_doubt and is_open, reason=_with_cause(attempt, report.reason)
+    )
     return None if attempt.ended_at is None or over == attempt else Decision(job, over)
+
+
+def _with_cause(attempt: Attempt, cause: str) -> str:
+    """Return the reason of an ended attempt with what its runner knows of the cause.
+
+    An executor that is told to end cannot know why, and its report is here first. Its runner knows that a pod was evicted.
+    """
+    is_unexplained = attempt.outcome == "gone" and attempt.has_result
+    return plain(f"{attempt.reason}: {cause}") if is_unexplained and cause not in attempt.reason else attempt.reason
 
 
 def missing(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision | None:

@@ -13,6 +13,8 @@ from terracrew.runner.dispatch.kubernetes.objects import ClusterEvent, Pod
 from terracrew.runner.dispatch.kubernetes.pod_watch import SeenPod
 
 pytestmark = pytest.mark.feature("D4.kubernetes")
+EXECUTOR = {"name": "executor", "resources": {"limits": {"memory": "2Gi"}}}
+SIDECAR = {"name": "proxy", "resources": {"limits": {"memory": "64Mi"}}}
 SIGNED = ownership.signature(ownership.UNKNOWN_PROCESS)
 
 
@@ -20,7 +22,7 @@ def _seen(state: dict[str, Any] | None = None, *, is_gone: bool = False, node: s
     statuses = [] if state is None else [{"name": "executor", "state": state}]
     document = {
         "metadata": {"name": "pod", "uid": "u"},
-        "spec": {"nodeName": node} if node else {},
+        "spec": {"containers": [SIDECAR, EXECUTOR], **({"nodeName": node} if node else {})},
         "status": {"phase": "Running", "containerStatuses": statuses, **status},
     }
     return SeenPod(msgspec.convert(document, Pod), is_gone)
@@ -82,7 +84,17 @@ def test_an_attempt_is_over_only_when_kubernetes_says_so(seen: SeenPod, is_over:
     ],
 )
 def test_the_end_of_a_pod_is_said_in_words(seen: SeenPod, words: str) -> None:
-    assert pod_states.how(seen, "2Gi") == words
+    assert pod_states.how(seen) == words
+
+
+def test_a_pod_that_was_told_to_end_has_a_cause_and_one_that_ended_by_itself_has_none() -> None:
+    assert pod_states.why_ended(_ended(0).pod) == ""
+    assert pod_states.why_ended(_seen(phase="Failed", reason="DeadlineExceeded").pod) == "", "a cancel does that"
+    evicted = _ended(0, conditions=_disrupted("EvictionByEvictionAPI", "Eviction API: evicting")).pod
+    assert pod_states.why_ended(evicted) == "the pod was evicted: Eviction API: evicting"
+    metadata = msgspec.structs.replace(evicted.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    deleted = msgspec.structs.replace(_ended(0).pod, metadata=metadata)
+    assert pod_states.why_ended(deleted) == "the pod was deleted by somebody else"
 
 
 @pytest.mark.parametrize(

@@ -207,6 +207,28 @@ async def test_the_late_result_of_a_fenced_attempt_changes_nothing_but_ends_the_
     assert "SUCCEEDED" in notes[0].text
 
 
+@pytest.mark.feature("O3.requeued")
+async def test_the_reason_of_an_executor_that_was_told_to_end_has_the_cause_that_its_runner_reports(lost: Lost) -> None:
+    """Symptom: an evicted pod was only "told to end by SIGTERM (the host is shutting down, or its service was stopped)"."""
+    await lost.take(delivery(lost.ref, 2, APPLIED, fact(Result("CANCELED", "told to end by SIGTERM"))))
+    assert (await lost.job()).status == "QUEUED"
+    for _ in range(2):  # a report that is not acknowledged is repeated
+        await lost.gone(decide.Report("the pod was evicted", last=3, is_delivered=True))
+    attempt = await lost.attempt()
+    assert (attempt.outcome, attempt.reason) == ("gone", "told to end by SIGTERM: the pod was evicted")
+    assert not attempt.is_in_doubt
+
+
+@pytest.mark.feature("J2.terminal")
+async def test_a_cause_that_is_reported_late_does_not_change_the_reason_of_an_attempt_that_succeeded(
+    lost: Lost,
+) -> None:
+    await lost.take(delivery(lost.ref, 2, APPLIED, fact(Result("SUCCEEDED"))))
+    before = await lost.attempt()
+    await lost.gone(decide.Report("the pod was evicted", last=3, is_delivered=True))
+    assert await lost.attempt() == before
+
+
 @pytest.mark.feature("J9.modes", "O3.requeued")
 async def test_a_canceled_job_that_is_lost_is_canceled_where_it_would_be_requeued_and_the_doubt_stays(
     lost: Lost,

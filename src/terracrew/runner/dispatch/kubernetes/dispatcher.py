@@ -45,6 +45,7 @@ _CANCEL_SECONDS = 5.0
 _KILL_GRACE_SECONDS = 1
 """0 would remove the pod from the API before its processes have ended."""
 _CANCELED = "it was canceled before its pod was started"
+_KILLED = "its pod was killed, because the job was canceled"
 
 
 class PodHandle(msgspec.Struct):
@@ -56,6 +57,8 @@ class PodHandle(msgspec.Struct):
     """Ends when the executor's container has been started, or raises NotStarted."""
     waits_for: str = ""
     """Why the executor has not begun, in the words of Kubernetes."""
+    is_killed: bool = False
+    """Whether the pod was deleted because the job was canceled."""
 
 
 class _Mark(msgspec.Struct, frozen=True):
@@ -241,7 +244,7 @@ class Kubernetes:
             seen = await self._ended(mark)
         finally:
             removing.cancel()
-        return self._conclude(directory, seen)
+        return self._conclude(handle, seen)
 
     async def _take_over(self, handle: PodHandle, mark: _Mark) -> None:
         """Take back what an earlier process of this runner began to start, unless the pod has begun.
@@ -271,8 +274,9 @@ class Kubernetes:
                 )
             await _within(change, _LOOK_SECONDS)
 
-    def _conclude(self, directory: Path, seen: SeenPod | None) -> AttemptEnd:
+    def _conclude(self, handle: PodHandle, seen: SeenPod | None) -> AttemptEnd:
         """Write what the runner has to know of an attempt without processes, and say how it ended."""
+        directory = handle.directory
         if seen is None:
             reason = "its pod does not exist any more: it was deleted or evicted while no runner watched it"
             return AttemptEnd(exit_codes.NOTHING_LEFT, reason)
@@ -280,13 +284,15 @@ class Kubernetes:
         if pod_states.was_never_started(seen) or (report and not report.has_begun):
             (directory / files.CONTAINER).unlink(missing_ok=True)
             raise NotStarted(pod_states.why_not_begun(seen))
-        reason = pod_states.how(seen, self._settings.memory_limit)
+        reason = _KILLED if handle.is_killed else pod_states.how(seen)
         if report is None:
             return AttemptEnd(exit_codes.NOTHING_LEFT, reason)
         report.write_into(directory)
         if not report.done:
             return AttemptEnd(exit_codes.NOTHING_LEFT, reason)
-        return AttemptEnd(report.executor, "" if report.executor == exit_codes.DELIVERED else reason)
+        if report.executor == exit_codes.DELIVERED:
+            reason = "" if handle.is_stopped.is_set() else pod_states.why_ended(seen.pod)
+        return AttemptEnd(report.executor, reason)
 
     # ---- stopping
 
@@ -309,6 +315,7 @@ class Kubernetes:
         while (seen := self._watch.get(mark.pod_uid)) and not pod_states.has_ended(seen):
             change = self._watch.next_change()
             if time.monotonic() >= kill_at:
+                handle.is_killed = True
                 await self._kill(seen.pod)
                 kill_at = math.inf
             elif not is_interrupted:

@@ -45,8 +45,18 @@ class ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
     container_id: str | None = msgspec.field(default=None, name="containerID")
 
 
+class ContainerResources(msgspec.Struct, frozen=True, rename="camel"):
+    limits: dict[str, str] = {}
+
+
+class Container(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    resources: ContainerResources = ContainerResources()
+
+
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     node_name: str | None = None
+    containers: list[Container] = []
 
 
 class PodStatus(msgspec.Struct, frozen=True, rename="camel"):

@@ -19,6 +19,7 @@ _HOPELESS_REASONS = frozenset(
 """Reasons of a container that seldom pass: a person has to change something."""
 _NEVER_STARTED_REASONS = frozenset({"StartError", "ContainerCannotRun", "CreateContainerError"})
 _LOST_REASON = "ContainerStatusUnknown"
+_DELETED = "the pod was deleted by somebody else"
 _DISRUPTIONS = {
     "PreemptionByScheduler": "the pod was preempted by one with a higher priority",
     "DeletionByTaintManager": "the pod was removed because its node did not answer, or was tainted",
@@ -96,23 +97,38 @@ def why_from_events(events: Iterable[ClusterEvent]) -> str:
     return _words(f"{warnings[-1].reason}: {warnings[-1].message}") if warnings else ""
 
 
-def how(seen: SeenPod, memory_limit: str) -> str:
-    """Say how a pod ended whose executor did not deliver everything by itself."""
-    pod, end = seen.pod, terminated(seen.pod)
+def why_ended(pod: Pod) -> str:
+    """Say who or what ended a pod from outside; empty if it ended by itself, or by a cancel.
+
+    An executor that is told to end does not know why, even if it has the time to deliver everything.
+    """
     if pod.status.reason == "Evicted":
         return _words(f"the pod was evicted: {pod.status.message or 'its node was short of something'}")
     disruption = pod.condition("DisruptionTarget")
     if disruption and disruption.status == "True":
         what = _DISRUPTIONS.get(disruption.reason or "", f"the pod was disrupted ({disruption.reason})")
         return _words(f"{what}: {disruption.message}" if disruption.message else what)
+    return _DELETED if pod.metadata.deletion_timestamp else ""
+
+
+def how(seen: SeenPod) -> str:
+    """Say how a pod ended whose executor did not deliver everything by itself."""
+    pod, end = seen.pod, terminated(seen.pod)
+    if (outside := why_ended(pod)) and outside != _DELETED:
+        return outside
     if end is not None and end.reason == "OOMKilled":
-        limit = f" of {memory_limit}" if memory_limit else ""
+        limit = f" of {_memory_limit(pod)}" if _memory_limit(pod) else ""
         return f"a process of its pod was killed because memory ran out: the limit{limit} was reached"
     if end is None and pod.status.phase == "Failed":
         return _words(f"the pod failed ({pod.status.reason}): {pod.status.message or 'Kubernetes says nothing more'}")
     if end is None or (seen.is_gone and pod.metadata.deletion_timestamp and end.exit_code > 128):
-        return "the pod was deleted by somebody else"
+        return _DELETED
     return _how_executor(ends.decode(end.message or ""), end)
+
+
+def _memory_limit(pod: Pod) -> str:
+    """Return the limit of this pod, which its job or the pod template may have chosen."""
+    return next((each.resources.limits.get("memory", "") for each in pod.spec.containers if each.name == EXECUTOR), "")
 
 
 def _how_executor(report: ContainerEnd | None, end: TerminatedState) -> str:
@@ -137,7 +153,7 @@ def why_not_begun(seen: SeenPod) -> str:
     end = terminated(seen.pod)
     if end is not None and end.reason in _NEVER_STARTED_REASONS:
         return _words(f"the container of the executor cannot be started: {end.message or end.reason}")
-    return how(seen, "")
+    return how(seen)
 
 
 def _words(text: str) -> str:
