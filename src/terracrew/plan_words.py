@@ -30,6 +30,13 @@ def is_checked_by_plan(step: str, statuses: Mapping[str, str]) -> bool:
     return is_skipped and statuses.get("plan") in ("RUNNING", "SUCCEEDED", "FAILED", "CANCELED")
 
 
+def instead_of_running(step: str, statuses: Mapping[str, str], kept_from: int | None) -> str:
+    """Return why a step of a job did not have to run; '' for every other step."""
+    if statuses.get(step) == "SKIPPED" and kept_from is not None:
+        return f"kept from job #{kept_from}"
+    return CHECKED_BY_PLAN if is_checked_by_plan(step, statuses) else ""
+
+
 def counts(plan: Mapping[str, Any]) -> str:
     """Return the counts of a plan in the engine's wording, or an empty string if there is no plan."""
     if not plan:

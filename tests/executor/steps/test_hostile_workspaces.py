@@ -8,7 +8,7 @@ from terracrew.protocol.spec import JobType
 from terracrew.protocol.start import IsolationSettings
 from tests.executor.warm_runs import SMALL, WarmRunner
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.feature("J3.warm")]
 
 EVIL = 'resource "terraform_data" "it" { input = "evil" }\noutput "said" { value = terraform_data.it.input }\n'
 HOSTILE = SMALL | {

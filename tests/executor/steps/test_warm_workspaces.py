@@ -12,7 +12,7 @@ from terracrew.protocol.spec import DefinedInput, ExtraFile, JobType, Step, Step
 from terracrew.protocol.start import IsolationSettings, WarmSettings
 from tests.executor.warm_runs import SMALL, WarmRunner
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.feature("J3.warm")]
 
 
 @pytest.fixture

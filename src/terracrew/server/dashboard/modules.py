@@ -119,10 +119,13 @@ class DestroyPage(msgspec.Struct, frozen=True):
 
 class RunForm(msgspec.Struct, frozen=True):
     type: Literal["PLAN", "APPLY", "DESTROY", "DESTROY_PLAN"]
+    is_fresh: bool = False
 
     @property
     def job(self) -> NewJob:
-        return NewJob(JobType.PLAN, is_destroy_plan=True) if self.type == "DESTROY_PLAN" else NewJob(JobType(self.type))
+        if self.type == "DESTROY_PLAN":
+            return NewJob(JobType.PLAN, is_destroy_plan=True, is_fresh=self.is_fresh)
+        return NewJob(JobType(self.type), is_fresh=self.is_fresh)
 
 
 async def read_page(tx: Tx, who: Principal, search: str, after: str = "") -> ModulesPage:

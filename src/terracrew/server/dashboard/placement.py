@@ -35,6 +35,7 @@ class PlacementForm(DispatcherFields, frozen=True):
     priority: str = ""
     triggers: str = ""
     """`auto` or `manual`; empty leaves it as it is."""
+    is_fresh: bool = False
 
 
 class PlacementPage(msgspec.Struct, frozen=True):
@@ -54,6 +55,7 @@ def typed(page: PlacementPage) -> PlacementForm:
         tags,
         str(page.module.priority),
         page.module.triggers,
+        page.module.is_fresh,
         **limits.typed(page.module.limits),
         cloud=clouds.typed(page.module.cloud),
         **dispatchers.typed(page.module.dispatcher),
@@ -70,6 +72,7 @@ def wanted(form: PlacementForm, before: Placement) -> ModuleChange:
         "runner_instance_name": form.instance.strip() or None,
         "tags": [tag for tag in _BETWEEN_TAGS.split(form.tags) if tag],
         "priority": form.priority.strip() or "0",
+        "is_fresh": form.is_fresh,
     }
     if form.triggers:
         values["triggers"] = form.triggers

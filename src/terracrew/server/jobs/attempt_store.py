@@ -59,7 +59,8 @@ _SAVE_PROGRESS_TYPES = ATTEMPTS.types_of(*_REPORTED_OF_ATTEMPT, was="bigint", wa
 _SAVE_STEPS: LiteralString = (
     STEPS.insert_batch("job_id", *STEPS.fields)
     + """ ON CONFLICT (job_id, attempt, name) DO UPDATE SET status = excluded.status, exit_code = excluded.exit_code,
-    started_at = coalesce(steps.started_at, excluded.started_at), finished_at = excluded.finished_at"""
+    started_at = coalesce(steps.started_at, excluded.started_at), finished_at = excluded.finished_at,
+    kept_from = excluded.kept_from"""
 )
 _SAVE_STEPS_TYPES: Columns = {"job_id": "text", **STEPS.types}
 
@@ -74,6 +75,7 @@ class SavedStep(NamedTuple):
     finished_at: float | None
     exit_code: int | None
     attempt: int
+    kept_from: int | None = None
 
 
 async def get_attempt(tx: Tx, job_id: str, number: int) -> Attempt | None:

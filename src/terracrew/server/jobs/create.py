@@ -45,6 +45,8 @@ class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether the plan needs approval even if the module does not require it."""
     is_destroy_plan: bool = False
     """Only for a PLAN: show what a DESTROY would destroy, and change nothing."""
+    is_fresh: bool = False
+    """Run `init` even if nothing that it reads has changed since an earlier job of the module."""
     inputs: dict[str, Any] = {}
     """Variables of this job alone. They take precedence over those of the module and of the groups above it, and need the
     permission to change the module."""
@@ -67,6 +69,7 @@ def again(like: Job) -> NewJob:
         source=like.source if like.has_own_source else None,
         needs_approval=like.needs_approval,
         is_destroy_plan=like.is_destroy_plan,
+        is_fresh=like.is_fresh,
     )
 
 
@@ -247,7 +250,7 @@ async def _repeated(tx: Tx, wanted: JobRequest, module: Module, source: Source) 
         return None
     asked = wanted.asked
     is_other_source = asked.source is not None and job.source != source
-    is_unasked = asked.needs_approval and not job.needs_approval
+    is_unasked = (asked.needs_approval and not job.needs_approval) or (asked.is_fresh and not job.is_fresh)
     priority = job.priority if asked.priority is None else asked.priority
     wanted_job = (module.id, asked.type, priority, asked.is_destroy_plan)
     is_other = (job.module_id, job.type, job.priority, job.is_destroy_plan) != wanted_job
@@ -338,6 +341,7 @@ def _job(one: _Checked, number: int, interrupted: Interrupted, limits: JobLimits
         approval_seconds=one.module.approval_seconds,
         interrupted=interrupted,
         is_destroy_plan=asked.is_destroy_plan,
+        is_fresh=one.module.is_fresh or asked.is_fresh,
         has_own_source=asked.source is not None,
         group_run_id=one.wanted.group_run_id,
         cause_job_id=None if one.wanted.cause is None else one.wanted.cause.id,

@@ -44,6 +44,11 @@ events = Counter("terracrew_ingest_events", "Events of executors that were store
 event_bytes = Counter("terracrew_ingest_log_bytes", "Bytes of logs that were stored, before compression")
 batches = Counter("terracrew_ingest_batches", "Deliveries of executors that were stored")
 refused = Counter("terracrew_ingest_refused", "Deliveries of executors that were not stored, and come again", ("code",))
+inits = Counter(
+    "terracrew_init_steps",
+    "Steps `init` that succeeded (`run`), and those for which an earlier job's was used (`kept`)",
+    ("how",),
+)
 ALL = (
     queue_wait,
     start_wait,
@@ -57,6 +62,7 @@ ALL = (
     event_bytes,
     batches,
     refused,
+    inits,
 )
 
 for _outcome in ("succeeded", "failed", "canceled", "waiting", "handed_back", "lost", "gone"):
@@ -108,6 +114,12 @@ def delivered(event_count: int, log_bytes: int) -> None:
     batches.add()
     events.add(event_count)
     event_bytes.add(log_bytes)
+
+
+def init_ended(status: str, *, is_kept: bool) -> None:
+    """Record what an attempt reports about its step `init`."""
+    if status == "SUCCEEDED" or is_kept:
+        inits.add(1, "kept" if is_kept else "run")
 
 
 def delivery_refused(error: Exception) -> None:

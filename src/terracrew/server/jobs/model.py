@@ -87,6 +87,8 @@ class Job(msgspec.Struct, frozen=True):
     """What happens after its engine was cut short in a change: the choice of the module or group when the job was created."""
     is_destroy_plan: bool = False
     """Whether a PLAN shows what a DESTROY would destroy."""
+    is_fresh: bool = False
+    """Whether it runs `init` even if nothing that `init` reads has changed, because the request or the module says so."""
     has_own_source: bool = False
     """Whether it was asked to run another source than its module's."""
     plan_attempt: int | None = None
@@ -245,6 +247,8 @@ class StepRow(msgspec.Struct, frozen=True):
     exit_code: int | None = None
     attempt: int | None = None
     """The attempt that ran the step, in the view of a job; with a saved plan, some steps ran in an earlier attempt."""
+    kept_from: int | None = None
+    """The number of the earlier job of the module whose result of this step is used, if the step was skipped for that reason."""
 
 
 class Note(msgspec.Struct, frozen=True):

@@ -70,6 +70,8 @@ class Module(msgspec.Struct, frozen=True):
     """The priority of its jobs that are not given another one."""
     engine_version: str = ""
     """The versions of the engine that its jobs may run with, such as `1.12.6` or `~> 1.12`; empty for any."""
+    is_fresh: bool = False
+    """Whether each of its jobs runs `init`, even if nothing that `init` reads has changed since an earlier job."""
     triggers: Triggers = "manual"
     """Whether it is applied by itself when an output of another module that it uses has changed."""
     limits: JobLimits = msgspec.field(default_factory=JobLimits)
@@ -119,6 +121,8 @@ class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Only a runner that has all of these tags gets its jobs. At most 50 of up to 63 letters, digits, `.`, `_`, `:` and `-`."""
     priority: Priority = 0
     """The priority of its jobs that are not given another one: a job with a higher priority runs first."""
+    is_fresh: bool = False
+    """Whether each of its jobs runs `init`, even if nothing that `init` reads has changed since an earlier job."""
     triggers: Triggers = "manual"
     """`auto`: an apply of another module that changes an output which this one uses queues an APPLY of this one, after those of
     all modules that it needs. It needs approvals like any other job."""
@@ -154,6 +158,7 @@ class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_destroy_percent: MaxDestroyPercent | UnsetType | None = UNSET
     tags: Tags | UnsetType = UNSET
     priority: Priority | UnsetType = UNSET
+    is_fresh: bool | UnsetType = UNSET
     triggers: Triggers | UnsetType = UNSET
     limits: LimitsChange | UnsetType = UNSET
     cloud: CloudChange | UnsetType = UNSET

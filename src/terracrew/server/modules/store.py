@@ -28,6 +28,7 @@ _CHANGED_BY_PEOPLE = (
     "max_destroy_percent",
     "tags",
     "priority",
+    "is_fresh",
     "triggers",
     "limits",
     "cloud",

@@ -52,7 +52,7 @@ def job(api: "Api", found: dict[str, Any]) -> None:
         rows = [
             (
                 s["name"],
-                plan_words.CHECKED_BY_PLAN if plan_words.is_checked_by_plan(s["name"], statuses) else s["status"],
+                plan_words.instead_of_running(s["name"], statuses, s.get("kept_from")) or s["status"],
                 output.duration(s.get("started_at"), s.get("finished_at")),
                 s.get("attempt"),
             )

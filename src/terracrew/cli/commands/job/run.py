@@ -38,6 +38,7 @@ color_option = click.option(
 @click.option(
     "--approval", is_flag=True, help="Wait for a person to approve the plan, even if the module does not require it."
 )
+@click.option("--fresh", is_flag=True, help="Run init even if nothing that it reads has changed since an earlier job.")
 @click.option("--follow", "-f", "following", is_flag=True, help="Print its log until it ends.")
 @click.option("--wait", "waiting", is_flag=True, help="Wait until it ends, without the log.")
 @click.option(
@@ -63,6 +64,7 @@ def run(
     is_destroy: bool,
     yes: bool,
     approval: bool,
+    fresh: bool,
     following: bool,
     waiting: bool,
     priority: int | None,
@@ -98,6 +100,8 @@ def run(
     body |= limit_options.given()
     if approval:
         body["needs_approval"] = True
+    if fresh:
+        body["is_fresh"] = True
     body |= lost_options.body(lost_job, left_out)
     before = api.get(f"/modules/{segment(module)}")["source"] if remote_sources.is_given() else None
     if found := sources.source(api, folder, local_path, subdirectory, before):

@@ -39,6 +39,9 @@ _triggers = click.option(
     type=click.Choice(["auto", "manual"]),
     help="auto: an apply of another module that changes an output which this one uses queues an apply of this one.",
 )
+_fresh = click.option(
+    "--fresh/--no-fresh", default=None, help="Whether each job runs init, even if nothing that it reads has changed."
+)
 
 
 @click.command("create")
@@ -70,6 +73,7 @@ _triggers = click.option(
 @_approval_timeout
 @_interrupted
 @_triggers
+@_fresh
 @approval_options.min_approvals
 @approval_options.destroy_limits
 @click.option("--parents", "-p", is_flag=True, help="Also create missing parent groups.")
@@ -92,6 +96,7 @@ def create(
     approval_timeout: int | None,
     interrupted: str | None,
     triggers: str | None,
+    fresh: bool | None,
     parents: bool,
     as_json: bool,
 ) -> None:
@@ -109,6 +114,8 @@ def create(
         body["engine_version"] = engine_version
     if triggers is not None:
         body["triggers"] = triggers
+    if fresh is not None:
+        body["is_fresh"] = fresh
     if audiences:
         body["oidc_audiences"] = [each for each in audiences if each]
     body |= _approval(needs_approval, approval_timeout, interrupted) | placement_options.given() | cloud_options.given()
@@ -153,6 +160,7 @@ def create(
 @_approval_timeout
 @_interrupted
 @_triggers
+@_fresh
 @approval_options.min_approvals
 @approval_options.destroy_limits
 @output.json_option
@@ -176,6 +184,7 @@ def update(
     approval_timeout: int | None,
     interrupted: str | None,
     triggers: str | None,
+    fresh: bool | None,
     as_json: bool,
 ) -> None:
     """Change the module PATH. Options that are not given change nothing; --var and --env add to the existing values."""
@@ -201,6 +210,8 @@ def update(
         changes["engine_version"] = engine_version
     if triggers is not None:
         changes["triggers"] = triggers
+    if fresh is not None:
+        changes["is_fresh"] = fresh
     if own_backend is not None:
         changes["backend"] = "own" if own_backend else "terracrew"
     if audiences:

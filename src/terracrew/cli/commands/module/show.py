@@ -54,6 +54,7 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             ("environment", sorted(found["environment"])),
             ("if cut short", found.get("interrupted") or "inherited from its group"),
             ("applied by itself", _triggers(found)),
+            ("init", "runs in every job" if found.get("is_fresh") else ""),
             *render.placement(found.get("placement") or {}),
             ("priority of its jobs", found.get("priority")),
             ("limits", ", ".join(limit_words.described(found.get("limits") or {}))),

@@ -138,8 +138,9 @@ class JobPage(msgspec.Struct, frozen=True):
         """Return whether there is no contact with the attempt, so that its current step is not known."""
         return self.view.reason is not None and self.view.reason.code in ("lost", "silent")
 
-    def is_checked_by_plan(self, step: StepRow) -> bool:
-        return plan_words.is_checked_by_plan(step.name, {each.name: each.status for each in self.view.steps})
+    def instead_of_running(self, step: StepRow) -> str:
+        statuses: dict[str, str] = {each.name: each.status for each in self.view.steps}
+        return plan_words.instead_of_running(step.name, statuses, step.kept_from)
 
 
 async def read(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Keyring, watch: Watch) -> JobPage:

@@ -282,6 +282,7 @@ def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: l
         oidc_audiences=_names.decode(row["oidc_audiences"]),
         resume=_resume(row, given, keys),
         is_destroy_plan=bool(row["is_destroy_plan"]),
+        is_fresh=bool(row["is_fresh"]),
         hooks=combine.hooks(row["steps"]),
         flags=combine.flags(row["steps"], row["engine"]),
         limits=_limits.decode(row["limits"]),

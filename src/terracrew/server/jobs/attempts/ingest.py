@@ -10,6 +10,7 @@ import msgspec
 from terracrew.errors import Conflict, Forbidden, NotFound, TerracrewError
 from terracrew.protocol import events
 from terracrew.protocol.events import Kind, Record
+from terracrew.protocol.spec import Step
 from terracrew.server.audit import service as audit
 from terracrew.server.audit import store as audit_store
 from terracrew.server.db.seam import Database, Tx
@@ -192,7 +193,7 @@ class _Change:
         started = time if is_running else self.steps[name].started_at if name in self.steps else None
         number = self.attempt.number
         self.steps[name] = attempt_store.SavedStep(
-            self.job.id, name, fact.status, started, ended, fact.exit_code, number
+            self.job.id, name, fact.status, started, ended, fact.exit_code, number, fact.kept_from
         )
 
 
@@ -290,6 +291,8 @@ async def _note_unreadable(tx: Tx, change: _Change) -> None:
 def _count(change: _Change) -> None:
     counts.delivered(change.attempt.mark - change.was_attempt.mark, change.chunk.size if change.chunk else 0)
     counts.attempt_moved(change.was_attempt, change.attempt)
+    if (init := change.steps.get(Step.INIT)) is not None:
+        counts.init_ended(init.status, is_kept=init.kept_from is not None)
 
 
 async def _audit_late_delivery(tx: Tx, change: _Change) -> None:
