@@ -39,6 +39,10 @@ _FEDERATED_FIELDS = (
 )
 
 
+Form = dict[str, list[Any]]
+"""The fields of a form, each with all its values."""
+
+
 class ExchangedAccessToken(AccessToken, frozen=True):
     """The answer of RFC 8693."""
 
@@ -64,10 +68,11 @@ async def token(request: AccessCall) -> Response[Any]:
     (grant type `urn:ietf:params:oauth:grant-type:token-exchange`) or as `assertion` (`urn:ietf:params:oauth:grant-type:jwt-bearer`).
     """
     try:
-        if (grant := await _field(request, "grant_type")) in (TOKEN_EXCHANGE, JWT_BEARER):
-            return await _federated(request, grant)
-        grant_type, client_id, client_secret = await _credentials(request)
-        next_sha256 = await _next_secret(request)
+        form = await _form(request)
+        if (grant := _field(form, "grant_type")) in (TOKEN_EXCHANGE, JWT_BEARER):
+            return await _federated(request, form, grant)
+        grant_type, client_id, client_secret = _credentials(request, form)
+        next_sha256 = _next_secret(form)
     except Invalid as error:
         return _refused(400, "invalid_request", error)
     if grant_type != "client_credentials":
@@ -77,8 +82,8 @@ async def token(request: AccessCall) -> Response[Any]:
     return await _answer(identity_of(request).tokens.exchange(client_id, client_secret, address, next_sha256))
 
 
-async def _federated(request: AccessCall, grant_type: str) -> Response[Any]:
-    given = {name: value for name in _FEDERATED_FIELDS if (value := await _field(request, name))}
+async def _federated(request: AccessCall, form: Form, grant_type: str) -> Response[Any]:
+    given = {name: value for name in _FEDERATED_FIELDS if (value := _field(form, name))}
     token_field = "subject_token" if grant_type == TOKEN_EXCHANGE else "assertion"
     for name in ("client_secret", "actor_token"):
         if name in given:
@@ -132,18 +137,22 @@ async def discovery(request: AccessCall) -> Response[dict[str, str]]:
     return Response(found, headers={"Cache-Control": "public, max-age=300"})
 
 
-async def _field(request: AccessCall, name: str) -> str:
-    """Return a field of the form; an empty text if it is missing."""
+async def _form(request: AccessCall) -> Form:
     if request.content_type[0] != RequestEncodingType.URL_ENCODED:
         raise Invalid("send application/x-www-form-urlencoded")
-    values = (await request.form()).getall(name, [])
+    return (await request.form()).dict()
+
+
+def _field(form: Form, name: str) -> str:
+    """Return a field of the form; an empty text if it is missing."""
+    values = form.get(name, [])
     if len(values) > 1 or not all(isinstance(value, str) for value in values):
         raise Invalid(f"{name} is given more than once")
     return values[0] if values else ""
 
 
-async def _credentials(request: AccessCall) -> tuple[str, str, str]:
-    fields = {name: value for name in _FIELDS if (value := await _field(request, name))}
+def _credentials(request: AccessCall, form: Form) -> tuple[str, str, str]:
+    fields = {name: value for name in _FIELDS if (value := _field(form, name))}
     authorization = request.headers.get("Authorization")
     if authorization is not None:
         if "client_secret" in fields:
@@ -155,8 +164,8 @@ async def _credentials(request: AccessCall) -> tuple[str, str, str]:
     return fields["grant_type"], fields["client_id"], fields["client_secret"]
 
 
-async def _next_secret(request: AccessCall) -> str:
-    values = (await request.form()).getall(_NEXT, [])
+def _next_secret(form: Form) -> str:
+    values = form.get(_NEXT, [])
     if not values:
         return ""
     if len(values) > 1 or not isinstance(values[0], str) or not _SHA256.fullmatch(values[0]):

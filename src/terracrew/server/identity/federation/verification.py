@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
-from joserfc import jws, jwt
+from joserfc import jws
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, JWKRegistry, OKPKey, RSAKey
 
@@ -30,7 +30,9 @@ _PUBLIC_MEMBERS = frozenset({"kty", "kid", "use", "key_ops", "alg", "n", "e", "c
 class ParsedToken(msgspec.Struct, frozen=True):
     """What a token says of itself before it is verified."""
 
-    text: str
+    signed: jws.CompactSignature
+    claims: dict[str, Any]
+    """Nothing in them may be believed before `verify` has returned them."""
     algorithm: str
     key_id: str | None
     issuer: str
@@ -67,7 +69,8 @@ def parse(text: str) -> ParsedToken:
         raise TokenRefused("the token's algorithm is not accepted")
     if "crit" in header or "b64" in header or not isinstance(key_id, str | None) or not isinstance(issuer, str):
         raise TokenRefused("the token's header or issuer is not accepted")
-    return ParsedToken(text, algorithm, key_id, issuer, hashlib.sha256(text.rpartition(".")[0].encode()).hexdigest())
+    sha256 = hashlib.sha256(text.rpartition(".")[0].encode()).hexdigest()
+    return ParsedToken(found, claims, algorithm, key_id, issuer, sha256)
 
 
 def read_keys(document: bytes) -> tuple[VerifyingKey, ...]:
@@ -86,7 +89,8 @@ def verify(token: ParsedToken, keys: Sequence[VerifyingKey]) -> dict[str, Any]:
     """Return the claims, if one of these keys signed them."""
     for key in keys[:MAX_TRIED_KEYS]:
         try:
-            return jwt.decode(token.text, key.key, [token.algorithm]).claims
+            if jws.validate_compact(token.signed, key.key, [token.algorithm]):
+                return token.claims
         except (JoseError, ValueError, TypeError, RecursionError):
             continue
     raise TokenRefused("the token's signature is not valid")

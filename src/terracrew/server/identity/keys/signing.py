@@ -1,5 +1,6 @@
 """The ES256 keys that sign access tokens. All servers of a database share them, and the private parts are encrypted at rest."""
 
+import base64
 import time
 from typing import Any
 
@@ -25,6 +26,7 @@ PUBLISHED_SECONDS = 86400.0
 NEVER_SECONDS = 253_402_300_800.0
 """The year 10,000, which is stored as the time of retirement of a key that does not sign yet."""
 _MAX_TOKEN_CHARACTERS = 4096
+_ES256 = jws.default_registry.get_alg(ALGORITHM)
 GENERIC = "this credential is not valid"
 
 
@@ -60,7 +62,10 @@ class SigningKeys:
         if self._active is None:
             raise TerracrewError("there is no key to sign with")
         key_id, key = self._active
-        return jwt.encode({"alg": ALGORITHM, "kid": key_id, "typ": kind}, claims, key, [ALGORITHM])
+        # `jwt.encode` checks the header and the key each time, which takes longer than the signature.
+        header = msgspec.json.encode({"alg": ALGORITHM, "kid": key_id, "typ": kind})
+        text = _base64(header) + b"." + _base64(msgspec.json.encode(claims))
+        return (text + b"." + _base64(_ES256.sign(text, key))).decode()
 
     async def verify(self, token: str, kind: str) -> dict[str, Any]:
         """Return the claims of a token that one of our keys signed. The caller must check the claims."""
@@ -91,6 +96,10 @@ class SigningKeys:
         key = ECKey.generate_key("P-256", {"kid": new, "use": "sig", "alg": ALGORITHM}, private=True)
         private = self._keyring.encrypt(msgspec.json.encode(key.as_dict(private=True)), context(new))
         return new, msgspec.json.encode(key.as_dict(private=False)).decode(), private
+
+
+def _base64(content: bytes) -> bytes:
+    return base64.urlsafe_b64encode(content).rstrip(b"=")
 
 
 async def _rows(tx: Tx) -> list[Row]:
