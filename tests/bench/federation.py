@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 import psutil
 
+from terracrew.client.http import Api
 from tests.bench.filled_server import Env, Filled, filled
 from tests.bench.wire import HttpClient
 from tests.machine import oidc_issuer
@@ -32,7 +33,7 @@ def run(env: Env) -> dict[str, float]:
 
 
 def _rate(env: Env, kind: str, there: Filled, issuer: Issuer) -> float:
-    api = there.system.api
+    api = Api(there.system.url, there.token)
     account = api.post("/service-accounts", {"name": "ci", "group": ""})
     policy = {"issuer": issuer.url, "audience": "bench", "claims": {"sub": "rob*", "ref": "main"}}
     api.post(f"/service-accounts/{account['id']}/trust-policies", policy)
