@@ -1,5 +1,6 @@
 """Jobs of one module, one after the other on one runner that keeps what `init` made."""
 
+import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from terracrew import archive
+from terracrew import archive, trees
 from terracrew.protocol.events import Result, StepStatus, Stream
 from terracrew.protocol.spec import JobType, Step
 from terracrew.protocol.start import IsolationSettings, WarmSettings
@@ -80,12 +81,17 @@ class WarmRunner:
         executors.cache, executors.workspaces = self.cache, self.workspaces
         executors.environment = dict(self.environment)
         given: dict[str, Any] = {"warm": self.warm, "isolation": IsolationSettings(), **changes.pop("start", {})}
+        scratch = Path(tempfile.mkdtemp())  # its path is short, because providers put sockets into it
+        executors.environment["TMPDIR"] = str(scratch)
+        isolation: IsolationSettings = given["isolation"]
+        given["isolation"] = msgspec.structs.replace(isolation, write_paths=[*isolation.write_paths, str(scratch)])
         spec = executors.spec(job_type, source, number=self.number, job_id=f"job_{self.number}", **changes)
         try:
             yield await executors.run(spec, **given), hub
         finally:
             await executors.close()
             await hub.stop()
+            trees.remove(scratch)
 
     async def job(self, source: bytes, job_type: JobType = JobType.PLAN, **changes: Any) -> Ran:
         """Run the next job of the module to its end."""

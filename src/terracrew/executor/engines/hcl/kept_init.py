@@ -37,27 +37,29 @@ _ARGUMENT_VARIABLES = ("TF_CLI_ARGS", "TF_CLI_ARGS_init")
 _CODE_VARIABLES = ("TF_ENCRYPTION", "TF_REATTACH_PROVIDERS")
 """They name programs that run in `init`, or instead of the providers that it finds."""
 _CONFIGURATION_FOLDERS = (".terraform.d", ".config/opentofu")
+_LINE_BREAK = re.compile(r"\s*\n[│|]?\s*")
 _MISSING = re.compile(
-    r"""^[│|]?[ ]?Error:[ ](?:
-        Module[ ](?:not[ ]installed|source[ ]has[ ]changed|version[ ]requirements[ ]have[ ]changed|directory[ ]not)
+    r"""Error:[ ](?:
+        Module[ ](?:not[ ]installed|source[ ]has[ ]changed|version[ ]requirements[ ]have[ ]changed)
       | Unreadable[ ]module[ ]directory
-      | (?:Missing|Required)[ ](?:required[ ]provider|plugins[ ]are[ ]not[ ]installed)
+      | Missing[ ]required[ ]provider
+      | Required[ ]plugins[ ]are[ ]not[ ]installed
       | Inconsistent[ ]dependency[ ]lock[ ]file
       | Backend[ ]initialization[ ]required
       | Initialization[ ]required
       | (?:Could[ ]not|Failed[ ]to)[ ]load[ ]plugin
-      | registry[ ]service[ ]is[ ]unreachable
     )
     | [`"'](?:tofu|terraform)[ ]init\b
+    | unavailable[ ]provider[ ]"
     | there[ ]is[ ]no[ ]package[ ]for[ ]\S+[ ]\S+[ ]cached[ ]in
     | does[ ]not[ ]match[ ]any[ ]of[ ]the[ ]checksums[ ]recorded""",
-    re.M | re.X,
+    re.X,
 )
 
 
 def is_missing(printed: str) -> bool:
     """Return whether a failed command says that a provider, a module or the backend has to be initialized."""
-    return _MISSING.search(printed) is not None
+    return _MISSING.search(_LINE_BREAK.sub(" ", printed)) is not None
 
 
 def check(folder: Path, patterns: Sequence[str], flags: Sequence[str], environment: Mapping[str, str]) -> None:

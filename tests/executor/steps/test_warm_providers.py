@@ -1,0 +1,162 @@
+"""Providers and downloaded modules in warm workspaces, with real engines and real providers."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from terracrew.executor.engines.contract import DownloadContext
+from terracrew.executor.engines.hcl import lockfile, plugins, provider_download
+from terracrew.executor.engines.hcl.lockfile import Provider
+from terracrew.protocol.spec import JobType, StateSeed, Step
+from terracrew.protocol.start import IsolationSettings
+from terracrew.toolchains import discovery, install
+from tests.executor.warm_runs import WarmRunner
+from tests.machine import providers
+
+pytestmark = [pytest.mark.engine, pytest.mark.feature("J3.warm")]
+
+TIME = {"main.tf": providers.required("time") + 'resource "time_static" "it" {}\n'}
+
+
+@pytest.fixture(params=["tofu", "terraform"])
+def engine(request: pytest.FixtureRequest) -> str:
+    name = str(request.param)
+    assert discovery.find(name) or install.install(name, report=lambda _: None)
+    return name
+
+
+@pytest.fixture
+def runner(tmp_path: Path, tofu: str) -> WarmRunner:
+    made = WarmRunner(tmp_path)
+    made.environment["TF_CLI_CONFIG_FILE"] = str(providers.configuration(tmp_path))
+    return made
+
+
+def program(engine: str) -> str:
+    found = discovery.find(engine)
+    assert found
+    return found.path
+
+
+def locked(runner: WarmRunner, engine: str, files: dict[str, str]) -> dict[str, str]:
+    """The files, with the lock file that an `init` at a prompt makes."""
+    folder = runner.folder / "at-a-prompt"
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    command = [program(engine), "init", "-input=false"]
+    subprocess.run(command, cwd=folder, env=os.environ | runner.environment, check=True, capture_output=True)
+    return files | {lockfile.NAME: (folder / lockfile.NAME).read_text()}
+
+
+async def fill_cache(runner: WarmRunner, engine: str) -> Path:
+    """What the runner does after a job: it downloads the provider. Returns the package."""
+    host = "registry.opentofu.org" if engine == "tofu" else "registry.terraform.io"
+    provider = Provider(f"{host}/hashicorp/time", "0.13.1")
+    context = DownloadContext(runner.cache, os.environ | runner.environment, [])
+    assert await provider_download.download(engine, provider.folder, context)
+    return plugins.shared_cache(runner.cache) / provider.folder / plugins.platform()
+
+
+async def test_a_module_with_a_complete_lock_file_is_warm_when_the_runner_has_its_provider(
+    runner: WarmRunner, engine: str
+) -> None:
+    source = runner.source(locked(runner, engine, TIME))
+    for _ in range(2):  # what is kept is not enough yet
+        assert (await runner.job(source, engine=engine)).kept_from is None
+    await fill_cache(runner, engine)
+    applied = await runner.job(source, JobType.APPLY, engine=engine)
+    assert applied.kept_from == 2
+    assert "1 added" in applied.log
+
+
+async def test_a_module_without_a_lock_file_is_never_warm_and_says_why(runner: WarmRunner) -> None:
+    source = runner.source(TIME)
+    await fill_cache(runner, "tofu")
+    for _ in range(2):
+        ran = await runner.job(source)
+        assert ran.kept_from is None
+        assert "The next job runs init again, too: the lock file of the source does not name every provider" in ran.log
+
+
+async def test_a_provider_that_only_the_state_needs_is_found_by_init(runner: WarmRunner) -> None:
+    """`init` reads the state, which is not part of what makes a workspace warm."""
+    source = runner.source({"main.tf": 'resource "terraform_data" "it" {}\n'})
+    assert (await runner.job(source)).kept_from is None
+    assert (await runner.job(source)).kept_from == 1
+    attributes = {"id": "2024-01-01T00:00:00Z", "rfc3339": "2024-01-01T00:00:00Z"}
+    resource = {
+        "mode": "managed",
+        "type": "time_static",
+        "name": "gone",
+        "provider": 'provider["registry.opentofu.org/hashicorp/time"]',
+        "instances": [{"schema_version": 0, "attributes": attributes}],
+    }
+    state: dict[str, object] = {"version": 4, "serial": 1, "lineage": "a", "outputs": {}, "resources": [resource]}
+    content = json.dumps(state | {"terraform_version": "1.12.6"}).encode()
+    ran = await runner.job(source, state=StateSeed(1, content=content, size=len(content)))
+    assert ran.result.status == "SUCCEEDED", ran.log
+    assert ran.statuses[:4] == ["init SKIPPED", "plan RUNNING", "plan FAILED", "init RUNNING"]
+    assert "1 to destroy" in ran.log
+
+
+@pytest.mark.parametrize("mode", ["landlock", "none"])
+async def test_a_provider_that_a_job_replaces_does_not_run_in_the_next_job(runner: WarmRunner, mode: str) -> None:
+    isolation = IsolationSettings("none" if mode == "none" else "landlock")
+    ran_evil = runner.folder / "evil-ran"
+    evil = f"#!/bin/sh\ntouch {ran_evil}\n"
+    attack = 'resource "terraform_data" "attack" {\n  provisioner "local-exec" { command = "sh ./attack.sh" }\n}\n'
+    script = """
+    for file in $(find -L .terraform/providers -name 'terraform-provider-*'); do
+      real=$(readlink -f "$file"); folder=$(dirname "$real")
+      chmod u+w "$folder" "$real"; cp evil.sh "$real" && echo replaced in place
+      rm -f "$real"; cp evil.sh "$real" && chmod +x "$real"
+    done
+    rm -rf .terraform/providers; mkdir .terraform/providers
+    echo attacked
+    """
+    files = locked(runner, "tofu", TIME | {"attack.tf": attack})
+    source = runner.source(files | {"attack.sh": script, "evil.sh": evil})
+    package = await fill_cache(runner, "tofu")
+    hostile = await runner.job(source, JobType.APPLY, start={"isolation": isolation})
+    assert "attacked" in hostile.log
+    is_replaced = "touch" in next(package.glob("terraform-provider-*")).read_bytes().decode(errors="replace")[:200]
+    assert is_replaced == (mode == "none")
+    following = await runner.job(source, start={"isolation": isolation})
+    assert next(each.kept_from for each in following.facts if each.step is Step.INIT) == 1
+    assert not ran_evil.exists()
+    if mode == "landlock":
+        assert following.kept_from == 1
+    else:  # the plan compares the provider with the lock file, and so does the `init` after it
+        assert "plan FAILED" in following.statuses
+        assert "checksums" in following.log
+
+
+async def test_a_downloaded_module_is_kept_if_it_is_pinned_to_a_commit(runner: WarmRunner) -> None:
+    repository = runner.folder / "repository"
+    (repository / "sub").mkdir(parents=True)
+    (repository / "sub" / "main.tf").write_text('output "said" { value = "from the repository" }\n')
+    (repository / "sub" / "run.sh").write_text("#!/bin/sh\n")
+    (repository / "sub" / "run.sh").chmod(0o755)
+    git = ["git", "-C", str(repository), "-c", "user.name=x", "-c", "user.email=x@y"]
+    for command in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *command], check=True)
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    isolation = IsolationSettings(read_paths=[str(repository)])
+
+    async def kept_from(ref: str) -> int | None:
+        text = f'module "m" {{ source = "git::file://{repository}//sub?ref={ref}" }}\n'
+        text += (
+            'output "said" { value = module.m.said }\noutput "mode" { value = filesha256("${path.root}/main.tf") }\n'
+        )
+        ran = await runner.job(runner.source({"main.tf": text}), start={"isolation": isolation})
+        assert "from the repository" in ran.log
+        return ran.kept_from
+
+    assert await kept_from("main") is None
+    assert await kept_from("main") is None
+    assert await kept_from(commit) is None
+    assert await kept_from(commit) == 3
