@@ -6,7 +6,8 @@ import html
 import json
 import re
 from collections.abc import Iterable, Iterator
-from urllib.parse import quote, quote_plus
+from functools import cache
+from urllib.parse import quote
 from xml.sax.saxutils import escape
 
 from terracrew.masking.names import MIN_SECRET_BYTES
@@ -96,8 +97,20 @@ def _escaped(text: str) -> Iterator[str]:
 
 def _in_url(text: str, safe_characters: Iterable[str]) -> set[str]:
     """Return a text as the parts of URLs show it."""
-    forms = {*(quote(text, safe=safe) for safe in safe_characters), quote_plus(text)}
+    forms = {_percent_encoded(text, " ").replace(" ", "+"), *[_percent_encoded(text, safe) for safe in safe_characters]}
     return {each for form in forms for each in _both_cases(_PERCENT, form)}
+
+
+def _percent_encoded(text: str, safe_characters: str) -> str:
+    """Return what `urllib.parse.quote` returns, in a tenth of the time for ASCII: an executor needs 30 of these before its engine starts."""
+    if text.isascii():
+        return text.translate(_percent_codes(safe_characters))
+    return quote(text, safe=safe_characters)
+
+
+@cache
+def _percent_codes(safe_characters: str) -> dict[int, str]:
+    return {code: quote(chr(code), safe=safe_characters) for code in range(128)}
 
 
 def _json(text: str) -> set[str]:
@@ -117,6 +130,9 @@ def _quoted(text: str, is_ascii: bool) -> str:
 
 def _both_cases(code: re.Pattern[str], text: str) -> Iterator[str]:
     """Yield the text with its hexadecimal digits in upper case and in lower case."""
+    if not code.search(text):
+        yield text
+        return
     yield code.sub(lambda found: found[0][:2] + found[0][2:].upper() if found[0][0] == "\\" else found[0].upper(), text)
     yield code.sub(lambda found: found[0].lower(), text)
 
@@ -137,11 +153,12 @@ def _words(text: str) -> Iterator[bytes]:
 def _base64(secret: bytes) -> Iterator[bytes]:
     """Yield pieces of the secret as base64, in both alphabets."""
     for text, first, last in _encodings(secret):
-        yield from _windows(text, first, last)
+        windows = _windows(text, first, last)
+        yield from windows
         for_urls = text.translate(_TO_URL_ALPHABET)
         if for_urls != text:
             yield from _windows(for_urls, first, last)
-            for window in _windows(text, first, last):
+            for window in windows:
                 in_url = window.replace(b"+", b"%2B").replace(b"/", b"%2F")
                 yield from (in_url, in_url.replace(b"%2B", b"%2b").replace(b"%2F", b"%2f"))
 
@@ -150,11 +167,11 @@ def _base64_twice(secret: bytes) -> Iterator[bytes]:
     """Yield pieces of the base64 of text that has the secret as base64, such as a password in the settings of a registry."""
     if not MIN_SECRET_BYTES <= len(secret) <= _MAX_TWICE_BYTES:
         return
+    size = _BASE64_WINDOW_CHARACTERS
     for inner, inner_first, inner_last in _encodings(secret):
         for text, first, last in _encodings(inner[inner_first:inner_last]):
-            for at in range(first, last - _BASE64_WINDOW_CHARACTERS, _BASE64_WINDOW_CHARACTERS):
-                yield text[at : at + _BASE64_WINDOW_CHARACTERS]
-            yield text[max(first, last - _BASE64_WINDOW_CHARACTERS) : last]
+            yield from [text[at : at + size] for at in range(first, last - size, size)]
+            yield text[max(first, last - size) : last]
 
 
 def _hexadecimal(secret: bytes) -> Iterator[bytes]:
@@ -183,10 +200,12 @@ def _encodings(secret: bytes) -> Iterator[tuple[bytes, int, int]]:
         yield base64.b64encode(bytes(lead) + secret), first, (lead + len(secret)) * 8 // 6
 
 
-def _windows(text: bytes, first: int, last: int) -> Iterator[bytes]:
-    """Yield overlapping pieces of `text[first:last]`. Apart from the first and the last, they begin with a group of characters."""
-    yield text[first : min(first + _BASE64_WINDOW_CHARACTERS, last)]
+def _windows(text: bytes, first: int, last: int) -> list[bytes]:
+    """Return overlapping pieces of `text[first:last]`. Apart from the first and the last, they begin with a group of characters."""
+    size = _BASE64_WINDOW_CHARACTERS
     after = first - first % _BASE64_GROUP_CHARACTERS + _BASE64_GROUP_CHARACTERS
-    for at in range(after, last - _BASE64_WINDOW_CHARACTERS, _BASE64_GROUP_CHARACTERS):
-        yield text[at : at + _BASE64_WINDOW_CHARACTERS]
-    yield text[max(first, last - _BASE64_WINDOW_CHARACTERS) : last]
+    return [
+        text[first : min(first + size, last)],
+        *[text[at : at + size] for at in range(after, last - size, _BASE64_GROUP_CHARACTERS)],
+        text[max(first, last - size) : last],
+    ]
