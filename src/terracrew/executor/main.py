@@ -28,6 +28,7 @@ from terracrew.executor import backend_credentials, diagnostics, run_before_loop
 from terracrew.executor.delivery.delivery import AttemptDelivery
 from terracrew.executor.engines import engine_user, process
 from terracrew.executor.engines.engine_user import EngineUser
+from terracrew.executor.engines.oom_kills import OomKills
 from terracrew.executor.limits.usage import KernelLimits
 from terracrew.executor.output.engine_output import EngineOutput
 from terracrew.executor.state.http_backend import StateBackend
@@ -38,6 +39,7 @@ from terracrew.executor.steps.context import StepContext
 from terracrew.executor.steps.sequence import Steps
 from terracrew.executor.supervise import supervise
 from terracrew.masking import facts, names
+from terracrew.masking.redactor import Redactor
 from terracrew.protocol.events import Result
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import GitSource
@@ -55,6 +57,8 @@ def warm(engine_paths: Sequence[str]) -> None:
     plugins.preload(plugins.ENGINES)
     plugins.preload(plugins.SOURCES)
     facts.prepare()
+    Redactor(["any + text"])  # fills the tables of encodings
+    OomKills()  # reads the mounts of this machine
     configurations.files(["main.tf"])  # compiles the patterns of all engines
 
 

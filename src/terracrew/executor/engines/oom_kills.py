@@ -1,6 +1,7 @@
 """Reads from the kernel how many processes of our cgroup it has killed because memory ran out."""
 
 import os
+from functools import cache
 from pathlib import Path
 
 
@@ -28,7 +29,7 @@ def _candidates(proc: Path) -> list[Path]:
     """Return the files that may have the count, those of version 1 first: where its memory controller is mounted, version 2 has none."""
     try:
         groups = [line.split(":", 2) for line in (proc / "cgroup").read_text().splitlines()]
-        mounts = [_mount(line) for line in (proc / "mountinfo").read_text().splitlines()]
+        mounts = _cgroup_mounts(proc)
     except (OSError, ValueError):
         return []
     found: list[Path] = []
@@ -47,6 +48,13 @@ def _candidates(proc: Path) -> list[Path]:
 def _upwards(folder: Path, top: Path) -> list[Path]:
     """Return a cgroup and those above it: an attempt's own cgroup has no memory controller, but that of the service above it may."""
     return [folder, *(above for above in folder.parents if above.is_relative_to(top))]
+
+
+@cache
+def _cgroup_mounts(proc: Path) -> list[tuple[str, str, str, list[str]]]:
+    """Return where cgroups are mounted. A machine can have thousands of mounts, so forks use what their parent has read."""
+    lines = (proc / "mountinfo").read_text().splitlines()
+    return [_mount(line) for line in lines if " - cgroup" in line]
 
 
 def _mount(line: str) -> tuple[str, str, str, list[str]]:
