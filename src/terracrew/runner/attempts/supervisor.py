@@ -23,6 +23,7 @@ from terracrew.attempt import (
     record,
     reference,
 )
+from terracrew.attempt.downloads import MissingDownloads
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.backoff import Backoff
 from terracrew.errors import Conflict
@@ -305,18 +306,24 @@ class AttemptSupervisor:
             await asyncio.sleep(delays.next())
 
     async def _remove(self, ref: AttemptRef, directory: Path) -> None:
-        if missing := await asyncio.to_thread(downloads.read, directory):
-            self._download_cache.want(missing.engine, missing.items)
         await self._dispatchers.place.remove(directory)
-        await asyncio.to_thread(self._workspaces.remove, directory)
-        await asyncio.to_thread(self._engine_directories.remove, directory)
+        if missing := await asyncio.to_thread(self._remove_files, ref, directory):
+            self._download_cache.want(missing.engine, missing.items)
+
+    def _remove_files(self, ref: AttemptRef, directory: Path) -> MissingDownloads | None:
+        """Remove everything of an ended attempt, and return what its engine had to download. The attempt's directory goes after
+        what only it leads to."""
+        missing = downloads.read(directory)
+        self._workspaces.remove(directory)
+        self._engine_directories.remove(directory)
         try:
-            await asyncio.to_thread(directories.remove, directory)
+            directories.remove(directory)
         except FileNotFoundError:  # a grant that could not be written has no directory
             pass
         except OSError as error:  # everything in it is delivered, so the next runner process may try again
             log.error("%s cannot be removed: %s", directory, error)
-        await asyncio.to_thread(self._temp_directories.remove, ref)
+        self._temp_directories.remove(ref)
+        return missing
 
     async def _quarantine_directory(self, ref: AttemptRef, directory: Path) -> None:
         """Keep what the server refused, so that a person can look at it and remove it. It may be the only copy of a state."""
