@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from terracrew import plugins
+from terracrew.executor.engines import registry
 from terracrew.protocol import limits
 from terracrew.runner.connection import announced_engines
 from terracrew.toolchains.cache import directory
@@ -68,6 +70,15 @@ async def test_an_engine_whose_version_the_hub_refuses_is_not_announced(tmp_path
     for version in ("9" * (limits.MAX_LABEL_CHARACTERS + 1), "9.8\\u0007"):
         script = f'#!/bin/sh\nprintf %s \'{{"terraform_version": "{version}"}}\'\n'
         assert await default_versions([program(tmp_path / "bin" / "tofu", script)]) == {}
+
+
+@pytest.mark.parametrize("name", plugins.BUILT_IN[plugins.ENGINES])
+async def test_an_engine_is_announced_with_the_versions_that_its_adapter_finds(tmp_path: Path, name: str) -> None:
+    """A runner finds the engines of Terracrew without their adapters, which only executors need."""
+    paths = [program(tmp_path / "bin" / each, WORKS) for each in ("tofu", "terraform")]
+    paths.append(program(tmp_path / "bin" / "pulumi", "#!/bin/sh\necho v9.8.7\n"))
+    found = (await announced_engines.find(paths)).versions
+    assert found[name] == [each.version for each in registry.get(name).find_all(paths)] == ["9.8.7"]
 
 
 async def test_all_versions_of_an_engine_are_announced_with_the_default_one_first(tmp_path: Path) -> None:
