@@ -96,6 +96,7 @@ async def test_what_is_counted_on_a_commit_is_not_counted_without_one(applicatio
 
     async def work(tx: Tx) -> None:
         tx.on_commit(lambda: counted.append("committed"))
+        tx.on_failure(lambda: counted.append("failed"))
         await tx.run("DELETE FROM leases")
 
     async def failing(tx: Tx) -> None:
@@ -104,9 +105,9 @@ async def test_what_is_counted_on_a_commit_is_not_counted_without_one(applicatio
 
     with pytest.raises(ValueError, match="no"):
         await application.server.db.write(failing)
-    assert counted == []
+    assert counted == ["failed"]
     await application.server.db.write(work)
-    assert counted == ["committed"]
+    assert counted == ["failed", "committed"]
 
 
 async def test_a_long_read_in_the_background_sees_what_is_committed(application: Application) -> None:

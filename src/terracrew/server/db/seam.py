@@ -58,7 +58,11 @@ class Tx(Protocol):
         ...
 
     def on_commit(self, action: Callable[[], None]) -> None:
-        """Call a function in this process once the transaction has been committed, for counters. It must not fail."""
+        """Call a function in this process once the transaction has been committed. It must not fail."""
+        ...
+
+    def on_failure(self, action: Callable[[], None]) -> None:
+        """Call a function in this process if the transaction was not committed, or if that is unknown. It must not fail."""
         ...
 
 
@@ -116,6 +120,10 @@ class Wakeups(Protocol):
 
     The key "" means that anything of the topic may have changed: a server that missed messages of the others sends it.
     """
+
+    def has(self, topic: Topic) -> bool:
+        """Return whether a wake-up of this topic waits to be read."""
+        ...
 
     def __aiter__(self) -> AsyncIterator[tuple[str, str]]:
         """Yield one (topic, key) after the other, until the database is closed."""

@@ -27,6 +27,10 @@ class Listener:
             self._pending = {(topic, "") for topic, _ in self._pending}
         self._came.set()
 
+    def has(self, topic: str) -> bool:
+        """Return whether a wake-up of this topic waits to be read."""
+        return any(pending == topic for pending, _ in self._pending)
+
     def close(self) -> None:
         self._closed = True
         self._came.set()

@@ -194,7 +194,12 @@ class PostgresDatabase:
         async with self._connected(self._writers) as connection:
             started = time.monotonic()
             tx = PostgresTx(connection, await self._clock.read(connection))
-            result = await _transact(connection, tx, work)
+            try:
+                result = await _transact(connection, tx, work)
+            except BaseException:
+                for action in tx.failure_actions:
+                    action()
+                raise
             self.health.committed(started)
         for action in tx.actions:
             action()

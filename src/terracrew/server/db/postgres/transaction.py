@@ -43,6 +43,7 @@ class PostgresTx:
         self._now = now
         self.wakes: list[Wake] = []
         self.actions: list[Callable[[], None]] = []
+        self.failure_actions: list[Callable[[], None]] = []
         self.failure: Exception | None = None
 
     @property
@@ -79,6 +80,9 @@ class PostgresTx:
 
     def on_commit(self, action: Callable[[], None]) -> None:
         self.actions.append(action)
+
+    def on_failure(self, action: Callable[[], None]) -> None:
+        self.failure_actions.append(action)
 
     @contextmanager
     def _failing(self) -> Generator[None]:

@@ -46,6 +46,7 @@ class _Unit:
     error: BaseException | None = None
     wakes: list[Wake] = field(default_factory=list[Wake])
     actions: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    failure_actions: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
 
 
 class SqliteDatabase:
@@ -171,6 +172,7 @@ class SqliteDatabase:
             group.append(unit)
             self._writer.execute("SAVEPOINT unit")
             tx = SqliteTx(self._writer, self._clock())
+            unit.failure_actions = tx.failure_actions
             try:
                 unit.result, unit.wakes, unit.actions = drive(unit.work, tx), tx.wakes, tx.actions
             except BaseException as error:  # the caller's to handle: this group is everybody's
@@ -225,7 +227,7 @@ class SqliteDatabase:
             self.health.committed(started)
         self._bus.publish(dict.fromkeys(wake for unit in group for wake in unit.wakes))
         for unit in group:
-            for action in unit.actions:
+            for action in unit.actions if unit.error is None else unit.failure_actions:
                 action()
             if unit.future.done():  # its caller has gone
                 continue

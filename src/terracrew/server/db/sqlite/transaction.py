@@ -59,6 +59,7 @@ class SqliteTx:
         )  # there is one process on one machine, so its clock is the database's
         self.wakes: list[Wake] = []
         self.actions: list[Callable[[], None]] = []
+        self.failure_actions: list[Callable[[], None]] = []
         self.failure: Exception | None = None
 
     @property
@@ -112,6 +113,9 @@ class SqliteTx:
 
     def on_commit(self, action: Callable[[], None]) -> None:
         self.actions.append(action)
+
+    def on_failure(self, action: Callable[[], None]) -> None:
+        self.failure_actions.append(action)
 
     def _check(self) -> None:
         """Refuse further statements after an error, as PostgreSQL does."""
