@@ -15,6 +15,7 @@ import msgspec
 from terracrew.protocol import events, frames, messages, version
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import STEPS_OF
+from terracrew.runner.attempts.claims import Claims
 from tests.bench.wire import BINARY, TEXT, HttpClient, WebSocket
 
 _HEARTBEAT_SECONDS = 10.0
@@ -67,11 +68,12 @@ class SimulatedRunners:
 
 
 class SimulatedRunner:
-    """Claims every offer at once; the server counts its slots."""
+    """Claims ahead for its free slots, and claims every offer at once; the server counts its slots."""
 
     def __init__(self, crew: SimulatedRunners, access: Access, token: str) -> None:
         self._crew, self._access = crew, access
         self._held: set[AttemptRef] = set()
+        self._claims = Claims(crew.capacity)
         self._executors: set[asyncio.Task[None]] = set()
         self.is_welcome = asyncio.Event()
         self.socket = WebSocket(crew.host, token)
@@ -96,18 +98,24 @@ class SimulatedRunner:
     def _heed(self, frame: bytes) -> None:
         match messages.decode_to_runner(frame):
             case messages.Offer(job_id, attempt):
-                self._send(messages.Claim(job_id, attempt))
+                self._claims.offered(AttemptRef(job_id, attempt), time.monotonic())
+                self._claim()
             case messages.Granted() as granted:
                 self._crew.on_granted(granted.spec.job_id)
                 ref = AttemptRef(granted.spec.job_id, granted.spec.attempt)
                 self._held.add(ref)
+                self._claims.granted(ref, time.monotonic(), is_ahead=granted.is_ahead)
                 executor = SimulatedExecutor(self._crew, granted, lambda: self._ended(ref))
                 task = asyncio.get_running_loop().create_task(self._crew.connect(executor.socket))
                 self._executors.add(task)
                 task.add_done_callback(self._executors.discard)
-            case messages.Missed():
+            case messages.Missed(job_id, attempt):
                 self._crew.missed += 1
-            case messages.RunnerWelcome():
+                self._claims.missed(AttemptRef(job_id, attempt))
+                self._claim()
+            case messages.RunnerWelcome() as welcome:
+                self._claims.is_ahead = welcome.reads_standing_claims
+                self._claim()
                 self.is_welcome.set()
                 first = random.uniform(0, _HEARTBEAT_SECONDS)
                 asyncio.get_running_loop().call_later(first, self._beat)
@@ -118,7 +126,15 @@ class SimulatedRunner:
 
     def _ended(self, ref: AttemptRef) -> None:
         self._held.discard(ref)
+        self._claims.freed(ref)
+        self._claim()
         self._crew.on_done(ref.job_id)
+
+    def _claim(self) -> None:
+        while (claim := self._claims.next(time.monotonic())) is not None:
+            self._send(claim)
+        if (standing := self._claims.stand(time.monotonic())) is not None:
+            self._send(standing)
 
     def _beat(self) -> None:
         self._send(messages.Heartbeat("0.1.0", is_draining=False, attempts=sorted(self._held)))

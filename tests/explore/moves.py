@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tests.explore.server import Server
+from tests.explore.wording import ABOUT_RUNNER, WORDS
 from tests.explore.world import (
     ANSWER,
     ASK,
+    NEW,
     NOW,
     TERMINAL,
     Runner,
@@ -14,6 +16,7 @@ from tests.explore.world import (
     World,
     is_spent,
     put,
+    with_job,
     with_runner,
     with_try,
     without_disk,
@@ -40,66 +43,6 @@ class Bounds(NamedTuple):
     """A state's object travels apart from its event."""
     has_pauses: bool = False
     """The reaper may pause between finding an attempt silent and acting on it."""
-
-
-WORDS = {
-    "claim": "runner {r} claims job {j} (attempt {n})",
-    "lose the grant": "runner {r} claims job {j} (attempt {n}), and its connection breaks before the grant arrives",
-    "crash": "runner {r} crashes",
-    "lose the host": "the host of runner {r} is lost, with all its processes and its disk",
-    "reboot": "the host of runner {r} reboots: its processes are killed, its disk remains",
-    "return": "runner {r} is started again",
-    "return empty": "runner {r} is started again with an empty disk",
-    "disconnect": "the connection of runner {r} breaks",
-    "connect": "runner {r} says hello and names its attempts",
-    "remove": "a person removes runner {r}",
-    "restart": "the server is killed and starts again; nobody is connected",
-    "start": "the runner starts the executor of {a}",
-    "start and crash": "the runner starts the executor of {a} and crashes before it has noted its process",
-    "find": "the runner finds the process of {a}",
-    "hand back": "the runner, which has seen no process of {a}, hands it back",
-    "gone": "the runner reports that every process of {a} is gone",
-    "gone too early": "the runner reports that every process of {a} is gone, while something of it is not delivered",
-    "executor connects": "the executor of {a} connects",
-    "executor disconnects": "the connection of the executor of {a} breaks",
-    "executor dies": "the executor of {a} dies alone",
-    "engine dies": "the executor of {a} dies, and its engine with it",
-    "ask": "the executor of {a} sends `begin`",
-    "begin": "the server takes in the `begin` of {a}",
-    "answer": "the answer reaches the executor of {a}, whose engine makes a first thing",
-    "lose the answer": "the answer to the `begin` of {a} is lost",
-    "stop": "the executor of {a} learns that it is superseded, and ends",
-    "obey": "the executor of {a} obeys the cancellation",
-    "obey and kill": "the executor of {a} obeys the cancellation and kills its engine",
-    "make": "the engine of {a} makes another thing",
-    "write": "the engine of {a} saves its state",
-    "finish": "the engine of {a} saves its state and ends, and the executor writes its result",
-    "finish and die": "the engine of {a} saves its state and ends, and the executor dies before it has written a result",
-    "engine is killed": "the engine of {a} is killed, and its executor writes the result FAILED",
-    "evict": "the executor of {a} is evicted: its engine ends by itself, and the result is CANCELED",
-    "evict and kill": "the executor of {a} is evicted: it kills its engine, and the result is CANCELED",
-    "orphan ends": "the engine of {a}, whose executor is dead, leaves an errored state and ends",
-    "orphan is killed": "the engine of {a}, whose executor is dead, is killed",
-    "store": "the object of a state of {a} is stored",
-    "deliver": "the server takes in the next event of {a}",
-    "deliver foreign": "the server takes in the next event of {a}: a state with another lineage",
-    "deliver one more": "the server takes in the result of {a}, and then another state of it",
-    "eye": "neither runner nor executor of {a} has been heard for long enough: the server notices, and pauses",
-    "lost": "neither runner nor executor of {a} has been heard for long enough: the server looks",
-    "lease": "the lease of {a} is over: the server looks",
-    "found": "the server sees that {a} is heard again",
-    "give up": "a person says that {a} is gone",
-    "approve": "a person approves the plan of job {j}",
-    "approve blindly": "a person approves the plan of job {j} without having seen every doubt",
-    "replan": "a person lets job {j} plan again",
-    "decline": "a person declines the plan of job {j}",
-    "cancel": "a person cancels job {j}",
-    "adopt": "a person adopts a state from quarantine",
-    "discard": "a person discards a state in quarantine",
-}
-ABOUT_RUNNER = frozenset(
-    {"crash", "lose the host", "reboot", "return", "return empty", "disconnect", "connect", "remove"}
-)
 
 
 def words(move: Move) -> str:
@@ -132,7 +75,7 @@ class Moves:
         return found
 
     def attempts_left(self, world: World) -> bool:
-        return sum(job.attempt - (job.status == "QUEUED") for job in world.jobs) < self.bounds.attempts
+        return sum(job.attempt - (job.status in (NEW, "QUEUED")) for job in world.jobs) < self.bounds.attempts
 
     # ---- runners, and the server itself
 
@@ -349,19 +292,24 @@ class Moves:
         if not self.attempts_left(world):
             return
         for j, job in enumerate(world.jobs):
-            if job.status != "QUEUED":
+            if job.status not in (NEW, "QUEUED"):
                 continue
+            queued, ahead = world, ""
+            if job.status == NEW:
+                # A standing claim gets a job in the transaction that creates it, and nobody ever sees it queued.
+                queued, ahead = with_job(world, j, job._replace(status="QUEUED")), " ahead"
+                found.append(Move(STEP, "create", (j,), queued))
             for r, runner in enumerate(world.runners):
-                if not runner.link or (after := self.server.claim(world, j, r)) is None:
+                if not runner.link or (after := self.server.claim(queued, j, r)) is None:
                     continue
                 i = next(i for i, it in enumerate(after.tries) if (it.job, it.number) == (j, job.attempt))
                 what = (j, job.attempt, r)
-                found.append(Move(STEP, "claim", what, with_try(after, i, known=1)))
-                found.append(Move(FAULT, "lose the grant", what, with_runner(after, r, link=False)))
+                found.append(Move(STEP, f"claim{ahead}", what, with_try(after, i, known=1)))
+                found.append(Move(FAULT, f"lose the grant{ahead}", what, with_runner(after, r, link=False)))
 
     def _people(self, world: World, found: list[Move], is_calm: bool) -> None:
         for j, job in enumerate(world.jobs):
-            if job.status in TERMINAL:
+            if job.status in TERMINAL or job.status == NEW:
                 continue
             if job.status == "AWAITING_APPROVAL":
                 if (after := self.server.approve(world, j)) is not None:

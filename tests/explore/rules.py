@@ -6,6 +6,7 @@ from tests.explore.moves import Move
 from tests.explore.world import (
     ACTIVE,
     ANSWER,
+    NEW,
     NO,
     NOW,
     TERMINAL,
@@ -17,6 +18,9 @@ from tests.explore.world import (
     is_unaccounted,
 )
 
+CLAIMS = frozenset({"claim", "lose the grant", "claim ahead", "lose the grant ahead"})
+"""The moves that make a runner the owner of a job."""
+
 Rule = Callable[[World, Move], bool]
 
 
@@ -27,7 +31,7 @@ def one_owner(before: World, move: Move) -> bool:
     active = [(j, job.attempt) for j, job in enumerate(after.jobs) if job.status in ACTIVE]
     if owners != active or len(active) > 1:
         return False
-    if move.name in ("claim", "lose the grant"):
+    if move.name in CLAIMS:
         return all(it.number < move.what[1] for it in before.tries if it.job == move.what[0])
     return True
 
@@ -173,7 +177,7 @@ def canceled_by_a_person(before: World, move: Move) -> bool:
 
 def least_privilege(before: World, move: Move) -> bool:
     """Rule 8: only a runner that has its record gets work, and nobody's word is about another's attempt."""
-    if move.name in ("claim", "lose the grant"):
+    if move.name in CLAIMS:
         return not before.runners[move.what[2]].is_removed
     others = [_row(it) for it in before.tries if (it.job, it.number) != move.what[:2]]
     return others == [_row(it) for it in move.after.tries if (it.job, it.number) != move.what[:2]]
@@ -187,18 +191,19 @@ _AFTER: dict[Rule, frozenset[str]] = {
     nothing_lost: frozenset({"deliver"}),
     needs_a_permit_to_mutate: frozenset({"answer"}),
     lease_from_the_loss: frozenset({"lost", "lease"}),
-    no_permit_beside_a_quarantine: frozenset({"begin", "claim", "lose the grant"}),
+    no_permit_beside_a_quarantine: frozenset({"begin"}) | CLAIMS,
     module_waits_for_a_person: frozenset({"begin"}),
     no_overlap: frozenset({"answer"}),
     made_once: frozenset({"answer"}),
     approval_of_what_was_seen: _APPROVED,
     nothing_after_a_result: frozenset({"deliver one more"}),
     lineage_is_kept: frozenset({"deliver foreign"}),
-    least_privilege: _BY_WORD | {"claim", "lose the grant"},
+    least_privilege: _BY_WORD | CLAIMS,
 }
 """Which moves each is about."""
 _SAVED = frozenset[str]().union(*_AFTER.values()) | {
     "connect",
+    "create",
     "found",
     "give up",
     "replan",
@@ -227,7 +232,7 @@ def is_settled(world: World, *, attempts_left: bool) -> bool:
     Every job has ended (or has used up the attempts that the explorer looks at), and all that was written is delivered (rule 3).
     """
     for job in world.jobs:
-        if job.status not in TERMINAL and (attempts_left or job.status != "QUEUED"):
+        if job.status not in TERMINAL and (attempts_left or job.status not in (NEW, "QUEUED")):
             return False
     return all(is_spent(it) or not has_voice(world, it) for it in world.tries)
 

@@ -12,9 +12,11 @@ from terracrew.server.jobs.decision_types import Doubt
 from tests.explore import rows
 from tests.explore.moves import Bounds
 from tests.explore.server import Server
-from tests.explore.world import NO, Job, Try, World, with_try
+from tests.explore.world import NEW, NO, Job, Try, World, with_try
 
 ALONE = World(jobs=(Job("QUEUED"),))
+AHEAD = World(jobs=(Job(NEW), Job("QUEUED")))
+"""A job that a standing claim may get when it is created, and another one of the same module."""
 APPROVED = World(jobs=(Job("QUEUED", needs_approval=True),))
 _APPROVED_AND_PLAIN = World(jobs=(Job("QUEUED", needs_approval=True), Job("QUEUED")))
 RETRIED = World(jobs=(Job("QUEUED", is_retried=True),))

@@ -9,9 +9,9 @@ import pytest
 
 from tests.explore.moves import Bounds
 from tests.explore.search import START, Found, Walk
-from tests.explore.sentences import ALONE, RETRIED, SENTENCES, Sentence
+from tests.explore.sentences import AHEAD, ALONE, RETRIED, SENTENCES, Sentence
 from tests.explore.server import Server
-from tests.explore.world import World
+from tests.explore.world import Job, World, with_job
 
 pytestmark = pytest.mark.timeout(600)  # for a busy machine; alone, the largest walk takes ten seconds
 
@@ -45,6 +45,28 @@ def test_no_order_of_events_breaks_a_rule_for_one_job(start: World) -> None:
     """Three attempts of one job, with one fault."""
     found = walk_whole(Bounds(3, 1), start)
     assert not found.broken, str(found)
+
+
+@pytest.mark.feature("S3.offers", "O3.doubt")
+@pytest.mark.parametrize("bounds", [Bounds(2, 1), Bounds(1, 2)], ids=["two attempts", "two faults"])
+def test_no_order_of_events_breaks_a_rule_with_standing_claims(bounds: Bounds) -> None:
+    """A job is created and claimed at once, for a runner that is there, or that has just disconnected."""
+    found = walk_whole(bounds, AHEAD)
+    assert not found.broken, str(found)
+
+
+class ClaimsAheadUnchecked(Server):
+    """A server that trusts a standing claim, and does not let `decide.claim` decide."""
+
+    def claim(self, world: World, j: int, r: int) -> World | None:
+        alone = world._replace(jobs=tuple(each if i == j else Job("QUEUED") for i, each in enumerate(world.jobs)))
+        after = super().claim(alone, j, r)
+        return None if after is None else with_job(world._replace(tries=after.tries), j, after.jobs[j])
+
+
+def test_a_standing_claim_that_is_not_decided_breaks_a_rule() -> None:
+    found = Walk(ClaimsAheadUnchecked(), Bounds(2, 0), AHEAD).run()
+    assert found.broken, str(found)
 
 
 @pytest.mark.feature("O3.doubt")

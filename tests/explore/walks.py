@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tests.explore.moves import Bounds
 from tests.explore.search import START, Found, Walk
-from tests.explore.sentences import ALONE, APPROVED, RETRIED, SENTENCES
+from tests.explore.sentences import AHEAD, ALONE, APPROVED, RETRIED, SENTENCES
 from tests.explore.server import Server
 from tests.explore.world import World
 
@@ -14,6 +14,7 @@ LARGER_WALKS = (
     (Bounds(4, 2), START),
     (Bounds(3, 2, has_objects=True, has_pauses=True), START),
     (Bounds(1, 5, states=2, has_objects=True, has_pauses=True), START),
+    (Bounds(3, 2), AHEAD),
     (Bounds(3, 3), ALONE),
     (Bounds(3, 3), APPROVED),
     (Bounds(3, 3), RETRIED),
@@ -21,6 +22,7 @@ LARGER_WALKS = (
 """The longest first, so that no processor is left with it at the end."""
 JOBS = {
     START: "two jobs, one of which needs an approval",
+    AHEAD: "two jobs, one of which is created later",
     ALONE: "one job",
     APPROVED: "one job, which needs an approval",
     RETRIED: "one job of a module that retries",

@@ -109,6 +109,8 @@ class World(NamedTuple):
     """How often the last move has made another state the current one."""
 
 
+NEW = "NEW"
+"""The status of a job that nobody has created yet."""
 TERMINAL = frozenset({"SUCCEEDED", "FAILED", "CANCELED", "DECLINED"})
 ACTIVE = frozenset({"CLAIMED", "PROCESSING"})
 

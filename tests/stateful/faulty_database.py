@@ -5,14 +5,15 @@ import sqlite3
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, LiteralString, TypeAlias, TypeVar
 
 import psycopg
 
 from terracrew.errors import Unavailable
 from terracrew.server.db.group import Grouped
 from terracrew.server.db.health import Health
-from terracrew.server.db.seam import Database, Tx, Wakeups, Work
+from terracrew.server.db.seam import Columns, Database, Param, Row, Tx, Wakeups, Work
+from terracrew.server.db.topics import Topic
 
 TIMEOUT_SECONDS = 30.0
 T = TypeVar("T")
@@ -63,10 +64,25 @@ class Faulty:
             raise Unavailable("it fails before anything is done")
         if fault == "middle":
             return await self._broken(work)
+        if fault == "after":
+            return await self._unheard(work)
         result = await self._db.write(work)
-        if fault == "after" or self.is_dead:
+        if self.is_dead:
             raise Unavailable("it is stored, and nobody hears of that")
         return result
+
+    async def _unheard(self, work: Work[T]) -> T:
+        """Commit, and act as if the answer to the commit had been lost."""
+        unheard: list[Uncertain] = []
+
+        async def then_nothing(tx: Tx) -> T:
+            unheard[:] = [Uncertain(tx)]
+            return await work(unheard[0])
+
+        await self._db.write(then_nothing)
+        for action in unheard[0].failure_actions:
+            action()
+        raise Unavailable("it is stored, and nobody hears of that")
 
     async def _broken(self, work: Work[T]) -> T:
         async def then_cut(tx: Tx) -> T:
@@ -84,7 +100,7 @@ class Faulty:
     ) -> Callable[[Item], Awaitable[Result]]:
         return Grouped(self.write, work)
 
-    def listen(self, *topics: str) -> AbstractContextManager[Wakeups]:
+    def listen(self, *topics: Topic) -> AbstractContextManager[Wakeups]:
         return self._db.listen(*topics)
 
     async def ready(self, timeout: float | None = None) -> bool:
@@ -96,6 +112,39 @@ class Faulty:
     def _check(self) -> None:
         if self.is_dead:
             raise Unavailable("this server was killed")
+
+
+class Uncertain:
+    """A transaction that is committed, of which its unit of work does not hear."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+        self.failure_actions: list[Callable[[], None]] = []
+
+    @property
+    def now(self) -> float:
+        return self._tx.now
+
+    async def all(self, sql: LiteralString, /, **params: Param) -> list[Row]:
+        return await self._tx.all(sql, **params)
+
+    async def one(self, sql: LiteralString, /, **params: Param) -> Row | None:
+        return await self._tx.one(sql, **params)
+
+    async def run(self, sql: LiteralString, /, **params: Param) -> int:
+        return await self._tx.run(sql, **params)
+
+    async def each(self, sql: LiteralString, columns: Columns, rows: Sequence[Sequence[Param]]) -> list[Row]:
+        return await self._tx.each(sql, columns, rows)
+
+    def wake(self, topic: Topic, key: str = "") -> None:
+        self._tx.wake(topic, key)
+
+    def on_commit(self, action: Callable[[], None]) -> None:
+        """Forget the action: nobody hears of the commit."""
+
+    def on_failure(self, action: Callable[[], None]) -> None:
+        self.failure_actions.append(action)
 
 
 class Cut:

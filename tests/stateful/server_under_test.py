@@ -17,10 +17,10 @@ from terracrew.server.groups.service import ensure_organization
 from terracrew.server.http.streams import Streams
 from terracrew.server.hub.notify import TOPICS, HubNotifier
 from terracrew.server.hub.presence import Presence
-from terracrew.server.hub.runners.grants import Archives
+from terracrew.server.hub.runners.grants import Archives, Grants
 from terracrew.server.identity.context import Identity, open_identity
 from terracrew.server.identity.people import store as people
-from terracrew.server.jobs.attempts.claims import claims
+from terracrew.server.jobs.attempts.claims import ClaimGroup, claims
 from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.jobs.create import creator
 from terracrew.server.jobs.reaper import Reaper
@@ -33,11 +33,13 @@ from terracrew.server.runners.model import Registration
 from terracrew.server.runners.removal.loop import Removals
 from terracrew.server.runs.follow import Watchers
 from terracrew.server.scheduling.scheduler import Scheduler
+from terracrew.server.scheduling.standing_claims import NewJobClaims
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import Tasks
 from terracrew.testing.clock import ManualClock
 from tests.stateful.faulty_database import TIMEOUT_SECONDS, Cut, Faulty, LostConnections, RefusedCommit, patient
+from tests.stateful.stale_choice import StaleChoice
 
 KEYS = Keyring([bytes(32)])
 ROOTS = (Path("/srv"),)
@@ -76,7 +78,9 @@ class ServerUnderTest:
     async def _start(self) -> None:
         db = self.db = Faulty(self.real, self.cut)
         self.identity = await patient(lambda: open_identity(db, KEYS, "http://127.0.0.1"))
-        server_id, registry = ids.new("srv"), Registry(self.clock)
+        server_id, registry, tasks = ids.new("srv"), Registry(self.clock), Tasks()
+        scheduler, grants = Scheduler(db, registry), Grants(db, registry, Archives(self.objects), tasks)
+        ahead = NewJobClaims(StaleChoice(registry), ClaimGroup(KEYS, "online"), grants.send_ahead, grants.take_back)
         self.server = Server(
             id=server_id,
             settings=ServerSettings(),
@@ -86,15 +90,15 @@ class ServerUnderTest:
             keys=KEYS,
             identity=self.identity,
             registry=registry,
-            scheduler=Scheduler(db, registry),
+            scheduler=scheduler,
             claim=claims(db, KEYS),
             ingest=ingest(db, KEYS),
-            create_job=creator(db, self.objects, KEYS, ROOTS),
+            create_job=creator(db, self.objects, KEYS, ROOTS, ahead),
             heartbeats=Heartbeats(db, registry, server_id),
-            archives=Archives(self.objects),
+            grants=grants,
             watchers=Watchers(registry, self.objects),
             streams=Streams(db),
-            tasks=Tasks(),
+            tasks=tasks,
         )
         self.reaper, self.presence = Reaper(db, registry), Presence(self.server.hub.runners)
         self.removals = Removals(db)

@@ -26,6 +26,8 @@ class Host:
         self.is_up, self.is_cut_off, self.is_draining, self.is_removed = True, False, False, False
         self.link: Link | None = None
         self.instance_id = ""
+        self.received = 0
+        """The grants of this connection that answered a standing claim."""
         self.journal: dict[AttemptRef, Executor] = {}
 
     @property
@@ -55,7 +57,7 @@ class Host:
         if welcome is None:
             self.link = None
             return f"not let in: {link.refusal}"
-        self.instance_id = welcome.instance_id
+        self.instance_id, self.received = welcome.instance_id, 0
         await link.quiet()  # until what it did not name is dealt with
         return "connected"
 
@@ -79,7 +81,29 @@ class Host:
             return f"was granted {executor.name}"
         return "missed"
 
+    async def stand(self, slots: int) -> str:
+        """Claim ahead, perhaps for more slots than are free."""
+        self.take_grants()
+        if self.link is None or not self.link.is_open:
+            return "has nobody to tell"
+        self.link.say(messages.StandingClaims(slots, self.received))
+        await self.link.quiet()
+        return f"claims {slots} jobs ahead"
+
+    def take_grants(self) -> list[str]:
+        """Take the grants that answer standing claims, with the next thing that this runner does."""
+        granted = [] if self.link is None else self.link.read(Granted)
+        self.received += len(granted)
+        for each in granted:
+            assert each.is_ahead, "a job was granted that was neither claimed nor claimed ahead"
+            executor = Executor(self.crew, self, each)
+            assert executor.ref not in self.crew.executors, "one attempt was granted twice"
+            self.crew.executors[executor.ref] = self.journal[executor.ref] = executor
+        self.crew.granted_ahead += len(granted)
+        return ["was granted a job ahead" for _ in granted]
+
     async def heartbeat(self, names: list[AttemptRef] | None = None) -> None:
+        self.take_grants()
         if self.link is not None and self.link.is_open:
             self.link.say(messages.Heartbeat("0", self.is_draining, sorted(self.journal) if names is None else names))
             await self.link.quiet()
@@ -153,6 +177,7 @@ class SimulatedRunners:
         self.site = site
         self.hosts: list[Host] = []
         self.executors: dict[AttemptRef, Executor] = {}
+        self.granted_ahead = 0
         self.applied: dict[tuple[str, int], AttemptRef] = {}
         """Which plan was applied by whom."""
         self.named: dict[tuple[str, int], set[AttemptRef]] = {}

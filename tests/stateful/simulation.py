@@ -87,6 +87,7 @@ class Simulation:
             attempt.is_in_doubt and attempt.outcome in ("failed", "canceled", "gone")
             for attempt in self.now.attempts.values()
         )
+        found["granted ahead"] = self.crew.granted_ahead
         found["plan kept"] = len(self.now.plans)
         found["kept plan applied"] = sum(plan.applied_by is not None for plan in self.now.plans.values())
         return found
@@ -115,6 +116,8 @@ class Simulation:
             for host in self.crew.hosts
             if host.is_up and not (host.is_connected or host.is_removed or host.is_cut_off)
         ]
+        for host in self.crew.hosts:
+            host.take_grants()
         found: list[tuple[object, Action]] = [(host, host.connect) for host in away]
         ready = [host for host in self.crew.hosts if host.is_connected]
         held = {job.module_id for job in self.now.jobs.values() if job.is_active}

@@ -128,7 +128,17 @@ class Renew(_FromClient, frozen=True, tag="renew"):
     token: str
 
 
-FromRunner = RunnerHello | Heartbeat | Claim | HandBack | Gone | Renew
+class StandingClaims(_FromClient, frozen=True, tag="standing_claims"):
+    """Claims that are made ahead: the server may grant this many jobs that it has not offered. Each message replaces the one before
+    it, and 0 withdraws them. A grant of such a job uses one, and so does the claim of an offer. Sent only to a server whose
+    welcome says that it reads them."""
+
+    slots: Number
+    received: Number
+    """How many grants with `is_ahead` the runner has received on this connection. Those that are on their way use some of `slots`."""
+
+
+FromRunner = RunnerHello | Heartbeat | Claim | HandBack | Gone | Renew | StandingClaims
 
 
 # ---- server → runner
@@ -150,6 +160,8 @@ class RunnerWelcome(_FromServer, frozen=True, tag="welcome"):
     """The runner's id, for the next hello of a process that knows only its path: a runner that moves keeps its id."""
     reads_starting: bool = False
     """Whether the server reads `Heartbeat.starting`. An older one would refuse it."""
+    reads_standing_claims: bool = False
+    """Whether the server reads `StandingClaims`. An older one would refuse them."""
 
 
 class Offer(_FromServer, frozen=True, tag="offer"):
@@ -160,6 +172,8 @@ class Offer(_FromServer, frozen=True, tag="offer"):
 class Granted(_FromServer, frozen=True, tag="granted"):
     spec: JobSpec
     credentials: Credentials
+    is_ahead: bool = False
+    """Whether it answers a standing claim, so that the runner has not seen an offer."""
 
 
 class Missed(_FromServer, frozen=True, tag="missed"):

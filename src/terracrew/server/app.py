@@ -31,11 +31,11 @@ from terracrew.server.http.query_parameters import refuse_unknown
 from terracrew.server.http.request import App, Call, refuse_oversized
 from terracrew.server.http.streams import Streams
 from terracrew.server.hub import endpoint
-from terracrew.server.hub.runners.grants import Archives
+from terracrew.server.hub.runners.grants import Archives, Grants
 from terracrew.server.hub.transfer import routes as transfer
 from terracrew.server.hub.transfer.context import TransferCall
 from terracrew.server.identity.context import open_identity
-from terracrew.server.jobs.attempts.claims import claims
+from terracrew.server.jobs.attempts.claims import ClaimGroup, claims
 from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.jobs.create import creator
 from terracrew.server.metrics import token as metrics_token
@@ -45,6 +45,7 @@ from terracrew.server.openapi.document import Document
 from terracrew.server.rekey import key_holders
 from terracrew.server.runs.follow import Watchers
 from terracrew.server.scheduling.scheduler import Scheduler
+from terracrew.server.scheduling.standing_claims import NewJobClaims
 from terracrew.server.secrets.keyring import open_keyring
 from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import Tasks
@@ -98,7 +99,10 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
     except BaseException:
         await db.close()
         raise
-    server_id, registry = ids.new("srv"), Registry()
+    server_id, registry, tasks = ids.new("srv"), Registry(), Tasks()
+    scheduler = Scheduler(db, registry, settings.precedence)
+    grants = Grants(db, registry, Archives(objects), tasks)
+    ahead = NewJobClaims(scheduler, ClaimGroup(keys, settings.precedence), grants.send_ahead, grants.take_back)
     return Server(
         id=server_id,
         settings=settings,
@@ -108,15 +112,15 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
         keys=keys,
         identity=access,
         registry=registry,
-        scheduler=Scheduler(db, registry, settings.precedence),
+        scheduler=scheduler,
         claim=claims(db, keys, settings.precedence),
         ingest=ingest(db, keys, timedelta(days=settings.late_delivery_days)),
-        create_job=creator(db, objects, keys, settings.local_roots),
+        create_job=creator(db, objects, keys, settings.local_roots, ahead),
         heartbeats=Heartbeats(db, registry, server_id),
-        archives=Archives(objects),
+        grants=grants,
         watchers=Watchers(registry, objects),
         streams=Streams(db),
-        tasks=Tasks(),
+        tasks=tasks,
     )
 
 

@@ -21,7 +21,7 @@ from terracrew.server.http.streams import Streams
 from terracrew.server.hub.endpoint import HubContext
 from terracrew.server.hub.executors.context import ExecutorContext
 from terracrew.server.hub.runners.context import RunnerContext
-from terracrew.server.hub.runners.grants import Archives
+from terracrew.server.hub.runners.grants import Grants
 from terracrew.server.hub.transfer.context import TransferContext
 from terracrew.server.identity.context import Identity
 from terracrew.server.jobs.attempts.claims import Claims
@@ -54,7 +54,7 @@ class Server:
     ingest: Ingest
     create_job: Create
     heartbeats: Heartbeats
-    archives: Archives
+    grants: Grants
     watchers: Watchers
     streams: Streams
     tasks: Tasks
@@ -123,7 +123,7 @@ class Server:
             identity=self.identity,
             scheduler=self.scheduler,
             claim=self.claim,
-            archives=self.archives,
+            grants=self.grants,
             heartbeats=self.heartbeats,
         )
         executors = ExecutorContext(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terracrew.protocol.messages import AttemptRef, Claim
+from terracrew.protocol.messages import AttemptRef, Claim, StandingClaims
 from terracrew.runner.attempts.claims import ANSWER_SECONDS, OFFER_SECONDS, Claims
 
 JOBS = [AttemptRef(f"job_{number}", 1) for number in range(6)]
@@ -117,3 +117,78 @@ def test_no_order_of_events_takes_more_than_the_capacity(capacity: int, events: 
             assert AttemptRef(claim.job_id, claim.attempt) not in running
         assert claims.is_open or claims.pending <= before
         assert len(running) + claims.pending <= capacity
+
+
+def standing(capacity: int) -> Claims:
+    claims = Claims(capacity)
+    claims.is_ahead = True
+    return claims
+
+
+def test_standing_claims_are_sent_for_the_free_slots_and_only_to_a_server_that_reads_them() -> None:
+    claims = Claims(2)
+    assert claims.stand(now=0) is None
+    claims.is_ahead = True
+    assert claims.stand(now=0) == StandingClaims(2, 0)
+    assert claims.stand(now=0) is None, "the server knows it"
+    assert claims.granted(JOBS[0], now=0, is_ahead=True)
+    assert claims.stand(now=0) is None, "the server has used one of them itself"
+    claims.freed(JOBS[0])
+    assert claims.stand(now=0) == StandingClaims(2, 1)
+    claims.disconnected()
+    assert claims.stand(now=0) is None
+
+
+def test_standing_claims_are_withdrawn_at_once_and_made_again_by_halves() -> None:
+    claims = standing(8)
+    assert claims.stand(now=0) == StandingClaims(8, 0)
+    for ref in JOBS[:5]:
+        assert claims.granted(ref, now=0, is_ahead=True)
+    for ref in JOBS[:2]:
+        claims.freed(ref)
+    assert claims.stand(now=0) is None, "the server knows of 3 of the 5 free slots"
+    claims.freed(JOBS[2])
+    assert claims.stand(now=0) == StandingClaims(6, 5)
+    claims.adopted(JOBS[5])
+    assert claims.stand(now=0) == StandingClaims(5, 5), "a slot was taken that the server does not know of"
+    claims.is_open = False
+    assert claims.stand(now=0) == StandingClaims(0, 5)
+    assert not claims.granted(JOBS[0], now=0, is_ahead=True), "the server used it before it was withdrawn"
+
+
+def test_a_runner_that_failed_to_start_an_executor_claims_nothing_ahead_for_a_moment() -> None:
+    claims = standing(1)
+    assert claims.stand(now=0) == StandingClaims(1, 0)
+    claims.failed_to_start("job_0", now=0)
+    assert claims.stand(now=4.9) == StandingClaims(0, 0)
+    assert claims.stand(now=5) == StandingClaims(1, 0)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["grant", "offer", "free", "drain", "announce"]), st.integers(0, 5)), max_size=60
+    )
+)
+def test_a_server_that_counts_like_the_runner_never_grants_more_than_is_free(steps: list[tuple[str, int]]) -> None:
+    """Messages of both directions are delivered at once here. `StandingClaims.received` is about those that cross."""
+    claims, known = standing(3), 0
+    for what, which in steps:
+        ref = JOBS[which]
+        match what:
+            case "grant" if known and ref not in claims._running:  # pyright: ignore[reportPrivateUsage]
+                known -= 1
+                assert claims.granted(ref, now=0, is_ahead=True), "a grant that answers a standing claim finds a slot"
+            case "offer":
+                claims.offered(ref, now=0)
+            case "free":
+                claims.freed(ref)
+            case "drain":
+                claims.is_open = which > 1
+            case _:
+                pass
+        while (claim := claims.next(now=0)) is not None:
+            known = max(0, known - 1)
+            claims.granted(AttemptRef(claim.job_id, claim.attempt), now=0)
+        if (announced := claims.stand(now=0)) is not None:
+            known = announced.slots
+        assert known <= claims.free(now=0)

@@ -47,9 +47,23 @@ async def build(tx: Tx, world: World) -> None:
     if world.engine_version:
         await engine_store.remember_range(tx, world.engine, world.engine_version)
     await _module(tx, "module", "a/b", "m", tags=_json(world.tags), runner_id=pin, pin=world.pinned_name, **wanted)
-    await _job(tx, "job", "module", "a/b/m", 1, "QUEUED", None, encoded(world.choice))
+    await insert_job(tx, world)
     for number, runner in enumerate(world.runners):
         await _runner(tx, world, number, runner)
+
+
+async def insert_job(tx: Tx, world: World) -> None:
+    """Insert the queued job of a world."""
+    await _job(tx, "job", "module", "a/b/m", 1, "QUEUED", None, encoded(world.choice))
+
+
+async def delete_all(tx: Tx) -> None:
+    """Delete the rows of a world, and what claims added to them."""
+    for table in ("attempts", "jobs", "instances", "assignments", "runners", "modules"):
+        await tx.run(f"DELETE FROM {table}")  # pyright: ignore[reportArgumentType]
+    for path in sorted(GROUPS, reverse=True):
+        await tx.run("DELETE FROM groups WHERE path = :path", path=path)
+    await tx.run("DELETE FROM organizations")
 
 
 async def _module(tx: Tx, module_id: str, group: str, name: str, **values: Param) -> None:

@@ -16,8 +16,8 @@ from terracrew.server.jobs.attempts.claim_store import Claimant
 from terracrew.server.scheduling import explain
 from terracrew.server.scheduling.scheduler import Scheduler
 from tests.machine.sqlite_template import copy_template
-from tests.server.scheduling.selection_rows import build, connected
-from tests.server.scheduling.selection_worlds import GROUPS, WORLDS, World
+from tests.server.scheduling.selection_rows import build, connected, delete_all
+from tests.server.scheduling.selection_worlds import WORLDS, World
 
 pytestmark = pytest.mark.feature(
     "S1.assigned",
@@ -147,15 +147,7 @@ async def offered(db: Database, world: World) -> set[str]:
     finally:
         for job_id in list(scheduler._offers):  # pyright: ignore[reportPrivateUsage]
             scheduler._withdraw(job_id)  # pyright: ignore[reportPrivateUsage]
-        await db.write(_delete_all)
-
-
-async def _delete_all(tx: Tx) -> None:
-    for table in ("jobs", "instances", "assignments", "runners", "modules"):
-        await tx.run(f"DELETE FROM {table}")  # pyright: ignore[reportArgumentType]
-    for path in sorted(GROUPS, reverse=True):
-        await tx.run("DELETE FROM groups WHERE path = :path", path=path)
-    await tx.run("DELETE FROM organizations")
+        await db.write(delete_all)
 
 
 def test_the_scheduler_offers_a_job_to_the_instances_of_selection_and_to_no_other(

@@ -3,12 +3,13 @@
 from collections.abc import Awaitable
 from random import Random
 
+from terracrew.protocol.spec import JobType
 from terracrew.server.jobs.model import JobStatus
 from tests.stateful.happenings.registry import alive, choose, hosts, weight
 from tests.stateful.link import KILLED, SILENT
 from tests.stateful.simulated_executor import Executor
 from tests.stateful.simulated_runners import Host
-from tests.stateful.simulation import Simulation
+from tests.stateful.simulation import MOST_OPEN, Simulation
 
 # ---- hosts
 
@@ -169,6 +170,26 @@ def attempt_is_handed_back_wrongly(simulation: Simulation, random: Random) -> Aw
 def grant_is_lost(simulation: Simulation, random: Random) -> Awaitable[object] | None:
     host, job = choose(random, hosts(simulation)), choose(random, simulation.of(JobStatus.QUEUED))
     return host and job and host.claim(job.id, job.attempt, is_answer_received=False)
+
+
+@weight(9)
+def job_is_created_for_a_standing_claim(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    """The runner that has claimed ahead may disconnect before the job is created, or before it takes the grant."""
+    host: Host | None = choose(random, hosts(simulation))
+
+    async def work(host: Host) -> list[str]:
+        told = [await host.stand(random.choice([0, 1, 1, 2]))]
+        if random.random() < 0.2:
+            await host.hang_up()
+        held = {job.module_id for job in simulation.open_jobs}
+        free = [module for module in simulation.modules if module not in held]
+        kind, module = random.choice([JobType.APPLY, JobType.PLAN]), random.choice(free or simulation.modules)
+        told.append(await simulation.create(module, kind, needs_approval=False))
+        if random.random() < 0.2:
+            await host.hang_up()  # a grant that was sent is lost with the connection
+        return told + host.take_grants()
+
+    return work(host) if host and len(simulation.open_jobs) < MOST_OPEN else None
 
 
 @weight(1)

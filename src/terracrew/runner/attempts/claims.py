@@ -1,8 +1,8 @@
-"""Decides which offers this instance claims, from its free slots and its unanswered claims."""
+"""Decides which offers this instance claims, and what it claims ahead, from its free slots and its unanswered claims."""
 
 from collections import OrderedDict
 
-from terracrew.protocol.messages import AttemptRef, Claim
+from terracrew.protocol.messages import AttemptRef, Claim, StandingClaims
 
 ANSWER_SECONDS = 30.0
 """How long a claim without an answer holds a slot."""
@@ -24,6 +24,12 @@ class Claims:
         self._pending: dict[AttemptRef, float] = {}
         self._offers: OrderedDict[AttemptRef, float] = OrderedDict()
         self._paused_until = 0.0
+        self.is_ahead = False
+        """Whether the server of this connection reads standing claims."""
+        self._standing = 0
+        """The standing claims that the server knows of and has not used."""
+        self._received = 0
+        """The grants of this connection that answered a standing claim."""
         self._refused: OrderedDict[str, tuple[int, float]] = OrderedDict()
         """The jobs that could not be started here: how often in a row, and until when they are not claimed."""
 
@@ -51,11 +57,29 @@ class Claims:
             ref, until = self._offers.popitem(last=False)
             if until > now:
                 self._pending[ref] = now + ANSWER_SECONDS
+                self._standing = max(0, self._standing - 1)  # the server counts in the same way
                 return Claim(ref.job_id, ref.attempt)
         return None
 
-    def granted(self, ref: AttemptRef, now: float) -> bool:
+    def stand(self, now: float) -> StandingClaims | None:
+        """Return the standing claims to send now, if any: one for each free slot.
+
+        Fewer are announced at once. More are announced when the server knows of half of them at most, so that an instance with
+        many slots does not send a message for each job that ends.
+        """
+        wanted = self.free(now) if self.is_ahead and self.is_open and now >= self._paused_until else 0
+        if wanted == self._standing or self._standing < wanted < 2 * self._standing:
+            return None
+        self._standing = wanted
+        return StandingClaims(wanted, self._received)
+
+    def granted(self, ref: AttemptRef, now: float, *, is_ahead: bool = False) -> bool:
         """Return whether the grant can be taken: its claim holds a slot, or one is free."""
+        if is_ahead:
+            self._received += 1
+            self._standing = max(0, self._standing - 1)
+            if not self.is_open:
+                return False
         if self._pending.pop(ref, None) is None and not self.free(now):
             return False
         self.adopted(ref)
@@ -76,6 +100,7 @@ class Claims:
         """Forget the offers and claims of a connection that has ended."""
         self._pending.clear()
         self._offers.clear()
+        self.is_ahead, self._standing, self._received = False, 0, 0
 
     def failed_to_start(self, job_id: str, now: float) -> None:
         """Claim nothing for a moment, because the obstacle may be this machine's, and this job not for longer with each failure in

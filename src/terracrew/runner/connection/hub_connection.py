@@ -188,12 +188,13 @@ class HubConnection:
         queue = self._queue = asyncio.Queue()
         self._heartbeat = HeartbeatLoop(
             self._supervisor,
-            self._drain_state,
+            self._updated_drain_state,
             self._send,
             welcome.heartbeat_seconds,
             says_starting=welcome.reads_starting,
         )
         self._is_drained_by_server = welcome.is_draining
+        self._claims.is_ahead = welcome.reads_standing_claims
         self._update_claims()
         self._reports.repeat()
         async with asyncio.TaskGroup() as tasks:
@@ -232,10 +233,7 @@ class HubConnection:
                 self._claims.offered(AttemptRef(job_id, attempt), now)
                 self._claim()
             case messages.Granted(spec):
-                if self._claims.granted(AttemptRef(spec.job_id, spec.attempt), now):
-                    self._supervisor.take(message)
-                else:
-                    self._send(messages.HandBack(spec.job_id, spec.attempt, "every slot of this runner is taken"))
+                self._granted(message, AttemptRef(spec.job_id, spec.attempt), now)
             case messages.Missed(job_id, attempt):
                 self._claims.missed(AttemptRef(job_id, attempt))
                 self._claim()
@@ -255,6 +253,15 @@ class HubConnection:
                 log.warning("the server sent a second welcome, which is ignored")
             case None:
                 log.warning("the server sent a message that only newer runners know; it is ignored")
+
+    def _granted(self, message: messages.Granted, ref: AttemptRef, now: float) -> None:
+        if message.is_ahead:
+            self._drain_state()  # the disk may have become full since the standing claim was sent
+        if self._claims.granted(ref, now, is_ahead=message.is_ahead):
+            self._supervisor.take(message)
+            return
+        why = "every slot of this runner is taken" if self._claims.is_open else "this runner takes no new jobs"
+        self._send(messages.HandBack(ref.job_id, ref.attempt, why))
 
     def _configure(self, heartbeat_seconds: float, log_level: dict[str, str]) -> None:
         """Apply the server's settings. The heartbeat that follows acknowledges them."""
@@ -280,6 +287,12 @@ class HubConnection:
         self._claims.is_open = not (self._is_drained_by_server or is_draining)
         return DrainState(is_draining, is_disk_full)
 
+    def _updated_drain_state(self) -> DrainState:
+        """Determine the same for a heartbeat, and announce standing claims again after a pause."""
+        state = self._drain_state()
+        self._stand()
+        return state
+
     def _update_claims(self) -> None:
         self._drain_state()
         self._claim()
@@ -289,6 +302,12 @@ class HubConnection:
             self._heartbeat.wake()
         while (claim := self._claims.next(time.monotonic())) is not None:
             self._send(claim)
+        self._stand()
+
+    def _stand(self) -> None:
+        """Claim ahead for the slots that are free now, or withdraw what cannot be kept."""
+        if self._queue is not None and (standing := self._claims.stand(time.monotonic())) is not None:
+            self._send(standing)
 
     def _send(self, message: messages.FromRunner) -> None:
         """Queue a message. Without a connection it is dropped: a new connection repeats every unacknowledged report."""

@@ -75,6 +75,10 @@ class RunnerSession:
         self.active_jobs: set[str] = set()
         """Jobs that it has been granted and that have not ended."""
         self.offered: set[str] = set()
+        self.standing = 0
+        """How many jobs may be claimed for it without an offer."""
+        self.granted_ahead = 0
+        """How many of its standing claims were used on this connection."""
         self.reported_attempts: set[AttemptRef] = set()
         """The attempts in its last hello or heartbeat. Contact with the runner counts only for these."""
         self.starting: dict[AttemptRef, str] = {}
@@ -107,6 +111,16 @@ class RunnerSession:
         self.configuration = wanted
         if not is_unchanged:
             self.socket.post(messages.ConfigureRunner(wanted.heartbeat, wanted.levels))
+
+    def use_standing_claim(self) -> None:
+        """Note that a job is being claimed for it. The grant counts as sent from now on."""
+        self.standing -= 1
+        self.granted_ahead += 1
+
+    def restore_standing_claim(self) -> None:
+        """Note that such a job was not claimed, so that no grant is sent."""
+        self.standing += 1
+        self.granted_ahead -= 1
 
     @property
     def takes_jobs(self) -> bool:
@@ -163,6 +177,8 @@ class Registry:
         """Sessions by instance id."""
         self.of_runner: dict[str, dict[str, RunnerSession]] = {}
         """Sessions by runner id, then instance id."""
+        self.standing: set[str] = set()
+        """Instances that have sent standing claims, which may have been used since."""
         self.executors: dict[AttemptRef, ExecutorSession] = {}
         self._closed: dict[AttemptRef, float] = {}
         """When the last of these happened: an attempt's executor or runner disconnected, or the runner no longer reported it."""
@@ -187,6 +203,7 @@ class Registry:
         if not self.has(session):
             return False
         del self.runners[session.instance_id]
+        self.standing.discard(session.instance_id)
         del self.of_runner[session.runner_id][session.instance_id]
         if not self.of_runner[session.runner_id]:
             del self.of_runner[session.runner_id]
@@ -211,6 +228,15 @@ class Registry:
         before, session.reported_attempts = session.reported_attempts, set(attempts) | session.granted
         session.granted = set()
         self._close(session, _own(session, before - session.reported_attempts))
+
+    def stand(self, session: RunnerSession, message: messages.StandingClaims) -> None:
+        """Take the standing claims of an instance. Grants that it had not received when it sent them have used some of them."""
+        on_their_way = max(0, session.granted_ahead - message.received)
+        session.standing = max(0, min(message.slots, session.slots) - on_their_way)
+        if not self.has(session) or not session.standing:
+            self.standing.discard(session.instance_id)
+        else:
+            self.standing.add(session.instance_id)
 
     def grant(self, session: RunnerSession, ref: AttemptRef) -> None:
         session.reported_attempts.add(ref)

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -122,11 +122,35 @@ class _Checked(msgspec.Struct, frozen=True):
     known: Job | None
 
 
-def creator(db: Database, objects: Objects, keys: Keyring, roots: Sequence[Path]) -> Create:
+class NotClaimedAhead(Exception):
+    """A job could not be claimed in the transaction that creates it, which is repeated without that."""
+
+
+class ClaimAhead(Protocol):
+    """Claims new jobs in the transaction that creates them."""
+
+    async def claim(self, tx: Tx, jobs: Sequence[Job]) -> set[str]:
+        """Return the ids of those that were claimed. Raises NotClaimedAhead if the transaction has to be repeated without this."""
+        ...
+
+
+def creator(
+    db: Database, objects: Objects, keys: Keyring, roots: Sequence[Path], ahead: ClaimAhead | None = None
+) -> Create:
     """Return the function that creates jobs."""
 
-    grouped = db.grouped(partial(create_all, keys=keys, roots=roots))
+    async def claim_ahead(tx: Tx, items: list[JobRequest]) -> list[Created | TerracrewError]:
+        return await create_all(tx, items, keys=keys, roots=roots, ahead=ahead)
+
+    queued = db.grouped(partial(create_all, keys=keys, roots=roots))
+    claimed = db.grouped(claim_ahead) if ahead is not None else queued
     imports = Imports(db, objects, keys)
+
+    async def grouped(wanted: JobRequest) -> Created:
+        try:
+            return await claimed(wanted)
+        except NotClaimedAhead:
+            return await queued(wanted)
 
     async def create(wanted: JobRequest) -> Created:
         if wanted.asked.import_lost is not None:
@@ -142,7 +166,7 @@ def creator(db: Database, objects: Objects, keys: Keyring, roots: Sequence[Path]
 
 
 async def create_all(
-    tx: Tx, items: list[JobRequest], *, keys: Keyring, roots: Sequence[Path]
+    tx: Tx, items: list[JobRequest], *, keys: Keyring, roots: Sequence[Path], ahead: ClaimAhead | None = None
 ) -> list[Created | TerracrewError]:
     """Create jobs within a transaction. A request that is refused has an error in its place, and does not affect the others."""
     found = await modules.find_many(tx, [(item.principal, item.module) for item in items], Verb.JOB_RUN)
@@ -162,7 +186,7 @@ async def create_all(
         one.wanted.idempotency_key is not None for one in new
     ):
         raise Conflict("two jobs of a group have the same idempotency key")  # the second then finds the first
-    made = dict(zip(map(id, new), await _insert(tx, keys, new), strict=True)) if new else {}
+    made = dict(zip(map(id, new), await _insert(tx, keys, new, ahead), strict=True)) if new else {}
     return [
         one if isinstance(one, TerracrewError) else Created(one.known or made[id(one)], is_new=one.known is None)
         for one in checked
@@ -264,7 +288,7 @@ def _other_job(job: Job) -> Conflict:
     return Conflict("this idempotency key was used for another job", job_id=job.id)
 
 
-async def _insert(tx: Tx, keys: Keyring, checked: Sequence[_Checked]) -> list[Job]:
+async def _insert(tx: Tx, keys: Keyring, checked: Sequence[_Checked], ahead: ClaimAhead | None) -> list[Job]:
     numbers = await _numbers(tx, Counter(one.module.organization_id for one in checked))
     now = store.moment(tx)
     interrupted = await modules.interrupted(tx, [one.module for one in checked])
@@ -297,6 +321,8 @@ async def _insert(tx: Tx, keys: Keyring, checked: Sequence[_Checked]) -> list[Jo
             for job, one in zip(jobs, checked, strict=True)
         ],
     )
+    claimed = set[str]() if ahead is None else await ahead.claim(tx, jobs)
+    store.wake_queue(tx, [job.id for job in jobs if job.id not in claimed])
     return jobs
 
 

@@ -1,6 +1,6 @@
 """Rows of jobs; every write of a status is a compare-and-set."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import LiteralString, NamedTuple
@@ -139,11 +139,16 @@ async def find_created(tx: Tx, organization_id: str, created_by: str, idempotenc
 
 
 async def insert(tx: Tx, jobs: Sequence[tuple[Job, str | None]]) -> None:
-    """Write new jobs by one statement, each with the idempotency key of its request."""
+    """Write new jobs by one statement, each with the idempotency key of its request. `wake_queue` lets them be offered."""
     await tx.each(_INSERT_JOBS, _INSERT_JOBS_TYPES, [(*values(job), key) for job, key in jobs])
     for job, _ in jobs:
-        tx.wake("queue", job.id)
         tx.wake("jobs", job.id)
+
+
+def wake_queue(tx: Tx, job_ids: Iterable[str]) -> None:
+    """Wake the schedulers for jobs that this transaction has put into the queue."""
+    for job_id in job_ids:
+        tx.wake("queue", job_id)
 
 
 async def save_transition(tx: Tx, before: Job, after: Job) -> None:

@@ -24,6 +24,10 @@ class WaitingLines:
         if job.id not in line:
             line.push(job)
 
+    def is_empty(self, route: Route) -> bool:
+        """Return whether no job waits in this line."""
+        return not self._lines.get(route)
+
     def discard(self, job_id: str, route: Route) -> None:
         if line := self._lines.get(route):
             line.discard(job_id)

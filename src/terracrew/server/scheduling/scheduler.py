@@ -5,22 +5,23 @@ acts on wake-ups, and a slow sweep reads everything again in case a wake-up was 
 """
 
 import asyncio
-import random
-from bisect import bisect_left, insort
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from terracrew.protocol import messages
 from terracrew.server.connections.registry import Registry, RunnerSession
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.runners.eligibility import Precedence
-from terracrew.server.scheduling import assignment_view, reads, select
-from terracrew.server.scheduling.assignment_view import AssignedRunners, AssignmentView, Route
+from terracrew.server.scheduling import assignment_view, reads
+from terracrew.server.scheduling.assignment_view import AssignmentView, Route
+from terracrew.server.scheduling.candidates import Candidates
 from terracrew.server.scheduling.caps import Caps
+from terracrew.server.scheduling.freshness import Freshness
 from terracrew.server.scheduling.lines import WaitingLines
+from terracrew.server.scheduling.module_queues import ModuleQueues
 from terracrew.server.scheduling.online import OnlineRunners
-from terracrew.server.scheduling.queue import Waiting, turn
+from terracrew.server.scheduling.queue import Waiting
+from terracrew.server.scheduling.reservations import Reservations
 
 WIDEN_SECONDS = 0.05
 """If nobody claims an offer for this long, it goes to twice as many instances. At first, only the freest one gets it."""
@@ -44,12 +45,8 @@ class Scheduler:
     def __init__(self, db: Database, registry: Registry, precedence: Precedence = "online") -> None:
         self._db = db
         self._registry = registry
-        self._precedence: Precedence = precedence
         self._waiting: dict[str, Waiting] = {}
-        self._of_module: dict[str, list[Waiting]] = defaultdict(list)
-        """The queued jobs of each module, in the order in which they run."""
-        self._busy: set[str] = set()
-        """Modules with an active job, or with a state that a person has to decide about first."""
+        self._modules = ModuleQueues()
         self._lines = WaitingLines()
         self._caps = Caps()
         self._assigned = AssignmentView()
@@ -57,6 +54,9 @@ class Scheduler:
         """The waiting jobs, by id."""
         self._offers: dict[str, OpenOffer] = {}
         self._online = OnlineRunners(registry)
+        self._candidates = Candidates(registry, self._assigned, self._online, precedence)
+        self._reservations = Reservations(self._assigned, self._candidates, self._modules, self._lines)
+        self.freshness = Freshness()
         self._just_claimed: dict[str, tuple[str, RunnerSession]] = {}
         """Claims since the last sweep began to read, which may not have seen them."""
         self._refused: set[str] = set()
@@ -66,7 +66,7 @@ class Scheduler:
 
     async def run(self) -> None:
         clock = asyncio.get_running_loop().time
-        with self._db.listen("queue", "freed", "tree", "assignments") as wakeups:
+        with self.freshness.watching(self._db) as wakeups:
             await self._reroute()  # also after the database was unavailable, because changes may have been missed
             next_sweep = clock() + SWEEP_SECONDS
             while True:
@@ -78,22 +78,26 @@ class Scheduler:
 
     async def step(self, woken: Iterable[tuple[str, str]]) -> None:
         """Act on wake-ups. A topic without a key means that any assignment may have changed, so everything is read again."""
+        with self.freshness.reading():
+            await self._step(woken)
+
+    async def _step(self, woken: Iterable[tuple[str, str]]) -> None:
         queued = [key for topic, key in woken if topic == "queue" and key]
         freed = [key for topic, key in woken if topic == "freed" and key]
         changed = [key for topic, key in woken if topic == "tree" and key]
         if any(not key for _, key in woken):
             await self._reroute()
         else:
-            queued += [job.id for key in changed for job in self._of_module.get(key, ())]
+            queued += [job.id for key in changed for job in self._modules.of(key)]
             for runner_id in sorted(key for topic, key in woken if topic == "assignments"):
                 queued += await self._runner_changed(runner_id)
             if changed and await self._db.read(reads.caps) != self._caps.limits:
                 await self._load_caps()
-                await self._line_up_all(self._heads())
+                await self._line_up_all(self._modules.heads())
         for key in freed:
             self._free(*key.split(" "))
         # The state of a freed module may have changed; then a saved plan no longer binds its job to a runner.
-        heads = [head for key in freed if (head := self._head(key.split(" ")[1]))]
+        heads = [head for key in freed if (head := self._modules.head(key.split(" ")[1]))]
         await self._look_at(queued + [head.id for head in heads if head.made_by])
         for key in freed:
             if session := self._registry.runners.get(key.split(" ")[2]):
@@ -101,15 +105,18 @@ class Scheduler:
 
     async def sweep(self) -> None:
         """Check everything again. Of the queue, only the jobs that are not known are read."""
+        with self.freshness.reading():
+            await self._sweep()
 
+    async def _sweep(self) -> None:
         self._just_claimed = {}
         if not self._assigned.is_loaded:
             await self._assigned.load(self._db)
-        self._busy, held = await self._db.read(reads.busy)
+        self._modules.busy, held = await self._db.read(reads.busy)
         for session in self._registry.runners.values():
             session.active_jobs = held.get(session.instance_id, set())
         for job_id, (module_id, session) in self._just_claimed.items():
-            self._busy.add(module_id)
+            self._modules.busy.add(module_id)
             session.active_jobs.add(job_id)
         self._online.replace(await reads.online_elsewhere(self._db, self._registry.runners))
         await self._load_caps()
@@ -117,14 +124,15 @@ class Scheduler:
         known = {job.id: job.attempt for job in self._waiting.values()}
         to_read = refused | await reads.changed(self._db, known)
         await self._look_at(sorted(to_read - self._just_claimed.keys()))
-        await self._line_up_all(self._heads())
+        await self._line_up_all(self._modules.heads())
 
     async def _load_caps(self) -> None:
         """Read which groups limit how many jobs run at once, and which jobs run below them."""
         self._caps.begin_load()
         limits = await self._db.read(reads.caps)
         running = await self._db.read_in_background(reads.running) if limits else {}
-        self._caps.load(limits, running, [offer.job for offer in self._offers.values()])
+        offered = [offer.job for offer in self._offers.values()] + self._reservations.jobs
+        self._caps.load(limits, running, offered)
 
     # ---- jobs
 
@@ -148,22 +156,10 @@ class Scheduler:
             self._drop(job.id)
             self._waiting[job.id] = job
             self._routes[job.id] = self._assigned.route(job)
-            insort(self._of_module[job.module_id], job, key=turn)
-            if self._is_next(job):
+            self._modules.add(job)
+            if self._modules.is_next(job):
                 entered |= self._enter_line(job)
         self._serve_lines(entered)
-
-    def _head(self, module_id: str) -> Waiting | None:
-        jobs = self._of_module.get(module_id)
-        return jobs[0] if jobs else None
-
-    def _heads(self) -> list[Waiting]:
-        """Return the jobs that could run now, as far as their modules are concerned."""
-        return [jobs[0] for module_id, jobs in self._of_module.items() if module_id not in self._busy]
-
-    def _is_next(self, job: Waiting) -> bool:
-        """Return whether it is the job that its module runs next, and may run now."""
-        return job.module_id not in self._busy and self._head(job.module_id) is job
 
     def _line_up(self, job: Waiting) -> None:
         self._serve_lines(self._enter_line(job))
@@ -172,7 +168,7 @@ class Scheduler:
         """Put many jobs into their lines. Each line is served once, because serving it may mean to search a whole fleet for a free slot."""
         entered: set[Route] = set()
         for count, job in enumerate(jobs, 1):
-            if self._waiting.get(job.id) is job and self._is_next(job):
+            if self._waiting.get(job.id) is job and self._modules.is_next(job):
                 entered |= self._enter_line(job)
             if count % MAX_JOBS_AT_ONCE == 0:
                 await asyncio.sleep(0)
@@ -190,14 +186,11 @@ class Scheduler:
         job = self._waiting.pop(job_id, None)
         if job is None:
             return
-        jobs = self._of_module[job.module_id]
-        del jobs[bisect_left(jobs, turn(job), key=turn)]
-        if not jobs:
-            del self._of_module[job.module_id]
+        self._modules.remove(job)
         self._lines.discard(job_id, self._routes.pop(job_id))
         self._caps.forget(job_id)
         freed = self._withdraw(job_id)
-        if job.module_id not in self._busy and (head := self._head(job.module_id)):
+        if job.module_id not in self._modules.busy and (head := self._modules.head(job.module_id)):
             self._line_up(head)
         self._serve_free(freed)
 
@@ -239,18 +232,45 @@ class Scheduler:
 
     async def _reroute(self) -> None:
         """Read everything again and put all jobs into their lines, at the start or after wake-ups were lost."""
+        with self.freshness.reading():
+            await self._reload()
+
+    async def _reload(self) -> None:
         await self._assigned.load(self._db)
         self._caps = Caps()
         for job_id in list(self._offers):
             self._withdraw(job_id)
-        for known in (self._routes, self._waiting, self._of_module, self._lines):
+        for known in (self._routes, self._waiting, self._modules, self._lines):
             known.clear()
         await self.sweep()
+
+    def takes_standing_claims(self) -> bool:
+        """Return whether a job that is created now could be claimed for an instance with a standing claim."""
+        return bool(self._registry.standing) and self.freshness.is_current
+
+    def reserve(self, jobs: Sequence[Waiting]) -> dict[str, RunnerSession]:
+        """Reserve slots for jobs that a transaction is creating. Returns the instances with standing claims, by job.
+
+        Every job is passed to `release` when the transaction has ended.
+        """
+        return self._reservations.reserve(jobs, self._caps) if self.takes_standing_claims() else {}
+
+    def release(self, job_id: str, *, is_claimed: bool) -> None:
+        """End the reservation of a job, which was claimed for the instance or not."""
+        found = self._reservations.release(job_id, is_claimed=is_claimed)
+        if found is None:
+            return
+        if is_claimed:
+            self._caps.start(found.job)
+            self.claimed(job_id, found.job.module_id, found.session)
+        else:
+            self._fill(self._caps.withdraw(job_id))
+            self._serve_free([found.session])
 
     def claimed(self, job_id: str, module_id: str, session: RunnerSession) -> None:
         """Record that a claim on this server succeeded."""
         self._just_claimed[job_id] = module_id, session
-        self._busy.add(module_id)
+        self._modules.busy.add(module_id)
         session.active_jobs.add(job_id)
         if job := self._waiting.get(job_id):
             self._caps.start(job)
@@ -272,10 +292,10 @@ class Scheduler:
         self._serve_free([session])
 
     def _free(self, job_id: str, module_id: str, instance_id: str) -> None:
-        self._busy.discard(module_id)
+        self._modules.busy.discard(module_id)
         if session := self._registry.runners.get(instance_id):
             session.active_jobs.discard(job_id)
-        if head := self._head(module_id):
+        if head := self._modules.head(module_id):
             self._line_up(head)
         self._fill(self._caps.end(job_id))
 
@@ -312,11 +332,11 @@ class Scheduler:
     def _serve_lines(self, routes: Iterable[Route]) -> None:
         """Offer the jobs of these lines while an instance can take them. The job that comes first in all of them is offered first."""
         for route in self._lines.in_turn(routes):
-            if next(self._candidates(route), None) is None:
+            if next(self._candidates.of(route), None) is None:
                 continue
             job = self._lines.pop(route)
             # Of a module, only the next job is offered, and only while the module is free. Later its next job is put into its line.
-            if job is None or self._waiting.get(job.id) is not job or not self._is_next(job):
+            if job is None or self._waiting.get(job.id) is not job or not self._modules.is_next(job):
                 continue
             if place := self._caps.full_place(job):
                 self._caps.hold(place, job)
@@ -327,38 +347,14 @@ class Scheduler:
         """Offer jobs that were held back, because these groups have fewer running jobs than before."""
         for place in places:
             while job := self._caps.next_held(place):
-                if self._waiting.get(job.id) is job and self._is_next(job):
+                if self._waiting.get(job.id) is job and self._modules.is_next(job):
                     self._line_up(job)
 
-    def _best_tier(self, route: Route) -> AssignedRunners | None:
-        """Return the nearest tier that is available, even if it is full; None if there is none."""
-        required = select.requirement(route, self._precedence)
-        name = route.instance_name if required == "online_with_name" else None
-        tiers = self._assigned.tiers(route)
-        return next((each for each in tiers if required == "assigned" or self._online.has_one_of(each, name)), None)
-
-    def _candidates(self, route: Route) -> Iterator[RunnerSession]:
-        """Yield the instances of the best tier that could take the job now, starting at a random one."""
-        tier = self._best_tier(route)
-        if tier is None:
-            return
-        here = self._registry.of_runner
-        runners = [each for each in here if each in tier.known] if len(here) < len(tier.runners) else tier.runners
-        start = random.randrange(len(runners)) if runners else 0  # noqa: S311 - spreads load, guards nothing
-        for index in range(len(runners)):
-            for session in here.get(runners[(start + index) % len(runners)], {}).values():
-                if select.lacks(route, session) is None:
-                    yield session
-
     def _offer(self, offer: OpenOffer) -> None:
-        """Offer a job to the freest of a few instances: checking all of them costs more than the better balance is worth."""
         self._offers[offer.job.id] = offer
         self._caps.offer(offer.job)
-        found = sorted(islice(self._candidates(offer.route), 8), key=lambda session: -session.free)
-        maker = self._registry.runners.get(offer.job.made_by or "")
-        if maker is not None and maker.runner_id == offer.route.runner_id and select.lacks(offer.route, maker) is None:
-            found = [maker]  # it made the plan that the job continues with
-        self._send(offer, found[:1])
+        first = self._candidates.first(offer.job, offer.route)
+        self._send(offer, [first] if first else [])
         offer.timer = asyncio.get_running_loop().call_later(WIDEN_SECONDS, self._widen, offer)
 
     def _send(self, offer: OpenOffer, sessions: Iterable[RunnerSession]) -> None:
@@ -370,7 +366,7 @@ class Scheduler:
     def _widen(self, offer: OpenOffer) -> None:
         asked = {session.instance_id for session in offer.sessions}
         if offer.claims <= 0:
-            others = (session for session in self._candidates(offer.route) if session.instance_id not in asked)
+            others = (session for session in self._candidates.of(offer.route) if session.instance_id not in asked)
             self._send(offer, list(islice(others, max(1, len(asked)))))
             if len(offer.sessions) == len(asked):  # everybody who could take it has been asked
                 offer.timer = asyncio.get_running_loop().call_later(OFFER_TTL_SECONDS, self._again, offer)
@@ -380,7 +376,7 @@ class Scheduler:
     def _again(self, offer: OpenOffer) -> None:
         """Put a job that nobody claimed back into its queue."""
         freed = self._withdraw(offer.job.id)
-        if self._waiting.get(offer.job.id) is offer.job and offer.job.module_id not in self._busy:
+        if self._waiting.get(offer.job.id) is offer.job and offer.job.module_id not in self._modules.busy:
             self._line_up(offer.job)
         self._serve_free(freed)
 

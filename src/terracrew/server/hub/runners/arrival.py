@@ -137,6 +137,7 @@ async def welcome(hub: RunnerContext, session: RunnerSession, place: instances.I
             resume=place.resume,
             runner_id=session.runner_id,
             reads_starting=True,
+            reads_standing_claims=True,
         )
     )
     await ended_attempts.requeue_missing(hub, place.current - session.reported_attempts)

@@ -7,10 +7,7 @@ from terracrew.logging import get_logger
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import RunnerSession
-from terracrew.server.db.availability import retry_when_back
 from terracrew.server.hub.runners.context import RunnerContext
-from terracrew.server.jobs import decide
-from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.attempts import claim_store, claims
 
 log = get_logger("terracrew.hub")
@@ -32,7 +29,7 @@ async def claim(hub: RunnerContext, session: RunnerSession, message: messages.Cl
             is_damaged = not isinstance(error, Undecryptable)
             hub.registry.withheld.add(ref.job_id, _problem(error), is_damaged=is_damaged)
         else:
-            hub.tasks.start(retry_when_back(hub.db, lambda: claims.take_back(hub.db, request)))
+            hub.grants.take_back(request)
     finally:
         session.claiming -= 1
         if won is None:
@@ -42,12 +39,7 @@ async def claim(hub: RunnerContext, session: RunnerSession, message: messages.Cl
         return
     hub.registry.grant(session, ref)
     hub.scheduler.claimed(ref.job_id, won.module_id, session)
-    granted = await hub.archives.complete(won)
-    if hub.registry.has(session):
-        session.socket.post(granted)
-        return
-    reason = "its runner had gone before the grant was sent"
-    await jobs.settle(hub.db, ref, lambda job, attempt, now: decide.hand_back(job, attempt, reason, now))
+    await hub.grants.send(session, ref, won)
 
 
 def _problem(error: Exception) -> str:

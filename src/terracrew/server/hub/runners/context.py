@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.hub.context import ConnectionContext
-from terracrew.server.hub.runners.grants import Archives
+from terracrew.server.hub.runners.grants import Grants
 from terracrew.server.identity.context import Identity
 from terracrew.server.jobs.attempts.claims import Claims
 from terracrew.server.scheduling.scheduler import Scheduler
@@ -15,5 +15,5 @@ class RunnerContext(ConnectionContext):
     identity: Identity
     scheduler: Scheduler
     claim: Claims
-    archives: Archives
+    grants: Grants
     heartbeats: Heartbeats

@@ -1,4 +1,4 @@
-"""Completes a grant with the source archive if the archive is small, which saves a distant runner a second request."""
+"""Sends grants to runners, each with its source archive if that is small, which saves a distant runner a second request."""
 
 import asyncio
 from collections import OrderedDict
@@ -6,9 +6,17 @@ from collections import OrderedDict
 import msgspec
 
 from terracrew.logging import get_logger
-from terracrew.protocol.messages import Granted
+from terracrew.protocol.messages import AttemptRef, Granted
+from terracrew.server.connections.registry import Registry, RunnerSession
+from terracrew.server.db.availability import retry_when_back
+from terracrew.server.db.seam import Database
+from terracrew.server.jobs import decide
+from terracrew.server.jobs import service as jobs
+from terracrew.server.jobs.attempts import claims
+from terracrew.server.jobs.attempts.claim_store import ClaimRequest
 from terracrew.server.jobs.attempts.claims import ClaimWon
 from terracrew.server.objects import Objects
+from terracrew.server.supervise import Tasks
 
 KEPT_BYTES = 64 << 20
 ARCHIVE_TIMEOUT_SECONDS = 5.0
@@ -48,3 +56,33 @@ class Archives:
         self._size += len(content)
         while self._size > KEPT_BYTES:
             self._size -= len(self._kept.popitem(last=False)[1])
+
+
+class Grants:
+    """Sends the grants of committed claims, and hands back those that no runner knows of."""
+
+    def __init__(self, db: Database, registry: Registry, archives: Archives, tasks: Tasks) -> None:
+        self._db, self._registry, self._archives, self._tasks = db, registry, archives, tasks
+
+    def send_ahead(self, session: RunnerSession, won: ClaimWon) -> None:
+        """Send the grant of a standing claim, now if it needs no archive."""
+        won = msgspec.structs.replace(won, granted=msgspec.structs.replace(won.granted, is_ahead=True))
+        ref = AttemptRef(won.granted.spec.job_id, won.granted.spec.attempt)
+        self._registry.grant(session, ref)
+        if won.archive_object is None and self._registry.has(session):
+            session.socket.post(won.granted)
+        else:
+            self._tasks.start(self.send(session, ref, won))
+
+    async def send(self, session: RunnerSession, ref: AttemptRef, won: ClaimWon) -> None:
+        """Send a grant. If its runner has disconnected, the attempt is handed back: nothing runs."""
+        granted = await self._archives.complete(won)
+        if self._registry.has(session):
+            session.socket.post(granted)
+            return
+        reason = "its runner had gone before the grant was sent"
+        await jobs.settle(self._db, ref, lambda job, attempt, now: decide.hand_back(job, attempt, reason, now))
+
+    def take_back(self, request: ClaimRequest) -> None:
+        """Hand back a claim whose answer was lost, as soon as the database is available."""
+        self._tasks.start(retry_when_back(self._db, lambda: claims.take_back(self._db, request)))

@@ -75,6 +75,7 @@ async def _take(hub: RunnerContext, session: RunnerSession, message: messages.Fr
         case messages.Claim():
             # A task, so that the claims of one runner can share a group; the claim itself is checked by the database.
             session.claiming += 1
+            session.standing = max(0, session.standing - 1)
             await _in_task(hub, claiming.claim(hub, session, message), session.claiming)
         case messages.Heartbeat():
             await _heartbeat(hub, session, message)
@@ -87,6 +88,8 @@ async def _take(hub: RunnerContext, session: RunnerSession, message: messages.Fr
                 return  # the runner repeats its report while the database is slow or away; the first one is answered when it is stored
             session.ending.add(ref)
             await _in_task(hub, ended_attempts.gone(hub, session, ref, message), len(session.ending))
+        case messages.StandingClaims():
+            hub.registry.stand(session, message)
         case messages.Renew():
             await _renew(hub, session, message)
         case messages.RunnerHello():

@@ -1,0 +1,50 @@
+"""Finds the connected instances that could take a job now: those of its nearest available tier that lack nothing."""
+
+import random
+from collections.abc import Iterator
+from itertools import islice
+
+from terracrew.server.connections.registry import Registry, RunnerSession
+from terracrew.server.runners.eligibility import Precedence
+from terracrew.server.scheduling import select
+from terracrew.server.scheduling.assignment_view import AssignedRunners, AssignmentView, Route
+from terracrew.server.scheduling.online import OnlineRunners
+from terracrew.server.scheduling.queue import Waiting
+
+MAX_COMPARED_INSTANCES = 8
+"""A job goes to the freest of this many instances: checking all of them costs more than the better balance is worth."""
+
+
+class Candidates:
+    def __init__(
+        self, registry: Registry, assigned: AssignmentView, online: OnlineRunners, precedence: Precedence
+    ) -> None:
+        self._registry, self._assigned, self._online = registry, assigned, online
+        self._precedence: Precedence = precedence
+
+    def of(self, route: Route) -> Iterator[RunnerSession]:
+        """Yield the instances of the best tier that could take a job now, starting at a random one."""
+        tier = self._best_tier(route)
+        if tier is None:
+            return
+        here = self._registry.of_runner
+        runners = [each for each in here if each in tier.known] if len(here) < len(tier.runners) else tier.runners
+        start = random.randrange(len(runners)) if runners else 0  # noqa: S311 - spreads load, guards nothing
+        for index in range(len(runners)):
+            for session in here.get(runners[(start + index) % len(runners)], {}).values():
+                if select.lacks(route, session) is None:
+                    yield session
+
+    def first(self, job: Waiting, route: Route) -> RunnerSession | None:
+        """Return the instance that gets the job first: the one that made its plan, or the freest of a few."""
+        maker = self._registry.runners.get(job.made_by or "")
+        if maker is not None and maker.runner_id == route.runner_id and select.lacks(route, maker) is None:
+            return maker
+        return max(islice(self.of(route), MAX_COMPARED_INSTANCES), key=lambda session: session.free, default=None)
+
+    def _best_tier(self, route: Route) -> AssignedRunners | None:
+        """Return the nearest tier that is available, even if it is full; None if there is none."""
+        required = select.requirement(route, self._precedence)
+        name = route.instance_name if required == "online_with_name" else None
+        tiers = self._assigned.tiers(route)
+        return next((each for each in tiers if required == "assigned" or self._online.has_one_of(each, name)), None)

@@ -1,0 +1,89 @@
+"""Claims new jobs for instances with standing claims, in the transaction that creates the jobs (ADR 0062).
+
+The scheduler chooses the instance that the job would be offered to. The statement of the claim decides, as for every other claim.
+A job that cannot be claimed in this way is queued, and is offered as soon as the scheduler is woken.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from terracrew.errors import Unavailable
+from terracrew.logging import get_logger
+from terracrew.server.connections.registry import RunnerSession
+from terracrew.server.db.seam import Tx
+from terracrew.server.jobs.attempts import claims
+from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
+from terracrew.server.jobs.attempts.claims import ClaimGroup, ClaimWon
+from terracrew.server.jobs.create import NotClaimedAhead
+from terracrew.server.jobs.model import Job
+from terracrew.server.scheduling import reads
+from terracrew.server.scheduling.queue import Waiting
+
+Send = Callable[[RunnerSession, ClaimWon], None]
+TakeBack = Callable[[ClaimRequest], None]
+log = get_logger("terracrew.scheduling")
+
+
+class InstanceChoice(Protocol):
+    """Chooses instances with standing claims for new jobs, as the scheduler does."""
+
+    def takes_standing_claims(self) -> bool: ...
+    def reserve(self, jobs: Sequence[Waiting]) -> dict[str, RunnerSession]: ...
+    def release(self, job_id: str, *, is_claimed: bool) -> None: ...
+
+
+class NewJobClaims:
+    def __init__(self, scheduler: InstanceChoice, group: ClaimGroup, send: Send, take_back: TakeBack) -> None:
+        """`send` sends a grant, and `take_back` hands back a claim that nobody knows of. Neither waits."""
+        self._scheduler, self._group = scheduler, group
+        self._send, self._take_back = send, take_back
+
+    async def claim(self, tx: Tx, jobs: Sequence[Job]) -> set[str]:
+        """Claim those of these new jobs for which an instance has a standing claim. Returns the ids of the claimed jobs.
+
+        Raises NotClaimedAhead if the transaction has to be repeated without this.
+        """
+        if not self._scheduler.takes_standing_claims():
+            return set()
+        waiting, _ = await reads.queued(tx, [job.id for job in jobs])
+        reserved = self._scheduler.reserve(waiting)
+        ids, requests = (
+            [job.id for job in waiting],
+            [_request(job, reserved[job.id]) for job in jobs if job.id in reserved],
+        )
+        tx.on_failure(partial(self._release, ids))
+        try:
+            results = await self._group.work(tx, requests) if requests else []
+        except Unavailable:
+            raise
+        except Exception as error:  # whatever it is, the jobs can be created, and are offered then
+            log.info("jobs are not claimed with their creation", reason=repr(error)[:500])
+            raise NotClaimedAhead from error
+        tx.on_failure(partial(self._hand_back, requests))  # it may have been committed
+        won = {
+            request.claimant.job_id: result
+            for request, result in zip(requests, results, strict=True)
+            if isinstance(result, ClaimWon)
+        }
+        tx.on_commit(partial(self._committed, ids, reserved, won))
+        return set(won)
+
+    def _committed(self, ids: Sequence[str], reserved: dict[str, RunnerSession], won: dict[str, ClaimWon]) -> None:
+        for job_id, each in won.items():
+            self._scheduler.release(job_id, is_claimed=True)
+            self._send(reserved[job_id], each)
+        self._release([job_id for job_id in ids if job_id not in won])
+
+    def _release(self, ids: Sequence[str]) -> None:
+        for job_id in ids:
+            self._scheduler.release(job_id, is_claimed=False)
+
+    def _hand_back(self, requests: Sequence[ClaimRequest]) -> None:
+        for request in requests:
+            self._take_back(request)
+
+
+def _request(job: Job, session: RunnerSession) -> ClaimRequest:
+    claimant = Claimant(job.id, job.attempt, session.runner_id, session.instance_id, session.epoch)
+    return ClaimRequest(claimant, claims.make_credentials())

@@ -1,0 +1,93 @@
+"""A runner claims ahead, and is granted a job in the transaction that creates it, without an offer."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from terracrew.protocol import messages
+from terracrew.protocol.messages import AttemptRef
+from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Client, Hub
+
+pytestmark = pytest.mark.feature("S3.offers")
+
+
+@asynccontextmanager
+async def standing(hub: Hub, slots: int = 1) -> AsyncGenerator[Client]:
+    """Connect a runner with standing claims to a server whose scheduler knows the queue."""
+    scheduler = hub.server.scheduler
+    with scheduler.freshness.watching(hub.server.db):
+        async with hub.runner() as runner:
+            await hub.until(lambda: hub.session().takes_jobs)
+            await runner.send(messages.StandingClaims(slots, 0))
+            await hub.until(lambda: hub.session().standing == slots)
+            await scheduler.sweep()
+            yield runner
+
+
+async def create(hub: Hub, module: str = "") -> dict[str, Any]:
+    module = module or await hub.crew.rows.module()
+    answer = await hub.crew.app.admin.post(f"/api/v1/modules/{module}/jobs", json={"type": "PLAN"})
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+async def test_the_welcome_says_that_standing_claims_are_read(hub: Hub) -> None:
+    async with hub.connected(await hub.token()) as client:
+        assert (await client.ask(hub.hello()))["reads_standing_claims"] is True
+
+
+async def test_a_new_job_is_granted_without_an_offer_and_runs(hub: Hub) -> None:
+    async with standing(hub) as runner:
+        job = await create(hub)
+        granted = await runner.get()
+        assert (granted["type"], granted["is_ahead"], granted["spec"]["job_id"]) == ("granted", True, job["id"])
+        stored = await hub.crew.rows.load(job["id"])
+        assert (stored.status, stored.instance_id) == ("CLAIMED", hub.session().instance_id)
+        assert hub.session().standing == 0
+        assert hub.session().reported_attempts == {AttemptRef(job["id"], 1)}
+
+
+async def test_without_a_standing_claim_that_is_left_a_job_is_offered(hub: Hub) -> None:
+    async with standing(hub) as runner:
+        first, second = await create(hub), await create(hub)
+        assert (await runner.get("granted"))["spec"]["job_id"] == first["id"]
+        await hub.server.scheduler.sweep()
+        assert (await runner.get("offer"))["job_id"] == second["id"]
+
+
+async def test_the_claim_of_an_offer_uses_a_standing_claim(hub: Hub) -> None:
+    job = await hub.job()
+    async with standing(hub) as runner:
+        assert (await runner.get("offer"))["job_id"] == job
+        await runner.granted(job)
+        assert hub.session().standing == 0
+
+
+async def test_a_grant_whose_runner_has_just_gone_is_handed_back_and_the_job_is_queued_again(hub: Hub) -> None:
+    async with standing(hub):
+        session = hub.session()
+        hub.server.registry.has = lambda _: False  # pyright: ignore[reportAttributeAccessIssue]  (it is gone for the sender)
+        try:
+            job = await create(hub)
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                while (stored := await hub.crew.rows.load(job["id"])).status != "QUEUED":
+                    await asyncio.sleep(0.01)
+        finally:
+            del hub.server.registry.has
+        assert stored.attempt == 2
+        (attempt,) = await hub.crew.rows.attempts(job["id"])
+        assert "its runner had gone" in attempt.reason
+        assert session.standing == 0
+
+
+async def test_a_job_that_cannot_be_granted_is_created_and_waits(hub: Hub) -> None:
+    """A stored value of the instance is damaged. The request for the job is not to blame, and succeeds."""
+    async with standing(hub):
+        sql = "UPDATE instances SET engine_versions = '{' WHERE id = :id"
+        await hub.crew.rows.run(sql, id=hub.session().instance_id)
+        job = await create(hub)
+        assert (await hub.crew.rows.load(job["id"])).status == "QUEUED"
+        assert hub.session().standing == 1
