@@ -42,10 +42,10 @@ def _is_online(system: System) -> bool:
     return any(runner["status"] == "ONLINE" for runner in system.api.get("/runners")["items"])
 
 
-def timed(system: System, module: str, kind: str = "PLAN") -> tuple[float, dict[str, Any]]:
+def timed(system: System, module: str, kind: str = "PLAN", **asked: Any) -> tuple[float, dict[str, Any]]:
     """Return the seconds from the request until a watcher learns that the job has ended, and the job."""
     began = time.perf_counter()
-    job_id = system.api.post(f"/modules/{segment(module)}/jobs", {"type": kind})["id"]
+    job_id = system.api.post(f"/modules/{segment(module)}/jobs", {"type": kind, **asked})["id"]
     job = ended(system, job_id)
     seconds = time.perf_counter() - began
     if job["status"] != "SUCCEEDED":

@@ -92,6 +92,8 @@ class ExecutorStart(msgspec.Struct, frozen=True):
     """Lines for the beginning of the job's log: what the dispatcher did before it could start the executor."""
     choice: DispatcherChoice = NO_CHOICE
     """What the job asks of its dispatcher, if the allow-list of the runner has it. A salvage asks for nothing."""
+    slots: int = 1
+    """How many attempts may run at once where this one runs, and share its memory."""
     warm: WarmSettings | None = None
     """Where what `init` made is kept; None if the operator has turned that off, or if no disk outlives the executor."""
     is_salvage: bool = False

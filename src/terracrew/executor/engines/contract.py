@@ -36,7 +36,7 @@ class EngineContext(msgspec.Struct, frozen=True):
     workspace: Path = Path("/nowhere")
     """The attempt's own copy of the source, which the folder is in."""
     memory_mb: int | None = None
-    """How much memory all processes of the attempt may use together; None without a limit."""
+    """How much memory all processes of the attempt can use together; None if that is not known."""
 
 
 class DownloadContext(msgspec.Struct, frozen=True):

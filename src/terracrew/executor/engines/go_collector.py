@@ -10,12 +10,19 @@ _PERCENT = 240
 """The heap may grow by this much over what is in use before it is collected. Go's default is 100, so a process needs at most
 (1 + 2.4) / (1 + 1) = 1.7 times the memory that it would need by default."""
 _LIMIT_PERCENT = 50
-"""Near this part of the attempt's memory limit, each process collects as often as it must. Its providers need the rest."""
+"""Near this part of the attempt's memory, each process collects as often as it must. Its providers need the rest."""
+_MIN_LIMIT_MB = 100
+"""An engine needs about this much for a small plan. Below it, the limit would keep the collector busy all the time."""
 
 
 def environment(base: Mapping[str, str], memory_mb: int | None) -> dict[str, str]:
-    """Return the variables to add. Nothing is added where the owner of the runner or the module has chosen one of them."""
+    """Return the variables to add. Nothing is added where the owner of the runner or the module has chosen one of them, and where
+    there is so little memory that a process must not use more of it than by default."""
     if _PERCENT_VARIABLE in base or _LIMIT_VARIABLE in base:
         return {}
-    limit = {} if memory_mb is None else {_LIMIT_VARIABLE: f"{memory_mb * _LIMIT_PERCENT // 100}MiB"}
-    return {_PERCENT_VARIABLE: str(_PERCENT), **limit}
+    if memory_mb is None:
+        return {_PERCENT_VARIABLE: str(_PERCENT)}
+    limit_mb = memory_mb * _LIMIT_PERCENT // 100
+    if limit_mb < _MIN_LIMIT_MB:
+        return {}
+    return {_PERCENT_VARIABLE: str(_PERCENT), _LIMIT_VARIABLE: f"{limit_mb}MiB"}

@@ -20,6 +20,7 @@ from terracrew.executor.engines.contract import (
     HasStateFile,
     StateAccess,
 )
+from terracrew.executor.limits import available_memory
 from terracrew.executor.saved_plan import save
 from terracrew.executor.sources import fetch as sources
 from terracrew.executor.sources import workspace
@@ -189,7 +190,7 @@ def _open_session(context: StepContext, folder: Path) -> None:
             start.environment,
             context.spec.environment,
             workspace.of(context.directory),
-            context.spec.limits.memory_mb,
+            available_memory.share_mb(context.spec.limits.memory_mb, start.slots),
         ),
     )
     if isinstance(session, HasStateFile) and context.spec.backend == "terracrew":

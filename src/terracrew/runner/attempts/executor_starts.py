@@ -70,6 +70,7 @@ class ExecutorStarts:
             approved_hooks=self._approved_hooks(granted),
             discovery_host=self._config.discovery_host,
             choice=granted.spec.choice if granted else NO_CHOICE,
+            slots=self._config.capacity,
             warm=self._warm(),
             is_salvage=granted is None,
         )

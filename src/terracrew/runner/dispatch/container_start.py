@@ -29,6 +29,7 @@ def inside(start: ExecutorStart, environment: Mapping[str, str], *, waits_for_se
         environment=dict(environment),
         isolation=isolation,
         waits_for_server=waits_for_server,
+        slots=1,
         warm=None,  # the disk of the container does not outlive it
     )
 
