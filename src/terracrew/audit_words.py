@@ -54,6 +54,12 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "connected as the instance {instance} of {runner} from another place",
         ", which was at {from} before",
     ),
+    "runner.once_token_create": ("made a token for one job for the runner {place}", ", valid until {until}"),
+    "runner.once_token_revoke": ("revoked a token for one job of the runner {place}",),
+    "runner.once_token_use": (
+        "used a token for one job as the instance {instance} of {runner}",
+        " and claimed job #{number}",
+    ),
     "runner.remove": ("began to remove the runner {place}",),
     "runner.replace_token": ("gave the runner {place} a new token",),
     "runner.restore": ("declared the runner {place} again",),

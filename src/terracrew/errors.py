@@ -4,6 +4,7 @@
     ├── Invalid               400  the request is malformed or contradictory
     │   └── TooLarge          413
     ├── Unauthenticated       401  the caller is not known
+    │   └── CredentialEnded   401  a runner's token for one job is not valid any more, so the runner exits
     ├── Forbidden             403  the caller is known but not allowed to do this
     ├── NotFound              404
     │   └── Removed           404  the runner was removed, so its processes exit
@@ -53,6 +54,10 @@ class TooLarge(Invalid):
 
 class Unauthenticated(TerracrewError):
     status, code, exit_code = 401, "unauthenticated", 3
+
+
+class CredentialEnded(Unauthenticated):
+    code = "credential_ended"
 
 
 class Forbidden(TerracrewError):

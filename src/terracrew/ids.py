@@ -18,6 +18,7 @@ KINDS = {
     "tok": "API token",
     "sac": "service account",
     "sec": "client secret",
+    "onc": "once token",
     "trp": "trust policy",
     "arc": "archive",
     "sta": "state",

@@ -216,6 +216,7 @@ BODIES: dict[str, Any] = {
     "POST /runners/{runner}/drain": {},
     "POST /runners/{runner}/reregister": {},
     "POST /runners/{runner}/alerts/acknowledge": {},
+    "POST /runners/{runner}/once-tokens": {},
     "POST /runners/{runner}/assignments": {"place": "{group}"},
     "DELETE /runners/{runner}/assignments": {"place": "{group}"},
     "POST /modules/{module}/jobs": {"type": "PLAN"},

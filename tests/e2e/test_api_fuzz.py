@@ -50,11 +50,13 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         job = found.run("team/web")
         api = found.api
         account = api.post("/service-accounts", {"name": "bot", "group": "team"})["id"]
+        runner = api.post("/runners", {"name": "crew"})["id"]
         _known.update(
             group="team",
             module="team/web",
             job=job,
-            runner=api.post("/runners", {"name": "crew"})["id"],
+            runner=runner,
+            once_token=api.post(f"/runners/{runner}/once-tokens", {})["id"],
             account_id=account,
             secret_id=api.post(f"/service-accounts/{account}/secrets", {})["id"],
             policy_id=api.post(

@@ -151,13 +151,15 @@ def _team(system: System) -> dict[str, str]:
     system.module("sibling/app", modules.quick())
     module = api.get("/modules/team%2Fweb")
     account = api.post("/service-accounts", {"name": "bot", "group": "team"})["id"]
+    runner = api.post("/runners", {"name": "ours", "group": "team"})["id"]
     return {
         "group": api.get("/groups/team")["id"],
         "place": api.get("/modules/team%2Fdb")["id"],
         "module": module["id"],
         "archive": module["source"]["archive_id"],
         "job": system.run("team/web"),
-        "runner": api.post("/runners", {"name": "ours", "group": "team"})["id"],
+        "runner": runner,
+        "once_token": api.post(f"/runners/{runner}/once-tokens", {})["id"],
         "account_id": account,
         "secret_id": api.post(f"/service-accounts/{account}/secrets", {})["id"],
         "policy_id": api.post(

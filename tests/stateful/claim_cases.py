@@ -60,6 +60,8 @@ class Case(msgspec.Struct, frozen=True):
     places: list[Place]
     pinned_runner: Literal["none", "mine", "another"]
     pinned_instance: Literal["none", "one", "two"]
+    once_token: Literal["none", "waiting", "used", "expired", "revoked", "missing"]
+    """The once token that the instance came with; `none` if its credential is for any number of jobs."""
 
 
 GOOD = Case(
@@ -86,6 +88,7 @@ GOOD = Case(
     places=[("group", GROUP)],
     pinned_runner="none",
     pinned_instance="none",
+    once_token="none",
 )
 
 OTHERWISE: dict[str, list[Any]] = {
@@ -111,6 +114,7 @@ OTHERWISE: dict[str, list[Any]] = {
     "places": [[place] for place in PLACES] + [[], PLACES[1:2] + PLACES[6:7], PLACES[3:6]],
     "pinned_runner": ["mine", "another"],
     "pinned_instance": ["one", "two"],
+    "once_token": ["waiting", "waiting", "used", "expired", "revoked", "missing"],
 }
 """Up to four of these at once: where everything is wrong, everything is refused, and nothing is tested."""
 
@@ -130,6 +134,7 @@ def expected(case: Case) -> bool:
         is_selected=_is_assigned(case)
         and case.pinned_runner in ("none", "mine")
         and case.pinned_instance in ("none", "one"),
+        has_valid_credential=case.once_token in ("none", "waiting"),
     )
     is_bound = case.is_plan_current and (case.made_by == "mine" or case.maker == "there")
     made_by = case.made_by if is_bound and case.made_by != "nobody" else None
@@ -244,7 +249,22 @@ async def build(tx: Tx, case: Case) -> None:
         is_draining=case.is_instance_draining,
         connected_at=1.0,
         heard_at=1.0,
+        once_token_id=None if case.once_token == "none" else "token",
     )
+    if case.once_token not in ("none", "missing"):
+        used = {"claimed_at": 1.0, "job_id": "elsewhere", "attempt": 1, "instance_id": "one"}
+        await _insert(
+            tx,
+            "once_tokens",
+            id="token",
+            sha256="",
+            runner_id="mine",
+            created_by="test",
+            expires_at=1.0 if case.once_token == "expired" else tx.now + 60.0,
+            revoked_at=1.0 if case.once_token == "revoked" else None,
+            **(used if case.once_token == "used" else {}),
+            **now,
+        )
     await _jobs(tx, case)
 
 

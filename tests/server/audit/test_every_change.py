@@ -135,6 +135,8 @@ async def _runners(change: Changes) -> None:
     await change("POST /runners/register", {"name": "registered"})
     await change("POST /runners/{runner}/reregister", None, "registered")
     await change("POST /runners/{runner}/alerts/acknowledge", {}, "registered")
+    once = await change("POST /runners/{runner}/once-tokens", {}, "registered")
+    await change("DELETE /runners/{runner}/once-tokens/{once_token}", None, "registered", once["id"])
     await change("PATCH /runners/{runner}", {"is_disabled": True}, "registered")
     await change("POST /runners/{runner}/drain", {}, "registered")
     await change("POST /runners/{runner}/assignments", {"place": "platform"}, "registered")

@@ -30,6 +30,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "modules": ("modules/store.py",),
     "notes": ("jobs/attempt_store.py",),
     "object_deletions": ("retention/store.py",),
+    "once_tokens": ("once_tokens/store.py",),
     "one_time_links": ("identity/people/store.py",),
     "organizations": ("groups/store.py", "groups/organization_store.py"),
     "outputs": ("state/store.py",),

@@ -56,7 +56,7 @@ _NAMESAKE: LiteralString = """
 SELECT id, name, key_sha256, epoch, connected_at, asked_at FROM instances
 WHERE runner_id = :id AND name = :name AND is_connected AND NOT (key_sha256 = :key AND resume_sha256 = :resume)"""
 _FORMER: LiteralString = """
-SELECT id, name, key_sha256, resume_sha256, address, machine, heard_at, is_connected FROM instances"""
+SELECT id, name, key_sha256, resume_sha256, address, machine, heard_at, is_connected, once_token_id FROM instances"""
 
 
 async def runner(tx: Tx, runner_id: str) -> ServedRunner | None:

@@ -37,6 +37,8 @@ class Connecting(msgspec.Struct, frozen=True):
     """What the process says about the machine that it runs on; empty if it does not know."""
     resume_sha256: str
     """With the secret of this digest, the same process takes its place again at once."""
+    once_token_id: str | None = None
+    """The once token that it came with, which its claim uses up; None if its credential is for any number of jobs."""
 
 
 class Connected(msgspec.Struct, frozen=True):

@@ -9,9 +9,10 @@ import time
 from terracrew.errors import Unauthenticated
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import reads
+from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.db.topics import Topic
 from terracrew.server.hub.executors import log_settings
-from terracrew.server.hub.runners import instances
+from terracrew.server.hub.runners import instances, once_connections
 from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.jobs.model import ACTIVE
 
@@ -64,10 +65,14 @@ class HubNotifier:
 
     async def sweep(self) -> None:
         """Compare every connection with its current row, token and job."""
-        now = time.time()
+        now, once = time.time(), list[RunnerSession]()
         for session in self._registry.runners.values():
             if (session.principal.expires_at or now) < now - TOKEN_LEEWAY_SECONDS:
                 session.socket.drop(Unauthenticated("the token of this connection has expired: renew it in time"))
+            elif session.principal.once_token_id is not None:
+                once.append(session)
+        for session in once:  # no event says that a token expires, or that its attempt has ended
+            await self._drop_unless_live(session)
         await instances.refresh(self._hub, list(self._registry.runners.values()))
         await log_settings.send(self._hub)
         refs = list(self._registry.executors)
@@ -95,6 +100,10 @@ class HubNotifier:
     async def _revoked(self, key: str) -> None:
         """Drop connections with a revoked secret of this runner or service account; those with other secrets stay."""
         for session in list(self._registry.runners.values()):
-            is_meant = key in ("", session.runner_id, session.principal.id)
-            if is_meant and not await self._hub.identity.tokens.is_live(session.principal):
-                session.socket.drop(Unauthenticated("the credential of this connection was revoked"))
+            is_meant = key in ("", session.runner_id, session.principal.id, session.principal.credential_id)
+            if is_meant:
+                await self._drop_unless_live(session)
+
+    async def _drop_unless_live(self, session: RunnerSession) -> None:
+        if error := await once_connections.end_of(self._hub, session):
+            session.socket.drop(error)

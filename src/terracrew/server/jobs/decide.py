@@ -54,7 +54,7 @@ def claim(
     """
     if job.status is not JobStatus.QUEUED or job.attempt != number or is_module_busy or has_quarantine:
         return None
-    if not (seat.is_connected and seat.takes_jobs and seat.free > 0 and seat.is_selected):
+    if not (seat.is_connected and seat.takes_jobs and seat.free > 0 and seat.is_selected and seat.has_valid_credential):
         return None
     if made_by not in (None, seat.runner_id):
         return None

@@ -75,6 +75,8 @@ class ClaimContext(msgspec.Struct, frozen=True):
     free: int
     is_selected: bool
     """Whether selection offers jobs of the module to this instance: assignment, tier, pins, tags, engine, and caps of groups."""
+    has_valid_credential: bool = True
+    """Whether the credential of the instance may claim a job. A once token may do so once, until it expires or is revoked."""
 
 
 class LastContact(msgspec.Struct, frozen=True):

@@ -43,6 +43,12 @@ class Principal(msgspec.Struct, frozen=True):
     address: str | None = None
     """The address of the request or the connection, for the audit log. None for the server itself."""
 
+    @property
+    def once_token_id(self) -> str | None:
+        """The once token with which a runner has authenticated; None if its credential is for any number of jobs."""
+        is_once = self.kind == "runner" and (self.credential_id or "").startswith("onc_")
+        return self.credential_id if is_once else None
+
 
 SYSTEM = Principal("system", "system", "Terracrew", None)
 """The server itself, in its own loops."""

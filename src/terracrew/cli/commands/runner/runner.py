@@ -2,7 +2,7 @@
 
 import click
 
-from terracrew.cli.commands.runner import alerts, assign, configure, drain, register, remove, show, update
+from terracrew.cli.commands.runner import alerts, assign, configure, drain, once_token, register, remove, show, update
 from terracrew.cli.lazy import LazyGroup
 
 
@@ -33,6 +33,7 @@ for _command in (
     assign.assign,
     assign.unassign,
     remove.remove,
+    once_token.once_token,
     configure.configure,
 ):
     runner.add_command(_command)

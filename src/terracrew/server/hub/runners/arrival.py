@@ -1,13 +1,15 @@
 """A runner process connects: it gets the place of its instance, if need be by a takeover, and is welcomed."""
 
-from terracrew.errors import Conflict, Invalid, TerracrewError, Unauthenticated, Unavailable
+import msgspec
+
+from terracrew.errors import Conflict, Invalid, TerracrewError, Unavailable
 from terracrew.logging import get_logger
 from terracrew.protocol import dispatcher_choice, limits, messages
 from terracrew.server.connections.reads import ServedRunner
 from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub.runners import ended_attempts, instances, takeover, takeover_audit
+from terracrew.server.hub.runners import ended_attempts, instances, once_connections, takeover, takeover_audit
 from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners.model import SILENCE_SECONDS
@@ -26,6 +28,8 @@ async def take_place(
         )
     _check_engines(hello)
     _check_dispatchers(hello)
+    if principal.once_token_id is not None:
+        hello = msgspec.structs.replace(hello, capacity=1)
     record, place = await _place(hub, principal, hello)
     session = RunnerSession(
         socket,
@@ -93,8 +97,11 @@ async def _place(
         record = await instances.runner_row(tx, principal, hello.runner_id, hello.runner_path)
         gap_ended_at = tx.now - hub.registry.watched_for if hub.registry.watched_for < SILENCE_SECONDS else 0.0
         seats = await takeover_audit.former_instances(tx, record, hello)
-        place = await instances.take(tx, hub.server_id, record, hello, asked, gap_ended_at)
+        await once_connections.check_seats(tx, principal, hello, seats)
+        once = principal.once_token_id
+        place = await instances.take(tx, hub.server_id, record, hello, asked, gap_ended_at, once)
         if isinstance(place, instances.InstanceRow):
+            await once_connections.check_place(tx, principal, place.instance_id)
             await takeover_audit.record(tx, principal, record, hello, seats, place)
         return record, place
 
@@ -142,5 +149,5 @@ async def welcome(hub: RunnerContext, session: RunnerSession, place: instances.I
     )
     await ended_attempts.requeue_missing(hub, place.current - session.reported_attempts)
     await instances.refresh(hub, [session])
-    if not await hub.identity.tokens.is_live(session.principal):  # it was revoked while this connection was made
-        raise Unauthenticated("the credential of this connection was revoked")
+    if error := await once_connections.end_of(hub, session):  # it was revoked or used while this connection was made
+        raise error

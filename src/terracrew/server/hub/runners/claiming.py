@@ -7,6 +7,7 @@ from terracrew.logging import get_logger
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import RunnerSession
+from terracrew.server.hub.runners import once_connections
 from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.jobs.attempts import claim_store, claims
 
@@ -36,6 +37,8 @@ async def claim(hub: RunnerContext, session: RunnerSession, message: messages.Cl
             hub.scheduler.missed(ref.job_id, session)
     if won is None:
         session.socket.post(messages.Missed(ref.job_id, ref.attempt, "it was taken, or cannot run here now"))
+        if session.principal.once_token_id is not None and (error := await once_connections.end_of(hub, session)):
+            session.socket.drop(error)
         return
     hub.registry.grant(session, ref)
     hub.scheduler.claimed(ref.job_id, won.module_id, session)

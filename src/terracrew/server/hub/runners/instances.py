@@ -68,6 +68,7 @@ async def take(
     hello: messages.RunnerHello,
     asked: Sequence[takeover.Question] | None = None,
     gap_ended_at: float = 0.0,
+    once_token_id: str | None = None,
 ) -> InstanceRow | list[takeover.Question]:
     """Insert or update the instance's row with a new epoch, or return the connections that must be asked first."""
     if questions := await takeover.questions_for(tx, owner, hello, asked, gap_ended_at):
@@ -89,6 +90,7 @@ async def take(
         isolation=hello.isolation,
         machine=hello.machine,
         resume_sha256=credentials.digest(resume),
+        once_token_id=once_token_id,
     )
     connected = await instance_store.connect(tx, process, takeover.resume_digest(hello))
     if connected is None:

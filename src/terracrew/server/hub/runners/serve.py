@@ -106,7 +106,8 @@ async def _in_task(hub: RunnerContext, work: Coroutine[Any, Any, None], running:
 
 async def _renew(hub: RunnerContext, session: RunnerSession, message: messages.Renew) -> None:
     renewed = await principal_from_bearer(hub.identity, message.token)
-    if (renewed.kind, renewed.id) != (session.principal.kind, session.principal.id):
+    before = session.principal
+    if (renewed.kind, renewed.id, renewed.once_token_id) != (before.kind, before.id, before.once_token_id):
         raise Unauthenticated("a connection can be renewed only with the credential that opened it")
     session.principal = msgspec.structs.replace(renewed, address=session.principal.address)
 

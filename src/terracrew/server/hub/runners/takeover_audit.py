@@ -30,6 +30,7 @@ class FormerInstance(msgspec.Struct, frozen=True):
     machine: str
     heard_at: float
     is_connected: bool
+    once_token_id: str | None
 
 
 async def former_instances(tx: Tx, owner: ServedRunner, hello: RunnerHello) -> list[FormerInstance]:

@@ -2,7 +2,7 @@
 
 from litestar import Router
 
-from terracrew.server.hub.transfer import archives, cloud_tokens, parts, plans, starts, states
+from terracrew.server.hub.transfer import archives, cloud_tokens, outcomes, parts, plans, starts, states
 
 router = Router(
     "/runnerhub/attempts/{job_id:str}/{attempt:int}",
@@ -15,6 +15,7 @@ router = Router(
         plans.put_plan,
         plans.get_plan,
         cloud_tokens.cloud_token,
+        outcomes.get_outcome,
         starts.put_start,
         starts.revoke_start,
     ],

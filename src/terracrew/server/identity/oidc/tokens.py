@@ -1,8 +1,8 @@
 """Access tokens of machines: exchanges `client_credentials` for a signed token that is valid for fifteen minutes, or until the
 secret is revoked.
 
-A client id is `<organization>:<client>`. The client is a service account's id or path, or a runner's id with its worker token;
-a shared runner belongs to no organization and has no prefix.
+A client id is `<organization>:<client>`. The client is a service account's id or path, or a runner's id with its worker token or
+a once token; a shared runner belongs to no organization and has no prefix.
 """
 
 import time
@@ -13,7 +13,7 @@ import msgspec
 from joserfc.errors import JoseError
 from joserfc.jwt import JWTClaimsRegistry
 
-from terracrew.errors import RateLimited, Removed, TerracrewError, Unauthenticated
+from terracrew.errors import CredentialEnded, RateLimited, Removed, TerracrewError, Unauthenticated
 from terracrew.server.addresses import limit_key
 from terracrew.server.audit import service as audit
 from terracrew.server.audit.failures import Failures
@@ -27,6 +27,8 @@ from terracrew.server.identity.federation import store as trust_store
 from terracrew.server.identity.keys.signing import GENERIC, SigningKeys
 from terracrew.server.identity.limits import Limits
 from terracrew.server.identity.oidc.turns import Turns
+from terracrew.server.once_tokens import model as once_tokens
+from terracrew.server.once_tokens import store as once_store
 from terracrew.server.principals.model import AUDIENCE, Principal
 from terracrew.server.runner_alerts import raising
 from terracrew.server.runner_alerts.model import AlertKind, Occurrence
@@ -107,7 +109,8 @@ class AccessTokens:
             raise await self._refused(client_id, sha256, address)
         if client.kind == "service_account":
             await self._note_use(client.credential_id or "")
-        is_next_accepted = client.kind == "runner" and await self._rotate(client, sha256, next_sha256, address)
+        has_worker_token = client.kind == "runner" and client.once_token_id is None
+        is_next_accepted = has_worker_token and await self._rotate(client, sha256, next_sha256, address)
         token = await self.sign(client.kind, client.id, client.organization_id, client.credential_id or "")
         return AccessToken(token, LIFETIME_SECONDS, is_next_secret_accepted=is_next_accepted)
 
@@ -161,6 +164,9 @@ class AccessTokens:
         error = await self._failed(client_id, address)
         if isinstance(error, RateLimited):
             return error
+        once = await self._db.read(lambda tx: once_store.by_secret(tx, sha256))
+        if once is not None and once.status not in once_store.VALID:
+            return CredentialEnded(once_tokens.ENDED[once.status])
         expired = await self._db.read(lambda tx: credential_store.runner_by_expired_token(tx, sha256))
         if expired is not None:
             return Unauthenticated(EXPIRED)
@@ -224,11 +230,11 @@ class AccessTokens:
         )
 
     def forget(self, principal_id: str) -> None:
-        """Forget what is cached about this service account or runner, so that it is read again."""
+        """Forget what is cached about this service account, runner or once token, so that it is read again."""
         self._generation += 1
         for listener in self.on_forget:
             listener(principal_id)
-        for claims in [claims for claims in self._live if claims.sub == principal_id]:
+        for claims in [claims for claims in self._live if principal_id in (claims.sub, claims.sid)]:
             del self._live[claims]
 
     async def forget_revoked(self) -> None:
@@ -287,8 +293,16 @@ async def _by_secret(tx: Tx, sha256: str) -> tuple[Principal | None, tuple[str, 
         return _principal("service_account", account, account["secret_id"]), (account["id"], path)
     runner = await credential_store.runner_by_worker_token(tx, sha256)
     if runner is None:
-        return None, ()
+        return await _by_once_token(tx, sha256)
     return _principal("runner", runner, _worker_sid(runner)), (runner["id"],)
+
+
+async def _by_once_token(tx: Tx, sha256: str) -> tuple[Principal | None, tuple[str, ...]]:
+    """Return the runner of a once token that waits for its job, or whose job has not ended."""
+    found = await once_store.by_secret(tx, sha256)
+    if found is None or found.status not in once_store.VALID:
+        return None, ()
+    return _principal("runner", msgspec.structs.asdict(found), found.token_id), (found.id,)
 
 
 async def _live(tx: Tx, claims: _Claims) -> Principal | None:
@@ -304,6 +318,10 @@ async def _secret(tx: Tx, kind: str, principal_id: str, credential_id: str | Non
         return await trust_store.account_of_policy(tx, principal_id, credential_id or "")
     if kind == "service_account":
         return await access_store.account_of_secret(tx, principal_id, credential_id or "")
+    if (credential_id or "").startswith("onc_"):
+        found = await once_store.find(tx, credential_id or "")
+        is_valid = found is not None and found.id == principal_id and found.status in once_store.VALID
+        return msgspec.structs.asdict(found) if found is not None and is_valid else None
     row = await credential_store.runner_with_worker_token(tx, principal_id)
     return None if row is None or _worker_sid(row) != credential_id else row
 

@@ -20,7 +20,7 @@ from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.inputs.effective import GivenInputs
 from terracrew.server.jobs import decide, job_inputs, store
 from terracrew.server.jobs import metrics as counts
-from terracrew.server.jobs.attempts import claim_store, known_revisions
+from terracrew.server.jobs.attempts import claim_store, known_revisions, used_once_tokens
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
 from terracrew.server.jobs.attempts.group_caps import PlacesInGroups
 from terracrew.server.jobs.model import Plan
@@ -180,7 +180,8 @@ async def claim_offered(tx: Tx, precedence: Precedence, claimants: Sequence[Clai
     """Claim jobs for instances that offer everything that the jobs ask of a dispatcher. Returns what each claimed job is given.
 
     SQL cannot match the patterns of allow-lists, so a claim of an instance that does not offer it is undone here, in the same
-    transaction: nobody sees it. Each row has the `choice` with the name of the dispatcher that the job gets.
+    transaction: nobody sees it. So is the claim of an instance whose once token cannot claim a job.
+    Each row has the `choice` with the name of the dispatcher that the job gets.
     """
     taken = await claim_store.claim(tx, precedence, claimants)
     found: list[Row] = []
@@ -192,9 +193,10 @@ async def claim_offered(tx: Tx, precedence: Precedence, claimants: Sequence[Clai
             found.append({**row, "choice": msgspec.structs.replace(choice, name=how.dispatcher)})
         else:
             wrong.append(row["id"])
-    if wrong:
-        await claim_store.undo(tx, wrong)
-    return found
+    refused = await used_once_tokens.use(tx, found)
+    if wrong or refused:
+        await claim_store.undo(tx, [*wrong, *refused])
+    return [row for row in found if row["id"] not in refused] if refused else found
 
 
 async def _with_engine_versions(tx: Tx, granted: Sequence[Row]) -> dict[str, Row]:
