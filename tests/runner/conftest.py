@@ -17,6 +17,7 @@ from terracrew.protocol.messages import AttemptRef, Claim, Granted, Heartbeat, O
 from terracrew.protocol.spec import Credentials, JobSpec, JobType, LocalSource, StateSeed
 from terracrew.runner import handover
 from terracrew.runner.config import RunnerConfig
+from terracrew.runner.one_job import OneJobSettings
 from terracrew.testing import fake_runner_hub
 from terracrew.testing.fake_runner_hub import FakeRunnerHub, Peer
 from tests.runner import scripted_executors
@@ -97,8 +98,8 @@ class Runners:
         )
         return msgspec.structs.replace(config, **changes)
 
-    async def start(self, **changes: Any) -> RunnerProcess:
-        descriptor = handover.offer(self.config(**changes))
+    async def start(self, *, one_job: OneJobSettings | None = None, **changes: Any) -> RunnerProcess:
+        descriptor = handover.offer(self.config(**changes), one_job=one_job)
         output = self.directory.parent / f"runner-{len(self._runners)}.log"
         with output.open("wb") as file:
             process = await asyncio.create_subprocess_exec(

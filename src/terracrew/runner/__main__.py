@@ -12,13 +12,15 @@ from terracrew.runner import handover
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.handover import SettingsSource
 from terracrew.runner.main import run
+from terracrew.runner.one_job import OneJob, OneJobSettings
 from terracrew.runner.reload import ConfigUpdates, Reload
 from terracrew.runner.stop import Stop
 
 log = logging.getLogger("terracrew.runner")
 
 
-async def _run(config: RunnerConfig, source: SettingsSource | None) -> None:
+async def _run(config: RunnerConfig, source: SettingsSource | None, wanted: OneJobSettings | None) -> int:
+    """Run, and return the exit code: 0, or that of the one job."""
     stop, loop, updates = Stop(), asyncio.get_running_loop(), ConfigUpdates()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.request)
@@ -29,8 +31,10 @@ async def _run(config: RunnerConfig, source: SettingsSource | None) -> None:
     def set_levels(levels: dict[str, str]) -> None:
         diagnostics.configure((reload.config if reload else config).log_level | levels)
 
+    one_job = OneJob(wanted, config.server_url) if wanted else None
     try:
-        await run(config, stop, set_levels=set_levels, updates=updates)
+        await run(config, stop, set_levels=set_levels, updates=updates, one_job=one_job)
+        return await one_job.exit_code() if one_job else 0
     finally:
         if reloading is not None:
             reloading.cancel()
@@ -38,14 +42,13 @@ async def _run(config: RunnerConfig, source: SettingsSource | None) -> None:
 
 def main() -> int:
     procfs.forbid_inspection()
-    config, source = handover.accept(int(sys.argv[1]))
+    config, source, one_job = handover.accept(int(sys.argv[1]))
     diagnostics.configure(config.log_level)
     try:
-        asyncio.run(_run(config, source))
+        return asyncio.run(_run(config, source, one_job))
     except TerracrewError as error:
         log.critical("%s", error)
         return error.exit_code
-    return 0
 
 
 if __name__ == "__main__":

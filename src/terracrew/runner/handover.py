@@ -8,6 +8,7 @@ import msgspec
 
 from terracrew.runner import environment
 from terracrew.runner.config import RunnerConfig
+from terracrew.runner.one_job import OneJobSettings
 
 
 class SettingsSource(msgspec.Struct, frozen=True):
@@ -26,11 +27,13 @@ class SettingsSource(msgspec.Struct, frozen=True):
 class Handover(NamedTuple):
     config: RunnerConfig
     source: SettingsSource | None = None
+    one_job: OneJobSettings | None = None
+    """Set if the runner ends after one job."""
 
 
-def offer(config: RunnerConfig, source: SettingsSource | None = None) -> int:
+def offer(config: RunnerConfig, source: SettingsSource | None = None, one_job: OneJobSettings | None = None) -> int:
     """Write the settings to a file without a path and return its descriptor, which the new program inherits."""
-    descriptor = in_memory("runner-config", msgspec.json.encode(Handover(config, source)))
+    descriptor = in_memory("runner-config", msgspec.json.encode(Handover(config, source, one_job)))
     os.set_inheritable(descriptor, True)
     return descriptor
 
@@ -49,13 +52,19 @@ def accept(descriptor: int) -> Handover:
         return msgspec.json.decode(file.read(), type=Handover)
 
 
-def become(config: RunnerConfig, file: str | None, options: dict[str, str], flags: dict[str, str]) -> NoReturn:
+def become(
+    config: RunnerConfig,
+    file: str | None,
+    options: dict[str, str],
+    flags: dict[str, str],
+    one_job: OneJobSettings | None = None,
+) -> NoReturn:
     """Replace this process by the runner. Its environment has no secret of Terracrew, because engines inherit it."""
     without = {name: value for name, value in os.environ.items() if name not in config.secret_variables}
     kept = environment.for_zygote(without, is_built_in=False)
     removed = {name: value for name, value in os.environ.items() if name not in kept}
     source = SettingsSource(file, options, flags, removed)
-    arguments = [sys.executable, "-P", "-m", "terracrew.runner", str(offer(config, source))]
+    arguments = [sys.executable, "-P", "-m", "terracrew.runner", str(offer(config, source, one_job))]
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(sys.executable, arguments, kept)  # noqa: S606

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Callable
 
-from terracrew.errors import Removed
+from terracrew.errors import CredentialEnded, Removed, TerracrewError
 from terracrew.runner import engine_users, environment, isolation
 from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.reports import Reports
@@ -15,6 +15,7 @@ from terracrew.runner.config import RunnerConfig
 from terracrew.runner.connection.hub_connection import HubConnection
 from terracrew.runner.dispatch import registry
 from terracrew.runner.instance import LocalInstance
+from terracrew.runner.one_job import OneJob
 from terracrew.runner.reload import ConfigUpdates
 from terracrew.runner.stop import Stop
 
@@ -30,8 +31,10 @@ async def run(
     *,
     set_levels: Callable[[dict[str, str]], None] = lambda _: None,
     updates: ConfigUpdates | None = None,
+    one_job: OneJob | None = None,
 ) -> None:
-    """Run until told to stop. Raises the error that makes running pointless (Conflict, Incompatible, Invalid, Removed)."""
+    """Run until told to stop, or until one job has been run. Raises the error that makes running pointless (Conflict, Incompatible,
+    Invalid, Removed), unless the one job was run, or its credential has ended."""
     is_built_in = config.is_built_in
     # The dispatcher `local` starts a process: this one has opened nothing yet, so no descriptor is inherited.
     zygote_environment = environment.for_zygote(os.environ, is_built_in=is_built_in)
@@ -47,33 +50,58 @@ async def run(
             warning := engine_users.warn_if_root(config.engine_accounts)
         ):
             log.warning("%s", warning)
-        claims, reports = Claims(config.capacity), Reports()
+        claims, reports = Claims(config.capacity, is_for_one_job=one_job is not None), Reports()
         engine_environment = environment.for_engines(os.environ, is_built_in=is_built_in)
         async with asyncio.TaskGroup() as tasks:
             supervisor = AttemptSupervisor(config, instance, dispatchers, claims, reports, engine_environment, tasks)
             connection = HubConnection(config, instance.key, supervisor, claims, reports, stop, set_levels)
             if updates is not None:
                 updates.attach(supervisor.use_config, connection.use_config)
+            if one_job is not None:
+                supervisor.on_taken = one_job.take
             supervisor.prepare_users()
             supervisor.recover()
             connecting = tasks.create_task(connection.run())
             stopping = tasks.create_task(_stop_on_signal(stop, connection, supervisor, claims))
+            ends = {connecting, stopping}
+            if one_job is not None:
+                ends.add(tasks.create_task(_end_after_one_job(one_job, stop, supervisor)))
             try:
-                await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-                if connecting.done() and isinstance(error := connecting.result(), Removed):
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                if connecting.done() and isinstance(error := connecting.result(), CredentialEnded | Removed):
                     log.error("%s", error)
                     reports.close()
                     await _wait_for_deliveries(supervisor, stop)
             finally:
+                if one_job is not None:
+                    one_job.is_left = not supervisor.is_idle
                 supervisor.stop_watching()
-                stopping.cancel()
-                connecting.cancel()
-        if not connecting.cancelled():
+                for task in ends:
+                    task.cancel()
+        if not connecting.cancelled() and not _is_expected(connecting.result(), one_job):
             raise connecting.result()
     finally:
         await dispatchers.close()
         if instance is not None:
             instance.release()
+
+
+def _is_expected(error: TerracrewError, one_job: OneJob | None) -> bool:
+    """Return whether the exit code of the one job says more than this error."""
+    return one_job is not None and (one_job.is_taken.is_set() or isinstance(error, CredentialEnded))
+
+
+async def _end_after_one_job(one_job: OneJob, stop: Stop, supervisor: AttemptSupervisor) -> None:
+    """Return when the one job has been run and delivered. If none comes in time, stop as on a signal: a claim may be on its way."""
+    try:
+        async with asyncio.timeout(one_job.settings.wait_seconds):
+            await one_job.is_taken.wait()
+    except TimeoutError:
+        log.warning("no job came within %g s", one_job.settings.wait_seconds)
+        stop.drain.set()
+        await one_job.is_taken.wait()
+    while not supervisor.is_idle:  # noqa: ASYNC110 - it has no event for its last attempt
+        await asyncio.sleep(_POLL_SECONDS)
 
 
 async def _wait_for_deliveries(supervisor: AttemptSupervisor, stop: Stop) -> None:

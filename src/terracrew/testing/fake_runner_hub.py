@@ -11,6 +11,7 @@ import msgspec
 import uvicorn
 
 from terracrew.protocol import messages, version
+from terracrew.protocol.attempt_outcomes import AttemptOutcome
 from terracrew.protocol.messages import FromRunner, RunnerHello, RunnerWelcome
 
 M = TypeVar("M", bound=FromRunner)
@@ -65,6 +66,10 @@ class FakeRunnerHub:
         self.welcome = RunnerWelcome(
             instance_id="ins_1", epoch=1, protocol=version.NEWEST_VERSION, heartbeat_seconds=0.1, unknown=[]
         )
+        self.outcome = AttemptOutcome(None, 1)
+        """What it answers to a runner that asks how its one job ended."""
+        self.asked_with: list[str] = []
+        """The credentials with which runners have asked for it."""
         self._peers: asyncio.Queue[Peer] = asyncio.Queue()
 
     async def peer(self) -> Peer:
@@ -77,6 +82,9 @@ class FakeRunnerHub:
             await self._answer_foreign(scope["type"], status, receive, send)
         elif scope["type"] == "http" and scope["path"] == "/connect/token":
             await self._give_token(receive, send)
+        elif scope["type"] == "http" and scope["path"].endswith("/outcome"):
+            self.asked_with.append(dict(scope["headers"])[b"authorization"].decode().removeprefix("Bearer "))
+            await self._answer_json(send, msgspec.json.encode(self.outcome))
         elif scope["type"] == "websocket" and scope["path"] == "/runnerhub":
             await self._serve(scope, receive, send)
 
@@ -101,9 +109,12 @@ class FakeRunnerHub:
         if self.token_status != 200:
             words = "client id or secret is wrong"
             answer = {"error": "invalid_client", "code": "unauthenticated", "error_description": words}
+        await self._answer_json(send, msgspec.json.encode(answer), self.token_status)
+
+    async def _answer_json(self, send: Any, body: bytes, status: int = 200) -> None:
         headers = [(b"content-type", b"application/json")]
-        await send({"type": "http.response.start", "status": self.token_status, "headers": headers})
-        await send({"type": "http.response.body", "body": msgspec.json.encode(answer)})
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
     async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
         await receive()

@@ -16,8 +16,10 @@ _MAX_DOUBLINGS = 8
 class Claims:
     """Counts slots and keeps offers. It does no I/O, and time is a parameter (monotonic seconds)."""
 
-    def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
+    def __init__(self, capacity: int, *, is_for_one_job: bool = False) -> None:
+        self.capacity = 1 if is_for_one_job else capacity
+        self._is_for_one_job = is_for_one_job
+        self._has_taken = False
         self.is_open = True
         """False while draining, because an operator asked for it or because this process is about to end."""
         self._running: set[AttemptRef] = set()
@@ -37,6 +39,11 @@ class Claims:
     def pending(self) -> int:
         return len(self._pending)
 
+    @property
+    def is_used_up(self) -> bool:
+        """Whether the runner was started for one job and has taken it, or has found attempts of an earlier process."""
+        return self._is_for_one_job and self._has_taken
+
     def free(self, now: float) -> int:
         self._pending = {ref: until for ref, until in self._pending.items() if until > now}
         return max(0, self.capacity - len(self._running) - len(self._pending))
@@ -53,7 +60,7 @@ class Claims:
 
     def next(self, now: float) -> Claim | None:
         """Return the claim to send now, if any."""
-        while self._offers and self.is_open and now >= self._paused_until and self.free(now):
+        while self._offers and self.is_open and not self.is_used_up and now >= self._paused_until and self.free(now):
             ref, until = self._offers.popitem(last=False)
             if until > now:
                 self._pending[ref] = now + ANSWER_SECONDS
@@ -65,9 +72,11 @@ class Claims:
         """Return the standing claims to send now, if any: one for each free slot.
 
         Fewer are announced at once. More are announced when the server knows of half of them at most, so that an instance with
-        many slots does not send a message for each job that ends.
+        many slots does not send a message for each job that ends. A runner for one job claims offers only: a grant that it
+        did not expect now, beside an unanswered claim, would be handed back, and may have used up its credential.
         """
-        wanted = self.free(now) if self.is_ahead and self.is_open and now >= self._paused_until else 0
+        is_wanted = self.is_ahead and not self._is_for_one_job and self.is_open and now >= self._paused_until
+        wanted = self.free(now) if is_wanted else 0
         if wanted == self._standing or self._standing < wanted < 2 * self._standing:
             return None
         self._standing = wanted
@@ -80,6 +89,9 @@ class Claims:
             self._standing = max(0, self._standing - 1)
             if not self.is_open:
                 return False
+        if self.is_used_up:
+            self._pending.pop(ref, None)
+            return False
         if self._pending.pop(ref, None) is None and not self.free(now):
             return False
         self.adopted(ref)
@@ -88,6 +100,7 @@ class Claims:
     def adopted(self, ref: AttemptRef) -> None:
         """Let an attempt take a slot. An offer of it that was kept meanwhile is not claimed any more."""
         self._running.add(ref)
+        self._has_taken = True
         self._offers.pop(ref, None)
 
     def missed(self, ref: AttemptRef) -> None:

@@ -78,6 +78,8 @@ class AttemptSupervisor:
         self._background_tasks: set[asyncio.Task[None]] = set()
         self.on_slot_freed: Callable[[], None] = lambda: None
         """Called when a slot is free again, and when an attempt is settled."""
+        self.on_taken: Callable[[AttemptRef, str], None] = lambda _ref, _credential: None
+        """Called for each attempt that was granted or found, with its hub credential; empty if that cannot be read."""
 
     def prepare_users(self) -> None:
         """Let the users of engines enter their directories. Raises Invalid if the settings name users and this cannot work."""
@@ -97,6 +99,11 @@ class AttemptSupervisor:
         An attempt whose supervision fails is left out, so that the server treats it as lost.
         """
         return sorted(self._tasks_by_attempt.keys() - self._failing)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is no attempt, not even one whose supervision fails."""
+        return not self._tasks_by_attempt
 
     @property
     def dispatchers(self) -> Dispatchers:
@@ -130,6 +137,8 @@ class AttemptSupervisor:
             self._users.adopt(directory)
             log.info("found attempt %d of %s of an earlier runner process", ref.attempt, ref.job_id)
             self._claims.adopted(ref)
+            known = record.find(directory)
+            self.on_taken(ref, known.hub if known else "")
             self._start_task(ref, None)
 
     def take(self, granted: Granted) -> None:
@@ -142,6 +151,7 @@ class AttemptSupervisor:
             log.error("%r was granted, which is not the id of a job", ref.job_id)
             self._free_slot(ref)
             return
+        self.on_taken(ref, granted.credentials.hub)
         self._start_task(ref, granted)
 
     def cancel(self, ref: AttemptRef, mode: CancelMode) -> None:

@@ -13,6 +13,7 @@ from urllib3.exceptions import HTTPError
 from terracrew import errors
 from terracrew.client import problems, transport
 from terracrew.errors import TerracrewError, Unreachable
+from terracrew.runner import one_job
 from terracrew.runner.config import HelperCommand
 from terracrew.runner.connection.worker_token import WorkerToken
 
@@ -125,6 +126,8 @@ class Tokens:
         try:
             answer = self._ask(current, next_sha256)
         except _REJECTIONS as error:
+            if current.startswith(one_job.TOKEN_PREFIX):
+                raise errors.CredentialEnded(error.message) from error
             if answer := self._accepted_of(self._secret.earlier):
                 return answer
             if isinstance(error, errors.Unauthenticated) and self._secret.is_worker_token:

@@ -17,6 +17,7 @@ from terracrew.backoff import Backoff
 from terracrew.client import hub
 from terracrew.errors import (
     Conflict,
+    CredentialEnded,
     Forbidden,
     Incompatible,
     RateLimited,
@@ -134,7 +135,9 @@ class HubConnection:
     def _is_final(self, error: TerracrewError) -> bool:
         """Return whether to give up. A conflict before the first welcome means that another process uses this instance, which a
         person has to resolve; after a welcome, it is an old connection of this process."""
-        return isinstance(error, Incompatible | Removed) or (isinstance(error, Conflict) and not self._was_welcome)
+        return isinstance(error, CredentialEnded | Incompatible | Removed) or (
+            isinstance(error, Conflict) and not self._was_welcome
+        )
 
     async def _greet(self, connection: ClientConnection, found: AnnouncedDispatchers) -> messages.RunnerWelcome:
         drain = self._drain_state()
@@ -146,7 +149,7 @@ class HubConnection:
             version=__version__,
             oldest_protocol=version.OLDEST_VERSION,
             newest_protocol=version.NEWEST_VERSION,
-            capacity=self._config.capacity,
+            capacity=self._claims.capacity,
             engines=found.engines.defaults,
             engine_versions=found.engines.versions,
             installable_engines=sorted(plugins.BUILT_IN[plugins.ENGINES]) if self._config.is_engine_installed else [],
@@ -259,6 +262,8 @@ class HubConnection:
             self._drain_state()  # the disk may have become full since the standing claim was sent
         if self._claims.granted(ref, now, is_ahead=message.is_ahead):
             self._supervisor.take(message)
+            if self._claims.is_used_up:
+                self._claim()  # it tells the server that this runner takes no more jobs
             return
         why = "every slot of this runner is taken" if self._claims.is_open else "this runner takes no new jobs"
         self._send(messages.HandBack(ref.job_id, ref.attempt, why))
@@ -283,7 +288,7 @@ class HubConnection:
     def _drain_state(self) -> DrainState:
         """Determine whether this runner takes new jobs, and open or close its claims accordingly."""
         is_disk_full = not self._disk.has_room()
-        is_draining = self._stop.drain.is_set() or is_disk_full
+        is_draining = self._stop.drain.is_set() or is_disk_full or self._claims.is_used_up
         self._claims.is_open = not (self._is_drained_by_server or is_draining)
         return DrainState(is_draining, is_disk_full)
 

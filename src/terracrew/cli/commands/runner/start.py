@@ -4,25 +4,42 @@ from pathlib import Path
 
 import click
 
+from terracrew.cli.arguments.durations import Duration
 from terracrew.cli.commands.runner.options import setting_options
+from terracrew.errors import Invalid
 
 
 @click.command("start")
 @setting_options
+@click.option("--once", is_flag=True, help="Run one job, deliver everything of it, and exit with its exit code.")
+@click.option(
+    "--wait", type=Duration(), metavar="DURATION", help="With --once: wait at most this long for a job (90s, 30m, 24h)."
+)
 @click.option("--check", is_flag=True, help="Check the settings and exit.")
-def start(file: Path | None, given: dict[str, str], flags: dict[str, str], check: bool) -> None:
+def start(
+    file: Path | None, given: dict[str, str], flags: dict[str, str], once: bool, wait: int | None, check: bool
+) -> None:
     """Start a runner on this machine.
 
     Options override TERRACREW_… variables, which override the settings file; external settings override all of them, and
     `terracrew runner settings` shows the result. Secrets are read from the file, the environment or a vault. SIGHUP reads
     everything again. The first Ctrl-C lets running jobs finish; after the second, they continue without the runner.
+
+    With --once, the exit code is that of the job: 0 succeeded, 10 failed, 11 canceled, 14 waiting for approval, which takes
+    another run; 15 if no job came in time, and 16 if the job continues elsewhere or is in doubt.
     """
+    if wait is not None and not once:
+        raise Invalid("--wait is for --once: a runner without it waits for jobs until it is stopped")
+    from terracrew.runner.one_job import TOKEN_PREFIX, OneJobSettings
     from terracrew.settings import layers
 
     config = layers.load(file, given, flags)
+    if config.client_secret.startswith(TOKEN_PREFIX) and not once:
+        raise Invalid("this token is for one job: start the runner with --once")
     if check:
         click.echo("the settings are valid")
         return
     from terracrew.runner import handover
 
-    handover.become(config, str(file.absolute()) if file else None, given, flags)
+    one_job = OneJobSettings(wait) if once else None
+    handover.become(config, str(file.absolute()) if file else None, given, flags, one_job)
