@@ -1,19 +1,42 @@
 """The images of server, runner and executor, built from this checkout and started as the documentation says."""
 
+import importlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.deploy import containers
 from tests.deploy.containers import ROOT, ContainedServer, Docker
 from tests.e2e.system import eventually
+from tests.machine import platforms
 
 pytestmark = [pytest.mark.platform("docker"), pytest.mark.engine, pytest.mark.timeout(1800)]
 TARGETS = ("server", "executor", "runner")
-MAX_MEGABYTES = {"server": 230, "executor": 430, "runner": 480}
+MAX_MEGABYTES = {"server": 240, "executor": 430, "runner": 450}
 """OpenTofu has 115 of these, and git with Perl 90."""
+OPENS_ALL = """
+import importlib, boto3
+for name in ("docker.dispatcher", "kubernetes.plugin", "ecs.dispatcher"):
+    importlib.import_module(f"terracrew.runner.dispatch.{name}")
+    print(name.partition(".")[0])
+for name in ("eks", "ecs", "sts", "secretsmanager", "ssm"):
+    boto3.client(name, region_name="eu-west-1")
+    print(name)
+"""
+"""Imports the dispatchers, and opens what they and the stores of settings use of AWS."""
+UUID = "01890a5d-ac96-774b-bcce-b302099a8057"
+REGISTERED = {
+    "TERRACREW_SERVER__URL": "https://terracrew.example.com",
+    "TERRACREW_RUNNER__INSTANCE": "one",
+    "TERRACREW_RUNNER__ORGANIZATION_ID": f"org_{UUID}",
+    "TERRACREW_RUNNER__ID": f"rnr_{UUID}",
+    "TERRACREW_RUNNER__CREDENTIALS__WORKER_ID": "wrk_1",
+    "TERRACREW_RUNNER__CREDENTIALS__WORKER_TOKEN": "tcw_1",
+}
+"""What a runner needs besides the settings of a test."""
 HARDENED = ("--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
 
 
@@ -64,6 +87,35 @@ def test_credential_helpers_are_at_their_place_in_the_image_of_the_runner(docker
     for name in listed:
         run = ("run", "--rm", "--network", "none", "--entrypoint", f"/opt/credhelpers/{name}", image, "--help")
         assert {"aws": "--aud", "kubernetes": "--file"}[name] in docker.run(*run)
+
+
+@pytest.mark.feature("D8.contents", "T3.aws")
+@pytest.mark.platform("aws")
+@pytest.mark.parametrize(("target", "prefix"), [("server", "TERRACREW_SERVER"), ("runner", "TERRACREW")])
+def test_an_image_reads_settings_from_aws(docker: Docker, target: str, prefix: str) -> None:
+    address, name = platforms.need("aws"), f"image-{target}"
+    boto3: Any = importlib.import_module("boto3")
+    keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
+    aws = boto3.client("secretsmanager", region_name="eu-west-1", endpoint_url=address, **keys)
+    aws.create_secret(Name=name, SecretString="30")
+    setting = {"server": "RETAIN_LOGS_DAYS", "runner": "RUNNER__CAPACITY"}[target]
+    variables = {
+        f"{prefix}_EXTERNAL__SETTINGS__{setting}": f"aws-secret:{name}",
+        f"{prefix}_EXTERNAL__AWS__REGION": "eu-west-1",
+        f"{prefix}_EXTERNAL__AWS__ENDPOINT_URL": address,
+        "AWS_ACCESS_KEY_ID": "a",
+        "AWS_SECRET_ACCESS_KEY": "b",
+        **(REGISTERED if target == "runner" else {}),
+    }
+    given = [word for key, value in variables.items() for word in ("--env", f"{key}={value}")]
+    shown = docker.run("run", "--rm", "--network", "host", *given, containers.image(target), target, "settings")
+    assert f"aws-secret:{name}" in shown
+
+
+@pytest.mark.feature("D8.contents", "D1.docker", "D1.kubernetes", "D1.ecs")
+def test_the_image_of_the_runner_has_what_every_dispatcher_needs(docker: Docker) -> None:
+    run = ("run", "--rm", "--network", "none", "--entrypoint", "python3", containers.image("runner"), "-c", OPENS_ALL)
+    assert docker.run(*run).split() == ["docker", "kubernetes", "ecs", "eks", "ecs", "sts", "secretsmanager", "ssm"]
 
 
 @pytest.fixture
