@@ -178,6 +178,8 @@ def test_a_request_to_end_reaches_an_executor_but_not_a_delivery(passes_on: bool
             os.kill(first, signal.SIGTERM)
             signal.sigtimedwait({signal.SIGUSR1}, 1.0 if not passes_on else BOUND_SECONDS)
             os._exit(0)
-        return abs(ContainerReaper(executor, (0.1, 0.1), passes_on=passes_on, send_to_all=lambda _: None).reap())
+        reaper = ContainerReaper(executor, (0.1, 0.1), passes_on=passes_on, send_to_all=lambda _: None)
+        code = abs(reaper.reap())
+        return code if reaper.is_stopping == passes_on else exit_codes.CRASHED
 
     assert _in_child(work) == expected

@@ -42,7 +42,8 @@ def run(place: str, report: Path | None) -> int:
         said = f"{error}" if isinstance(error, TerracrewError) else f"{type(error).__name__}: {error}"
         return ends.report(ContainerEnd(exit_codes.NOT_BEGUN, last_line=said[: ends.MAX_LINE_CHARACTERS]), report)
     try:
-        end = follow(start, _run_executor)
+        executions = _Executions()
+        end = msgspec.structs.replace(follow(start, executions.run), was_told_to_end=executions.was_told_to_end)
     except Exception:  # an executor may have begun, so this must not look like an interpreter that could not start
         traceback.print_exc()
         return exit_codes.ABANDONED
@@ -72,8 +73,19 @@ def follow(
     return ends.of(directory, code)
 
 
-def _run_executor(start: ExecutorStart) -> int:
-    return ContainerReaper(executor_process.fork(start), start.interrupt_seconds, passes_on=not start.is_salvage).reap()
+class _Executions:
+    """Runs the executors of this container, one after the other."""
+
+    def __init__(self) -> None:
+        self.was_told_to_end = False
+
+    def run(self, start: ExecutorStart) -> int:
+        """Return an executor's exit code after its last process."""
+        executor = executor_process.fork(start)
+        reaper = ContainerReaper(executor, start.interrupt_seconds, passes_on=not start.is_salvage)
+        code = reaper.reap()
+        self.was_told_to_end = self.was_told_to_end or reaper.is_stopping
+        return code
 
 
 def _prepare(place: str) -> ExecutorStart:

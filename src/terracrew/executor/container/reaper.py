@@ -28,7 +28,8 @@ class ContainerReaper:
         """The executor's exit code; a negative number is a signal."""
         self._stop_at: list[tuple[float, signal.Signals]] = []
         """When which signal goes to everything that a dead executor left, the next one last."""
-        self._is_stopping = False
+        self.is_stopping = False
+        """Whether somebody has requested the end of the container."""
 
     def reap(self) -> int:
         """Return the executor's exit code, or the negative number of the signal that ended it, after the last process has ended."""
@@ -41,7 +42,7 @@ class ContainerReaper:
             got = signal.sigwait(signals.WAITED_FOR) if wait is None else signal.sigtimedwait(signals.WAITED_FOR, wait)
             number = got.si_signo if isinstance(got, signal.struct_siginfo) else got
             if number in (signal.SIGTERM, signal.SIGINT) and self._passes_on:
-                self._is_stopping = True
+                self.is_stopping = True
                 self._pass_on()
         return exit_codes.CRASHED if self._code is None else self._code
 
@@ -58,7 +59,7 @@ class ContainerReaper:
                 self._code = os.waitstatus_to_exitcode(status)
                 # Its executor may have paused an engine, and no other process would resume it.
                 self._send_to_all(signal.SIGCONT)
-                if self._is_stopping:
+                if self.is_stopping:
                     self._pass_on()
 
     def _pass_on(self) -> None:

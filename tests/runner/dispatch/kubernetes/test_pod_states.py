@@ -100,6 +100,22 @@ def test_a_pod_that_was_told_to_end_has_a_cause_and_one_that_ended_by_itself_has
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
+        (_seen(RUNNING), False),
+        (_ended(137), True),
+        (_ended(0, ends.encode(ContainerEnd(0, SIGNED, done="4", was_told_to_end=True)).decode()), True),
+        (_ended(0, ends.encode(ContainerEnd(0, SIGNED, done="4")).decode()), False),
+        (_ended(137, phase="Failed"), False),
+        (_ended(137, conditions=_disrupted("TerminationByKubelet", "low on memory")), False),
+    ],
+)
+def test_the_cause_of_an_end_is_waited_for_only_if_it_came_from_outside(seen: SeenPod, expected: bool) -> None:
+    """Symptom: the end of a container was seen a moment before the words about the eviction of its pod."""
+    assert pod_states.lacks_cause(seen.pod) == expected
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
         (_seen(phase="Pending", node="", is_gone=True), True),
         (_seen(phase="Failed", reason="OutOfcpu"), True),
         (_ended(128, "exec: python3: not found", "StartError"), True),

@@ -40,6 +40,8 @@ _WAITING_LOOK_SECONDS = 5.0
 """How often to ask why there is no pod yet."""
 _HOPELESS_SECONDS = 60.0
 """How long a pod may wait for something that seldom comes by itself, such as an image with a wrong name."""
+_CAUSE_SECONDS = 10.0
+"""How long to wait for the reason why a pod was ended, after its executor has ended."""
 _CANCEL_SECONDS = 5.0
 """How long an API server that does not answer holds up the cancellation of a start."""
 _KILL_GRACE_SECONDS = 1
@@ -242,6 +244,8 @@ class Kubernetes:
         removing = self._tasks.start(self._jobs.delete_secret(directory.name))  # the pod has read it
         try:
             seen = await self._ended(mark)
+            if not handle.is_stopped.is_set():
+                seen = await self._explained(seen)
         finally:
             removing.cancel()
         return self._conclude(handle, seen)
@@ -273,6 +277,17 @@ class Kubernetes:
                     seen.pod.metadata.name,
                 )
             await _within(change, _LOOK_SECONDS)
+
+    async def _explained(self, seen: SeenPod | None) -> SeenPod | None:
+        """Return the state of a pod that has ended when its node has said why it was ended, or does not say it soon."""
+        deadline = time.monotonic() + _CAUSE_SECONDS
+        while seen is not None and not seen.is_gone and pod_states.lacks_cause(seen.pod):
+            change = self._watch.next_change()
+            if (left := deadline - time.monotonic()) <= 0:
+                break
+            await _within(change, left)
+            seen = self._watch.get(seen.pod.metadata.uid) or seen
+        return seen
 
     def _conclude(self, handle: PodHandle, seen: SeenPod | None) -> AttemptEnd:
         """Write what the runner has to know of an attempt without processes, and say how it ended."""

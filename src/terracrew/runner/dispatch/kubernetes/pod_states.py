@@ -111,6 +111,17 @@ def why_ended(pod: Pod) -> str:
     return _DELETED if pod.metadata.deletion_timestamp else ""
 
 
+def lacks_cause(pod: Pod) -> bool:
+    """Return whether the executor was ended from outside, and the node has not said why yet.
+
+    A node reports the end of a container before it reports that of the pod, which has the words about an eviction.
+    """
+    if terminated(pod) is None or pod.status.phase in ("Succeeded", "Failed") or why_ended(pod):
+        return False
+    report = report_of(pod)
+    return report is None or report.was_told_to_end
+
+
 def how(seen: SeenPod) -> str:
     """Say how a pod ended whose executor did not deliver everything by itself."""
     pod, end = seen.pod, terminated(seen.pod)
