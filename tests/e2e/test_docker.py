@@ -1,6 +1,5 @@
 """A whole Terracrew whose executors are containers: a real server, a real runner, a real daemon and the real OpenTofu."""
 
-import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,6 +7,7 @@ import pytest
 
 from terracrew.runner.dispatch.docker import containers
 from tests.e2e.system import System, eventually
+from tests.e2e.waiting_room import WaitingRoom
 from tests.machine import platforms
 from tests.machine.platforms import executor_image
 from tests.machine.platforms.containers import Containers
@@ -15,43 +15,12 @@ from tests.machine.platforms.containers import Containers
 pytestmark = [pytest.mark.engine, pytest.mark.platform("docker"), pytest.mark.timeout(600)]
 
 WITHIN_SECONDS = 240.0
-HELD = """
-resource "terraform_data" "paid" { input = "a database" }
-resource "terraform_data" "slow" {
-  input = terraform_data.paid.output
-  provisioner "local-exec" { command = "echo at the gate; nc 127.0.0.1 %d" }
-}
-output "said" { value = terraform_data.paid.output }
-"""
-
-
-class WaitingRoom:
-    """Holds a provisioner that connects to its port, until the test lets it go."""
-
-    def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self._waiting: socket.socket | None = None
-
-    def reached(self, within: float) -> None:
-        self._listener.settimeout(within)
-        self._waiting, _ = self._listener.accept()
-
-    def open(self) -> None:
-        assert self._waiting
-        self._waiting.close()
-
-    def close(self) -> None:
-        self._listener.close()
-        if self._waiting:
-            self._waiting.close()
 
 
 @pytest.fixture
 def waiting_room() -> Iterator[WaitingRoom]:
-    room = WaitingRoom()
-    yield room
-    room.close()
+    with WaitingRoom() as room:
+        yield room
 
 
 class Fleet:
@@ -101,7 +70,7 @@ def test_a_container_that_is_killed_in_the_middle_of_an_apply_leaves_the_module_
     fleet: Fleet, waiting_room: WaitingRoom
 ) -> None:
     system = fleet.system
-    system.module("app", HELD % waiting_room.port)
+    system.module("app", waiting_room.module)
     job = system.run("app", "APPLY")
     waiting_room.reached(WITHIN_SECONDS)
     attempt = f"{job}.1"
@@ -121,7 +90,7 @@ def test_a_container_that_is_killed_in_the_middle_of_an_apply_leaves_the_module_
 @pytest.mark.feature("O4.adopted", "D1.docker")
 def test_a_killed_runner_finds_its_containers_again(fleet: Fleet, waiting_room: WaitingRoom) -> None:
     system = fleet.system
-    system.module("app", HELD % waiting_room.port)
+    system.module("app", waiting_room.module)
     job = system.run("app", "APPLY")
     waiting_room.reached(WITHIN_SECONDS)
     fleet.runner.kill()
@@ -135,7 +104,7 @@ def test_a_killed_runner_finds_its_containers_again(fleet: Fleet, waiting_room: 
 @pytest.mark.feature("O4.adopted", "D1.docker")
 def test_a_container_delivers_by_itself_when_its_runner_never_returns(fleet: Fleet, waiting_room: WaitingRoom) -> None:
     system = fleet.system
-    system.module("app", HELD % waiting_room.port)
+    system.module("app", waiting_room.module)
     job = system.run("app", "APPLY")
     waiting_room.reached(WITHIN_SECONDS)
     fleet.runner.kill()
