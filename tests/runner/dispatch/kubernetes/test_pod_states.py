@@ -104,13 +104,23 @@ def test_a_pod_that_was_told_to_end_has_a_cause_and_one_that_ended_by_itself_has
         (_ended(137), True),
         (_ended(0, ends.encode(ContainerEnd(0, SIGNED, done="4", was_told_to_end=True)).decode()), True),
         (_ended(0, ends.encode(ContainerEnd(0, SIGNED, done="4")).decode()), False),
-        (_ended(137, phase="Failed"), False),
+        (_ended(137, phase="Failed"), True),
         (_ended(137, conditions=_disrupted("TerminationByKubelet", "low on memory")), False),
     ],
 )
-def test_the_cause_of_an_end_is_waited_for_only_if_it_came_from_outside(seen: SeenPod, expected: bool) -> None:
-    """Symptom: the end of a container was seen a moment before the words about the eviction of its pod."""
+def test_the_cause_of_an_end_is_searched_for_only_if_it_came_from_outside(seen: SeenPod, expected: bool) -> None:
+    """Symptom: a pod that was evicted and had the time to deliver everything ended without a word about that."""
     assert pod_states.lacks_cause(seen.pod) == expected
+
+
+def test_the_event_of_an_eviction_says_why() -> None:
+    events = [
+        ClusterEvent("Normal", "Started", "Started container executor"),
+        ClusterEvent("Warning", "Evicted", "Usage of EmptyDir volume exceeds the limit"),
+        ClusterEvent("Normal", "Killing", "Stopping container executor"),
+    ]
+    assert pod_states.eviction_from_events(events) == "the pod was evicted: Usage of EmptyDir volume exceeds the limit"
+    assert pod_states.eviction_from_events(events[::2]) == ""
 
 
 @pytest.mark.parametrize(
@@ -118,6 +128,7 @@ def test_the_cause_of_an_end_is_waited_for_only_if_it_came_from_outside(seen: Se
     [
         (_seen(phase="Pending", node="", is_gone=True), True),
         (_seen(phase="Failed", reason="OutOfcpu"), True),
+        (msgspec.structs.replace(_seen(phase="Failed", reason="Evicted"), has_run=True), False),
         (_ended(128, "exec: python3: not found", "StartError"), True),
         (_ended(137, reason="ContainerStatusUnknown", is_gone=True), True),
         (msgspec.structs.replace(_ended(137, reason="ContainerStatusUnknown"), has_run=True), False),

@@ -243,12 +243,12 @@ class Kubernetes:
             await self._take_over(handle, mark)
         removing = self._tasks.start(self._jobs.delete_secret(directory.name))  # the pod has read it
         try:
-            seen = await self._ended(mark)
+            seen, cause = await self._ended(mark), ""
             if not handle.is_stopped.is_set():
-                seen = await self._explained(seen)
+                seen, cause = await self._explained(seen)
         finally:
             removing.cancel()
-        return self._conclude(handle, seen)
+        return self._conclude(handle, seen, cause)
 
     async def _take_over(self, handle: PodHandle, mark: _Mark) -> None:
         """Take back what an earlier process of this runner began to start, unless the pod has begun.
@@ -278,18 +278,20 @@ class Kubernetes:
                 )
             await _within(change, _LOOK_SECONDS)
 
-    async def _explained(self, seen: SeenPod | None) -> SeenPod | None:
-        """Return the state of a pod that has ended when its node has said why it was ended, or does not say it soon."""
+    async def _explained(self, seen: SeenPod | None) -> tuple[SeenPod | None, str]:
+        """Return the last state of a pod, and why it was ended if only an event says so. Waits a moment for either."""
         deadline = time.monotonic() + _CAUSE_SECONDS
         while seen is not None and not seen.is_gone and pod_states.lacks_cause(seen.pod):
-            change = self._watch.next_change()
-            if (left := deadline - time.monotonic()) <= 0:
+            change, uid, is_last = self._watch.next_change(), seen.pod.metadata.uid, pod_states.is_final(seen.pod)
+            if cause := pod_states.eviction_from_events(await self._jobs.events(uid)):
+                return seen, cause
+            if is_last or (left := deadline - time.monotonic()) <= 0:
                 break
             await _within(change, left)
-            seen = self._watch.get(seen.pod.metadata.uid) or seen
-        return seen
+            seen = self._watch.get(uid) or seen
+        return seen, ""
 
-    def _conclude(self, handle: PodHandle, seen: SeenPod | None) -> AttemptEnd:
+    def _conclude(self, handle: PodHandle, seen: SeenPod | None, cause: str) -> AttemptEnd:
         """Write what the runner has to know of an attempt without processes, and say how it ended."""
         directory = handle.directory
         if seen is None:
@@ -299,14 +301,14 @@ class Kubernetes:
         if pod_states.was_never_started(seen) or (report and not report.has_begun):
             (directory / files.CONTAINER).unlink(missing_ok=True)
             raise NotStarted(pod_states.why_not_begun(seen))
-        reason = _KILLED if handle.is_killed else pod_states.how(seen)
+        reason = _KILLED if handle.is_killed else cause or pod_states.how(seen)
         if report is None:
             return AttemptEnd(exit_codes.NOTHING_LEFT, reason)
         report.write_into(directory)
         if not report.done:
             return AttemptEnd(exit_codes.NOTHING_LEFT, reason)
         if report.executor == exit_codes.DELIVERED:
-            reason = "" if handle.is_stopped.is_set() else pod_states.why_ended(seen.pod)
+            reason = "" if handle.is_stopped.is_set() else cause or pod_states.why_ended(seen.pod)
         return AttemptEnd(report.executor, reason)
 
     # ---- stopping

@@ -46,7 +46,7 @@ def has_started(pod: Pod) -> bool:
 
 def has_ended(seen: SeenPod) -> bool:
     """Return whether nothing of the attempt runs any more. A pod that is to be removed, or whose node is silent, may still run."""
-    return seen.is_gone or terminated(seen.pod) is not None or seen.pod.status.phase in ("Succeeded", "Failed")
+    return seen.is_gone or terminated(seen.pod) is not None or is_final(seen.pod)
 
 
 def was_never_started(seen: SeenPod) -> bool:
@@ -58,8 +58,9 @@ def was_never_started(seen: SeenPod) -> bool:
         return is_unmade or end.reason in _NEVER_STARTED_REASONS
     if not pod.spec.node_name:
         return True
-    # A node reports that a pod has failed only after it knows what became of its containers.
-    is_reported = pod.status.phase == "Failed" and pod.status.reason != "NodeLost"
+    # A node reports that a pod has failed only after it knows what became of its containers. One that does not take back its
+    # own pod after a restart forgets them.
+    is_reported = pod.status.phase == "Failed" and pod.status.reason != "NodeLost" and not seen.has_run
     return is_reported and (status is None or (status.state.waiting is not None and not status.container_id))
 
 
@@ -112,14 +113,26 @@ def why_ended(pod: Pod) -> str:
 
 
 def lacks_cause(pod: Pod) -> bool:
-    """Return whether the executor was ended from outside, and the node has not said why yet.
+    """Return whether the executor was ended from outside, and the pod does not say why.
 
-    A node reports the end of a container before it reports that of the pod, which has the words about an eviction.
+    A node reports the end of a container before that of the pod, which has the words about an eviction. A pod that is evicted
+    and ends with exit code 0 never has them: its node calls it a success.
     """
-    if terminated(pod) is None or pod.status.phase in ("Succeeded", "Failed") or why_ended(pod):
+    if terminated(pod) is None or why_ended(pod):
         return False
     report = report_of(pod)
     return report is None or report.was_told_to_end
+
+
+def is_final(pod: Pod) -> bool:
+    """Return whether the node says nothing more about this pod."""
+    return pod.status.phase in ("Succeeded", "Failed")
+
+
+def eviction_from_events(events: Iterable[ClusterEvent]) -> str:
+    """Return what a node noted about the eviction of a pod; empty if there was none."""
+    found = [each.message for each in events if each.reason == "Evicted" and each.message]
+    return _words(f"the pod was evicted: {found[-1]}") if found else ""
 
 
 def how(seen: SeenPod) -> str:
