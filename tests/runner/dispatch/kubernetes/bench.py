@@ -10,7 +10,7 @@ from terracrew.runner.dispatch.kubernetes.api import KubernetesApi
 from terracrew.runner.dispatch.kubernetes.dispatcher import Kubernetes
 from terracrew.runner.dispatch.kubernetes.kubeconfig import Kubeconfig
 from terracrew.runner.dispatch.kubernetes.settings import KubernetesSettings
-from tests.machine.platforms.kubernetes import Cluster
+from tests.machine.platforms.kubernetes import Cluster, runner_account
 from tests.machine.platforms.pods import Pods
 from tests.runner.dispatch.held_attempts import HeldAttempts
 
@@ -27,15 +27,17 @@ class Bench(HeldAttempts):
         )
         self.pods = Pods(cluster, namespace, manifests.owner(str(folder), "rnr_1", "one"))
         self._opened: list[Kubernetes] = []
+        self.kubeconfig = runner_account.kubeconfig(cluster, namespace, folder)
 
     async def __aexit__(self, *_: object) -> None:
         for dispatcher in self._opened:
             await dispatcher.close()
         await super().__aexit__()
 
-    def open(self, key: str = "", kubeconfig: str = "", **changes: Any) -> Kubernetes:
+    def open(self, key: str = "", **changes: Any) -> Kubernetes:
+        """Open a dispatcher that has no more rights than the chart gives to a runner."""
         chosen = msgspec.structs.replace(self.settings, **changes)
-        api = KubernetesApi(Kubeconfig(Path(kubeconfig or self.cluster.kubeconfig), "", {}), self.namespace)
+        api = KubernetesApi(Kubeconfig(self.kubeconfig, "", {}), self.namespace)
         dispatcher = Kubernetes(chosen, api, {}, manifests.owner("", "rnr_1", "one"))
         dispatcher.use_instance(key or str(self.folder))
         self._opened.append(dispatcher)

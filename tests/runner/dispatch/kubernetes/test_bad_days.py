@@ -57,7 +57,7 @@ async def test_a_pod_that_is_deleted_in_the_middle_of_an_apply_delivers_and_is_n
     bench.pods.kubectl("delete", "pod", name, "--wait=false")
     async with asyncio.timeout(END_SECONDS):
         ended = await watching
-    assert ended.code == exit_codes.DELIVERED
+    assert (ended.code, ended.reason) == (exit_codes.DELIVERED, "the pod was deleted by somebody else")
     assert bench.hub.result.status == "CANCELED"
     assert bench.hub.states, "the engine had the time to save its state"
     assert b"Stopping" in bench.hub.log(Stream.SYSTEM)
@@ -103,6 +103,7 @@ async def test_an_evicted_pod_is_not_lost_without_a_word(bench: Bench) -> None:
     async with asyncio.timeout(END_SECONDS):
         ended = await watching
     assert ended.code == exit_codes.DELIVERED
+    assert ended.reason.startswith("the pod was evicted: ")
     assert bench.hub.result.status == "CANCELED"
 
 
@@ -271,6 +272,7 @@ async def test_a_namespace_that_is_deleted_takes_the_attempt_with_it_and_says_so
     cluster = Cluster.of(platforms.need("kubernetes"))
     with cluster.namespace() as namespace:
         async with Bench(cluster, namespace, tmp_path) as bench:
+            bench.kubeconfig = Path(cluster.kubeconfig)  # rights of a namespace are deleted with it
             dispatcher, start = bench.open(), bench.start()
             handle = await bench.held(dispatcher, start)
             watching = asyncio.create_task(dispatcher.watch(handle))
