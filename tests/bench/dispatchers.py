@@ -9,7 +9,7 @@ import asyncio
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,18 +36,19 @@ _MAX_SECONDS = 120.0
 
 
 class StartedPlace(NamedTuple):
-    """A dispatcher, and the command that prints the same line without it."""
+    """A dispatcher, and what has the same line printed without it."""
 
     dispatcher: Dispatcher[Any]
-    command: Callable[[Path], list[str]]
-    """What runs `tofu init` in this folder."""
+    bare: Callable[[Path], Awaitable[float]]
+    """Runs `tofu init` in this new folder, and returns the seconds until it has printed a line."""
 
 
 def run(env: Env) -> dict[str, float]:
     found: dict[str, float] = {}
     try:
-        for name, start in (("local", _local), ("docker", _docker)):
-            if name != "local" and (why := platforms.why_left_out([name])):
+        for name, start in (("local", _local), ("docker", _docker), ("kubernetes", _kubernetes)):
+            needed = {"local": [], "kubernetes": ["docker", "kubernetes"]}.get(name, [name])
+            if why := platforms.why_left_out(needed):
                 env.say(f"dispatcher_start_ms.{name}: not measured ({why})")
             else:
                 found |= asyncio.run(_measure(env, name, start))
@@ -61,7 +62,7 @@ def _local(_: Path) -> StartedPlace:
         return [discovery.require("tofu", []).path, "init"]
 
     dispatcher = Local("terracrew.executor.main:run", environment.for_zygote(os.environ, is_built_in=False))
-    return StartedPlace(dispatcher, command)
+    return StartedPlace(dispatcher, _commanded(command))
 
 
 def _docker(folder: Path) -> StartedPlace:
@@ -81,7 +82,25 @@ def _docker(folder: Path) -> StartedPlace:
     def command(at: Path) -> list[str]:
         return [*run, "--volume", f"{at}:/module", image, "tofu", "init"]
 
-    return StartedPlace(dispatcher, command)
+    return StartedPlace(dispatcher, _commanded(command))
+
+
+def _kubernetes(folder: Path) -> StartedPlace:
+    from terracrew.runner.dispatch.kubernetes import manifests
+    from terracrew.runner.dispatch.kubernetes.api import KubernetesApi
+    from terracrew.runner.dispatch.kubernetes.dispatcher import Kubernetes
+    from terracrew.runner.dispatch.kubernetes.kubeconfig import Kubeconfig
+    from terracrew.runner.dispatch.kubernetes.settings import KubernetesSettings
+    from tests.bench.bare_job import BareJob
+    from tests.machine.platforms.kubernetes import Cluster
+
+    cluster = Cluster.of(platforms.need("kubernetes"))
+    image, template = cluster.executor_image(), {"spec": {"hostNetwork": True}}
+    settings = KubernetesSettings(image, image_pull_policy="Never", pod_template=template)
+    api = KubernetesApi(Kubeconfig(Path(cluster.kubeconfig), "", {}), settings.namespace)
+    dispatcher = Kubernetes(settings, api, {}, manifests.owner("", "rnr_1", "one"))
+    dispatcher.use_instance(str(folder))
+    return StartedPlace(dispatcher, BareJob(api, image).run)
 
 
 async def _measure(env: Env, name: str, start: Callable[[Path], StartedPlace]) -> dict[str, float]:
@@ -93,7 +112,7 @@ async def _measure(env: Env, name: str, start: Callable[[Path], StartedPlace]) -
     try:
         for number in range(ROUNDS + 1):
             seconds = (
-                await asyncio.to_thread(_bare, place, folder / f"bare-{number}"),
+                await place.bare(folder / f"bare-{number}"),
                 await _ours(place, folder, number),
             )
             if number:  # the first round fills caches
@@ -116,7 +135,7 @@ async def _ours(place: StartedPlace, folder: Path, number: int) -> float:
     hub = FakeExecutorHub()
     await hub.start()
     try:
-        attempt = _attempt(hub, folder / f"ours-{number}")
+        attempt = _attempt(hub, folder / f"ours-{number}", number + 1)
         began = time.perf_counter()
         handle = await place.dispatcher.start(attempt)
         ending = asyncio.create_task(place.dispatcher.watch(handle))
@@ -133,28 +152,35 @@ async def _ours(place: StartedPlace, folder: Path, number: int) -> float:
         await hub.stop()
 
 
-def _attempt(hub: FakeExecutorHub, folder: Path) -> ExecutorStart:
+def _attempt(hub: FakeExecutorHub, folder: Path, number: int) -> ExecutorStart:
     folder.mkdir()
     processes = ExecutorProcesses(hub, folder)
     processes.workspaces.mkdir()
-    spec = processes.spec(JobType.PLAN, module(folder / "source", main=MODULE))
+    spec = processes.spec(JobType.PLAN, module(folder / "source", main=MODULE), attempt=number)
     start = processes.start_of(spec, log_stream=LogStreamSettings())
     assert start.granted
     return msgspec.structs.replace(start, directory=str(directories.create(folder, start.granted, start.server_url)))
 
 
-def _bare(place: StartedPlace, folder: Path) -> float:
+def _commanded(command: Callable[[Path], list[str]]) -> Callable[[Path], Awaitable[float]]:
+    async def bare(folder: Path) -> float:
+        return await asyncio.to_thread(_first_line, command(folder), folder)
+
+    return bare
+
+
+def _first_line(command: list[str], folder: Path) -> float:
     """Return the seconds until the engine has printed a line without Terracrew."""
     folder.mkdir()
     (folder / "main.tf").write_text(MODULE)
     began = time.perf_counter()
     with subprocess.Popen(
-        place.command(folder), cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
         assert process.stdout is not None
         while not process.stdout.readline().strip():
             if process.poll() is not None:
-                raise RuntimeError(f"{place.command(folder)[0]} ended with {process.returncode} and printed nothing")
+                raise RuntimeError(f"{command[0]} ended with {process.returncode} and printed nothing")
         seconds = time.perf_counter() - began
         process.stdout.read()
     return seconds
