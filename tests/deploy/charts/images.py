@@ -1,9 +1,13 @@
-"""Images of server and runner that the charts start in tests: the image of executors with the start of another process.
+"""Images of server and runner that the charts start in tests: the image of executors with the start of another process, and
+with what the dispatcher `kubernetes` of a runner needs.
 
 The images of `make images` differ in their base and in how they are made, and `tests/deploy/test_images.py` starts those.
 """
 
+import io
 import subprocess
+import tarfile
+from pathlib import Path
 
 from tests.machine import platforms
 from tests.machine.platforms import executor_image
@@ -32,7 +36,9 @@ def image(cluster: Cluster, target: str) -> dict[str, str]:
     repository, tag = f"terracrew-test/{target}", base.partition(":")[2]
     command = ["docker", "--host", docker, "build", "--network=host", "--quiet", f"--tag={repository}:{tag}", "-"]
     prepare = _PREPARE.encode().hex()
+    added = executor_image.files_of_extra("kubernetes") if target == "runner" else {}
     dockerfile = f"""FROM {base}
+COPY . /
 RUN ["python3", "-c", "exec(bytes.fromhex('{prepare}'))"]
 USER 10001:10001
 WORKDIR /home/terracrew
@@ -41,13 +47,25 @@ CMD {_COMMANDS[target]}
 """
     done = subprocess.run(
         command,
-        input=dockerfile,
+        input=_context(dockerfile, added),
         env={"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin", "DOCKER_BUILDKIT": "0"},
         capture_output=True,
-        text=True,
         timeout=_BUILD_SECONDS,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 0, (done.stdout + done.stderr).decode()
     cluster.load(f"{repository}:{tag}", docker=docker)
     return {"repository": repository, "tag": tag, "pullPolicy": "Never"}
+
+
+def _context(dockerfile: str, files: dict[str, Path]) -> bytes:
+    """Return a build context with files at their places in the image. Its Dockerfile is not copied."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as tar:
+        for name, text in (("Dockerfile", dockerfile), (".dockerignore", "Dockerfile\n.dockerignore\n")):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(text.encode())
+            tar.addfile(entry, io.BytesIO(text.encode()))
+        for name, path in files.items():
+            tar.add(path, name)
+    return made.getvalue()

@@ -11,11 +11,13 @@ from tests.deploy.charts import images
 from tests.deploy.charts.helm import Helm
 from tests.e2e import modules
 from tests.e2e.system import System, eventually
+from tests.e2e.waiting_room import WaitingRoom
 from tests.machine import platforms
 from tests.machine.platforms.kubernetes import Cluster
 
 pytestmark = [pytest.mark.platform("docker", "kubernetes"), pytest.mark.engine, pytest.mark.timeout(4000)]
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+BASELINE = {"pod-security.kubernetes.io/enforce": "baseline"}
 
 
 class Reachable(System):
@@ -203,6 +205,40 @@ def test_a_runner_without_any_secret_is_trusted_by_the_token_of_its_pod(site: Si
     assert [each["metadata"]["name"] for each in secrets if not each["type"].startswith("helm.sh/")] == []
     server.module("a", modules.quick())
     assert server.wait(server.run("a", "APPLY"), within=120)["status"] == "SUCCEEDED", site.story()
+
+
+@pytest.mark.feature("D8.kubernetes", "D4.kubernetes", "D1.kubernetes", "O4.adopted")
+def test_jobs_of_a_runner_have_pods_of_their_own_that_outlive_the_pod_of_the_runner(
+    site: Site, server: Reachable
+) -> None:
+    cluster = site.cluster
+    with cluster.namespace(**BASELINE) as jobs, WaitingRoom(cluster.address) as waiting_room:
+        data = {"IMAGE": cluster.executor_image(), "IMAGE_PULL_POLICY": "Never", "MEMORY_LIMIT": "1 GB"}
+        chosen = site.runner(
+            server,
+            persistence=site.make_volumes(1),
+            credentials=site.secret("crew", server.register_runner()),
+            dispatcher={"type": "kubernetes", "namespace": jobs, "data": data},
+        )
+        assert f"Jobs run in pods of the namespace {jobs}" in site.helm.install("runner", site.namespace, chosen)
+        site.wait_online(server, "edge-0")
+        server.module("a", waiting_room.module)
+        job = server.run("a", "APPLY")
+        try:
+            waiting_room.reached(240)
+        except TimeoutError:
+            raise AssertionError(f"{server.job(job)}\n{site.story()}") from None
+        [pod] = cluster.get(jobs, "pods")["items"]
+        assert pod["spec"]["containers"][0]["resources"]["limits"] == {"memory": "1Gi"}
+
+        # The next pod of the runner has the key of the first one on its volume, and follows the pod of the job.
+        cluster.kubectl("delete", "pod", "edge-0", "--namespace", site.namespace)
+        site.wait_online(server, "edge-0")
+        waiting_room.open()
+        done = server.wait(job, within=240)
+        assert (done["status"], done["attempt"]) == ("SUCCEEDED", 1), f"{done}\n{site.story()}"
+        everything = ("get", "jobs,pods,secrets", "--namespace", jobs, "--output", "name")
+        eventually(lambda: not cluster.kubectl(*everything).split(), within=60, what="the removal of what the job left")
 
 
 @pytest.mark.feature("D8.kubernetes")

@@ -100,10 +100,23 @@ def _digest_of_surroundings() -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def files_of_extra(extra: str) -> dict[str, Path]:
+    """Return the files that an extra of Terracrew adds to the packages of the image, by their paths in it."""
+    common = {each.name for each in _distributions()}
+    listed = [each for each in importlib.metadata.distribution("terracrew").requires or [] if f"'{extra}'" in each]
+    wanted = [each for each in _needed(map(_name, listed)) if each.name not in common]
+    return {f"{_PACKAGES}/{name}": path for each in wanted for name, path in _files(each)}
+
+
 def _distributions() -> list[importlib.metadata.Distribution]:
     """Return what Terracrew needs without its extras."""
+    return [each for each in _needed(["terracrew"]) if each.name != "terracrew"]
+
+
+def _needed(names: Iterable[str]) -> list[importlib.metadata.Distribution]:
+    """Return distributions and what they need without their extras."""
     found: dict[str, importlib.metadata.Distribution] = {}
-    waiting = ["terracrew"]
+    waiting = list(names)
     while waiting:
         name = re.sub(r"[-_.]+", "-", waiting.pop()).lower()
         if name in found:
@@ -113,9 +126,19 @@ def _distributions() -> list[importlib.metadata.Distribution]:
         except importlib.metadata.PackageNotFoundError:
             continue  # another system needs it
         wanted = [each for each in found[name].requires or [] if not _EXTRA_IS_WANTED.search(each)]
-        waiting += [re.split(r"[^\w.-]", each, maxsplit=1)[0] for each in wanted]
-    del found["terracrew"]
+        waiting += map(_name, wanted)
     return [found[name] for name in sorted(found)]
+
+
+def _name(requirement: str) -> str:
+    return re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+
+
+def _files(distribution: importlib.metadata.Distribution) -> Iterator[tuple[str, Path]]:
+    for entry in distribution.files or []:
+        path = Path(str(entry.locate()))
+        if ".." not in entry.parts and path.suffix != ".pyc" and path.is_file():
+            yield str(entry), path
 
 
 class _Image:
@@ -149,11 +172,9 @@ class _Image:
 
     def _packages(self) -> None:
         for distribution in _distributions():
-            for entry in distribution.files or []:
-                path = Path(str(entry.locate()))
-                if ".." not in entry.parts and path.suffix != ".pyc" and path.is_file():
-                    self._file(path, f"{_PACKAGES}/{entry}")
-                    self._programs += [str(path)] if ".so" in path.name else []
+            for name, path in _files(distribution):
+                self._file(path, f"{_PACKAGES}/{name}")
+                self._programs += [str(path)] if ".so" in path.name else []
 
     def _shared_libraries(self) -> None:
         found = {path for name in _LIBRARIES for path in glob.glob(f"/lib/*-linux-gnu/{name}")}
