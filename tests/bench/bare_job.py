@@ -48,7 +48,7 @@ class BareJob:
             "env": [{"name": "MODULE", "value": MODULE}],
             "volumeMounts": [{"name": "module", "mountPath": "/module"}],
         }
-        spec = {
+        spec: dict[str, Any] = {
             "restartPolicy": "Never",
             "hostNetwork": True,
             "containers": [container],

@@ -33,7 +33,7 @@ class Seats:
             "imagePullPolicy": "Never",
             "resources": {"limits": {self.resource: "1"}},
         }
-        spec = {"containers": [container], "terminationGracePeriodSeconds": 1}
+        spec: dict[str, Any] = {"containers": [container], "terminationGracePeriodSeconds": 1}
         if is_urgent:
             spec["priorityClassName"] = self._class
         metadata = {"name": _OCCUPANT}
