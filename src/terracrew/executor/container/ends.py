@@ -36,7 +36,7 @@ class ContainerEnd(msgspec.Struct, frozen=True):
     """The content of these files of the attempt's directory (`attempt/files.py`); empty if there is no such file."""
     last_line: str = ""
     """The last line of the executor's own log, if not everything was delivered."""
-    was_told_to_end: bool = False
+    was_interrupted: bool = False
     """Whether somebody sent a signal to the first process. Only who watches the container can know why."""
 
     @property

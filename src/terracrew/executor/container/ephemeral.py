@@ -43,7 +43,7 @@ def run(place: str, report: Path | None) -> int:
         return ends.report(ContainerEnd(exit_codes.NOT_BEGUN, last_line=said[: ends.MAX_LINE_CHARACTERS]), report)
     try:
         executions = _Executions()
-        end = msgspec.structs.replace(follow(start, executions.run), was_told_to_end=executions.was_told_to_end)
+        end = msgspec.structs.replace(follow(start, executions.run), was_interrupted=executions.was_interrupted)
     except Exception:  # an executor may have begun, so this must not look like an interpreter that could not start
         traceback.print_exc()
         return exit_codes.ABANDONED
@@ -77,14 +77,14 @@ class _Executions:
     """Runs the executors of this container, one after the other."""
 
     def __init__(self) -> None:
-        self.was_told_to_end = False
+        self.was_interrupted = False
 
     def run(self, start: ExecutorStart) -> int:
         """Return an executor's exit code after its last process."""
         executor = executor_process.fork(start)
         reaper = ContainerReaper(executor, start.interrupt_seconds, passes_on=not start.is_salvage)
         code = reaper.reap()
-        self.was_told_to_end = self.was_told_to_end or reaper.is_stopping
+        self.was_interrupted = self.was_interrupted or reaper.is_stopping
         return code
 
 

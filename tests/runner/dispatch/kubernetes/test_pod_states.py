@@ -87,7 +87,7 @@ def test_the_end_of_a_pod_is_said_in_words(seen: SeenPod, words: str) -> None:
     assert pod_states.how(seen) == words
 
 
-def test_a_pod_that_was_told_to_end_has_a_cause_and_one_that_ended_by_itself_has_none() -> None:
+def test_a_pod_that_was_interrupted_has_a_cause_and_one_that_ended_by_itself_has_none() -> None:
     assert pod_states.why_ended(_ended(0).pod) == ""
     assert pod_states.why_ended(_seen(phase="Failed", reason="DeadlineExceeded").pod) == "", "a cancel does that"
     evicted = _ended(0, conditions=_disrupted("EvictionByEvictionAPI", "Eviction API: evicting")).pod
@@ -102,7 +102,7 @@ def test_a_pod_that_was_told_to_end_has_a_cause_and_one_that_ended_by_itself_has
     [
         (_seen(RUNNING), False),
         (_ended(137), True),
-        (_ended(0, ends.encode(ContainerEnd(0, SIGNED, done="4", was_told_to_end=True)).decode()), True),
+        (_ended(0, ends.encode(ContainerEnd(0, SIGNED, done="4", was_interrupted=True)).decode()), True),
         (_ended(0, ends.encode(ContainerEnd(0, SIGNED, done="4")).decode()), False),
         (_ended(137, phase="Failed"), True),
         (_ended(137, conditions=_disrupted("TerminationByKubelet", "low on memory")), False),

@@ -208,7 +208,7 @@ async def test_the_late_result_of_a_fenced_attempt_changes_nothing_but_ends_the_
 
 
 @pytest.mark.feature("O3.requeued")
-async def test_the_reason_of_an_executor_that_was_told_to_end_has_the_cause_that_its_runner_reports(lost: Lost) -> None:
+async def test_the_reason_of_an_executor_that_was_interrupted_has_the_cause_that_its_runner_reports(lost: Lost) -> None:
     """Symptom: an evicted pod was only "told to end by SIGTERM (the host is shutting down, or its service was stopped)"."""
     await lost.take(delivery(lost.ref, 2, APPLIED, fact(Result("CANCELED", "told to end by SIGTERM"))))
     assert (await lost.job()).status == "QUEUED"

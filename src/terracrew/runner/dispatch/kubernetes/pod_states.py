@@ -121,7 +121,7 @@ def lacks_cause(pod: Pod) -> bool:
     if terminated(pod) is None or why_ended(pod):
         return False
     report = report_of(pod)
-    return report is None or report.was_told_to_end
+    return report is None or report.was_interrupted
 
 
 def is_final(pod: Pod) -> bool:
