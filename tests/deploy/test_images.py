@@ -112,7 +112,7 @@ def test_an_image_reads_settings_from_aws(docker: Docker, target: str, prefix: s
     assert f"aws-secret:{name}" in shown
 
 
-@pytest.mark.feature("D8.contents", "D1.docker", "D1.kubernetes", "D1.ecs")
+@pytest.mark.feature("D8.contents")
 def test_the_image_of_the_runner_has_what_every_dispatcher_needs(docker: Docker) -> None:
     run = ("run", "--rm", "--network", "none", "--entrypoint", "python3", containers.image("runner"), "-c", OPENS_ALL)
     assert docker.run(*run).split() == ["docker", "kubernetes", "ecs", "eks", "ecs", "sts", "secretsmanager", "ssm"]
