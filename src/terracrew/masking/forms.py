@@ -60,9 +60,10 @@ def patterns(secret: str, *, is_encoded: bool = True) -> set[bytes]:
         if any(0 < len(line.encode()) < MIN_SECRET_BYTES for line in lines):  # only together they are a pattern
             unix = "\n".join(whole.splitlines())
             found.update((unix.encode(), unix.replace("\n", "\r\n").encode()))
-    whole_ones = {one for one in found if MIN_SECRET_BYTES <= len(one) <= _MAX_PATTERN_BYTES}
-    parts = {part for one in found if len(one) > _MAX_PATTERN_BYTES for part in _cut(one)}
-    return whole_ones | parts | (_broken_base64(whole) if is_encoded else set())
+    unfit = {one for one in found if not MIN_SECRET_BYTES <= len(one) <= _MAX_PATTERN_BYTES}
+    found -= unfit
+    found.update(part for one in unfit if len(one) > _MAX_PATTERN_BYTES for part in _cut(one))
+    return found | _broken_base64(whole) if is_encoded else found
 
 
 def _cut(pattern: bytes) -> Iterator[bytes]:

@@ -84,10 +84,13 @@ class Redactor:
 
     def _open_starts(self, text: bytes) -> Iterator[int]:
         """Yield the positions from where to its end the text is the incomplete start of a secret."""
+        if self._ordered is None:
+            self._ordered = sorted(self._patterns)
+        ordered = self._ordered
         for start in range(max(0, len(text) - self.longest + 1), len(text)):
             rest = text[start:]
-            at = bisect_right(self._patterns, rest)
-            if at < len(self._patterns) and self._patterns[at].startswith(rest):
+            at = bisect_right(ordered, rest)
+            if at < len(ordered) and ordered[at].startswith(rest):
                 yield start
 
     def _take(self, secret: str) -> None:
@@ -97,14 +100,17 @@ class Redactor:
             self._patterns_of[secret] = forms.patterns(secret, is_encoded=is_encoded)
 
     def _index(self) -> None:
-        self._patterns = sorted(set[bytes]().union(*self._patterns_of.values()))
-        self.longest = max(map(len, self._patterns), default=0)
-        self._start_bytes = min((_MAX_START_BYTES, *map(len, self._patterns)))
+        self._patterns = set[bytes]().union(*self._patterns_of.values())
+        sizes = set(map(len, self._patterns))
+        self.longest = max(sizes, default=0)
+        self._start_bytes = min(sizes | {_MAX_START_BYTES})
         self._starts = frozenset([pattern[: self._start_bytes] for pattern in self._patterns])
         self.has_lines = b"\n" in b"".join(self._patterns)
         """Whether a pattern goes over several lines."""
         self._automaton: BytesAhoCorasick | None = None
         self._searched_bytes = 0
+        self._ordered: list[bytes] | None = None
+        """The patterns in their order. Only a job whose engine prints incomplete or very long lines needs it."""
 
     def _is_without_secret(self, text: bytes) -> bool:
         """Return True if a search without the automaton has shown that there is no secret in the text."""
