@@ -241,3 +241,20 @@ def test_a_tree_is_given_without_the_private_part_of_it(tmp_path: Path) -> None:
     assert sorted(beside.parts(str(tmp_path))) == [str(tmp_path / "a" / "b"), str(tmp_path / "c")]
     assert list(beside.parts(str(tmp_path / "a" / "secret" / "x"))) == []
     assert list(beside.parts(str(tmp_path / "c"))) == [str(tmp_path / "c")]
+
+
+def test_nothing_of_a_private_directory_is_given_even_if_a_part_of_it_is_named_too(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "secret" / "more").mkdir(parents=True)
+    (tmp_path / "secret" / "beside").touch()
+    beside = Surroundings([str(tmp_path / "secret"), str(tmp_path / "secret" / "more")])
+    assert list(beside.parts(str(tmp_path))) == [str(tmp_path / "open")]
+
+
+def test_a_path_is_resolved_through_its_links_and_only_if_it_leads_somewhere(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "broken").symlink_to("nowhere")
+    assert landlock.resolved(str(tmp_path / "link")) == os.path.realpath(tmp_path / "real")
+    assert landlock.resolved(str(tmp_path / "broken")) is None
+    assert landlock.resolved(str(tmp_path / "absent")) is None

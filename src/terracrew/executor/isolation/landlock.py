@@ -182,17 +182,20 @@ class Surroundings:
             yield from self._beside(tree)
 
     def _beside(self, path: str) -> Iterator[str]:
-        if path in self._private:
-            return
         if path not in self._ancestors:
             yield path
             return
         try:
-            children = os.listdir(path)
+            children = [f"{path}/{name}" for name in os.listdir(path)]
         except OSError:  # no process that this one starts can list the directory either
             return
-        for name in children:
-            yield from self._beside(f"{path}/{name}")
+        for child in children:
+            if child in self._private:
+                continue
+            if child in self._ancestors:
+                yield from self._beside(child)
+            else:
+                yield child
 
 
 def _ancestors(path: str) -> Iterator[str]:
