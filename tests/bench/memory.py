@@ -15,12 +15,12 @@ def run(env: Env) -> dict[str, float]:
     with crewed(env) as (_, server, runner):
         time.sleep(IDLE_SECONDS)
         for name, process in (("memory_mb.server", server), ("memory_mb.runner", runner)):
-            found[name], found[f"{name}.pss"] = _memory(env, name, psutil.Process(process.pid))
+            found[name], found[f"{name}.rss"] = _memory(env, name, psutil.Process(process.pid))
     return found
 
 
 def _memory(env: Env, name: str, process: psutil.Process) -> tuple[float, float]:
-    """Return the resident memory, counting shared pages of helpers once, and the proportional size (PSS) that the kernel reports."""
+    """Return the proportional size (PSS) that the kernel reports, and the resident memory, counting shared pages of helpers once."""
     resident = process.memory_info().rss
     proportional = process.memory_full_info().pss
     words = [f"the process {resident / 2**20:.1f}"]
@@ -29,5 +29,5 @@ def _memory(env: Env, name: str, process: psutil.Process) -> tuple[float, float]
         resident += full.uss
         proportional += full.pss
         words.append(f"a helper {full.uss / 2**20:.1f} of its own (RSS {full.rss / 2**20:.1f})")
-    env.say(f"{name}: {resident / 2**20:.1f} ({', '.join(words)}; PSS of all {proportional / 2**20:.1f})")
-    return resident / 2**20, proportional / 2**20
+    env.say(f"{name}: PSS of all {proportional / 2**20:.1f} (resident {resident / 2**20:.1f}: {', '.join(words)})")
+    return proportional / 2**20, resident / 2**20
