@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from terracrew import ids
 from terracrew.errors import Conflict, NotFound
+from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.once_tokens import store
 from terracrew.server.once_tokens.model import (
@@ -41,7 +42,7 @@ async def create(tx: Tx, who: Principal, reference: str, new: NewOnceToken, url:
     now, until = (datetime.fromtimestamp(each, UTC) for each in (tx.now, ends_at))
     token = OnceToken(ids.new("onc"), runner.id, who.name, now, until)
     await store.insert(tx, token, secret.sha256)
-    await service.note(tx, who, "runner.once_token_create", runner, token=token.id, until=f"{until:%Y-%m-%d %H:%M} UTC")
+    await _record(tx, who, "runner.once_token_create", runner, token=token.id, until=f"{until:%Y-%m-%d %H:%M} UTC")
     return MadeOnceToken(
         token.id, runner.path, secret.text, until, _environment(runner, token, secret.text, url), COMMAND
     )
@@ -59,6 +60,12 @@ def _environment(runner: Runner, token: OnceToken, secret: str, url: str) -> dic
     }
 
 
+async def _record(tx: Tx, who: Principal, action: str, runner: Runner, **details: str) -> None:
+    """Record a change of the runner's tokens, which does not concern the scheduler."""
+    facts = {"path": runner.path, **details}
+    await audit.record(tx, who, action, "runner", runner.id, facts, organization_id=runner.organization_id)
+
+
 async def listing(tx: Tx, who: Principal, reference: str, after: str | None, limit: int) -> Page[OnceTokenView]:
     """Return the tokens of a runner, the latest first, to those who may change the runner."""
     runner = await service.find(tx, who, reference, Verb.RUNNER_WRITE)
@@ -73,4 +80,4 @@ async def revoke(tx: Tx, who: Principal, reference: str, token_id: str) -> None:
     if found is None or found.id != runner.id:
         raise NotFound(f"`{runner.path}` has no once token {wanted}")
     if await store.revoke(tx, runner.id, wanted):
-        await service.note(tx, who, "runner.once_token_revoke", runner, token=wanted)
+        await _record(tx, who, "runner.once_token_revoke", runner, token=wanted)
