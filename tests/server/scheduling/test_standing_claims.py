@@ -8,17 +8,22 @@ from contextlib import asynccontextmanager
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from msgspec.structs import replace
 
 from terracrew.protocol.messages import StandingClaims
 from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.db import Database, open_database
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import store
 from terracrew.server.jobs.attempts.claim_store import ClaimRequest
 from terracrew.server.jobs.attempts.claims import ClaimGroup, ClaimWon
 from terracrew.server.jobs.create import NotClaimedAhead
+from terracrew.server.jobs.model import Job
+from terracrew.server.modules.model import Module
+from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.scheduler import Scheduler
-from terracrew.server.scheduling.standing_claims import NewJobClaims
+from terracrew.server.scheduling.standing_claims import NewJobClaims, as_waiting
 from terracrew.testing.job_rows import KEYS, Instance, JobRows
 from tests.machine.sqlite_template import copy_template
 from tests.server.scheduling.recorded_offers import OfferRecorder
@@ -48,6 +53,18 @@ class Ahead:
 
     def _take_back(self, request: ClaimRequest) -> None:
         self.taken_back.append(request.claimant.job_id)
+
+
+async def created(tx: Tx, job_id: str) -> tuple[Job, Module]:
+    """Return a job with its module, as the transaction that creates it has them. The scheduler would read the same of it."""
+    job = await store.get(tx, job_id)
+    row = await tx.one("SELECT * FROM modules WHERE id = :id", id=job.module_id)
+    assert row is not None
+    module = row_to(Module, row)
+    (read,), _ = await reads.queued(tx, [job_id])
+    # The rows of these tests have times with more digits than a server writes.
+    assert as_waiting(job, module) == replace(read, queued_at=job.queued_at.timestamp())
+    return job, module
 
 
 # ---- any world
@@ -93,7 +110,7 @@ async def claimed_ahead(db: Database, world: World, group: ClaimGroup) -> str | 
 
     async def create(tx: Tx) -> set[str]:
         await insert_job(tx, world)
-        return await ahead.claims.claim(tx, [await store.get(tx, "job")])
+        return await ahead.claims.claim(tx, [await created(tx, "job")])
 
     with scheduler.freshness.watching(db):
         await scheduler.sweep()
@@ -157,7 +174,7 @@ class Crew:
         """Let a transaction find jobs as if it had just created them."""
 
         async def work(tx: Tx) -> set[str]:
-            return await self.ahead.claims.claim(tx, [await store.get(tx, each) for each in job_ids])
+            return await self.ahead.claims.claim(tx, [await created(tx, each) for each in job_ids])
 
         return await self.rows.db.write(work)
 
@@ -239,7 +256,7 @@ async def test_a_transaction_that_fails_gives_back_the_slot_and_takes_back_the_c
         job = await crew.rows.job(await crew.rows.module())
 
         async def work(tx: Tx) -> None:
-            assert await crew.ahead.claims.claim(tx, [await store.get(tx, job)]) == {job}
+            assert await crew.ahead.claims.claim(tx, [await created(tx, job)]) == {job}
             assert (session.standing, session.free) == (0, 0)
             raise KeyError("not today")
 
@@ -250,12 +267,12 @@ async def test_a_transaction_that_fails_gives_back_the_slot_and_takes_back_the_c
 
 
 async def test_a_job_that_cannot_be_claimed_is_created_without_its_claim(crew: Crew) -> None:
-    """A stored value of its module is damaged, which is told where it is offered."""
-    crew.connect(await crew.rows.runner(slots=1))
+    """A stored value of the instance is damaged."""
+    instance = await crew.rows.runner(slots=1)
+    crew.connect(instance)
     async with crew.watching():
-        module = await crew.rows.module()
-        job = await crew.rows.job(module)
-        await crew.rows.run("UPDATE modules SET oidc_audiences = '{' WHERE id = :id", id=module)
+        job = await crew.rows.job(await crew.rows.module())
+        await crew.rows.run("UPDATE instances SET engine_versions = '{' WHERE id = :id", id=instance.id)
         with pytest.raises(NotClaimedAhead):
             await crew.create(job)
     assert (await crew.rows.load(job)).status == "QUEUED"

@@ -17,13 +17,14 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups import limits as group_limits
 from terracrew.server.groups import store as groups
 from terracrew.server.groups.limits import LimitsChange
-from terracrew.server.groups.model import Interrupted
 from terracrew.server.inputs import checks as input_checks
 from terracrew.server.inputs.effective import JobContent
 from terracrew.server.jobs import job_inputs, priorities, service, store
 from terracrew.server.jobs.lost_resources.imports import ImportLost, Imports
 from terracrew.server.jobs.model import Job, JobStatus
+from terracrew.server.modules import job_settings
 from terracrew.server.modules import service as modules
+from terracrew.server.modules.job_settings import JobSettings
 from terracrew.server.modules.model import Module, Priority
 from terracrew.server.objects import Objects
 from terracrew.server.principals import authorize
@@ -129,7 +130,7 @@ class NotClaimedAhead(Exception):
 class ClaimAhead(Protocol):
     """Claims new jobs in the transaction that creates them."""
 
-    async def claim(self, tx: Tx, jobs: Sequence[Job]) -> set[str]:
+    async def claim(self, tx: Tx, jobs: Sequence[tuple[Job, Module]]) -> set[str]:
         """Return the ids of those that were claimed. Raises NotClaimedAhead if the transaction has to be repeated without this."""
         ...
 
@@ -291,20 +292,8 @@ def _other_job(job: Job) -> Conflict:
 async def _insert(tx: Tx, keys: Keyring, checked: Sequence[_Checked], ahead: ClaimAhead | None) -> list[Job]:
     numbers = await _numbers(tx, Counter(one.module.organization_id for one in checked))
     now = store.moment(tx)
-    interrupted = await modules.interrupted(tx, [one.module for one in checked])
-    limits = await modules.limits(tx, [one.module for one in checked])
-    clouds = await modules.cloud(tx, [one.module for one in checked])
-    dispatchers = await modules.dispatcher(tx, [one.module for one in checked])
-    jobs = [
-        msgspec.structs.replace(
-            _job(
-                one, next(numbers[one.module.organization_id]), interrupted[one.module.id], limits[one.module.id], now
-            ),
-            cloud=clouds[one.module.id],
-            dispatcher=dispatchers[one.module.id],
-        )
-        for one in checked
-    ]
+    applying = await job_settings.applying(tx, [one.module for one in checked])
+    jobs = [_job(one, next(numbers[one.module.organization_id]), applying[one.module.id], now) for one in checked]
     await store.insert(tx, [(job, one.wanted.idempotency_key) for job, one in zip(jobs, checked, strict=True)])
     await job_inputs.save_own(tx, keys, {job.id: one.content for job, one in zip(jobs, checked, strict=True)})
     await audit.record_all(
@@ -321,7 +310,8 @@ async def _insert(tx: Tx, keys: Keyring, checked: Sequence[_Checked], ahead: Cla
             for job, one in zip(jobs, checked, strict=True)
         ],
     )
-    claimed = set[str]() if ahead is None else await ahead.claim(tx, jobs)
+    new = [(job, one.module) for job, one in zip(jobs, checked, strict=True)]
+    claimed = set[str]() if ahead is None else await ahead.claim(tx, new)
     store.wake_queue(tx, [job.id for job in jobs if job.id not in claimed])
     return jobs
 
@@ -348,7 +338,7 @@ def _own_limits(asked: NewJob) -> JobLimits:
     return JobLimits() if asked.limits is None else group_limits.changed(JobLimits(), asked.limits)
 
 
-def _job(one: _Checked, number: int, interrupted: Interrupted, limits: JobLimits, now: datetime) -> Job:
+def _job(one: _Checked, number: int, applying: JobSettings, now: datetime) -> Job:
     asked = one.wanted.asked
     return Job(
         id=ids.new("job"),
@@ -365,11 +355,13 @@ def _job(one: _Checked, number: int, interrupted: Interrupted, limits: JobLimits
         queued_at=now,
         needs_approval=one.module.needs_approval or asked.needs_approval,
         approval_seconds=one.module.approval_seconds,
-        interrupted=interrupted,
+        interrupted=applying.interrupted,
         is_destroy_plan=asked.is_destroy_plan,
         is_fresh=one.module.is_fresh or asked.is_fresh,
         has_own_source=asked.source is not None,
         group_run_id=one.wanted.group_run_id,
         cause_job_id=None if one.wanted.cause is None else one.wanted.cause.id,
-        limits=group_limits.applying([limits, one.content.limits]),
+        limits=group_limits.applying([applying.limits, one.content.limits]),
+        cloud=applying.cloud,
+        dispatcher=applying.dispatcher,
     )

@@ -154,49 +154,17 @@ async def approval_settings(tx: Tx, module_id: str) -> list[Row]:
     )
 
 
-async def interrupted_settings(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
-    """Return the setting for interrupted jobs of each group above these modules that has one, the nearest group last."""
+async def job_settings_of_groups(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
+    """Return what each group above these modules sets for jobs, if it sets anything, the nearest group last."""
     return await tx.each(
-        """SELECT modules.id, groups.interrupted FROM batch JOIN modules ON modules.id = batch.id
-            JOIN groups ON groups.organization_id = modules.organization_id AND groups.interrupted IS NOT NULL
-                AND (groups.path = '' OR substr(modules.path, 1, length(groups.path) + 1) = groups.path || '/')
-            ORDER BY groups.depth""",
-        {"id": "text"},
-        [(each,) for each in module_ids],
-    )
-
-
-async def limits_of_groups(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
-    """Return the limits of each group above these modules that has some, the nearest group last."""
-    return await tx.each(
-        """SELECT modules.id, groups.id AS group_id, groups.limits FROM batch JOIN modules ON modules.id = batch.id
-            JOIN groups ON groups.organization_id = modules.organization_id AND groups.limits <> '{}'
-                AND (groups.path = '' OR substr(modules.path, 1, length(groups.path) + 1) = groups.path || '/')
-            ORDER BY groups.depth""",
-        {"id": "text"},
-        [(each,) for each in module_ids],
-    )
-
-
-async def cloud_of_groups(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
-    """Return the cloud identities of each group above these modules that has some, the nearest group last."""
-    return await tx.each(
-        """SELECT modules.id, groups.id AS group_id, groups.cloud FROM batch JOIN modules ON modules.id = batch.id
-            JOIN groups ON groups.organization_id = modules.organization_id AND groups.cloud <> '{}'
-                AND (groups.path = '' OR substr(modules.path, 1, length(groups.path) + 1) = groups.path || '/')
-            ORDER BY groups.depth""",
-        {"id": "text"},
-        [(each,) for each in module_ids],
-    )
-
-
-async def dispatcher_of_groups(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
-    """Return what each group above these modules asks of a dispatcher, if it asks for anything, the nearest group last."""
-    return await tx.each(
-        """SELECT modules.id, groups.id AS group_id, groups.dispatcher FROM batch JOIN modules ON modules.id = batch.id
-            JOIN groups ON groups.organization_id = modules.organization_id AND groups.dispatcher <> '{}'
-                AND (groups.path = '' OR substr(modules.path, 1, length(groups.path) + 1) = groups.path || '/')
-            ORDER BY groups.depth""",
+        """WITH RECURSIVE above (module_id, group_id) AS (
+            SELECT modules.id, modules.group_id FROM batch JOIN modules ON modules.id = batch.id
+            UNION ALL SELECT above.module_id, groups.parent_id FROM above JOIN groups ON groups.id = above.group_id
+            WHERE groups.parent_id IS NOT NULL)
+        SELECT above.module_id AS id, groups.id AS group_id, groups.interrupted, groups.limits, groups.cloud, groups.dispatcher
+        FROM above JOIN groups ON groups.id = above.group_id
+        WHERE groups.interrupted IS NOT NULL OR groups.limits <> '{}' OR groups.cloud <> '{}' OR groups.dispatcher <> '{}'
+        ORDER BY groups.depth""",
         {"id": "text"},
         [(each,) for each in module_ids],
     )

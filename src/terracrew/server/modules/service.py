@@ -10,7 +10,7 @@ from msgspec import UNSET
 from terracrew import configurations, ids
 from terracrew.errors import Conflict, Invalid, NotFound, TerracrewError
 from terracrew.protocol.cloud import CloudIdentities
-from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice
+from terracrew.protocol.dispatcher_choice import NO_CHOICE
 from terracrew.protocol.spec import (
     ArchiveSource,
     GitSource,
@@ -22,8 +22,7 @@ from terracrew.protocol.spec import (
 )
 from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
-from terracrew.server.db.seam import Row, Tx
-from terracrew.server.db.statements import mapping
+from terracrew.server.db.seam import Tx
 from terracrew.server.engines import model as engines
 from terracrew.server.engines import store as engine_store
 from terracrew.server.groups import clouds as group_clouds
@@ -31,7 +30,6 @@ from terracrew.server.groups import dispatchers as group_dispatchers
 from terracrew.server.groups import limits as group_limits
 from terracrew.server.groups import service as groups
 from terracrew.server.groups import tree_path as paths
-from terracrew.server.groups.model import Interrupted
 from terracrew.server.inputs import checks as input_checks
 from terracrew.server.inputs import store as inputs
 from terracrew.server.inputs import trigger_store
@@ -94,60 +92,6 @@ async def find_many(
         except TerracrewError as error:
             found[key] = error
     return found
-
-
-async def interrupted(tx: Tx, modules: Sequence[Module]) -> dict[str, Interrupted]:
-    """Return by module id what follows an interrupted change: the module's own setting, otherwise that of the nearest group with one."""
-    chosen: dict[str, Interrupted] = {module.id: module.interrupted for module in modules if module.interrupted}
-    if rest := sorted({module.id for module in modules} - chosen.keys()):
-        rows = await reads.interrupted_settings(tx, rest)
-        chosen |= {row["id"]: row["interrupted"] for row in rows}  # the deepest group comes last
-    return {module.id: chosen.get(module.id) or "ask" for module in modules}
-
-
-async def limits(tx: Tx, modules: Sequence[Module]) -> dict[str, JobLimits]:
-    """Return by module id the limits of its jobs, from the module itself and all groups above it."""
-    above: dict[str, list[JobLimits]] = {}
-    for row in await reads.limits_of_groups(tx, sorted({module.id for module in modules})):
-        above.setdefault(row["id"], []).append(_limits_of_group(row))
-    return {module.id: group_limits.applying([*above.get(module.id, []), module.limits]) for module in modules}
-
-
-def _limits_of_group(row: Row) -> JobLimits:
-    try:
-        return msgspec.json.decode(row["limits"], type=JobLimits)
-    except msgspec.MsgspecError as error:
-        raise mapping.damaged("Limits", f"of the group {row['group_id']}", error) from error
-
-
-async def cloud(tx: Tx, modules: Sequence[Module]) -> dict[str, CloudIdentities]:
-    """Return by module id as whom its jobs log in to clouds, from the module itself and all groups above it."""
-    above: dict[str, list[CloudIdentities]] = {}
-    for row in await reads.cloud_of_groups(tx, sorted({module.id for module in modules})):
-        above.setdefault(row["id"], []).append(_cloud_of_group(row))
-    return {module.id: group_clouds.applying([*above.get(module.id, []), module.cloud]) for module in modules}
-
-
-def _cloud_of_group(row: Row) -> CloudIdentities:
-    try:
-        return msgspec.json.decode(row["cloud"], type=CloudIdentities)
-    except msgspec.MsgspecError as error:
-        raise mapping.damaged("Cloud identities", f"of the group {row['group_id']}", error) from error
-
-
-async def dispatcher(tx: Tx, modules: Sequence[Module]) -> dict[str, DispatcherChoice]:
-    """Return by module id what its jobs ask of a dispatcher, from the module itself and all groups above it."""
-    above: dict[str, list[DispatcherChoice]] = {}
-    for row in await reads.dispatcher_of_groups(tx, sorted({module.id for module in modules})):
-        above.setdefault(row["id"], []).append(_dispatcher_of_group(row))
-    return {module.id: group_dispatchers.applying([*above.get(module.id, []), module.dispatcher]) for module in modules}
-
-
-def _dispatcher_of_group(row: Row) -> DispatcherChoice:
-    try:
-        return msgspec.json.decode(row["dispatcher"], type=DispatcherChoice)
-    except msgspec.MsgspecError as error:
-        raise mapping.damaged("The dispatcher", f"of the group {row['group_id']}", error) from error
 
 
 async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], keys: Keyring) -> Module:

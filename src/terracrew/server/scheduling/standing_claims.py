@@ -12,12 +12,13 @@ from terracrew.errors import Unavailable
 from terracrew.logging import get_logger
 from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.db.seam import Tx
+from terracrew.server.groups import tree_path
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
 from terracrew.server.jobs.attempts.claims import ClaimGroup, ClaimWon
 from terracrew.server.jobs.create import NotClaimedAhead
 from terracrew.server.jobs.model import Job
-from terracrew.server.scheduling import reads
+from terracrew.server.modules.model import Module
 from terracrew.server.scheduling.queue import Waiting
 
 Send = Callable[[RunnerSession, ClaimWon], None]
@@ -39,18 +40,18 @@ class NewJobClaims:
         self._scheduler, self._group = scheduler, group
         self._send, self._take_back = send, take_back
 
-    async def claim(self, tx: Tx, jobs: Sequence[Job]) -> set[str]:
+    async def claim(self, tx: Tx, jobs: Sequence[tuple[Job, Module]]) -> set[str]:
         """Claim those of these new jobs for which an instance has a standing claim. Returns the ids of the claimed jobs.
 
         Raises NotClaimedAhead if the transaction has to be repeated without this.
         """
         if not self._scheduler.takes_standing_claims():
             return set()
-        waiting, _ = await reads.queued(tx, [job.id for job in jobs])
+        waiting = [as_waiting(job, module) for job, module in jobs]
         reserved = self._scheduler.reserve(waiting)
         ids, requests = (
             [job.id for job in waiting],
-            [_request(job, reserved[job.id]) for job in jobs if job.id in reserved],
+            [_request(job, reserved[job.id]) for job, _ in jobs if job.id in reserved],
         )
         tx.on_failure(partial(self._release, ids))
         try:
@@ -82,6 +83,26 @@ class NewJobClaims:
     def _hand_back(self, requests: Sequence[ClaimRequest]) -> None:
         for request in requests:
             self._take_back(request)
+
+
+def as_waiting(job: Job, module: Module) -> Waiting:
+    """Return a new job as the scheduler would read it. No plan binds it to a runner, and no version of the engine is chosen yet."""
+    return Waiting(
+        job.id,
+        job.attempt,
+        job.organization_id,
+        job.module_id,
+        module.path,
+        tree_path.split(module.path)[0],
+        module.engine,
+        job.priority,
+        job.queued_at.timestamp(),
+        module.runner_id,
+        module.runner_instance_name,
+        engine_version=module.engine_version,
+        tags=frozenset(module.tags),
+        choice=job.dispatcher,
+    )
 
 
 def _request(job: Job, session: RunnerSession) -> ClaimRequest:
