@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.statements.mapping import row_to
 
 
 async def insert_own(tx: Tx, rows: Sequence[tuple[str, bytes]]) -> None:
@@ -32,6 +35,37 @@ async def own(tx: Tx, job_ids: Sequence[str]) -> dict[str, bytes]:
         [(each,) for each in job_ids],
     )
     return {row["job_id"]: bytes(row["sealed"]) for row in rows}
+
+
+class MaskedSources(msgspec.Struct, frozen=True):
+    """Where a job may have values that are masked. Most modules have few of these."""
+
+    has_inputs: bool
+    """Whether an input is set at its module or at a group above it."""
+    has_own: bool
+    """Whether it was given something for itself."""
+    has_outputs: bool
+    """Whether its module has outputs."""
+    has_key: bool
+    """Whether its module has a key."""
+
+
+async def masked_sources(tx: Tx, module_id: str, job_id: str) -> MaskedSources:
+    """Return where a job may have values that are masked, with one statement instead of one for each of them."""
+    row = await tx.one(
+        """WITH RECURSIVE above (place_id, parent_id) AS (
+            SELECT modules.id, modules.group_id FROM modules WHERE modules.id = :module_id
+            UNION ALL SELECT groups.id, groups.parent_id FROM above JOIN groups ON groups.id = above.parent_id)
+        SELECT
+            EXISTS (SELECT 1 FROM above JOIN inputs ON inputs.place_id = above.place_id AND inputs.is_current) AS has_inputs,
+            EXISTS (SELECT 1 FROM job_inputs WHERE job_inputs.job_id = :job_id) AS has_own,
+            EXISTS (SELECT 1 FROM outputs WHERE outputs.module_id = :module_id) AS has_outputs,
+            EXISTS (SELECT 1 FROM modules WHERE modules.id = :module_id AND modules.sealed_key IS NOT NULL) AS has_key""",
+        module_id=module_id,
+        job_id=job_id,
+    )
+    assert row is not None
+    return row_to(MaskedSources, row)
 
 
 async def insert_used(tx: Tx, rows: Sequence[tuple[str, int, str]]) -> None:

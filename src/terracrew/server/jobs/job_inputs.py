@@ -14,6 +14,7 @@ from terracrew.server.inputs.effective import GivenInputs, JobContent
 from terracrew.server.inputs.model import PlacedInput, UsedInput
 from terracrew.server.jobs import input_store, module_outputs
 from terracrew.server.jobs.model import Job
+from terracrew.server.modules import module_key
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import store as state_store
 
@@ -126,14 +127,19 @@ async def has_current_outputs(tx: Tx, job: Job) -> bool:
 
 
 async def values_to_mask(tx: Tx, keys: Keyring, job: Job) -> list[str]:
-    """Return the secrets that a job may print: those that apply to its module, in all kept versions, its own, and its outputs."""
-    placed = (await input_reads.of_modules(tx, [job.module_id])).get(job.module_id, [])
+    """Return the secrets that a job may print: those that apply to its module, in all kept versions, its own, its outputs, and the
+    key of its module."""
+    sources = await input_store.masked_sources(tx, job.module_id, job.id)
+    placed = (await input_reads.of_modules(tx, [job.module_id])).get(job.module_id, []) if sources.has_inputs else []
     live = [each for each in placed if each.sealed is not None]
     secret = [each for each in live if each.kind == "secret"]
     versions = await input_reads.secret_versions(tx, secret) if secret else []
-    content = (await own(tx, keys, [job.id])).get(job.id, JobContent())
+    content = (await own(tx, keys, [job.id])).get(job.id, JobContent()) if sources.has_own else JobContent()
     found = names.parts_of(sealing.text(keys, each) for each in versions)
-    found += await module_outputs.sensitive(tx, keys, job.module_id)
+    if sources.has_outputs:
+        found += await module_outputs.sensitive(tx, keys, job.module_id)
+    if sources.has_key:
+        found += await module_key.values_to_mask(tx, keys, job.module_id)
     for each in live:
         if each.kind == "literal":
             value = sealing.opened_file(keys, each).content if each.target == "file" else sealing.opened(keys, each)

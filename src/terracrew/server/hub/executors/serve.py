@@ -20,7 +20,6 @@ from terracrew.server.hub.executors.module_secrets import ModuleSecrets
 from terracrew.server.jobs import decide, job_inputs
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.attempts import begin, claims
-from terracrew.server.modules import module_key
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -70,8 +69,7 @@ async def _welcome(hub: ExecutorContext, session: ExecutorSession, protocol: int
         found = await jobs.owned(tx, ref)
         session.runner_id = found.attempt.runner_id  # before its configuration is read, so that later changes are sent
         configured = (await reads.configurations(tx, [session.runner_id])).get(session.runner_id, UNCONFIGURED)
-        masked = await job_inputs.values_to_mask(tx, hub.keys, found.job)
-        return found, configured, masked + await module_key.values_to_mask(tx, hub.keys, found.job.module_id)
+        return found, configured, await job_inputs.values_to_mask(tx, hub.keys, found.job)
 
     owned, configured, secrets = await hub.db.read(read)
     module_secrets = await asyncio.to_thread(ModuleSecrets, secrets) if secrets else ModuleSecrets([])
