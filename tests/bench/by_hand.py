@@ -24,7 +24,7 @@ def run(workspace: Path, environ: Mapping[str, str], *commands: str) -> None:
     with (workspace / "output").open("ab") as output:
         for command in commands:
             subprocess.run(
-                [program, command],
+                [program, *command.split()],
                 cwd=workspace,
                 env=env,
                 stdin=subprocess.DEVNULL,

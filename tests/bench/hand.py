@@ -13,6 +13,7 @@ from tests.bench.filled_server import Env
 from tests.bench.real import MODULE, crewed, timed
 from tests.e2e.system import System
 
+_STATE = "terraform.tfstate"
 PLANS, LARGE_PLANS, RESOURCES = 30, 5, 2000
 _LARGE = f'resource "terraform_data" "each" {{\n  count = {RESOURCES}\n  input = "number ${{count.index}}"\n}}\n'
 
@@ -23,33 +24,47 @@ def run(env: Env) -> dict[str, float]:
 
 
 def _small(env: Env, system: System) -> dict[str, float]:
-    """Compare a module that has been planned before, and one that never was. All take turns, so that they meet the same machine."""
+    """Compare a module that has been planned before, one that never was, and one that has been applied, so that its plan finds no
+    changes and needs no diff. All take turns, so that they meet the same machine."""
     system.module("warm", MODULE)
+    system.module("applied", MODULE)
     timed(system, "warm")
-    warm: list[float] = []
-    cold: list[float] = []
-    alone: list[float] = []
+    timed(system, "applied", "APPLY")
+    state = _applied_by_hand(system)
+    warm, cold, unchanged, alone, alone_unchanged = ([0.0] * PLANS for _ in range(5))
     for index in range(PLANS):
-        folder = by_hand.folder(system.directory, MODULE)
-        began = time.perf_counter()
-        by_hand.run(folder, system.env, "init", "plan")
-        alone.append(time.perf_counter() - began)
-        seconds, job = timed(system, "warm")
-        if not any(step["kept_from"] for step in system.api.get(f"/jobs/{job['id']}")["steps"]):
-            raise RuntimeError("the workspace was not warm")
-        warm.append(seconds)
+        alone[index] = _by_hand(system, MODULE, "init", "plan")
+        warm[index] = _warm(system, "warm")
         system.module(f"cold{index}", MODULE)
-        cold.append(timed(system, f"cold{index}")[0])
+        cold[index] = timed(system, f"cold{index}")[0]
+        alone_unchanged[index] = _by_hand(system, MODULE, "init", "plan", state=state)
+        unchanged[index] = _warm(system, "applied")
     found = {
         "plan_vs_hand": median(warm) / median(alone),
         "plan_vs_hand.cold": median(cold) / median(alone),
+        "plan_vs_hand.unchanged": median(unchanged) / median(alone_unchanged),
     }
-    milliseconds = [f"{1000 * median(each):.1f}" for each in (warm, cold, alone)]
-    env.say(
-        f"plan_vs_hand: {found['plan_vs_hand']:.2f}, cold {found['plan_vs_hand.cold']:.2f} "
-        f"(p50 in ms: warm {milliseconds[0]}, cold {milliseconds[1]}, init and plan by hand {milliseconds[2]})"
-    )
+    for name, ours, its in (
+        ("plan_vs_hand", warm, alone),
+        ("plan_vs_hand.cold", cold, alone),
+        ("plan_vs_hand.unchanged", unchanged, alone_unchanged),
+    ):
+        env.say(f"{name}: {found[name]:.2f} (p50 {1000 * median(ours):.1f} ms; by hand {1000 * median(its):.1f} ms)")
     return found
+
+
+def _warm(system: System, module: str) -> float:
+    seconds, job = timed(system, module)
+    if not any(step["kept_from"] for step in system.job(job["id"])["steps"]):
+        raise RuntimeError("the workspace was not warm")
+    return seconds
+
+
+def _applied_by_hand(system: System) -> bytes:
+    """Return the state after an apply of the module."""
+    folder = by_hand.folder(system.directory, MODULE)
+    by_hand.run(folder, system.env, "init", "apply -auto-approve")
+    return (folder / _STATE).read_bytes()
 
 
 def _large(env: Env, system: System) -> dict[str, float]:
@@ -70,8 +85,10 @@ def _large(env: Env, system: System) -> dict[str, float]:
     return found
 
 
-def _by_hand(system: System, main: str, *commands: str) -> float:
+def _by_hand(system: System, main: str, *commands: str, state: bytes | None = None) -> float:
     folder = by_hand.folder(system.directory, main)
+    if state is not None:
+        (folder / _STATE).write_bytes(state)
     began = time.perf_counter()
     by_hand.run(folder, system.env, *commands)
     return time.perf_counter() - began

@@ -115,9 +115,13 @@ def test_a_hostile_module_is_refused_everything_that_is_not_its_own(system: Syst
 def test_plan_and_apply_with_a_provider_run_as_another_user_and_users_are_used_again(system: System) -> None:
     started(system)
     system.module("app", modules.quick())
+    kept: set[int | None] = set()
     for _ in range(LAST_UID - FIRST_UID + 3):
         job = system.run("app", "APPLY")
-        assert system.wait(job)["status"] == "SUCCEEDED", system.log(job)
+        ended = system.wait(job)
+        assert ended["status"] == "SUCCEEDED", system.log(job)
+        kept |= {step["kept_from"] for step in ended["steps"] if step["name"] == "init"}
+    assert kept == {None, 1}, "what the first job kept is used by the other users"
     assert system.api.get("/modules/app/outputs")
 
 

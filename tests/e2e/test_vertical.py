@@ -34,9 +34,11 @@ def test_a_module_is_planned_applied_and_destroyed(system: System) -> None:
     applied = system.wait(system.run("platform/hello", "APPLY"))
     assert applied["status"] == "SUCCEEDED", system.log(applied["id"])
     assert {step["name"]: step["status"] for step in applied["steps"]} == {
-        **dict.fromkeys(("fetch", "inputs", "init", "plan", "apply", "output"), "SUCCEEDED"),
+        **dict.fromkeys(("fetch", "inputs", "plan", "apply", "output"), "SUCCEEDED"),
+        "init": "SKIPPED",
         "validate": "SKIPPED",
     }
+    assert [step["kept_from"] for step in applied["steps"] if step["name"] == "init"] == [planned["number"]]
     assert len(applied["attempts"]) == 1, "the instance that claimed the job runs all of its steps"
     assert "Apply complete!" in system.log(applied["id"])
     assert "\x1b[" in system.log(applied["id"]), "colours as in a terminal"
