@@ -84,9 +84,15 @@ def test_an_entry_is_not_used_under_the_name_of_another_one(cache: WarmCache, se
     assert cache.get("yours") is None
 
 
-def test_a_link_or_a_folder_in_the_place_of_an_entry_is_not_used(cache: WarmCache, settings: WarmSettings) -> None:
+def test_anything_but_a_file_in_the_place_of_an_entry_is_not_used(cache: WarmCache, settings: WarmSettings) -> None:
+    """A pipe would hold the next job for ever, and a file without an end would take all of its memory."""
     folder = Path(settings.directory)
     folder.mkdir()
+    os.mkfifo(folder / "pipe")
+    (folder / "large").touch()
+    os.truncate(folder / "large", 1 << 40)
+    assert cache.get("pipe") is None
+    assert cache.get("large") is None
     (folder / "one").symlink_to("/etc/passwd")
     (folder / "two").mkdir()
     assert cache.get("one") is None

@@ -13,6 +13,7 @@ import hmac
 import logging
 import os
 import secrets
+import stat
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -58,9 +59,7 @@ class WarmCache:
     def get(self, name: str) -> KeptInit | None:
         """Return an entry that this runner made, and that is young enough; None if there is none."""
         file = self._folder / name
-        try:
-            data = file.read_bytes()
-        except OSError:
+        if (data := self._read(file)) is None:
             return None
         signature, content = data[:_MAC_BYTES], data[_MAC_BYTES:]
         if not hmac.compare_digest(signature, self._signature(name, content)):
@@ -126,14 +125,27 @@ class WarmCache:
             if is_over:
                 self.remove(file.name)
 
+    def _read(self, file: Path) -> bytes | None:
+        """Return the content of a file; None for anything else, which a job without isolation may have put there."""
+        try:
+            descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return None
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > self._settings.max_bytes + _MAC_BYTES:
+            os.close(descriptor)
+            return None
+        with open(descriptor, "rb") as opened:
+            return opened.read()
+
     def _entries(self) -> list[tuple[float, int, Path]]:
         """Return when each file was used last, its size and its path."""
         found: list[tuple[float, int, Path]] = []
         with contextlib.suppress(OSError), os.scandir(self._folder) as entries:
             for entry in entries:
                 with contextlib.suppress(OSError):  # another attempt has removed it
-                    stat = entry.stat(follow_symlinks=False)
-                    found.append((stat.st_mtime, stat.st_size, Path(entry.path)))
+                    about = entry.stat(follow_symlinks=False)
+                    found.append((about.st_mtime, about.st_size, Path(entry.path)))
         return found
 
     def _has_room(self, size: int) -> bool:
