@@ -17,8 +17,8 @@ from tests.stateful.simulated_outbox import facts
 from tests.stateful.simulated_runners import SimulatedRunners
 from tests.stateful.snapshot import Snapshot
 
-FINAL = ("outcome", "ended_at", "reason", "begun_at", "begun_state_version", "started_at", "lost_at")
-"""Of an attempt that has ended. Its mark still moves: what it delivers is kept."""
+FINAL = ("outcome", "ended_at", "begun_at", "begun_state_version", "started_at", "lost_at")
+"""Of an attempt that has ended. Its mark still moves: what it delivers is kept. Its reason may grow by what its runner knows."""
 
 
 def check(was: Snapshot, now: Snapshot, *, by_people: Container[str]) -> None:
@@ -66,7 +66,9 @@ def _fields(value: Attempt | Job, *names: str) -> list[object]:
 def superseded_changes_nothing(was: Snapshot, now: Snapshot) -> None:
     for ref, before in was.attempts.items():
         if before.ended_at is not None:
-            assert _fields(now.attempts[ref], *FINAL) == _fields(before, *FINAL), f"{ref} had ended, and ended again"
+            after = now.attempts[ref]
+            assert _fields(after, *FINAL) == _fields(before, *FINAL), f"{ref} had ended, and ended again"
+            assert after.reason.startswith(before.reason), f"{ref} had ended, and its reason was replaced"
             assert now.attempts[ref].is_gone or not before.is_gone, f"{ref} was gone, and is back"
     for job in now.jobs.values():
         speaks = f"{job.number}.{job.attempt}"
