@@ -231,6 +231,16 @@ async def test_of_two_new_jobs_of_one_module_the_second_waits(crew: Crew) -> Non
         assert await crew.create(await crew.rows.job(module)) == set()
 
 
+async def test_of_two_new_jobs_of_one_module_the_one_that_its_module_runs_first_is_claimed(crew: Crew) -> None:
+    """The first row was claimed, and a job with a lower priority ran before the other one."""
+    crew.connect(await crew.rows.runner(slots=4), slots=4, standing=4)
+    async with crew.watching():
+        module = await crew.rows.module()
+        jobs = [await crew.rows.job(module) for _ in range(3)]
+        await crew.rows.run("UPDATE jobs SET priority = 7 WHERE id = :id", id=jobs[1])
+        assert await crew.create(*jobs) == {jobs[1]}
+
+
 async def test_nothing_is_claimed_ahead_for_an_instance_that_withdrew_its_claims(crew: Crew) -> None:
     session = crew.connect(await crew.rows.runner(slots=4), slots=4, standing=2)
     crew.recorder.registry.stand(session, StandingClaims(0, 0))
