@@ -194,3 +194,21 @@ async def test_a_closed_database_says_so(db: Database, add: Add, contents: Conte
         await db.write(add("a"))
     with pytest.raises(Unavailable):
         await db.read(contents)
+
+
+async def test_an_action_that_fails_changes_nothing_for_anybody(db: Database, add: Add, contents: Contents) -> None:
+    """It stopped every later write on SQLite. On PostgreSQL, a group that was committed ran a second time."""
+    called: list[str] = []
+
+    async def insert(tx: Tx, items: list[str]) -> list[str]:
+        tx.on_commit(lambda: called.remove("nobody"))
+        tx.on_commit(lambda: called.extend(items))
+        await tx.each("INSERT INTO things (id, n) SELECT id, 0 FROM batch", {"id": "text"}, [(item,) for item in items])
+        return items
+
+    inserting = db.grouped(insert)
+    async with asyncio.timeout(10):
+        assert await asyncio.gather(inserting("a"), inserting("b")) == ["a", "b"]
+        await db.write(add("c"))
+    assert called == ["a", "b"]
+    assert list(await db.read(contents)) == ["a", "b", "c"]

@@ -4,7 +4,9 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from typing import Any
 
+import asyncpg
 import pytest
 
 from terracrew.errors import Unavailable
@@ -46,6 +48,31 @@ async def test_a_connection_lost_in_a_transaction_is_unavailable_and_the_next_on
         return await tx.run("UPDATE things SET n = 1")
 
     assert await postgres.write(again) == 2
+
+
+async def test_a_unit_whose_connection_fails_after_the_commit_learns_that_its_outcome_is_unknown(
+    postgres: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that has expired is closed when it is given back, and PostgreSQL did not answer to that."""
+    told: list[str] = []
+
+    async def work(tx: Tx) -> None:
+        tx.on_commit(lambda: told.append("committed"))
+        tx.on_failure(lambda: told.append("unknown"))
+        await tx.run("UPDATE things SET n = 1")
+
+    release = asyncpg.Pool.release  # pyright: ignore
+
+    async def fail(pool: Any, connection: Any, *, timeout: float) -> None:
+        await release(pool, connection, timeout=timeout)  # pyright: ignore
+        raise TimeoutError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(asyncpg.Pool, "release", fail)  # pyright: ignore
+        with pytest.raises(Unavailable):
+            await postgres.write(work)
+    assert told == ["unknown"]
+    assert await postgres.read(total) == 2
 
 
 async def test_the_loser_of_a_deadlock_is_run_again(postgres: Database) -> None:

@@ -10,6 +10,7 @@ import asyncpg
 
 from terracrew import backoff
 from terracrew.errors import Unavailable
+from terracrew.server.db.actions import call_all
 from terracrew.server.db.availability import RETRY_AFTER_SECONDS, Availability, away
 from terracrew.server.db.group import Grouped
 from terracrew.server.db.health import Health
@@ -191,18 +192,19 @@ class PostgresDatabase:
             pool.abandon()
 
     async def _write_once(self, work: Work[T]) -> T:
-        async with self._connected(self._writers) as connection:
-            started = time.monotonic()
-            tx = PostgresTx(connection, await self._clock.read(connection))
-            try:
+        tx: PostgresTx | None = None
+        try:
+            async with self._connected(self._writers) as connection:
+                started = time.monotonic()
+                tx = PostgresTx(connection, await self._clock.read(connection))
                 result = await _transact(connection, tx, work)
-            except BaseException:
-                for action in tx.failure_actions:
-                    action()
-                raise
-            self.health.committed(started)
-        for action in tx.actions:
-            action()
+                self.health.committed(started)
+        except (
+            BaseException
+        ):  # it may have been committed before the connection failed, even as late as in its return to the pool
+            call_all(tx.failure_actions if tx is not None else ())
+            raise
+        call_all(tx.actions)
         if tx.wakes:
             wakes = dict.fromkeys(tx.wakes)
             self._bus.publish(wakes)

@@ -17,6 +17,7 @@ from typing import Any
 from terracrew import durable, process_lock
 from terracrew.errors import Conflict, Unavailable
 from terracrew.process_lock import AlreadyLockedError
+from terracrew.server.db.actions import call_all
 from terracrew.server.db.clock import SteadyClock
 from terracrew.server.db.clock_reads import HAS_DEADLINE, NEWEST
 from terracrew.server.db.group import Grouped
@@ -227,8 +228,7 @@ class SqliteDatabase:
             self.health.committed(started)
         self._bus.publish(dict.fromkeys(wake for unit in group for wake in unit.wakes))
         for unit in group:
-            for action in unit.actions if unit.error is None else unit.failure_actions:
-                action()
+            call_all(unit.actions if unit.error is None else unit.failure_actions)
             if unit.future.done():  # its caller has gone
                 continue
             if unit.error is None:
