@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from terracrew.errors import EngineMissing, Invalid
-from terracrew.toolchains import cache, specs
+from terracrew.toolchains import cache, remembered, specs
 
 _PROBE_TIMEOUT_SECONDS = 10.0
 # Version switchers need these variables. Secrets are left out, and so are TF_ variables, which may name a broken file or enable logging.
@@ -76,6 +76,8 @@ def answers(found: FoundEngine) -> bool:
 def ask_version(spec: specs.Spec, path: Path) -> str | None:
     """Return the version that the program reports, or None if it does not answer. It is asked again only if the file changes."""
     try:
+        if known := remembered.version(path):
+            return known
         stat = path.stat()
         return _ask(str(path), stat.st_mtime_ns, stat.st_size, spec.ask)
     except (OSError, subprocess.SubprocessError, msgspec.MsgspecError, ValueError):

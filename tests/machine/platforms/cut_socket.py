@@ -4,6 +4,12 @@ import asyncio
 import contextlib
 from pathlib import Path
 
+_REFUSED = b'{"message": "no space left on device"}'
+_REFUSAL = (
+    b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    b"Content-Length: %d\r\n\r\n%s" % (len(_REFUSED), _REFUSED)
+)
+
 
 class CutSocket:
     def __init__(self, address: str, path: Path) -> None:
@@ -11,6 +17,8 @@ class CutSocket:
         self.address = f"unix://{path}"
         self._server: asyncio.Server | None = None
         self._connections = set[asyncio.Task[None]]()
+        self.refused_method = b""
+        """Requests with this method are answered with an error, and the daemon never gets them."""
 
     async def open(self) -> None:
         self._server = await asyncio.start_unix_server(self._accept, self._path)
@@ -31,12 +39,25 @@ class CutSocket:
         try:
             to, back = await asyncio.open_unix_connection(self._daemon)
             try:
-                await asyncio.gather(_pump(reader, back), _pump(to, writer))
+                await asyncio.gather(self._pass_on(reader, back, writer), _pump(to, writer))
             finally:
                 back.transport.abort()
         finally:
             self._connections.discard(task)
             writer.transport.abort()
+
+    async def _pass_on(
+        self, reader: asyncio.StreamReader, daemon: asyncio.StreamWriter, client: asyncio.StreamWriter
+    ) -> None:
+        with contextlib.suppress(ConnectionError, BrokenPipeError):
+            while data := await reader.read(1 << 16):
+                if self.refused_method and data.startswith(self.refused_method):
+                    client.write(_REFUSAL)
+                    await client.drain()
+                    return
+                daemon.write(data)
+                await daemon.drain()
+            daemon.write_eof()
 
 
 async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:

@@ -32,6 +32,7 @@ _SKIPPED_FOLDERS = {"__pycache__", "test", "tests", "idlelib", "tkinter", "turtl
 _LIBRARIES = ("libgcc_s.so.1", "libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2", "libstdc++.so.6")
 _EXTRA_IS_WANTED = re.compile(r"extra\s*==")
 _IMPORT_SECONDS = 300
+_REMEMBER = 'RUN ["python3", "-m", "terracrew.executor.container", "remember"]\n'
 _COMPILE = 'RUN ["python3", "-m", "compileall", "-q", "/%s"]\n'
 """The root of a container is read-only, so a module that is not compiled here is compiled at each start."""
 
@@ -55,9 +56,8 @@ def image(address: str, *, has_shell: bool = True) -> str:
         if not _has(docker, tagged):
             with tempfile.TemporaryFile(dir=memory()) as file:
                 code = f"{_PACKAGES}/terracrew"
-                _write_context(
-                    file, f"FROM {surroundings}\nCOPY terracrew /{code}\n{_COMPILE % code}", _below(_SOURCES)
-                )
+                text = f"FROM {surroundings}\nCOPY terracrew /{code}\n{_COMPILE % code}{_REMEMBER}"
+                _write_context(file, text, _below(_SOURCES))
                 _run([*docker, "build", "--network", "host", "--quiet", "--tag", tagged, "-"], file)
     return tagged
 

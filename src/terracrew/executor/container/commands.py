@@ -3,13 +3,14 @@
 - nothing: run the attempt that is on the volume, whose container another one can follow;
 - `ephemeral`: run an attempt whose files are lost with the container (`ephemeral`);
 - `engines`: print the engines of the image;
+- `remember`: while an image is built, write the versions of its engines where containers of the image read them;
 - `remove`: remove what an attempt left in a directory of the host.
 """
 
-import argparse
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,37 +18,51 @@ from terracrew import plugins, trees
 from terracrew.attempt import exit_codes, files
 from terracrew.errors import EngineMissing, Invalid
 from terracrew.executor import startup
-from terracrew.executor.container import ephemeral, executor_process, signals
-from terracrew.executor.container.paths import ROOT, START
+from terracrew.executor.container import arrival, executor_process, signals
+from terracrew.executor.container.paths import ROOT
 from terracrew.executor.container.reaper import ContainerReaper
 from terracrew.executor.engines import registry
-from terracrew.toolchains import discovery
+from terracrew.toolchains import discovery, remembered
+
+if TYPE_CHECKING:
+    from argparse import Namespace
 
 
 def run(arguments: Sequence[str]) -> int:
     """Do it, and return the exit code of the container."""
+    if not arguments:
+        return startup.exit_code_of(_run_on_volume)
+    given = _parsed(arguments)
+    if given.command == "ephemeral":
+        from terracrew.executor.container import ephemeral
+
+        return ephemeral.run(given.start, Path(given.report) if given.report else None)
+    signals.unblock()
+    if given.command == "engines":
+        return startup.exit_code_of(lambda: _print_engines(given.report))
+    if given.command == "remember":
+        return startup.exit_code_of(_remember)
+    return startup.exit_code_of(lambda: _remove(given.name))
+
+
+def _parsed(arguments: Sequence[str]) -> "Namespace":
+    import argparse  # a container that runs an attempt does not need it
+
     parser = argparse.ArgumentParser(prog="python -m terracrew.executor.container")
-    commands = parser.add_subparsers(dest="command")
+    commands = parser.add_subparsers(dest="command", required=True)
     once = commands.add_parser("ephemeral")
     once.add_argument("--start", required=True, help="file:PATH, variable:NAME (base64) or ticket:URL")
     once.add_argument("--report", default="", help="the file that says how the attempt ended")
     commands.add_parser("engines").add_argument("--report", default="", help="the file to print to")
+    commands.add_parser("remember")
     commands.add_parser("remove").add_argument("name")
-    given = parser.parse_args(arguments)
-    if given.command == "ephemeral":
-        return ephemeral.run(given.start, Path(given.report) if given.report else None)
-    if given.command is None:
-        return startup.exit_code_of(_run_on_volume)
-    signals.unblock()
-    if given.command == "engines":
-        return startup.exit_code_of(lambda: _print_engines(given.report))
-    return startup.exit_code_of(lambda: _remove(given.name))
+    return parser.parse_args(arguments)
 
 
 def _run_on_volume() -> int:
-    # The start has secrets that are kept in memory only.
-    content = START.read_bytes()
-    START.unlink()
+    content = arrival.wait()
+    if content is None:
+        return exit_codes.NOT_BEGUN
     start = executor_process.read(content)
     if start.is_salvage and not (Path(start.directory) / files.RECORD).exists():
         return exit_codes.NOTHING_LEFT
@@ -63,6 +78,11 @@ def _remove(name: str) -> int:
     folder = ROOT / name
     if folder.is_dir():
         trees.remove(folder)
+    return 0
+
+
+def _remember() -> int:
+    remembered.write({each.path: each.version for each in discovery.find_all() if discovery.answers(each)})
     return 0
 
 

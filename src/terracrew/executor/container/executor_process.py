@@ -19,6 +19,7 @@ from terracrew.executor.container.user import ENGINE_UID, EXECUTOR_UID
 from terracrew.executor.engines import engine_user
 from terracrew.executor.engines.engine_user import EngineUser
 from terracrew.protocol.start import ExecutorStart
+from terracrew.toolchains import remembered
 
 _PRIVATE_MODE = 0o700
 _SHARED_MODE = 0o711
@@ -62,6 +63,7 @@ def give_to_executor(directory: Path) -> None:
 
 def fork(start: ExecutorStart) -> int:
     """Run the attempt in a new process, and return its id."""
+    remembered.recall()
     pid = os.fork()
     if pid == 0:
         _become_executor(start)

@@ -10,6 +10,8 @@ from pathlib import Path, PurePosixPath
 ROOT = Path("/terracrew")
 START = ROOT / "start.json"
 """What the executor is started with. The runner uploads it, and the first process removes it."""
+COMPLETE = ROOT / "start.complete"
+"""Tells the first process that everything was uploaded."""
 ATTEMPTS = ROOT / "attempts"
 CACHE = ROOT / "cache"
 ENGINE_FILES = ROOT / "engine-files"

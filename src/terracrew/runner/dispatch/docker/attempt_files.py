@@ -32,6 +32,7 @@ def upload(start: ExecutorStart, directory: Path) -> bytes:
             for folder in (attempts, f"{attempts}/{name}"):
                 _add_directory(tar, folder)
             _add(tar, f"{attempts}/{name}/{files.RECORD}", (directory / files.RECORD).read_bytes(), EXECUTOR_UID)
+        _add(tar, paths.COMPLETE.name, b"", 0)  # the last one: the container may be waiting already
     return buffer.getvalue()
 
 

@@ -107,18 +107,20 @@ class Docker:
     # ---- starting
 
     async def _launch(self, handle: ContainerHandle, start: ExecutorStart) -> None:
-        """Start the container. A request to stop ends everything up to the start itself."""
-        container = await self._tasks.unless_stopped(self._prepare(handle.directory, start), handle.is_stopped)
-        if container is None:
+        """Start the container and give it its job. A request to stop ends everything up to the start itself."""
+        prepared = await self._tasks.unless_stopped(self._prepare(handle.directory, start), handle.is_stopped)
+        if prepared is None:
             # It was never started, so a daemon that does not answer may keep it: what is left is removed later.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_CANCEL_SECONDS):
                     await self._remove(handle.directory)
             raise NotStarted(_CANCELED)
+        container, archive = prepared
         await self._begin(container, handle.directory, is_salvage=start.is_salvage)
+        await self._give(container, archive, handle.directory)
 
-    async def _prepare(self, directory: Path, start: ExecutorStart) -> Container:
-        """Pull the image, and make the container with its files. Nothing of it runs."""
+    async def _prepare(self, directory: Path, start: ExecutorStart) -> tuple[Container, bytes]:
+        """Pull the image, and make the container. Nothing of it runs. Returns it, with the files that it needs."""
         if not start.is_salvage and (directory / files.PID).exists():
             raise NotStarted("the attempt was handed back")
         chosen = settings.with_choice(self._settings, start.choice)
@@ -131,12 +133,10 @@ class Docker:
         await self._remove(directory)  # a salvage follows the executor, and a request may have been repeated
         try:
             container = await self._daemon.ask(lambda: client.containers.create(configuration, name=name))
-            archive = attempt_files.upload(inside, directory)
-            await self._daemon.ask(lambda: container.put_archive(str(paths.ROOT), archive))
         except aiodocker.DockerError as error:
             await self._remove(directory)
             raise NotStarted(f"the container of the executor cannot be made: {error.message}") from None
-        return container
+        return container, attempt_files.upload(inside, directory)
 
     async def _begin(self, container: Container, directory: Path, *, is_salvage: bool) -> None:
         # From here on a process may exist, so a runner that starts again must look for it.
@@ -150,6 +150,18 @@ class Docker:
                 if not is_salvage:  # there was a process before a salvage, and what it left is still to be delivered
                     (directory / files.CONTAINER).unlink()
                 raise NotStarted(f"the container of the executor cannot be started: {error.message}") from None
+
+    async def _give(self, container: Container, archive: bytes, directory: Path) -> None:
+        """Upload the job while the container loads its program, which takes longer. Nothing begins before the upload is complete."""
+        try:
+            await self._daemon.ask(lambda: container.put_archive(str(paths.ROOT), archive))
+        except aiodocker.DockerError as error:
+            # The answer to an upload may have been lost, and this is the answer to its repetition.
+            await self._remove(directory)
+            try:
+                await self._conclude(directory, None)
+            except NotStarted:
+                raise NotStarted(f"the container of the executor cannot get its job: {error.message}") from None
 
     def waits_for(self, handle: ContainerHandle) -> str:
         if handle.start is None or handle.launching is None or handle.launching.done():
