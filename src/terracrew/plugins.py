@@ -12,10 +12,12 @@ Terracrew does not have itself. A plug-in therefore cannot replace a built-in on
 import importlib
 import re
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from terracrew.errors import Invalid
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 Group = Literal["terracrew.dispatchers", "terracrew.engines", "terracrew.sources"]
 DISPATCHERS: Group = "terracrew.dispatchers"
@@ -87,5 +89,7 @@ def forget() -> None:
 
 
 @lru_cache
-def _registered(group: Group) -> dict[str, EntryPoint]:
+def _registered(group: Group) -> dict[str, "EntryPoint"]:
+    from importlib.metadata import entry_points  # it takes longer to import than many a process has
+
     return {point.name: point for point in entry_points(group=group)}

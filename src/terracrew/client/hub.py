@@ -4,11 +4,13 @@ from urllib.parse import urlsplit, urlunsplit
 
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as _connect
-from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidProxy, InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidProxy, InvalidStatus
 
 from terracrew.client import problems, transport
 from terracrew.errors import Forbidden, Incompatible, Invalid, Unauthenticated, Unreachable
 from terracrew.protocol.messages import MAX_GRANT_FRAME_BYTES
+
+__all__ = ["PATH", "ClientConnection", "ConnectionClosed", "address", "connect"]
 
 PATH = "/runnerhub"
 _FINAL_ERRORS = (Unauthenticated, Forbidden, Incompatible)

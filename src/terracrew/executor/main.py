@@ -1,7 +1,7 @@
 """The executor: a process that runs exactly one attempt of one job and reports all of it before it ends.
 
 The order matters for speed: files, the state backend's socket and the engine come first. The event loop and the connection are made
-while the engine runs. Everything is imported here, since executors are forked from a process that has imported this module.
+while the engine runs. What they need is imported then, too, unless this process was forked from one that has done so (`warm`).
 """
 
 import asyncio
@@ -13,18 +13,16 @@ import signal
 from collections.abc import Coroutine, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import uvloop
-
-from terracrew import configurations, plugins
+from terracrew import configurations, deferred_import, plugins
 from terracrew.attempt import files, record
 from terracrew.attempt.encryption import AttemptCipher
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.attempt.record import AttemptRecord
 from terracrew.errors import Conflict, Invalid
-from terracrew.executor import backend_credentials, diagnostics, run_before_loop, salvage, startup
+from terracrew.executor import backend_credentials, diagnostics, run_before_loop, startup
 from terracrew.executor.delivery.delivery import AttemptDelivery
 from terracrew.executor.engines import engine_user, process
 from terracrew.executor.engines.engine_user import EngineUser
@@ -46,6 +44,14 @@ from terracrew.protocol.spec import GitSource
 from terracrew.protocol.start import ExecutorStart
 from terracrew.toolchains import discovery
 
+if TYPE_CHECKING:
+    import uvloop
+
+    from terracrew.executor import salvage
+else:
+    uvloop = deferred_import.module("uvloop")
+    salvage = deferred_import.module("terracrew.executor.salvage")
+
 SIGTERM_REASON = "the executor was told to end by SIGTERM (the host is shutting down, or its service was stopped)"
 _logger = logging.getLogger("terracrew.executor")
 
@@ -56,6 +62,7 @@ def warm(engine_paths: Sequence[str]) -> None:
     discovery.find_all(engine_paths)
     plugins.preload(plugins.ENGINES)
     plugins.preload(plugins.SOURCES)
+    deferred_import.load_all()
     facts.prepare()
     Redactor(["any + text"])  # fills the tables of encodings
     OomKills()  # reads the mounts of this machine

@@ -2,13 +2,11 @@
 these at once, and broken into lines."""
 
 import base64
-import html
 import json
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from urllib.parse import quote
-from xml.sax.saxutils import escape
 
 from terracrew.masking.names import MIN_SECRET_BYTES
 
@@ -86,11 +84,12 @@ def _escaped(text: str) -> Iterator[str]:
     for form in _in_url(text, _URL_SAFE_CHARACTERS):
         yield form
         yield from _in_url(form, _OUTER_URL_SAFE_CHARACTERS)
-    yield escape(text)
-    yield escape(text, {'"': "&quot;"})
-    yield escape(text, {'"': "&quot;", "'": "&apos;"})
-    yield escape(text, {'"': "&#34;", "'": "&#39;"})  # Go
-    yield html.escape(text)
+    markup = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    yield markup
+    yield markup.replace('"', "&quot;")
+    yield markup.replace('"', "&quot;").replace("'", "&apos;")
+    yield markup.replace('"', "&#34;").replace("'", "&#39;")  # Go
+    yield markup.replace('"', "&quot;").replace("'", "&#x27;")  # Python
     yield text.replace("'", "'\\''")  # the trace of a shell, and arguments that were quoted for one
     yield text.replace("'", "'\"'\"'")
     yield text.replace("\\", "\\\\").replace("'", "\\'")  # Python

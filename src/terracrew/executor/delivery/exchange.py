@@ -3,15 +3,19 @@
 import hashlib
 import os
 from collections.abc import Mapping
-from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from terracrew import deferred_import
 from terracrew.client import problems
 from terracrew.errors import RateLimited, TerracrewError, TooLarge, Unavailable, Unreachable
 
 if TYPE_CHECKING:
+    from http import client as http_client
+
     from urllib3 import BaseHTTPResponse, PoolManager
+else:
+    http_client = deferred_import.module("http.client")
 
 MAX_DOWNLOAD_BYTES = 512 << 20
 _CHUNK_BYTES = 1 << 20
@@ -72,7 +76,7 @@ def ask(pool: "PoolManager", base: str, credential: str, request: Request) -> An
             return _received(answer, request, f"{request.method} {url}")
         finally:
             answer.release_conn()
-    except (urllib3.exceptions.HTTPError, OSError, HTTPException) as error:
+    except (urllib3.exceptions.HTTPError, OSError, http_client.HTTPException) as error:
         raise Unreachable(f"{url} cannot be reached: {error}") from error
     finally:
         if body is not None and not isinstance(body, bytes):

@@ -4,12 +4,10 @@ import asyncio
 import contextlib
 import time
 from collections import deque
+from typing import TYPE_CHECKING
 
-from websockets.asyncio.client import ClientConnection
-from websockets.exceptions import ConnectionClosed
-
+from terracrew import deferred_import
 from terracrew.backoff import Backoff
-from terracrew.client import hub
 from terracrew.errors import (
     Forbidden,
     ForeignAnswer,
@@ -29,6 +27,13 @@ from terracrew.protocol import frames, messages, version
 from terracrew.protocol.events import MAX_BATCH_BYTES
 from terracrew.protocol.messages import ExecutorHello
 from terracrew.protocol.start import LogStreamSettings
+
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection
+
+    from terracrew.client import hub
+else:
+    hub = deferred_import.module("terracrew.client.hub")
 
 WINDOW_BATCHES = 16
 """The most batches that are sent before an acknowledgement, so that the throughput does not depend on the network's latency."""
@@ -96,7 +101,7 @@ class Shipper:
             mark, since, self._put_off = self._outbox.acknowledged, time.monotonic(), None
             try:
                 await self._converse(self._connection)
-            except (ConnectionClosed, OSError, ValueError):
+            except (hub.ConnectionClosed, OSError, ValueError):
                 pass  # a ValueError means that another program answered, which may be repaired
             finally:
                 self._is_resuming = True
@@ -122,9 +127,11 @@ class Shipper:
 
     # ---- one connection
 
-    async def _converse(self, connection: ClientConnection) -> None:
+    async def _converse(self, connection: "ClientConnection") -> None:
         self._window.clear()
-        with contextlib.suppress(ConnectionClosed):  # the server may already have sent a refusal, which is read below
+        with contextlib.suppress(
+            hub.ConnectionClosed
+        ):  # the server may already have sent a refusal, which is read below
             await connection.send(messages.encode(self._hello), text=True)
         receiving = asyncio.create_task(self._receive(connection))
         sending = asyncio.create_task(self._send(connection))
@@ -139,7 +146,7 @@ class Shipper:
             if isinstance(result, Exception):
                 raise result
 
-    async def _send(self, connection: ClientConnection) -> None:
+    async def _send(self, connection: "ClientConnection") -> None:
         if self._is_resuming:
             await self.welcomed.wait()
         while True:
@@ -177,7 +184,7 @@ class Shipper:
         """Return whether the first event of a batch has left, and its other events may still wait for each other."""
         return self._batch_began_at is not None and time.monotonic() - self._batch_began_at < self._period
 
-    async def _ship(self, connection: ClientConnection) -> None:
+    async def _ship(self, connection: "ClientConnection") -> None:
         up_to = self._outbox.last
         if state_file := self._large_states.first_after(self._sent):
             if state_file.number == self._sent + 1:
@@ -207,7 +214,7 @@ class Shipper:
             async with asyncio.timeout(timeout):
                 await self._changed.wait()
 
-    async def _receive(self, connection: ClientConnection) -> None:
+    async def _receive(self, connection: "ClientConnection") -> None:
         while True:
             message = messages.decode_to_executor(await connection.recv(decode=False))
             if message is not None:
@@ -287,7 +294,7 @@ class Shipper:
             self._connection.transport.abort()
 
 
-async def _close(connection: ClientConnection) -> None:
+async def _close(connection: "ClientConnection") -> None:
     """Close the connection without waiting for an answer: everything is acknowledged, and the slot should be freed."""
     closing = asyncio.create_task(connection.close())
     await asyncio.sleep(0)

@@ -6,14 +6,20 @@ import hashlib
 import hmac
 import socket
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
-import h11
 import msgspec
 
+from terracrew import deferred_import
 from terracrew.errors import Conflict, Invalid, Locked, NotFound, TerracrewError, TooLarge, Unauthenticated
 from terracrew.executor import backend_credentials
 from terracrew.executor.state.states import States
+
+if TYPE_CHECKING:
+    import h11
+else:
+    h11 = deferred_import.module("h11")
 
 PATH = "/state"
 MAX_BODY = 256 << 20
@@ -107,8 +113,8 @@ class StateBackend:
 
     async def _respond(
         self,
-        request: h11.Request,
-        connection: h11.Connection,
+        request: "h11.Request",
+        connection: "h11.Connection",
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> tuple[int, bytes, bool]:
@@ -128,7 +134,7 @@ class StateBackend:
         except TerracrewError as error:
             return error.status, msgspec.json.encode({"code": error.code, "message": error.message}), is_read
 
-    def _check(self, request: h11.Request) -> tuple[str, dict[str, list[str]]]:
+    def _check(self, request: "h11.Request") -> tuple[str, dict[str, list[str]]]:
         """Check the secret and the path of a request before its body is read."""
         headers = dict(request.headers)
         if not hmac.compare_digest(headers.get(b"authorization", b""), self._authorization):
@@ -143,7 +149,7 @@ class StateBackend:
         return method, parse_qs(target.query)
 
     async def _act(
-        self, method: str, query: dict[str, list[str]], request: h11.Request, body: bytes
+        self, method: str, query: dict[str, list[str]], request: "h11.Request", body: bytes
     ) -> tuple[int, bytes]:
         match method:
             case "GET":
@@ -184,8 +190,8 @@ class StateBackend:
 
 
 async def _next(
-    connection: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+    connection: "h11.Connection", reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> "h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]":
     while (event := connection.next_event()) is h11.NEED_DATA:
         if connection.they_are_waiting_for_100_continue:
             waiting = connection.send(h11.InformationalResponse(status_code=100, headers=[]))
