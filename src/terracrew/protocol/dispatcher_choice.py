@@ -17,6 +17,8 @@ MAX_DISPATCHERS = 16
 MAX_PATTERNS = 50
 """How many patterns of images, and of service accounts, a dispatcher may allow."""
 MAX_PATTERN_CHARACTERS = 300
+MAX_OFFER_BYTES = 64 << 10
+"""How much a runner may say of all its dispatchers, encoded as JSON. The server keeps it with each instance, and reads it for each job."""
 _IMAGE_PATTERN = r"^(?!.*(\.\.|//))[A-Za-z0-9][A-Za-z0-9_.:/@-]*\Z"
 
 DispatcherName = Annotated[

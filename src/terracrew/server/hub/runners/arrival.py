@@ -72,6 +72,11 @@ def _check_dispatchers(hello: messages.RunnerHello) -> None:
     names = [each.name for each in hello.dispatchers]
     if len(names) > dispatcher_choice.MAX_DISPATCHERS or len(set(names)) < len(names):
         raise Invalid(f"a runner has up to {dispatcher_choice.MAX_DISPATCHERS} dispatchers with different names")
+    if len(msgspec.json.encode(hello.dispatchers)) > dispatcher_choice.MAX_OFFER_BYTES:
+        raise Invalid(
+            f"what a runner says of its dispatchers has up to {dispatcher_choice.MAX_OFFER_BYTES >> 10} KiB: "
+            "allow fewer images and service accounts, or use wider patterns"
+        )
     for each in hello.dispatchers:
         patterns = (each.allows.images, each.allows.service_accounts)
         if max(map(len, patterns)) > dispatcher_choice.MAX_PATTERNS:
