@@ -5,15 +5,17 @@ from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from terracrew.attempt import delivered, directories, exit_codes, files, ownership, process_record
+from terracrew.protocol.dispatcher_choice import DEFAULT, DispatcherChoice
 from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, HandBack
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.reports import Report, Reports
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
-from terracrew.runner.dispatch.dispatchers import Dispatchers
+from terracrew.runner.dispatch.dispatchers import Dispatchers, OpenedDispatcher
 from terracrew.runner.dispatch.protocol import AttemptEnd
 from terracrew.runner.instance import LocalInstance
 from tests.runner.conftest import TIMEOUT_SECONDS, Runners, granted, until_gone
@@ -71,7 +73,9 @@ class FarAway:
 
 
 @asynccontextmanager
-async def supervising(runners: Runners, dispatcher: FarAway) -> AsyncGenerator[tuple[AttemptSupervisor, list[Report]]]:
+async def supervising(
+    runners: Runners, dispatcher: FarAway, named: FarAway | None = None
+) -> AsyncGenerator[tuple[AttemptSupervisor, list[Report]]]:
     """A supervisor that is cut off at the end, and a server that acknowledges everything."""
     reports, said = Reports(), list[Report]()
 
@@ -81,12 +85,12 @@ async def supervising(runners: Runners, dispatcher: FarAway) -> AsyncGenerator[t
 
     reports.send = acknowledge
     config = runners.config()
+    opened = [OpenedDispatcher(DEFAULT, "local", dispatcher)]
+    opened += [OpenedDispatcher("second", "local", named)] if named else []
     instance = LocalInstance(config.working_directory)
     try:
         async with asyncio.timeout(TIMEOUT_SECONDS), asyncio.TaskGroup() as tasks:
-            supervisor = AttemptSupervisor(
-                config, instance, Dispatchers.only(dispatcher), Claims(1), reports, {}, tasks
-            )
+            supervisor = AttemptSupervisor(config, instance, Dispatchers(opened), Claims(1), reports, {}, tasks)
             supervisor.recover()
             yield supervisor, said
             supervisor.stop_watching()
@@ -107,6 +111,21 @@ async def test_a_runner_that_dies_while_it_keeps_what_the_server_refused_loses_n
         await until_gone(runners.attempts / NAME)
     kept = runners.directory / "undelivered" / NAME / "everything"
     assert kept.read_text() == "the only copy of a state"
+
+
+@pytest.mark.feature("D1.asked", "O4.salvaged")
+async def test_what_the_server_refused_is_removed_from_the_dispatcher_that_the_job_asked_for(runners: Runners) -> None:
+    """Symptom: the default dispatcher was asked to remove it, and the volume of the other one stayed."""
+    default, second = FarAway(), FarAway(exit_codes.CRASHED, exit_codes.UNDELIVERED)
+    second.may_end.set()
+    second.may_remove.set()
+    plain = granted()
+    spec = msgspec.structs.replace(plain.spec, choice=DispatcherChoice("second"))
+    async with supervising(runners, default, second) as (supervisor, _):
+        supervisor.take(msgspec.structs.replace(plain, spec=spec))
+        await second.is_removing.wait()
+    assert not default.is_removing.is_set()
+    assert (runners.directory / "undelivered" / NAME / "everything").exists()
 
 
 @pytest.mark.feature("O4.adopted")

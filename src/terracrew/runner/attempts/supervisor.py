@@ -337,13 +337,14 @@ class AttemptSupervisor:
 
     async def _quarantine_directory(self, ref: AttemptRef, directory: Path) -> None:
         """Keep what the server refused, so that a person can look at it and remove it. It may be the only copy of a state."""
-        await self._dispatchers.place.retrieve(directory)
+        place = self._dispatchers.of(directory).place  # a file of the directory says which dispatcher it is
+        await place.retrieve(directory)
         await asyncio.to_thread(self._workspaces.move_into, directory)
         await asyncio.to_thread(self._engine_directories.remove, directory)
         kept = self._instance.undelivered / directory.name
         await asyncio.to_thread(durable.rename, directory, kept)
         # Only now: a process that starts after a crash must not find a directory of which nothing is left elsewhere.
-        await self._dispatchers.place.remove(directory)
+        await place.remove(directory)
         await asyncio.to_thread(self._temp_directories.remove, ref)
         log.error("attempt %d of %s could not be delivered; what it left is kept in %s", ref.attempt, ref.job_id, kept)
 
