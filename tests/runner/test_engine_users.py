@@ -139,6 +139,42 @@ def test_a_directory_that_the_users_cannot_enter_is_named_with_what_to_do(
         EngineUsers(ACCOUNTS).prepare(own, [], own, [])
 
 
+def test_a_temporary_directory_that_engines_cannot_enter_is_named_with_its_own_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Symptom: the message named the working directory, which was right. The runner had chosen a short path below a closed one."""
+    monkeypatch.setattr(engine_users, "is_privileged", lambda: True)
+    closed = tmp_path / "closed"
+
+    def is_open(folder: Path, *_: object) -> bool:
+        return folder != closed
+
+    monkeypatch.setattr(engine_users, "is_open", is_open)
+    own, temp = tmp_path / "own", closed / "temp"
+    for folder in (own / "cache", temp):
+        folder.mkdir(parents=True)
+    with pytest.raises(Invalid, match=r"cannot enter .*closed.*Set working_directory\.temp_directory to") as refused:
+        EngineUsers(ACCOUNTS).prepare(own, [], own / "cache", [], temp)
+    assert "working_directory.working_directory" not in refused.value.message
+
+
+def test_plugins_that_a_runner_with_a_strict_umask_has_downloaded_can_be_read_by_engines(tmp_path: Path) -> None:
+    version = tmp_path / "plugins" / "registry" / "one" / "1.0.0"
+    version.mkdir(parents=True)
+    (version / "provider").write_text("a program")
+    (version / "provider").chmod(0o700)
+    (version / "checksums").write_text("a text")
+    (version / "checksums").chmod(0o600)
+    (version / "link").symlink_to("/etc/shadow")
+    for folder in (version, *version.parents[:2]):
+        folder.chmod(0o700)
+    EngineUsers(ACCOUNTS).open_plugins(tmp_path)
+    modes = {
+        each.name: each.lstat().st_mode & 0o777 for each in (tmp_path / "plugins").rglob("*") if not each.is_symlink()
+    }
+    assert modes == {"registry": 0o755, "one": 0o755, "1.0.0": 0o755, "provider": 0o755, "checksums": 0o644}
+
+
 def test_the_directories_of_engines_are_opened_and_the_caches_beside_them_are_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

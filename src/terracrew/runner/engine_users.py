@@ -10,6 +10,7 @@ import grp
 import os
 import pwd
 import re
+import stat
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -34,6 +35,14 @@ _FOREIGN_VARIABLES = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG
 """Variables that name directories of the runner's user, which engines cannot enter."""
 _SHARED_MODE, _READABLE_MODE, _PRIVATE_MODE = 0o711, 0o755, 0o700
 _PLUGINS = "plugins"
+_OPEN_DIRECTORIES = (
+    "Set working_directory.working_directory (such as /var/lib/terracrew-runner) and the variable TERRACREW_CACHE "
+    "(such as /var/cache/terracrew) to directories that every user can enter"
+)
+_OPEN_TEMP_DIRECTORY = (
+    "Set working_directory.temp_directory to a directory that every user can enter, and whose path is short enough for "
+    "the sockets of provider plug-ins (such as /var/tmp)"
+)
 
 
 def parse(text: str) -> list[EngineAccount]:
@@ -94,7 +103,14 @@ class EngineUsers:
     def is_on(self) -> bool:
         return bool(self._accounts)
 
-    def prepare(self, own: Path, shared: Iterable[Path], cache_directory: Path, readable: Iterable[str]) -> None:
+    def prepare(
+        self,
+        own: Path,
+        shared: Iterable[Path],
+        cache_directory: Path,
+        readable: Iterable[str],
+        temp_directory: Path | None = None,
+    ) -> None:
         """Let the users enter the directories of engines, and nothing beside them. Raises Invalid if they cannot get there."""
         if not self.is_on:
             return
@@ -103,26 +119,37 @@ class EngineUsers:
                 f"{SETTING}: this runner is not root, so it cannot run engines as another user. Start it as root, or remove "
                 "the setting"
             )
-        for folder in (own, *shared, cache_directory):
+        temporary = [temp_directory] if temp_directory else []
+        for folder in (own, *shared, *temporary, cache_directory):
             os.chmod(folder, _SHARED_MODE)
         for entry in cache_directory.iterdir():
             if entry.is_dir() and not entry.is_symlink() and entry.name != _PLUGINS:
                 os.chmod(entry, _PRIVATE_MODE)
-        plugins = cache_directory / _PLUGINS
-        plugins.mkdir(exist_ok=True)
-        os.chmod(plugins, _READABLE_MODE)
+        (cache_directory / _PLUGINS).mkdir(exist_ok=True)
+        self.open_plugins(cache_directory)
         for path in (own, *shared, *(Path(each) for each in (*readable, str(cache.root())) if Path(each).is_dir())):
-            self._require_open(path)
+            self._require_open(path, _OPEN_DIRECTORIES)
+        for path in temporary:
+            self._require_open(path, _OPEN_TEMP_DIRECTORY)
 
-    def _require_open(self, path: Path) -> None:
+    def open_plugins(self, cache_directory: Path) -> None:
+        """Let the users read the provider plug-ins that attempts share. A runner with a strict umask makes them for itself alone."""
+        if not self.is_on:
+            return
+        for folder, _, names in os.walk(cache_directory / _PLUGINS):
+            os.chmod(folder, _READABLE_MODE)
+            for path in (Path(folder, name) for name in names):
+                mode = path.lstat().st_mode
+                if stat.S_ISREG(mode):
+                    os.chmod(path, _READABLE_MODE if mode & stat.S_IXUSR else _READABLE_MODE & ~0o111)
+
+    def _require_open(self, path: Path, remedy: str) -> None:
         place = Path(os.path.realpath(path))
         for account in self._accounts.values():
             for folder in (*reversed(place.parents), place):
                 if not is_open(folder, account.uid, account.gid):
                     raise Invalid(
-                        f"{SETTING}: user {account.uid} cannot enter {folder}, and engines need {path}. Set "
-                        "working_directory.working_directory (such as /var/lib/terracrew-runner) and the variable "
-                        "TERRACREW_CACHE (such as /var/cache/terracrew) to directories that every user can enter"
+                        f"{SETTING}: user {account.uid} cannot enter {folder}, and engines need {path}. {remedy}"
                     )
 
     def adopt(self, directory: Path) -> None:

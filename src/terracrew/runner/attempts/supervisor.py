@@ -66,8 +66,10 @@ class AttemptSupervisor:
         self._workspaces = Workspaces(instance.workspaces)
         self._engine_directories = EngineDirectories(instance.engine_directories)
         self._starts = ExecutorStarts(config, instance, self._engine_directories, environment)
-        self._download_cache = DownloadCache(instance.cache, environment, config.engine_paths)
         self._users = EngineUsers(config.engine_accounts)
+        self._download_cache = DownloadCache(
+            instance.cache, environment, config.engine_paths, lambda: self._users.open_plugins(instance.cache)
+        )
         self._tasks = tasks
         self._tasks_by_attempt: dict[AttemptRef, asyncio.Task[None]] = {}
         self._handles: dict[AttemptRef, Any] = {}
@@ -84,8 +86,8 @@ class AttemptSupervisor:
     def prepare_users(self) -> None:
         """Let the users of engines enter their directories. Raises Invalid if the settings name users and this cannot work."""
         instance = self._instance
-        shared = (instance.workspaces, instance.engine_directories, self._temp_directories.root)
-        self._users.prepare(instance.root, shared, instance.cache, self._config.engine_paths)
+        shared, temp = (instance.workspaces, instance.engine_directories), self._temp_directories.root
+        self._users.prepare(instance.root, shared, instance.cache, self._config.engine_paths, temp)
 
     def use_config(self, config: RunnerConfig) -> None:
         """Start the executors of later attempts with new settings."""

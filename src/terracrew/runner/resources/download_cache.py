@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +23,15 @@ class Download(NamedTuple):
 
 
 class DownloadCache:
-    def __init__(self, root: Path, environment: Mapping[str, str], engine_paths: Sequence[str]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        environment: Mapping[str, str],
+        engine_paths: Sequence[str],
+        on_kept: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_kept` is called in a thread after each download that was kept."""
+        self._on_kept = on_kept
         self._context = DownloadContext(root, dict(environment), engine_paths)
         self._queue: asyncio.Queue[Download] = asyncio.Queue(MAX_WAITING)
         self._tried_at: dict[Download, float] = {}
@@ -41,6 +49,7 @@ class DownloadCache:
             wanted = await self._queue.get()
             try:
                 if await registry.get(wanted.engine).download(wanted.item, self._context):
+                    await asyncio.to_thread(self._on_kept)
                     log.info("%s is kept for other jobs", wanted.item)
             except (OSError, TimeoutError) as error:
                 log.warning("%s cannot be kept for other jobs: %s", wanted.item, error)
