@@ -135,16 +135,34 @@ async def test_a_provider_that_a_job_replaces_does_not_run_in_the_next_job(runne
         assert "checksums" in following.log
 
 
+def committed(repository: Path) -> str:
+    """Make a repository of a folder, and return the id of its commit."""
+    git = ["git", "-C", str(repository), "-c", "user.name=x", "-c", "user.email=x@y"]
+    for command in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *command], check=True)
+    return subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+
+
+async def test_a_module_with_a_file_whose_name_is_not_utf8_is_not_kept(runner: WarmRunner) -> None:
+    repository = runner.folder / "repository"
+    repository.mkdir()
+    (repository / "main.tf").write_text('output "said" { value = "from the repository" }\n')
+    Path(os.fsdecode(os.fsencode(repository) + b"/caf\xe9.txt")).touch()
+    text = f'module "m" {{ source = "git::file://{repository}?ref={committed(repository)}" }}\n'
+    source = runner.source({"main.tf": text})
+    for _ in range(2):
+        ran = await runner.job(source, start={"isolation": IsolationSettings(read_paths=[str(repository)])})
+        assert ran.kept_from is None
+        assert "The next job runs init again, too" in ran.log
+
+
 async def test_a_downloaded_module_is_kept_if_it_is_pinned_to_a_commit(runner: WarmRunner) -> None:
     repository = runner.folder / "repository"
     (repository / "sub").mkdir(parents=True)
     (repository / "sub" / "main.tf").write_text('output "said" { value = "from the repository" }\n')
     (repository / "sub" / "run.sh").write_text("#!/bin/sh\n")
     (repository / "sub" / "run.sh").chmod(0o755)
-    git = ["git", "-C", str(repository), "-c", "user.name=x", "-c", "user.email=x@y"]
-    for command in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-qm", "one"]):
-        subprocess.run([*git, *command], check=True)
-    commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    commit = committed(repository)
     isolation = IsolationSettings(read_paths=[str(repository)])
 
     async def kept_from(ref: str) -> int | None:

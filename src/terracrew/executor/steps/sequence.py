@@ -126,7 +126,7 @@ class Steps:
                 self._control.end(_INTERRUPTED)
             if self._control.stop_mode(is_mutating=step.is_mutating) is not None:
                 return self._stopped(step, run, ended.code)
-            if self._is_init_missing(step, printed):
+            if self._is_init_missing(step, printed) and warm_workspace.leave(context):
                 self._recorder.say(
                     f"{step} failed because something that init gets is missing in the warm workspace: init runs now, and {step} is "
                     "tried once more"
@@ -135,7 +135,6 @@ class Steps:
                     number + 1, max(tries, number) + 1, 0.0, "something that init gets is missing in the warm workspace"
                 )
                 self._recorder.fact(StepStatus(step, "FAILED", ended.code, run.is_cut_short, again))
-                warm_workspace.leave(context)
                 return _ColdAgain()
             if hint := context.isolation.hint(printed):
                 self._recorder.say(hint)

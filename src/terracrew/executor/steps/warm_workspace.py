@@ -43,7 +43,7 @@ def enter(context: StepContext) -> bool:
             return False
         context.init_name = name
         entry = cache.get(name)
-    except (Invalid, OSError, ValueError) as error:
+    except (Invalid, OSError, ValueError, RecursionError) as error:
         _log.info("init runs in every job: %s", error)
         return False
     if entry is None or not _place(session, entry):
@@ -73,22 +73,27 @@ def keep(context: StepContext) -> None:
     try:
         files = session.made_by_init(has_our_backend=context.spec.backend == "terracrew")
         is_kept = WarmCache(settings).put(context.init_name, KeptInit(context.spec.number, time.time(), files))
-    except (Invalid, OSError) as error:
+    except (Invalid, OSError, ValueError, RecursionError) as error:  # such as a name of a file that is not UTF-8
         context.recorder.say(f"The next job runs init again, too: {error}")
     else:
         _log.info("the workspace is kept" if is_kept else "there is no room to keep the workspace")
 
 
-def leave(context: StepContext) -> None:
+def leave(context: StepContext) -> bool:
     """Make the workspace cold, after what was kept turned out not to be enough. What the next `init` makes is not kept: the module
-    has run something here."""
+    has run something here. Returns False if that is not possible, because of what the module did to its workspace."""
     settings, session = context.start.warm, context.session
     assert settings is not None
     assert isinstance(session, KeepsInit)
     WarmCache(settings).remove(context.init_name)
-    session.remove_init()
     context.kept_from = None
     context.init_name = ""
+    try:
+        session.remove_init()
+    except OSError as error:
+        context.recorder.say(f"init cannot run again, because the warm workspace cannot be removed: {error}")
+        return False
+    return True
 
 
 def _read_by_init(context: StepContext, session: KeepsInit) -> Iterator[str | bytes]:
@@ -96,9 +101,12 @@ def _read_by_init(context: StepContext, session: KeepsInit) -> Iterator[str | by
     spec, start = context.spec, context.start
     flags = spec.flags.get(Step.INIT, [])
     place = workspace.of(context.directory)
+    inside = str(context.folder.resolve().relative_to(place.resolve()))
+    if inside != str(context.folder.relative_to(place)):
+        raise Invalid("a link leads to the folder of the module")
     yield from (_FORMAT, spec.organization_id, spec.module_id, spec.backend)
     yield from (context.found.name, context.found.version, os.path.realpath(context.found.path))
-    yield from (context.resolved.digest, str(context.folder.resolve().relative_to(place.resolve())))
+    yield from (context.resolved.digest, inside)
     yield _encoded(flags)
     yield _encoded(spec.files)
     yield _encoded(context.inputs)

@@ -69,6 +69,8 @@ def test_a_repository_is_pinned_by_the_whole_id_of_a_commit(tmp_path: Path) -> N
         f"git::https://example.com/a.git?ref=main&x={COMMIT}",
         f"git::https://example.com/a.git?ref=main&ref={COMMIT}",
         f"git::https://user:password@example.com/a.git?ref={COMMIT}",
+        f"git::https://token@example.com/a.git?ref={COMMIT}",
+        f"git::ssh://git:password@example.com/a.git?ref={COMMIT}",
         f"git::ssh://git@example.com/a.git?sshkey=abc&ref={COMMIT}",
         f"hg::https://example.com/a?rev={COMMIT}",
         "https://example.com/a.zip",

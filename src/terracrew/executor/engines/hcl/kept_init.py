@@ -12,13 +12,14 @@ A directory with anything else in it is not kept. Everything is read without fol
 import os
 import re
 import shlex
+import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from terracrew import engine_flags, trees
+from terracrew import engine_flags
 from terracrew.errors import Invalid
 from terracrew.executor.engines.contract import InitFile
 from terracrew.executor.engines.hcl import backend_blocks, kept_backend, lockfile, pinned_modules, plugins
@@ -143,13 +144,25 @@ def place(folder: Path, shared: Path, files: Sequence[InitFile]) -> None:
             file.write(each.content)
 
 
-def remove(folder: Path) -> None:
-    """Remove the directory. The module may have put something else in its place."""
-    path = folder / FOLDER
-    if path.is_symlink() or path.is_file():
-        path.unlink()
-    elif path.exists():
-        trees.remove(path)
+def remove(folder: Path, workspace: Path) -> None:
+    """Remove the directory. The module has run, and may run still, so no link that it made is followed. Raises OSError if it cannot
+    be removed."""
+    parent = os.open(workspace, _DIRECTORY)
+    try:
+        for name in folder.relative_to(workspace).parts:
+            below = os.open(name, _DIRECTORY, dir_fd=parent)
+            os.close(parent)
+            parent = below
+        if stat.S_ISDIR(os.stat(FOLDER, dir_fd=parent, follow_symlinks=False).st_mode):
+            shutil.rmtree(FOLDER, dir_fd=parent)  # it fails if there is a link in its place now
+        else:
+            os.unlink(FOLDER, dir_fd=parent)
+    except FileNotFoundError:
+        return
+    except RecursionError as error:
+        raise OSError(f"{FOLDER} has too many levels of folders") from error
+    finally:
+        os.close(parent)
 
 
 def _modules(top: int, folder: Path, workspace: Path, patterns: Sequence[str]) -> list[InitFile]:

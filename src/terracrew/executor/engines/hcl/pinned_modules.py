@@ -86,7 +86,8 @@ def _is_commit(source: str) -> bool:
     try:
         parts = urlsplit(source.removeprefix("git::"))
         query = parse_qs(parts.query)
-        has_credential = parts.password is not None or "sshkey" in query
+        is_account = parts.username is None or (parts.scheme == "ssh" and parts.password is None)
+        has_credential = not is_account or "sshkey" in query
     except ValueError:
         return False
     references = query.get("ref", [])

@@ -178,7 +178,7 @@ class HclSession:
         kept_init.place(self._context.folder, self._plugins.shared, files)
 
     def remove_init(self) -> None:
-        kept_init.remove(self._context.folder)
+        kept_init.remove(self._context.folder, self._context.workspace)
 
     def is_init_missing(self, printed: str) -> bool:
         return kept_init.is_missing(printed)
