@@ -1,0 +1,34 @@
+"""What `init` made is removed from a workspace that the module may have changed meanwhile."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from terracrew.executor.engines.hcl import kept_init
+
+
+def test_what_was_placed_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "root" / ".terraform" / "modules").mkdir(parents=True)
+    (tmp_path / "root" / ".terraform" / "modules" / "modules.json").write_text("{}")
+    for _ in range(2):  # it may be gone already
+        kept_init.remove(tmp_path / "root", tmp_path)
+        assert os.listdir(tmp_path / "root") == []
+
+
+@pytest.mark.parametrize("swapped", ["environments", "environments/production", "environments/production/.terraform"])
+def test_no_link_of_the_module_leads_out_of_its_workspace(tmp_path: Path, swapped: str) -> None:
+    """The executor may have more rights than the engine: it must not remove the files of others."""
+    name = "environments/production/.terraform"
+    workspace, others = tmp_path / "workspace", tmp_path / "others"
+    theirs = others / name / "theirs"
+    for path in (workspace / name / "ours", theirs):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    (workspace / swapped).rename(workspace / "moved")
+    (workspace / swapped).symlink_to(others / swapped)
+    try:
+        kept_init.remove(workspace / "environments" / "production", workspace)
+    except OSError:
+        assert swapped != name
+    assert theirs.exists()
