@@ -1,6 +1,7 @@
 """Versions of engines that were asked for when an image was built, so that its containers need not start an engine to ask again.
 
-A program is recognized by its content. An image that was made from another one and has another engine is asked as usual.
+A program is recognized by its size, its time of change, and its first and last bytes. An image that was made from another one and
+has another engine is asked as usual.
 """
 
 import hashlib
@@ -41,7 +42,7 @@ def version(path: Path) -> str | None:
 
 
 def _key(path: Path) -> str:
-    """Return what identifies the content of a program, or an empty text for a script.
+    """Return what a program is recognized by, or an empty text for a script.
 
     The first bytes of a Go program contain the id of its build, and the last ones change with the length of everything before.
     """
