@@ -1,5 +1,7 @@
 """Fixtures that every test may use: an open, migrated and empty database of each kind."""
 
+import asyncio
+import contextlib
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -114,3 +116,20 @@ async def database(database_url: str, database_clock: ShiftedClock | None) -> As
     db = await open_database(database_url, database_clock)
     yield db
     await db.close()
+
+
+@pytest.fixture(scope="module", params=DATABASES)
+def opened(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[asyncio.AbstractEventLoop, Database]]:
+    """An open database of each kind and its event loop, for tests that try many examples on one database."""
+    with contextlib.ExitStack() as stack:
+        if request.param == "sqlite":
+            url = str(copy_template(tmp_path_factory.mktemp("opened") / "terracrew.db"))
+        else:
+            server: PostgresServer = request.getfixturevalue("postgres_server")
+            url = stack.enter_context(server.database())
+        with asyncio.Runner() as runner:
+            db = runner.run(open_database(url))
+            yield runner.get_loop(), db
+            runner.run(db.close())

@@ -1,18 +1,16 @@
 """The claim is decided by one SQL statement, for speed; it says what the pure function says, whatever the rows are."""
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from terracrew.server.db import Database, Tx, open_database
+from terracrew.server.db import Database, Tx
 from terracrew.server.jobs import store
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
 from terracrew.server.jobs.attempts.claims import ClaimGroup
 from terracrew.server.jobs.model import Job, JobStatus
-from tests.machine.sqlite_template import copy_template
 from tests.stateful.claim_cases import CASES, Case, build, expected
 from tests.stateful.server_under_test import KEYS
 from tests.thoroughness import examples
@@ -35,24 +33,6 @@ async def claimed(db: Database, case: Case) -> tuple[bool, Job]:
     with pytest.raises(_Undo) as undone:
         await db.write(work)
     return undone.value.won, undone.value.job
-
-
-@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def opened(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[asyncio.AbstractEventLoop, Database]]:
-    loop = asyncio.new_event_loop()
-    if request.param == "sqlite":
-        path = copy_template(tmp_path_factory.mktemp("claims") / "terracrew.db")
-        db = loop.run_until_complete(open_database(str(path)))
-        yield loop, db
-        loop.run_until_complete(db.close())
-    else:
-        with request.getfixturevalue("postgres_server").database() as url:
-            db = loop.run_until_complete(open_database(url))
-            yield loop, db
-            loop.run_until_complete(db.close())
-    loop.close()
 
 
 @pytest.mark.feature("S2.claim")

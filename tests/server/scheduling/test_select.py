@@ -2,20 +2,18 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from terracrew.server.connections.registry import Registry
-from terracrew.server.db import Database, open_database
+from terracrew.server.db import Database
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import store
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant
 from terracrew.server.scheduling import explain
 from terracrew.server.scheduling.scheduler import Scheduler
-from tests.machine.sqlite_template import copy_template
 from tests.server.scheduling.selection_rows import build, connected, delete_all
 from tests.server.scheduling.selection_worlds import WORLDS, World
 
@@ -41,24 +39,6 @@ OPTIONS = settings(
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
-
-
-@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def opened(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[asyncio.AbstractEventLoop, Database]]:
-    loop = asyncio.new_event_loop()
-    if request.param == "sqlite":
-        path = copy_template(tmp_path_factory.mktemp("selection") / "terracrew.db")
-        db = loop.run_until_complete(open_database(str(path)))
-        yield loop, db
-        loop.run_until_complete(db.close())
-    else:
-        with request.getfixturevalue("postgres_server").database() as url:
-            db = loop.run_until_complete(open_database(url))
-            yield loop, db
-            loop.run_until_complete(db.close())
-    loop.close()
 
 
 CODES = {

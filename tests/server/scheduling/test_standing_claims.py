@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from terracrew.protocol.messages import StandingClaims
 from terracrew.server.connections.registry import RunnerSession
-from terracrew.server.db import Database, open_database
+from terracrew.server.db import Database
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import store
@@ -25,7 +25,6 @@ from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.server.scheduling.standing_claims import NewJobClaims, as_waiting
 from terracrew.testing.job_rows import KEYS, Instance, JobRows
-from tests.machine.sqlite_template import copy_template
 from tests.server.scheduling.recorded_offers import OfferRecorder
 from tests.server.scheduling.selection_rows import build, connected, delete_all, insert_job
 from tests.server.scheduling.selection_worlds import WORLDS, World
@@ -68,24 +67,6 @@ async def created(tx: Tx, job_id: str) -> tuple[Job, Module]:
 
 
 # ---- any world
-
-
-@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def opened(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[asyncio.AbstractEventLoop, Database]]:
-    loop = asyncio.new_event_loop()
-    if request.param == "sqlite":
-        path = copy_template(tmp_path_factory.mktemp("standing") / "terracrew.db")
-        db = loop.run_until_complete(open_database(str(path)))
-        yield loop, db
-        loop.run_until_complete(db.close())
-    else:
-        with request.getfixturevalue("postgres_server").database() as url:
-            db = loop.run_until_complete(open_database(url))
-            yield loop, db
-            loop.run_until_complete(db.close())
-    loop.close()
 
 
 async def offered_first(db: Database, world: World) -> str | None:
