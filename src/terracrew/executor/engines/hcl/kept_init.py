@@ -1,7 +1,8 @@
 """What `init` makes of a workspace: which of it can be kept for later jobs, and how it is made again from what was kept.
 
 `.terraform/` contains
-  modules/            modules.json, and the modules that were downloaded: kept
+  modules/            modules.json, and the modules that were downloaded: kept without their repositories (`.git`), which no plan
+                      needs, and whose configuration may name a credential
   terraform.tfstate   the configuration of the backend: kept if it holds no credential (`kept_backend`)
   providers/          never kept: the lock file of the source names the packages, and they are linked from the shared cache,
                       which only the runner writes. `plan` compares each package with the checksums of the lock file.
@@ -31,6 +32,7 @@ MAX_BYTES = 64 << 20
 _MAX_FILES = 20_000
 _MAX_LEVELS = 40
 _BACKEND, _MODULES, _PROVIDERS = "terraform.tfstate", "modules", "providers"
+_REPOSITORY = ".git"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -188,11 +190,14 @@ def _modules(top: int, folder: Path, workspace: Path, patterns: Sequence[str]) -
 
 
 def _tree(directory: int, path: str, level: int = 0) -> Iterator[InitFile]:
-    """Yield all files below a directory, and close its descriptor. Anything but files and directories is refused."""
+    """Yield all files below a directory, and close its descriptor. Anything but files and directories is refused.
+
+    A repository that a module was checked out from is left out.
+    """
     try:
         if level > _MAX_LEVELS:
             raise Invalid(f"the modules have more than {_MAX_LEVELS} levels of folders")
-        for name in sorted(os.listdir(directory)):
+        for name in sorted({*os.listdir(directory)} - {_REPOSITORY}):
             mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
             if stat.S_ISDIR(mode):
                 yield from _tree(os.open(name, _DIRECTORY, dir_fd=directory), f"{path}/{name}", level + 1)
