@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from terracrew.errors import Invalid
 from terracrew.executor.engines.hcl import kept_init
 
 
@@ -37,6 +38,24 @@ def test_what_was_placed_is_removed(tmp_path: Path) -> None:
     for _ in range(2):  # it may be gone already
         kept_init.remove(tmp_path / "root", tmp_path)
         assert os.listdir(tmp_path / "root") == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["-upgrade", "-backend-config=/etc/s3.hcl", "-backend-config /etc/s3.hcl", "-no-color -plugin-dir ../plugins"],
+)
+def test_init_runs_in_every_job_if_the_runner_adds_a_flag_with_a_path_outside_the_source(
+    tmp_path: Path, arguments: str
+) -> None:
+    """What is in such a file can change without the job."""
+    flag = next(each for each in ("-upgrade", "-backend-config", "-plugin-dir") if each in arguments)
+    with pytest.raises(Invalid, match=f"init has the flag {flag}$"):
+        kept_init.check(tmp_path, ["*.tf"], [], {"TF_CLI_ARGS_init": arguments})
+
+
+@pytest.mark.parametrize("arguments", ["-backend-config s3.hcl", "-backend-config key=/network", "-lock-timeout 5s"])
+def test_flags_with_other_values_are_compared_by_what_they_say(tmp_path: Path, arguments: str) -> None:
+    kept_init.check(tmp_path, ["*.tf"], [], {"TF_CLI_ARGS_init": arguments})
 
 
 @pytest.mark.parametrize("swapped", ["environments", "environments/production", "environments/production/.terraform"])

@@ -16,6 +16,7 @@ import shlex
 import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -72,10 +73,11 @@ def check(folder: Path, patterns: Sequence[str], flags: Sequence[str], environme
     for name in _CODE_VARIABLES:
         if environment.get(name):
             raise Invalid(f"{name} is set")
-    for flag in (*flags, *(each for name in _ARGUMENT_VARIABLES for each in shlex.split(environment.get(name, "")))):
-        value = flag.partition("=")[2]
+    arguments = [*flags, *(each for name in _ARGUMENT_VARIABLES for each in shlex.split(environment.get(name, "")))]
+    for before, argument in pairwise(["", *arguments]):  # the value of a flag may be the next word
+        flag, _, value = (argument if argument.startswith("-") else f"{before}={argument}").partition("=")
         if engine_flags.name_of(flag) == "upgrade" or value.startswith("/") or ".." in PurePosixPath(value).parts:
-            raise Invalid(f"init has the flag {flag.partition('=')[0]}")
+            raise Invalid(f"init has the flag {flag}")
     if _has_encryption(folder, patterns):
         raise Invalid("the configuration has an encryption block, which can run programs in init")
 
