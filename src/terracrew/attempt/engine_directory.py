@@ -4,11 +4,13 @@
   provided/    written by the executor, read by the engine: its configuration, tokens for clouds
   produced/    written by the engine: the saved plan, the facts about it
 
-An engine runs code that somebody else wrote. What it produced is therefore opened without following links.
+An engine runs code that somebody else wrote. What it produced is therefore opened without following links, and without waiting
+for a pipe, which nobody may ever write to.
 """
 
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
 
 from terracrew.errors import Invalid
@@ -32,13 +34,21 @@ class EngineDirectory:
             folder.mkdir(mode=0o700, exist_ok=True)
 
 
-def read_produced(path: Path) -> bytes:
+def read_produced(path: Path, *, follows_link: bool = False) -> bytes:
     """Return the content of a file that an engine wrote. Raises Invalid where the engine put something else in its place."""
+    with open_produced(path, follows_link=follows_link) as file:
+        return file.read()
+
+
+def open_produced(path: Path, *, follows_link: bool = False) -> BufferedReader:
+    """Open a file for reading that an engine wrote, or could have written. `follows_link` is for files of people, who may keep
+    them elsewhere. Raises Invalid for anything that is not a regular file."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follows_link else os.O_NOFOLLOW)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, flags)
     except OSError as error:
         raise Invalid(f"the engine's file {path.name} cannot be read: {error.strerror}") from error
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Invalid(f"the engine's file {path.name} is not a regular file")
-        return file.read()
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Invalid(f"the engine's file {path.name} is not a regular file")
+    return open(descriptor, "rb")

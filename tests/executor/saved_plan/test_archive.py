@@ -68,6 +68,15 @@ def test_a_workspace_comes_back_as_it_was_without_what_is_of_no_use_elsewhere(wo
     assert os.readlink(back / "a-provider") == "/nowhere/plugins/provider"
 
 
+@pytest.mark.timeout(20)
+def test_a_pipe_in_place_of_the_plan_is_not_waited_for(tmp_path: Path) -> None:
+    """A hook after the plan can put one there, and nobody writes to it."""
+    (tmp_path / "workspace").mkdir()
+    os.mkfifo(tmp_path / "plan")
+    with pytest.raises(Invalid, match="plan is not a regular file"):
+        archive.pack(Kept(), ABOUT, tmp_path / "plan", tmp_path / "workspace")
+
+
 def test_names_longer_than_a_tar_header_and_deep_folders_survive(tmp_path: Path) -> None:
     folder = tmp_path / "workspace"
     deep = folder / "/".join(["d" * 60] * 12)

@@ -9,6 +9,7 @@ from typing import IO, cast
 
 import msgspec
 
+from terracrew.attempt.engine_directory import open_produced
 from terracrew.errors import Invalid
 
 _ABOUT, _PLAN, _WORKSPACE = "about.json", "plan", "workspace/"
@@ -106,7 +107,7 @@ def _add(tar: tarfile.TarFile, name: str, path: Path) -> None:
         info.type = tarfile.DIRTYPE
         tar.addfile(info)
     else:
-        with path.open("rb") as file:
+        with open_produced(path) as file:  # the module may still run, and put something else there
             info.size = os.fstat(file.fileno()).st_size
             tar.addfile(info, file)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew.attempt.engine_directory import EngineDirectory
+from terracrew.attempt.engine_directory import EngineDirectory, read_produced
 from terracrew.errors import TerracrewError, Unreachable
 from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.delivery.transfer import Transfer
@@ -159,7 +159,8 @@ def left(directory: Path, files: EngineDirectory) -> list[str]:
     Executors of earlier versions kept them in the attempt's directory.
     """
     folders = (directory / _FOLDER, files.provided / _FOLDER)
-    return [path.read_text() for folder in folders if folder.is_dir() for path in folder.iterdir()]
+    paths = [path for folder in folders if folder.is_dir() for path in folder.iterdir() if path.is_file()]
+    return [read_produced(path).decode(errors="replace") for path in paths if not path.is_symlink()]
 
 
 def _write(path: Path, content: str) -> None:

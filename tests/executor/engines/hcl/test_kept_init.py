@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from terracrew.errors import Invalid
-from terracrew.executor.engines.hcl import kept_init
+from terracrew.executor.engines.hcl import kept_init, lockfile, operator_paths, plugins
+from terracrew.executor.engines.hcl.dialect import TOFU
+from terracrew.executor.engines.hcl.lockfile import Provider
+from terracrew.executor.engines.hcl.plugins import Plugins
 
 
 def test_the_repository_of_a_downloaded_module_is_not_kept(tmp_path: Path) -> None:
@@ -38,6 +41,33 @@ def test_what_was_placed_is_removed(tmp_path: Path) -> None:
     for _ in range(2):  # it may be gone already
         kept_init.remove(tmp_path / "root", tmp_path)
         assert os.listdir(tmp_path / "root") == []
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.feature("J3.warm")
+def test_no_pipe_in_the_home_of_jobs_is_waited_for(tmp_path: Path) -> None:
+    """A job can leave one there, and nobody writes to it: every later job would wait for ever."""
+    (tmp_path / ".config" / "opentofu").mkdir(parents=True)
+    (tmp_path / "dotfiles").write_text("linked")
+    (tmp_path / ".config" / "opentofu" / "linked.tfrc").symlink_to(tmp_path / "dotfiles")
+    for name in (".tofurc", ".config/opentofu/more.tfrc"):
+        os.mkfifo(tmp_path / name)
+    environment = {"HOME": str(tmp_path)}
+    assert kept_init.configurations(TOFU, environment)[-3:] == ["linked.tfrc", b"linked", "more.tfrc"]
+    assert operator_paths.find(TOFU, environment)
+
+
+@pytest.mark.timeout(20)
+def test_a_package_with_a_pipe_in_it_is_not_used(tmp_path: Path) -> None:
+    provider = Provider("registry.opentofu.org/terracrew/fake", "1.2.3")
+    package = tmp_path / "operators" / provider.folder / plugins.platform()
+    package.mkdir(parents=True)
+    os.mkfifo(package / "terraform-provider-fake")
+    (tmp_path / lockfile.NAME).write_text(
+        f'provider "{provider.address}" {{\n  version = "{provider.version}"\n  hashes = ["h1:abc"]\n}}\n'
+    )
+    Plugins(tmp_path / "private", tmp_path / "shared", tmp_path / "operators").provide(tmp_path)
+    assert not (tmp_path / "private").exists()
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from terracrew import engine_flags
+from terracrew.attempt.engine_directory import read_produced
 from terracrew.errors import Invalid
 from terracrew.executor.engines.contract import InitFile
 from terracrew.executor.engines.hcl import backend_blocks, kept_backend, lockfile, pinned_modules, plugins
@@ -92,8 +93,8 @@ def configurations(dialect: Dialect, environment: Mapping[str, str]) -> list[str
     found: list[str | bytes] = []
     for path in paths:
         try:
-            found += [path.name, path.read_bytes()]
-        except OSError:
+            found += [path.name, read_produced(path, follows_link=True)]  # jobs may share this home
+        except Invalid:
             found.append(path.name)
     return found
 

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from terracrew.attempt.engine_directory import read_produced
+from terracrew.errors import Invalid
 from terracrew.executor.engines.hcl.dialect import Dialect
 
 VARIABLES = ("TF_CLI_CONFIG_FILE", "TF_PLUGIN_CACHE_DIR")
@@ -31,6 +33,6 @@ def _candidates(dialect: Dialect, environment: Mapping[str, str]) -> Iterator[st
 def _directories_in(configuration: Path) -> list[str]:
     """Return the directories that a configuration of the engine names: mirrors of providers, and overrides."""
     try:
-        return _QUOTED_PATH.findall(configuration.read_text(errors="replace"))
-    except OSError:
+        return _QUOTED_PATH.findall(read_produced(configuration, follows_link=True).decode(errors="replace"))
+    except Invalid:
         return []

@@ -14,7 +14,8 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from terracrew.attempt.engine_directory import EngineDirectory
+from terracrew.attempt.engine_directory import EngineDirectory, open_produced, read_produced
+from terracrew.errors import Invalid
 from terracrew.executor.engines.hcl import lockfile
 from terracrew.executor.engines.hcl.lockfile import LockedProvider, Provider
 from terracrew.toolchains import cache
@@ -104,12 +105,13 @@ def known_checksum(shared: Path, provider: Provider) -> str:
 
 
 def checksum(package: Path) -> str:
-    """Return the `h1:` checksum of a package, as lock files have it: a hash of the hashes and names of its files."""
+    """Return the `h1:` checksum of a package, as lock files have it: a hash of the hashes and names of its files. Raises Invalid
+    if anything in it is not a file."""
     lines: list[tuple[str, str]] = []
     for directory, _, names in os.walk(package):
         for name in names:
             path = os.path.join(directory, name)
-            with open(path, "rb") as file:
+            with open_produced(Path(path), follows_link=True) as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             lines.append((os.path.relpath(path, package), digest))
     summary = hashlib.sha256("".join(f"{digest}  {name}\n" for name, digest in sorted(lines)).encode())
@@ -122,10 +124,11 @@ def _is_usable(package: Path, locked: LockedProvider | None, provider: Provider)
         return True
     if locked.provider.version != provider.version:
         return False
+    recorded = package.with_name(f"{package.name}.h1")
     try:
-        known = package.with_name(f"{package.name}.h1").read_text().strip()
-    except OSError:
-        known = checksum(package)
+        known = read_produced(recorded, follows_link=True).decode().strip() if recorded.exists() else checksum(package)
+    except (Invalid, ValueError):
+        return False
     return known in locked.hashes
 
 
