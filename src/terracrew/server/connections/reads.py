@@ -94,12 +94,15 @@ async def configurations(tx: Tx, runner_ids: Iterable[str]) -> dict[str, Configu
     return {found.id: found.configuration for found in (row_to(ServedRunner, row) for row in rows)}
 
 
-async def active_attempts(tx: Tx, instance_id: str) -> set[AttemptRef]:
-    """Return the attempts that an instance was granted and that have not ended."""
+async def active_attempts(tx: Tx, instance_id: str) -> dict[AttemptRef, str]:
+    """Return the attempts that an instance was granted and that have not ended, with what their starts wait for."""
     rows = await tx.all(
-        f"SELECT id, attempt FROM jobs WHERE instance_id = :id AND status IN {ACTIVE_STATUSES}", id=instance_id
+        f"""SELECT jobs.id, jobs.attempt, CASE WHEN attempts.started_at IS NULL THEN attempts.reason END AS waits_for
+        FROM jobs LEFT JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
+        WHERE jobs.instance_id = :id AND jobs.status IN {ACTIVE_STATUSES}""",
+        id=instance_id,
     )
-    return {AttemptRef(row["id"], row["attempt"]) for row in rows}
+    return {AttemptRef(row["id"], row["attempt"]): row["waits_for"] or "" for row in rows}
 
 
 async def standing(tx: Tx, instance_ids: Sequence[str]) -> list[Row]:

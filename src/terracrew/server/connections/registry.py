@@ -82,7 +82,7 @@ class RunnerSession:
         self.reported_attempts: set[AttemptRef] = set()
         """The attempts in its last hello or heartbeat. Contact with the runner counts only for these."""
         self.starting: dict[AttemptRef, str] = {}
-        """What the starts of its attempts wait for, as it said in its last heartbeat."""
+        """What the starts of its attempts wait for, as it said in its last heartbeat, maybe on an earlier connection."""
         self.granted: set[AttemptRef] = set()
         """Attempts that were granted after its last heartbeat, which could not report them yet."""
         self.last_contact_at = 0.0

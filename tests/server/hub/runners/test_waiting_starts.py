@@ -53,6 +53,21 @@ async def test_a_job_says_what_its_start_waits_for_until_its_executor_is_there(h
             assert (found["status"], found["attempts"][0]["reason"]) == ("PROCESSING", "")
 
 
+@pytest.mark.feature("S6.words", "D6.watched")
+async def test_a_reason_that_ended_while_the_runner_was_away_is_not_shown_any_more(hub: Hub) -> None:
+    """The new connection did not know what the old one had said, so the job waited for an image that was there."""
+    async with hub.runner() as runner:
+        ref = ref_of(await runner.granted(await hub.job()))
+        await runner.send(waiting(ref, PULLING))
+        await until_reason(hub, ref.job_id, PULLING)
+    await hub.until(lambda: not hub.server.registry.runners)
+    async with hub.runner(attempts=[ref]) as runner:
+        assert hub.session().starting == {ref: PULLING}
+        await runner.send(messages.Heartbeat("9.9.9", False, [ref]))
+        await hub.until(lambda: hub.session().version == "9.9.9")
+        assert PULLING not in await reason(hub, ref.job_id)
+
+
 async def test_the_welcome_says_that_starts_are_read(hub: Hub) -> None:
     async with hub.connected(await hub.token()) as client:
         assert (await client.ask(hub.hello()))["reads_starting"] is True

@@ -47,6 +47,7 @@ async def take_place(
         configuration=record.configuration,
     )
     session.active_jobs = {ref.job_id for ref in place.current}
+    session.starting = place.starting
     session.reported_attempts = set(hello.attempts)
     session.is_disk_full = hello.is_disk_full
     # It is closed until its record has been read again: changes that were made before it was in the registry were not sent to it.

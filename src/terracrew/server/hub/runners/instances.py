@@ -35,6 +35,8 @@ class InstanceRow(msgspec.Struct, frozen=True):
     epoch: int
     current: set[AttemptRef]
     """The attempts that the instance was granted and that have not ended."""
+    starting: dict[AttemptRef, str]
+    """What the starts of some of them waited for, as it said on an earlier connection."""
     resume: str
     """The secret with which the same process reconnects without a takeover."""
 
@@ -96,9 +98,10 @@ async def take(
     if connected is None:
         raise Unavailable(f"another process has just connected as {hello.instance} of {owner.path}; try again")
     await engine_store.set_available(tx, connected.instance_id, available_engines(hello))
-    current = await reads.active_attempts(tx, connected.instance_id)
+    active = await reads.active_attempts(tx, connected.instance_id)
     await heartbeats.named(tx, connected.instance_id, hello.attempts[:MAX_REPORTED_ATTEMPTS])
-    return InstanceRow(connected.instance_id, connected.epoch, current, resume)
+    starting = {ref: reason for ref, reason in active.items() if reason}
+    return InstanceRow(connected.instance_id, connected.epoch, set(active), starting, resume)
 
 
 def available_engines(hello: messages.RunnerHello) -> AvailableEngines:
