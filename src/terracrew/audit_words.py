@@ -55,6 +55,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         ", which was at {from} before",
     ),
     "runner.once_token_create": ("made a token for one job for the runner {place}", ", valid until {until}"),
+    "runner.once_token_return": (
+        "gave back a token for one job of the runner {place}",
+        ", because the grant of job #{number} was never sent",
+    ),
     "runner.once_token_revoke": ("revoked a token for one job of the runner {place}",),
     "runner.once_token_use": (
         "used a token for one job as the instance {instance} of {runner}",

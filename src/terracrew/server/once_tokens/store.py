@@ -80,6 +80,27 @@ async def use(tx: Tx, token_id: str, job_id: str, attempt: int, instance_id: str
     )
 
 
+async def give_back(tx: Tx, job_id: str, attempt: int) -> Row | None:
+    """Let the token that was used up for this attempt claim another job, and return it with its runner; None if there is none."""
+    row = await tx.one(
+        """SELECT once_tokens.id AS token_id, runners.id, runners.path, runners.organization_id
+        FROM once_tokens JOIN runners ON runners.id = once_tokens.runner_id
+        WHERE once_tokens.job_id = :job_id AND once_tokens.attempt = :attempt""",
+        job_id=job_id,
+        attempt=attempt,
+    )
+    if row is not None:
+        await tx.run(
+            """UPDATE once_tokens SET claimed_at = NULL, job_id = NULL, attempt = NULL, instance_id = NULL
+            WHERE id = :id AND job_id = :job_id AND attempt = :attempt""",
+            id=row["token_id"],
+            job_id=job_id,
+            attempt=attempt,
+        )
+        tx.wake("access", row["token_id"])
+    return row
+
+
 async def revoke(tx: Tx, runner_id: str, token_id: str) -> bool:
     """Revoke a token of a runner. Returns False if there is no such token, or it was revoked before."""
     found = await tx.run(

@@ -13,13 +13,15 @@ from terracrew.protocol import messages
 from terracrew.protocol.events import Result
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.server.hub.notify import HubNotifier
+from terracrew.server.jobs.attempts import claims
+from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
 from terracrew.server.once_tokens import store
 from terracrew.server.once_tokens.model import DEFAULT_SECONDS, MAX_SECONDS, MIN_SECONDS, MadeOnceToken, NewOnceToken
 from terracrew.server.runners import once_tokens
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import RUNNING, delivery, fact
 from terracrew.testing.transactions import held_open, until_blocked
-from tests.server.hub.hub_clients import Client, Hub, on_postgres, refusal
+from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Client, Hub, on_postgres, refusal
 
 pytestmark = pytest.mark.feature("A2.once")
 
@@ -112,6 +114,66 @@ async def test_standing_claims_get_one_job_as_well(hub: Hub) -> None:
             assert (await client.get("granted"))["spec"]["job_id"] == jobs[0]
     assert [len(await hub.crew.rows.attempts(job)) for job in jobs] == [1, 0, 0]
     assert [(await hub.crew.rows.load(job)).status for job in jobs[1:]] == ["QUEUED", "QUEUED"]
+
+
+async def test_it_claims_another_job_if_the_answer_to_its_claim_was_lost(hub: Hub) -> None:
+    """The token was used up by a claim that its machine never heard of, so the machine ended and the job waited for another."""
+    token, job = await made(hub), await hub.job()
+    async with hub.connected(await access(hub, token)) as client:
+        await come(hub, client)
+        session = hub.session()
+        claimant = Claimant(job, 1, session.runner_id, session.instance_id, session.epoch)
+        unheard = ClaimRequest(claimant, claims.make_credentials())
+        assert await hub.server.hub.runners.claim(unheard) is not None
+        assert await status(hub, token) == "running"
+        hub.server.hub.runners.grants.take_back(unheard)
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            while await status(hub, token) != "waiting":
+                await asyncio.sleep(0.01)
+        assert await answer(client, job, attempt=2) == "granted"
+    assert [each.outcome for each in await hub.crew.rows.attempts(job)] == ["handed_back", None]
+    assert await returns(hub) == [token.id]
+
+
+async def test_it_claims_another_job_if_its_machine_had_gone_before_the_grant_was_sent(hub: Hub) -> None:
+    token, job = await made(hub), await hub.job()
+    async with hub.connected(await access(hub, token)) as client:
+        await come(hub, client)
+        hub.server.registry.has = lambda _: False  # pyright: ignore[reportAttributeAccessIssue]  (it is gone for the sender)
+        await client.send(messages.Claim(job, 1))
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                while not await returns(hub):
+                    await asyncio.sleep(0.01)
+        finally:
+            del hub.server.registry.has
+    await hub.until(lambda: not hub.server.registry.runners)
+    assert await status(hub, token) == "waiting"
+    async with hub.connected(await access(hub, token)) as again:
+        await come(hub, again)
+        assert await answer(again, job, attempt=2) == "granted"
+
+
+@pytest.mark.parametrize("is_revoked", [False, True])
+async def test_what_is_given_back_does_not_come_back_to_life(hub: Hub, clock: ShiftedClock, is_revoked: bool) -> None:
+    token, job = await made(hub), await hub.job()
+    async with hub.connected(await access(hub, token)) as client:
+        await come(hub, client)
+        granted = await client.granted(job)
+    if is_revoked:
+        await hub.server.db.write(lambda tx: store.revoke(tx, hub.runner_id, token.id))
+    else:
+        clock.advance(DEFAULT_SECONDS + 1)
+    await claims.take_back(hub.server.db, AttemptRef(job, 1), granted.credentials, "the database went away")
+    assert await status(hub, token) == ("revoked" if is_revoked else "expired")
+
+
+async def returns(hub: Hub) -> list[str]:
+    """Return the tokens that were given back, as the audit log says."""
+    rows = await hub.server.db.read(
+        lambda tx: tx.all("SELECT details FROM audit WHERE action = 'runner.once_token_return'")
+    )
+    return [msgspec.json.decode(row["details"])["token"] for row in rows]
 
 
 async def test_of_two_machines_with_one_token_one_gets_a_job_and_the_other_is_dropped(hub: Hub) -> None:

@@ -5,6 +5,7 @@ from typing import LiteralString
 
 import pytest
 
+from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs.attempts import claim_store, claims
 from terracrew.testing.job_rows import JobRows
@@ -95,9 +96,10 @@ async def test_a_claim_whose_answer_was_lost_is_taken_back_and_no_other(rows: Jo
     claimant = claim_store.Claimant(job, 1, runner.runner_id, runner.id, 1)
     unheard = claim_store.ClaimRequest(claimant, claims.make_credentials())
     assert await rows.claim(unheard) is not None
-    await claims.take_back(rows.db, claim_store.ClaimRequest(claimant, claims.make_credentials()))
+    ref, reason = AttemptRef(job, 1), "the database went away"
+    await claims.take_back(rows.db, ref, claims.make_credentials(), reason)
     assert (await rows.load(job)).status == "CLAIMED", "another claim of the same attempt is not this one"
-    await claims.take_back(rows.db, unheard)
-    await claims.take_back(rows.db, unheard)
+    await claims.take_back(rows.db, ref, unheard.credentials, reason)
+    await claims.take_back(rows.db, ref, unheard.credentials, reason)
     again = await rows.load(job)
     assert (again.status, again.attempt, again.losses) == ("QUEUED", 2, 0)

@@ -7,11 +7,10 @@ import msgspec
 
 from terracrew.logging import get_logger
 from terracrew.protocol.messages import AttemptRef, Granted
+from terracrew.protocol.spec import Credentials
 from terracrew.server.connections.registry import Registry, RunnerSession
 from terracrew.server.db.availability import retry_when_back
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import decide
-from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import ClaimRequest
 from terracrew.server.jobs.attempts.claims import ClaimWon
@@ -79,10 +78,14 @@ class Grants:
         granted = await self._archives.complete(won)
         if self._registry.has(session):
             session.socket.post(granted)
-            return
-        reason = "its runner had gone before the grant was sent"
-        await jobs.settle(self._db, ref, lambda job, attempt, now: decide.hand_back(job, attempt, reason, now))
+        else:
+            await self._hand_back(ref, granted.credentials, "its runner had gone before the grant was sent")
 
     def take_back(self, request: ClaimRequest) -> None:
         """Hand back a claim whose answer was lost, as soon as the database is available."""
-        self._tasks.start(retry_when_back(self._db, lambda: claims.take_back(self._db, request)))
+        ref = AttemptRef(request.claimant.job_id, request.claimant.attempt)
+        reason = "the database went away while it was claimed"
+        self._tasks.start(self._hand_back(ref, request.credentials, reason))
+
+    async def _hand_back(self, ref: AttemptRef, own: Credentials, reason: str) -> None:
+        await retry_when_back(self._db, lambda: claims.take_back(self._db, ref, own, reason))

@@ -10,7 +10,7 @@ import msgspec
 
 from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
-from terracrew.protocol.messages import MAX_INLINE_ARCHIVE_BYTES, Granted
+from terracrew.protocol.messages import MAX_INLINE_ARCHIVE_BYTES, AttemptRef, Granted
 from terracrew.protocol.spec import Credentials, JobLimits, JobSpec, JobType, KnownRevision, Resume, Source, StateSeed
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.db.statements.mapping import row_to
@@ -114,18 +114,18 @@ def claims(db: Database, keys: Keyring, precedence: Precedence = "online") -> Cl
     return claim
 
 
-async def take_back(db: Database, offered: ClaimRequest) -> None:
-    """Hand back a claim whose answer was lost but which may have been committed. No runner knows of it, so nothing runs."""
-    claimant = offered.claimant
+async def take_back(db: Database, ref: AttemptRef, own: Credentials, reason: str) -> None:
+    """Hand back a claim whose grant was not sent, if it was committed. No runner knows its credentials, so nothing runs.
+
+    A once token that the claim has used up can claim another job.
+    """
 
     async def work(tx: Tx) -> None:
-        hub_sha256 = credentials.digest(offered.credentials.hub)
-        is_own = await claim_store.is_claimed_with(tx, claimant.job_id, claimant.attempt, hub_sha256)
-        found = await store.hold(tx, claimant.job_id, claimant.attempt) if is_own else None
-        if found and (
-            back := decide.hand_back(*found, "the database went away while it was claimed", store.moment(tx))
-        ):
-            await store.move(tx, *found, back)
+        is_own = await claim_store.is_claimed_with(tx, ref.job_id, ref.attempt, credentials.digest(own.hub))
+        if is_own and (found := await store.hold(tx, ref.job_id, ref.attempt)):
+            if back := decide.hand_back(*found, reason, store.moment(tx)):
+                await store.move(tx, *found, back)
+            await used_once_tokens.give_back(tx, ref, found[0].number)
 
     await db.write(work)
 

@@ -1,11 +1,12 @@
-"""Uses up the once tokens of the instances that have claimed jobs, in the transaction of the claims."""
+"""Uses up the once tokens of the instances that have claimed jobs, in the transaction of the claims, and gives them back."""
 
 from collections.abc import Sequence
 
+from terracrew.protocol.messages import AttemptRef
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.once_tokens import store
-from terracrew.server.principals.model import Principal
+from terracrew.server.principals.model import SYSTEM, Principal
 
 
 async def use(tx: Tx, claimed: Sequence[Row]) -> set[str]:
@@ -24,6 +25,17 @@ async def use(tx: Tx, claimed: Sequence[Row]) -> set[str]:
         else:
             await _record(tx, runner, token_id, row)
     return refused
+
+
+async def give_back(tx: Tx, ref: AttemptRef, number: int) -> None:
+    """Give back the token that this attempt has used up, because its grant was never sent. `number` is the number of its job."""
+    if found := await store.give_back(tx, ref.job_id, ref.attempt):
+        details = {"path": found["path"], "runner": found["path"], "token": found["token_id"]}
+        details |= {"number": number, "attempt": ref.attempt}
+        organization_id = found["organization_id"]
+        await audit.record(
+            tx, SYSTEM, "runner.once_token_return", "runner", found["id"], details, organization_id=organization_id
+        )
 
 
 async def _record(tx: Tx, runner: Row, token_id: str, job: Row) -> None:
