@@ -15,6 +15,8 @@ from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.db import Database
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.engines import store as engine_store
+from terracrew.server.engines.model import available
 from terracrew.server.jobs import store
 from terracrew.server.jobs.attempts.claim_store import ClaimRequest
 from terracrew.server.jobs.attempts.claims import ClaimGroup, ClaimWon
@@ -45,9 +47,12 @@ class Ahead:
         self.sent: list[tuple[str, str]] = []
         """The instance and the job of each grant."""
         self.taken_back: list[str] = []
+        self.unsendable: set[str] = set()
         self.claims = NewJobClaims(scheduler, group, self._send, self._take_back)
 
     def _send(self, session: RunnerSession, won: ClaimWon) -> None:
+        if won.granted.spec.job_id in self.unsendable:
+            raise KeyError("a grant that cannot be sent")
         self.sent.append((session.instance_id, won.granted.spec.job_id))
 
     def _take_back(self, request: ClaimRequest) -> None:
@@ -91,7 +96,7 @@ async def claimed_ahead(db: Database, world: World, group: ClaimGroup) -> str | 
 
     async def create(tx: Tx) -> set[str]:
         await insert_job(tx, world)
-        return await ahead.claims.claim(tx, [await created(tx, "job")])
+        return set(await ahead.claims.claim(tx, [await created(tx, "job")]))
 
     with scheduler.freshness.watching(db):
         await scheduler.sweep()
@@ -155,7 +160,9 @@ class Crew:
         """Let a transaction find jobs as if it had just created them."""
 
         async def work(tx: Tx) -> set[str]:
-            return await self.ahead.claims.claim(tx, [await created(tx, each) for each in job_ids])
+            changed = await self.ahead.claims.claim(tx, [await created(tx, each) for each in job_ids])
+            assert list(changed.values()) == await store.get_many(tx, list(changed)), "it says what the rows say"
+            return set(changed)
 
         return await self.rows.db.write(work)
 
@@ -241,13 +248,39 @@ async def test_a_claim_of_an_instance_that_has_disconnected_is_refused_and_gives
     assert (await crew.rows.load(job)).status == "QUEUED"
 
 
+async def test_a_grant_that_cannot_be_sent_does_not_keep_the_others_from_their_runners(crew: Crew) -> None:
+    """All grants of a transaction were sent by one action, so an error in the first one delayed the others by a minute."""
+    session = crew.connect(await crew.rows.runner(slots=4), slots=4, standing=4)
+    async with crew.watching():
+        jobs = [await crew.rows.job(await crew.rows.module()) for _ in range(4)]
+        crew.ahead.unsendable = set(jobs[:2])
+        assert await crew.create(*jobs) == set(jobs)
+    assert sorted(job_id for _, job_id in crew.ahead.sent) == sorted(jobs[2:])
+    assert (session.offered, session.active_jobs) == (set(), set(jobs))
+
+
+async def test_a_new_job_with_a_range_of_versions_is_told_as_it_was_claimed(crew: Crew) -> None:
+    rows = crew.rows
+    instance = await rows.runner(slots=1)
+    session = crew.connect(instance)
+    session.engines = available({"tofu": "1.12.6"}, {"tofu": ["1.12.6"]}, [])
+    await rows.db.write(lambda tx: engine_store.set_available(tx, instance.id, session.engines))
+    async with crew.watching():
+        module = await rows.module()
+        await rows.run("UPDATE modules SET engine_version = '~> 1.12' WHERE id = :id", id=module)
+        await rows.db.write(lambda tx: engine_store.remember_range(tx, "tofu", "~> 1.12"))
+        job = await rows.job(module)
+        assert await crew.create(job) == {job}
+    assert (await rows.load(job)).pinned_engine_version == "1.12.6"
+
+
 async def test_a_transaction_that_fails_gives_back_the_slot_and_takes_back_the_claim(crew: Crew) -> None:
     session = crew.connect(await crew.rows.runner(slots=1))
     async with crew.watching():
         job = await crew.rows.job(await crew.rows.module())
 
         async def work(tx: Tx) -> None:
-            assert await crew.ahead.claims.claim(tx, [await created(tx, job)]) == {job}
+            assert set(await crew.ahead.claims.claim(tx, [await created(tx, job)])) == {job}
             assert (session.standing, session.free) == (0, 0)
             raise KeyError("not today")
 

@@ -130,8 +130,8 @@ class NotClaimedAhead(Exception):
 class ClaimAhead(Protocol):
     """Claims new jobs in the transaction that creates them."""
 
-    async def claim(self, tx: Tx, jobs: Sequence[tuple[Job, Module]]) -> set[str]:
-        """Return the ids of those that were claimed. Raises NotClaimedAhead if the transaction has to be repeated without this."""
+    async def claim(self, tx: Tx, jobs: Sequence[tuple[Job, Module]]) -> dict[str, Job]:
+        """Return those that have changed, by id. Raises NotClaimedAhead if the transaction has to be repeated without this."""
         ...
 
 
@@ -311,9 +311,9 @@ async def _insert(tx: Tx, keys: Keyring, checked: Sequence[_Checked], ahead: Cla
         ],
     )
     new = [(job, one.module) for job, one in zip(jobs, checked, strict=True)]
-    claimed = set[str]() if ahead is None else await ahead.claim(tx, new)
-    store.wake_queue(tx, [job.id for job in jobs if job.id not in claimed])
-    return jobs
+    changed = {} if ahead is None else await ahead.claim(tx, new)
+    store.wake_queue(tx, [job.id for job in jobs if job.id not in changed])
+    return [changed.get(job.id, job) for job in jobs]
 
 
 def _details(job: Job, one: _Checked) -> dict[str, Any]:

@@ -13,11 +13,12 @@ from terracrew.logging import get_logger
 from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import tree_path
+from terracrew.server.jobs import store
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
 from terracrew.server.jobs.attempts.claims import ClaimGroup, ClaimWon
 from terracrew.server.jobs.create import NotClaimedAhead
-from terracrew.server.jobs.model import Job
+from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.modules.model import Module
 from terracrew.server.scheduling.queue import Waiting
 
@@ -40,19 +41,18 @@ class NewJobClaims:
         self._scheduler, self._group = scheduler, group
         self._send, self._take_back = send, take_back
 
-    async def claim(self, tx: Tx, jobs: Sequence[tuple[Job, Module]]) -> set[str]:
-        """Claim those of these new jobs for which an instance has a standing claim. Returns the ids of the claimed jobs.
+    async def claim(self, tx: Tx, jobs: Sequence[tuple[Job, Module]]) -> dict[str, Job]:
+        """Claim those of these new jobs for which an instance has a standing claim. Returns the jobs that have changed, by id.
 
+        A job has changed if it was claimed, or if its claim found that it cannot start.
         Raises NotClaimedAhead if the transaction has to be repeated without this.
         """
         if not self._scheduler.takes_standing_claims():
-            return set()
+            return {}
         waiting = [as_waiting(job, module) for job, module in jobs]
         reserved = self._scheduler.reserve(waiting)
-        ids, requests = (
-            [job.id for job in waiting],
-            [_request(job, reserved[job.id]) for job, _ in jobs if job.id in reserved],
-        )
+        ids = [job.id for job in waiting]
+        requests = [_request(job, reserved[job.id]) for job, _ in jobs if job.id in reserved]
         tx.on_failure(partial(self._release, ids))
         try:
             results = await self._group.work(tx, requests) if requests else []
@@ -61,28 +61,26 @@ class NewJobClaims:
         except Exception as error:  # whatever it is, the jobs can be created, and are offered then
             log.info("jobs are not claimed with their creation", reason=repr(error)[:500])
             raise NotClaimedAhead from error
-        tx.on_failure(partial(self._hand_back, requests))  # it may have been committed
         won = {
             request.claimant.job_id: result
             for request, result in zip(requests, results, strict=True)
             if isinstance(result, ClaimWon)
         }
-        tx.on_commit(partial(self._committed, ids, reserved, won))
-        return set(won)
-
-    def _committed(self, ids: Sequence[str], reserved: dict[str, RunnerSession], won: dict[str, ClaimWon]) -> None:
+        # An action of its own for each job: an error in one must not keep the others from their runners.
+        for request in requests:
+            tx.on_failure(partial(self._take_back, request))  # it may have been committed
         for job_id, each in won.items():
-            self._scheduler.release(job_id, is_claimed=True)
-            self._send(reserved[job_id], each)
-        self._release([job_id for job_id in ids if job_id not in won])
+            tx.on_commit(partial(self._scheduler.release, job_id, is_claimed=True))
+            tx.on_commit(partial(self._send, reserved[job_id], each))
+        tx.on_commit(partial(self._release, [job_id for job_id in ids if job_id not in won]))
+        changed = {job.id: _claimed(tx, job, reserved[job.id], won[job.id]) for job, _ in jobs if job.id in won}
+        lost = sorted(request.claimant.job_id for request in requests if request.claimant.job_id not in won)
+        refused = [job for job in await store.get_many(tx, lost) if job.is_terminal] if lost else []
+        return changed | {job.id: job for job in refused}
 
     def _release(self, ids: Sequence[str]) -> None:
         for job_id in ids:
             self._scheduler.release(job_id, is_claimed=False)
-
-    def _hand_back(self, requests: Sequence[ClaimRequest]) -> None:
-        for request in requests:
-            self._take_back(request)
 
 
 def as_waiting(job: Job, module: Module) -> Waiting:
@@ -102,6 +100,20 @@ def as_waiting(job: Job, module: Module) -> Waiting:
         engine_version=module.engine_version,
         tags=frozenset(module.tags),
         choice=job.dispatcher,
+    )
+
+
+def _claimed(tx: Tx, job: Job, session: RunnerSession, won: ClaimWon) -> Job:
+    """Return a job as the statements of its claim have left it."""
+    now = store.moment(tx)
+    return job.to(
+        JobStatus.CLAIMED,
+        now,
+        runner_id=session.runner_id,
+        instance_id=session.instance_id,
+        claimed_at=now,
+        engine_version=won.granted.spec.engine_version,
+        pinned_engine_version=won.pinned_engine_version,
     )
 
 

@@ -44,6 +44,7 @@ async def test_a_new_job_is_granted_without_an_offer_and_runs(hub: Hub) -> None:
         job = await create(hub)
         granted = await runner.get()
         assert (granted["type"], granted["is_ahead"], granted["spec"]["job_id"]) == ("granted", True, job["id"])
+        assert (job["status"], job["instance_id"]) == ("CLAIMED", hub.session().instance_id), "the answer says so, too"
         stored = await hub.crew.rows.load(job["id"])
         assert (stored.status, stored.instance_id) == ("CLAIMED", hub.session().instance_id)
         assert hub.session().standing == 0

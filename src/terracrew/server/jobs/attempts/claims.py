@@ -40,6 +40,8 @@ class ClaimWon(msgspec.Struct, frozen=True):
     archive_object: str | None
     """The object with the source archive, if it still has to be added to the grant."""
     module_id: str
+    pinned_engine_version: str = ""
+    """The version of the engine that all later attempts of the job must have, too."""
 
 
 _source = msgspec.json.Decoder(Source)
@@ -295,7 +297,8 @@ def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: l
     is_inline = archive is not None and archive.size <= MAX_INLINE_ARCHIVE_BYTES
     name = f"archives/{archive.archive_id}" if archive and is_inline else None
     own = msgspec.structs.replace(own, module_key=row["module_key"])
-    return ClaimWon(Granted(spec, own), name, row["module_id"])
+    pinned = row["engine_version"] if row["wanted_version"] else ""
+    return ClaimWon(Granted(spec, own), name, row["module_id"], pinned)
 
 
 def _inputs_sha256(row: Row, given: GivenInputs | None) -> str:
