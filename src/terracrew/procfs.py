@@ -56,13 +56,24 @@ def stat(pid: int) -> Stat | None:
     return Stat(fields[0].decode(), int(fields[2]), int(fields[3]), int(fields[19]), int(fields[17]))
 
 
+def children(pid: int) -> list[int]:
+    """Return the children of a process, including those that have ended and that it has not asked for yet."""
+    found: list[int] = []
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        # Orphans become children of the first thread, so it is read last.
+        for thread in sorted(os.listdir(f"/proc/{pid}/task"), key=int, reverse=True):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_bytes().split())
+    return found
+
+
 def descendants(pid: int) -> list[Process]:
     """Return the living descendants of a process, without itself. One that is reparented during the walk can be missed, so
     a caller that needs all of them repeats the walk until the kernel says that no child is left."""
     found: dict[int, Process] = {}
     parents = [pid]
     while parents:
-        for child in _children(parents.pop()):
+        for child in children(parents.pop()):
             if child not in found and (seen := stat(child)) is not None and seen.is_alive:
                 found[child] = Process(child, seen)
                 parents.append(child)
@@ -88,13 +99,3 @@ def send(process: Process, number: signal.Signals) -> None:
                 signal.pidfd_send_signal(pidfd, number)
         finally:
             os.close(pidfd)
-
-
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        # Orphans become children of the first thread, so it is read last.
-        for thread in sorted(os.listdir(f"/proc/{pid}/task"), key=int, reverse=True):
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_bytes().split())
-    return found

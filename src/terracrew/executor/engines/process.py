@@ -13,12 +13,15 @@ import msgspec
 from terracrew import procfs
 from terracrew.executor.control import StopMode
 from terracrew.executor.engines import engine_user
+from terracrew.executor.engines.gate import Gate
 from terracrew.executor.isolation import landlock
 from terracrew.executor.isolation.landlock import Ruleset
 from terracrew.protocol.start import INTERRUPT_SECONDS
 
 _FIRST_REAP_SECONDS, _LAST_REAP_SECONDS = 0.005, 0.25
 _is_adopting = False
+_waiting: set[int] = set()
+"""The engines that wait at their gates. They are not left behind by an engine that has run."""
 
 
 def adopt_orphans() -> None:
@@ -59,19 +62,24 @@ class EngineProcess:
         ladder: Ladder | None = None,
         ruleset: Ruleset | None = None,
         is_ours: bool = False,
+        gate: Gate | None = None,
     ) -> None:
         """Start the engine, restricted to the ruleset if there is one. Standard output and standard error go to `output`, but
-        standard output goes to `stdout` if that is given. With `is_ours` it runs as the user of this process."""
+        standard output goes to `stdout` if that is given. With `is_ours` it runs as the user of this process. With a gate, it
+        waits there until `go_on` is called."""
 
         user = None if is_ours else engine_user.chosen()
-        if user is not None:
+        if (
+            user is not None and gate is None
+        ):  # at a gate, this is done when it opens: another engine may be running now
             engine_user.prepare()
 
         def start() -> subprocess.Popen[bytes]:
             return subprocess.Popen(
                 arguments,
                 cwd=cwd,
-                env=env,
+                env=env if gate is None else gate.environment(env),
+                pass_fds=() if gate is None else (gate.descriptor,),
                 stdin=subprocess.DEVNULL,
                 stdout=output if stdout is None else stdout,
                 stderr=output,
@@ -81,7 +89,14 @@ class EngineProcess:
                 extra_groups=None if user is None else [],
             )
 
-        self._process = landlock.start_in(ruleset, start) if ruleset else start()
+        self._gate = gate
+        try:
+            self._process = landlock.start_in(ruleset, start) if ruleset else start()
+        finally:
+            if gate is not None:
+                gate.has_started()
+        if gate is not None:
+            _waiting.add(self.pid)
         _prefer_for_oom_kill(self._process.pid)
         self._ladder = ladder or Ladder()
         self._stopping: asyncio.Task[None] | None = None
@@ -91,6 +106,25 @@ class EngineProcess:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    def go_on(self) -> bool:
+        """Open the gate at which the engine waits. Returns False if the engine has ended there, so that it has done nothing."""
+        assert self._gate is not None
+        _waiting.discard(self.pid)
+        if self._process.poll() is not None:
+            self._gate.close()
+            return False
+        engine_user.prepare()
+        self._gate.open()
+        return True
+
+    def give_up(self) -> None:
+        """End an engine that waits at its gate."""
+        assert self._gate is not None
+        _waiting.discard(self.pid)
+        self._process.kill()
+        self._process.wait()
+        self._gate.close()
 
     async def wait(self) -> int:
         """Wait until the engine has ended, end the processes that it left behind, and return its exit code."""
@@ -114,14 +148,26 @@ class EngineProcess:
 
     async def _end_leftovers(self) -> None:
         """Kill and reap what the engine left behind, until the kernel says that there is no child any more."""
-        which = (os.P_ALL, 0) if _is_adopting else (os.P_PGID, self.pid)
         pause = _FIRST_REAP_SECONDS
+        while self._has_leftovers():
+            self._signal_descendants(signal.SIGKILL)  # one of them may have started another one in the meantime
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LAST_REAP_SECONDS)
+
+    def _has_leftovers(self) -> bool:
+        """Reap what the engine left behind and has ended, and return whether something is left that has not."""
+        if _is_adopting and _waiting:
+            # Only this process reaps, so a descendant is below one of these children until its parent has been reaped here.
+            while found := [child for child in procfs.children(os.getpid()) if child not in _waiting]:
+                if not any(os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG) for child in found):
+                    return True
+            return False
+        which = (os.P_ALL, 0) if _is_adopting else (os.P_PGID, self.pid)
         with contextlib.suppress(ChildProcessError):
-            while True:
-                if not os.waitid(*which, os.WEXITED | os.WNOHANG):  # noqa: ASYNC222  (does not block)
-                    self._signal_descendants(signal.SIGKILL)  # one of them may have started another one in the meantime
-                    await asyncio.sleep(pause)
-                    pause = min(2 * pause, _LAST_REAP_SECONDS)
+            while os.waitid(*which, os.WEXITED | os.WNOHANG):
+                pass
+            return True
+        return False
 
     def pause(self) -> None:
         """Suspend all processes of the engine, unless it is being stopped."""
@@ -167,6 +213,8 @@ class EngineProcess:
             return
         session = os.getsid(0)
         for process in procfs.descendants(os.getpid()):
+            if process.pid in _waiting:
+                continue
             has_left = process.stat.session != session if number == signal.SIGINT else process.stat.group != self.pid
             if has_left:
                 procfs.send(process, number)
