@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from terracrew.attempt import files
 from terracrew.attempt.engine_directory import EngineDirectory
@@ -29,6 +29,9 @@ from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import Step
 from terracrew.protocol.start import ExecutorStart
 from terracrew.toolchains.discovery import FoundEngine
+
+if TYPE_CHECKING:
+    from terracrew.executor.steps.ahead import StartedAhead
 
 
 class StepContext:
@@ -73,6 +76,8 @@ class StepContext:
         """The name under which what `init` makes is kept; empty if it is not kept."""
         self.kept_from: int | None = None
         """The number of the job whose `init` is used, if the workspace is warm."""
+        self.ahead: StartedAhead | None = None
+        """The engine of the next command, if it has been started already."""
         self.state_file: StateFile | None = None
         """The file with the state, if the engine keeps its state in one. Set by the FETCH step, as the following."""
         self.engine: Engine

@@ -1,7 +1,7 @@
 """Runs the command of a step with the engine, and records a state that a mutating command leaves behind."""
 
 import os
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 
 from terracrew import engine_flags
@@ -12,7 +12,8 @@ from terracrew.executor.engines.contract import DescribesPlans, WarnsAboutStates
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.sources import workspace
 from terracrew.executor.state import leftover
-from terracrew.executor.steps import preparation, step_process
+from terracrew.executor.steps import ahead, preparation, step_process
+from terracrew.executor.steps.ahead import Command
 from terracrew.executor.steps.context import StepContext
 from terracrew.plan_diff import document
 from terracrew.protocol.events import MAX_OUTPUTS_BYTES, PlanSummary
@@ -32,8 +33,9 @@ class EngineFailedError(Exception):
         self.code = code
 
 
-async def run(context: StepContext, step: Step, stdout: int | None = None) -> None:
-    """Run the command of a step to its end. Raises EngineFailedError if it does not succeed."""
+async def run(context: StepContext, step: Step, stdout: int | None = None, *, following: Command | None = None) -> None:
+    """Run the command of a step to its end. Raises EngineFailedError if it does not succeed. `following` is the command that probably
+    comes next."""
     session = context.session
     if not step.is_mutating:  # a mutating step got its tokens with its permission, and must start at once
         await context.cloud.enter(step.phase)
@@ -48,11 +50,37 @@ async def run(context: StepContext, step: Step, stdout: int | None = None) -> No
         )
     if step is Step.PLAN:
         _warn(context)
-    arguments = session.arguments(step, is_destroying=context.spec.is_destroying, flags=flags)
-    await _run_program(context, step, arguments, stdout)
+    await _run_program(context, step, Command(_arguments(context, step), stdout), following)
     session.after(step)
     if step is Step.INIT and (items := session.missing_downloads):
         downloads.record(context.directory, context.spec.engine, items)
+
+
+async def init(context: StepContext, *, is_plan_next: bool) -> None:
+    await run(context, Step.INIT, following=Command(_arguments(context, Step.PLAN)) if is_plan_next else None)
+
+
+async def plan(context: StepContext) -> None:
+    """Make a plan and record what it would do."""
+    with _memory("facts") as descriptor:
+        await run(context, Step.PLAN, following=_description(context, descriptor))
+        await _report_plan(context, descriptor)
+        ahead.give_up(context)  # there was nothing to describe
+
+
+def _arguments(context: StepContext, step: Step) -> list[str]:
+    flags = context.spec.flags.get(step, [])
+    return context.session.arguments(step, is_destroying=context.spec.is_destroying, flags=flags)
+
+
+def _description(context: StepContext, descriptor: int) -> Command | None:
+    """Return the command that follows a plan. None if it probably will not run: in a warm workspace nothing of the module has changed,
+    so the plan finds changes only where nothing was applied yet."""
+    session = context.session
+    arguments = session.facts_arguments()
+    if arguments is None and isinstance(session, DescribesPlans) and not (context.kept_from and context.states.current):
+        arguments = session.description_arguments()
+    return None if arguments is None else Command(arguments, descriptor)
 
 
 def _warn(context: StepContext) -> None:
@@ -63,19 +91,21 @@ def _warn(context: StepContext) -> None:
         context.recorder.say(warning)
 
 
-async def _run_program(context: StepContext, step: Step, arguments: Sequence[str], stdout: int | None = None) -> None:
+async def _run_program(context: StepContext, step: Step, command: Command, following: Command | None = None) -> None:
     """Run the program of the engine to its end, as a part of a step. Raises EngineFailedError if it does not succeed."""
-    session, states = context.session, context.states
+    states = context.states
     preparation.place_state(context)
-    process = EngineProcess(
-        arguments,
+    process = ahead.take(context, command) or EngineProcess(
+        command.arguments,
         cwd=context.folder,
-        env=context.env | context.cloud.environment(),
+        env=ahead.environment(context),
         output=context.output.descriptor,
-        stdout=stdout,
+        stdout=command.stdout,
         ladder=context.ladder,
-        ruleset=context.isolation.ruleset(context.found.path, session),
+        ruleset=context.isolation.ruleset(context.found.path, context.session),
     )
+    if following is not None:
+        ahead.start(context, following)
     context.mutation.is_started = step.is_mutating
     states.is_writable = step.is_mutating
     try:
@@ -178,11 +208,14 @@ async def read_outputs(context: StepContext) -> None:
     await context.outputs.record(outputs)
 
 
-async def report_plan(context: StepContext) -> None:
-    """Record what the plan that was just made would do: a summary, and a diff if the engine can describe its plan."""
+async def _report_plan(context: StepContext, descriptor: int) -> None:
+    """Record what the plan that was just made would do: a summary, and a diff if the engine can describe its plan. Descriptions are
+    printed into the descriptor."""
     session = context.session
     facts_arguments = session.facts_arguments()
-    facts = await _described(context, facts_arguments, _MAX_FACTS_BYTES) if facts_arguments else None
+    facts = (
+        await _described(context, Command(facts_arguments, descriptor), _MAX_FACTS_BYTES) if facts_arguments else None
+    )
     summary = session.summarize(facts, context.states.current)
     context.recorder.fact(summary)
     if not isinstance(session, DescribesPlans) or not _has_changes(summary):
@@ -192,7 +225,7 @@ async def report_plan(context: StepContext) -> None:
         if arguments is None:
             facts = b""
         elif facts is None or arguments != facts_arguments:
-            facts = await _described(context, arguments, _MAX_DESCRIPTION_BYTES)
+            facts = await _described(context, Command(arguments, descriptor), _MAX_DESCRIPTION_BYTES)
         await context.plan_diffs.record(session.describe, facts)
     except (EngineFailedError, Invalid) as error:
         if context.control.is_stopping:
@@ -201,11 +234,13 @@ async def report_plan(context: StepContext) -> None:
         context.recorder.say(f"The plan is complete, but its changes cannot be shown by attribute: {why}")
 
 
-async def _described(context: StepContext, arguments: Sequence[str], max_bytes: int) -> bytes:
+async def _described(context: StepContext, command: Command, max_bytes: int) -> bytes:
     """Return what a command prints that describes the plan."""
-    with _memory("facts") as descriptor:
-        await _run_program(context, Step.PLAN, arguments, descriptor)
-        return _printed(descriptor, max_bytes, "facts about its plan")
+    assert command.stdout is not None
+    os.ftruncate(command.stdout, 0)
+    os.lseek(command.stdout, 0, os.SEEK_SET)  # for the command, too
+    await _run_program(context, Step.PLAN, command)
+    return _printed(command.stdout, max_bytes, "facts about its plan")
 
 
 def _has_changes(summary: PlanSummary) -> bool:

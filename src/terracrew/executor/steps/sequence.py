@@ -10,6 +10,7 @@ from terracrew.executor.engines.contract import KeepsInit, ValidatesInPlan
 from terracrew.executor.engines.error_summary import EngineFailure
 from terracrew.executor.engines.oom_kills import OomKills
 from terracrew.executor.steps import (
+    ahead,
     engine_command,
     hooks,
     lost_imports,
@@ -42,6 +43,12 @@ class Steps:
 
     async def run(self) -> Result:
         """Run all steps, or up to the first that does not succeed; the steps after it are reported as skipped."""
+        try:
+            return await self._run_all()
+        finally:
+            ahead.give_up(self._context)
+
+    async def _run_all(self) -> Result:
         context, job_type = self._context, self._context.spec.type
         remaining = list(STEPS_OF.get(job_type, ()))
         result = None if remaining else Result("FAILED", f"an executor does not run jobs of type {job_type}")
@@ -230,9 +237,16 @@ class Steps:
             await engine_command.mutate(context, step, since)
         elif step is Step.OUTPUT:
             await engine_command.read_outputs(context)
+        elif step is Step.PLAN:
+            await engine_command.plan(context)
+        elif step is Step.INIT:
+            await engine_command.init(context, is_plan_next=self._is_plan_next())
+            warm_workspace.keep(context)
         else:
             await engine_command.run(context, step)
-        if step is Step.INIT:
-            warm_workspace.keep(context)
-        if step is Step.PLAN:
-            await engine_command.report_plan(context)
+
+    def _is_plan_next(self) -> bool:
+        """Whether nothing but the executor's own work comes between `init` and the plan."""
+        context = self._context
+        has_hook = any(each.step in (Step.INIT, Step.VALIDATE, Step.PLAN) for each in context.spec.hooks)
+        return not has_hook and Step.PLAN not in context.reused and self._is_checked_by_plan(Step.VALIDATE)
