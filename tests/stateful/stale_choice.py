@@ -28,5 +28,8 @@ class StaleChoice:
             session.use_standing_claim()
         return chosen
 
+    def enqueue(self, jobs: Sequence[Waiting]) -> None:
+        """Do nothing: other claims are made at random."""
+
     def release(self, job_id: str, *, is_claimed: bool) -> None:
         """Do nothing: the claim decides whether a slot is free."""

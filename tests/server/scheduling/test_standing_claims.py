@@ -244,7 +244,7 @@ async def test_a_claim_of_an_instance_that_has_disconnected_is_refused_and_gives
         await crew.rows.run("UPDATE instances SET epoch = 2 WHERE id = :id", id=instance.id)
         job = await crew.rows.job(await crew.rows.module())
         assert await crew.create(job) == set()
-    assert (session.standing, session.granted_ahead, session.offered) == (1, 0, set())
+        assert (session.standing, session.granted_ahead, session.offered) == (1, 0, {job}), "it is offered, as before"
     assert (await crew.rows.load(job)).status == "QUEUED"
 
 

@@ -108,6 +108,14 @@ class Database(Protocol):
         """Subscribe first, then read: every wake-up after this call is seen."""
         ...
 
+    def wake_here(self, topic: Topic, key: str) -> None:
+        """Wake the listeners of this server, because what it knows may be wrong."""
+        ...
+
+    def wake_others(self, topic: Topic, key: str) -> None:
+        """Wake the listeners of the other servers on this database, and not those of this one."""
+        ...
+
     async def ready(self, timeout: float | None = None) -> bool:
         """Return True as soon as the database is believed to answer, which may be at once, or False after the timeout."""
         ...

@@ -131,7 +131,10 @@ class ClaimAhead(Protocol):
     """Claims new jobs in the transaction that creates them."""
 
     async def claim(self, tx: Tx, jobs: Sequence[tuple[Job, Module]]) -> dict[str, Job]:
-        """Return those that have changed, by id. Raises NotClaimedAhead if the transaction has to be repeated without this."""
+        """Claim jobs, and let the others be offered. Returns those that have changed, by id.
+
+        Raises NotClaimedAhead if the transaction has to be repeated without this.
+        """
         ...
 
 
@@ -311,8 +314,10 @@ async def _insert(tx: Tx, keys: Keyring, checked: Sequence[_Checked], ahead: Cla
         ],
     )
     new = [(job, one.module) for job, one in zip(jobs, checked, strict=True)]
-    changed = {} if ahead is None else await ahead.claim(tx, new)
-    store.wake_queue(tx, [job.id for job in jobs if job.id not in changed])
+    if ahead is None:
+        store.wake_queue(tx, [job.id for job in jobs])
+        return jobs
+    changed = await ahead.claim(tx, new)
     return [changed.get(job.id, job) for job in jobs]
 
 

@@ -30,6 +30,11 @@ class Freshness:
             self._readers -= 1
 
     @property
+    def is_watching(self) -> bool:
+        """Whether the scheduler runs, and learns of changes."""
+        return self._wakeups is not None
+
+    @property
     def is_current(self) -> bool:
         """Whether every queued job that this server was told of is in its line."""
         return self._wakeups is not None and not self._readers and not self._wakeups.has("queue")

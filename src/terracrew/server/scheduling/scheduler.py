@@ -19,6 +19,7 @@ from terracrew.server.scheduling.caps import Caps
 from terracrew.server.scheduling.freshness import Freshness
 from terracrew.server.scheduling.lines import WaitingLines
 from terracrew.server.scheduling.module_queues import ModuleQueues
+from terracrew.server.scheduling.new_jobs import NewJobs
 from terracrew.server.scheduling.online import OnlineRunners
 from terracrew.server.scheduling.queue import Waiting
 from terracrew.server.scheduling.reservations import Reservations
@@ -52,6 +53,7 @@ class Scheduler:
         self._assigned = AssignmentView()
         self._routes: dict[str, Route] = {}
         """The waiting jobs, by id."""
+        self._new = NewJobs(db, lambda job_id: job_id in self._waiting)
         self._offers: dict[str, OpenOffer] = {}
         self._online = OnlineRunners(registry)
         self._candidates = Candidates(registry, self._assigned, self._online, precedence)
@@ -60,7 +62,7 @@ class Scheduler:
         self._just_claimed: dict[str, tuple[str, RunnerSession]] = {}
         """Claims since the last sweep began to read, which may not have seen them."""
         self._refused: set[str] = set()
-        """Jobs for which a claim was refused. The view of them may be stale, so the next sweep reads them again."""
+        """Jobs for which a claim was refused. The view of them may be stale, so they are read again before they are offered further."""
 
     # ---- the loop
 
@@ -80,6 +82,7 @@ class Scheduler:
         """Act on wake-ups. A topic without a key means that any assignment may have changed, so everything is read again."""
         with self.freshness.reading():
             await self._step(woken)
+        self._admit(())
 
     async def _step(self, woken: Iterable[tuple[str, str]]) -> None:
         queued = [key for topic, key in woken if topic == "queue" and key]
@@ -107,6 +110,7 @@ class Scheduler:
         """Check everything again. Of the queue, only the jobs that are not known are read."""
         with self.freshness.reading():
             await self._sweep()
+        self._admit(())
 
     async def _sweep(self) -> None:
         self._just_claimed = {}
@@ -141,15 +145,26 @@ class Scheduler:
         for start in range(0, len(job_ids), reads.MAX_JOBS_PER_READ):
             few = job_ids[start : start + reads.MAX_JOBS_PER_READ]
             found, unreadable = await self._db.read(lambda tx, few=few: reads.queued(tx, few))
+            self._refused.difference_update(few)
             self._registry.withheld.add_damaged(unreadable)
             for job_id in set(few) - {job.id for job in found}:
                 self._drop(job_id)
             self._admit(found)
             await asyncio.sleep(0)
 
+    def enqueue(self, jobs: Sequence[Waiting]) -> None:
+        """Take jobs that a transaction of this server has just created. While others are being read, they wait for these."""
+        if not self.freshness.is_watching:
+            self._new.tell(jobs)
+            return
+        self._new.add(jobs)
+        if self.freshness.is_current:
+            self._admit(())
+
     def _admit(self, queued: Iterable[Waiting]) -> None:
         entered: set[Route] = set()
-        for job in queued:
+        new = self._new.take()
+        for job in (*queued, *new):
             known = self._waiting.get(job.id)
             if known == job:
                 continue
@@ -160,6 +175,7 @@ class Scheduler:
             if self._modules.is_next(job):
                 entered |= self._enter_line(job)
         self._serve_lines(entered)
+        self._new.tell(new, self._offers)
 
     def _line_up(self, job: Waiting) -> None:
         self._serve_lines(self._enter_line(job))
@@ -183,6 +199,7 @@ class Scheduler:
         return {route}
 
     def _drop(self, job_id: str) -> None:
+        self._new.discard(job_id)
         job = self._waiting.pop(job_id, None)
         if job is None:
             return
@@ -282,9 +299,10 @@ class Scheduler:
             offer.claims += 1
 
     def missed(self, job_id: str, session: RunnerSession) -> None:
-        """Record that a claim was refused. Another instance may have the job; the next sweep reads the job again."""
+        """Record that a claim was refused. Another instance may have the job, so it is read again."""
         session.offered.discard(job_id)
         self._refused.add(job_id)
+        self._db.wake_here("queue", job_id)
         if offer := self._offers.get(job_id):
             offer.claims -= 1
         if self._registry.withheld.is_withheld(job_id):
@@ -365,7 +383,7 @@ class Scheduler:
 
     def _widen(self, offer: OpenOffer) -> None:
         asked = {session.instance_id for session in offer.sessions}
-        if offer.claims <= 0:
+        if offer.claims <= 0 and offer.job.id not in self._refused:
             others = (session for session in self._candidates.of(offer.route) if session.instance_id not in asked)
             self._send(offer, list(islice(others, max(1, len(asked)))))
             if len(offer.sessions) == len(asked):  # everybody who could take it has been asked

@@ -1,7 +1,7 @@
 """Claims new jobs for instances with standing claims, in the transaction that creates the jobs (ADR 0062).
 
 The scheduler chooses the instance that the job would be offered to. The statement of the claim decides, as for every other claim.
-A job that cannot be claimed in this way is queued, and is offered as soon as the scheduler is woken.
+A job that cannot be claimed in this way is offered as soon as the transaction has been committed.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,6 +33,7 @@ class InstanceChoice(Protocol):
     def takes_standing_claims(self) -> bool: ...
     def reserve(self, jobs: Sequence[Waiting]) -> dict[str, RunnerSession]: ...
     def release(self, job_id: str, *, is_claimed: bool) -> None: ...
+    def enqueue(self, jobs: Sequence[Waiting]) -> None: ...
 
 
 class NewJobClaims:
@@ -42,14 +43,17 @@ class NewJobClaims:
         self._send, self._take_back = send, take_back
 
     async def claim(self, tx: Tx, jobs: Sequence[tuple[Job, Module]]) -> dict[str, Job]:
-        """Claim those of these new jobs for which an instance has a standing claim. Returns the jobs that have changed, by id.
+        """Claim those of these new jobs for which an instance has a standing claim, and let the scheduler offer the others.
 
-        A job has changed if it was claimed, or if its claim found that it cannot start.
+        Returns the jobs that have changed, by id. A job has changed if it was claimed, or if its claim found that it cannot start.
         Raises NotClaimedAhead if the transaction has to be repeated without this.
         """
-        if not self._scheduler.takes_standing_claims():
-            return {}
         waiting = [as_waiting(job, module) for job, module in jobs]
+        changed = await self._claim(tx, jobs, waiting) if self._scheduler.takes_standing_claims() else {}
+        tx.on_commit(partial(self._scheduler.enqueue, [job for job in waiting if job.id not in changed]))
+        return changed
+
+    async def _claim(self, tx: Tx, jobs: Sequence[tuple[Job, Module]], waiting: Sequence[Waiting]) -> dict[str, Job]:
         reserved = self._scheduler.reserve(waiting)
         ids = [job.id for job in waiting]
         requests = [_request(job, reserved[job.id]) for job, _ in jobs if job.id in reserved]

@@ -153,6 +153,12 @@ class PostgresDatabase:
     def listen(self, *topics: Topic) -> AbstractContextManager[Listener]:
         return self._bus.listen(*topics)
 
+    def wake_here(self, topic: Topic, key: str) -> None:
+        self._bus.publish([(topic, key)])
+
+    def wake_others(self, topic: Topic, key: str) -> None:
+        self._notifier.send([(topic, key)])
+
     async def ready(self, timeout: float | None = None) -> bool:
         return await self._availability.wait(timeout)
 

@@ -110,6 +110,12 @@ class SqliteDatabase:
     def listen(self, *topics: Topic) -> AbstractContextManager[Listener]:
         return self._bus.listen(*topics)
 
+    def wake_here(self, topic: Topic, key: str) -> None:
+        self._bus.publish([(topic, key)])
+
+    def wake_others(self, topic: Topic, key: str) -> None:
+        """Do nothing: SQLite has one server."""
+
     async def ready(self, timeout: float | None = None) -> bool:  # noqa: ARG002 - the seam has it
         """Return True: a file is always available. A caller that meets an error of the disk gets that error."""
         return True
