@@ -1,5 +1,7 @@
 """The modules pages show what stands in the way of the next job of a module."""
 
+import re
+
 import pytest
 
 from tests.server.application import Application
@@ -18,6 +20,19 @@ async def test_the_module_page_shows_an_orphaned_lock_and_where_to_free_it(
     listing = await someone.see("/dashboard/modules")
     assert "Lock orphaned" in listing
     assert "A state waits for your decision" in listing
+
+
+@pytest.mark.usefixtures("jobs")
+async def test_every_jump_on_the_module_page_leads_to_what_it_names(application: Application) -> None:
+    """`Dependencies` led to the outputs of a module that has no dependencies."""
+    someone = await logged_in(application)
+    module = await application.scalar("SELECT id FROM modules WHERE path = 'hello'")
+    page = await someone.see(f"/dashboard/modules/{module}")
+    jumps = re.findall(r'<a href="#(\w+)">(\w+)', page[page.index('<nav class="jump"') :])
+    assert len(jumps) == 6
+    for place, title in jumps:
+        section = page[page.index(f'id="{place}"') :]
+        assert title.lower() in section[: section.index("</h2>")].lower()
 
 
 @pytest.mark.usefixtures("jobs")
