@@ -59,6 +59,21 @@ async def test_what_a_lost_or_canceled_attempt_has_uploaded_is_swept_when_it_can
     assert await exist(runner, *early) == [True, False, False]
 
 
+async def test_what_is_in_flight_is_not_swept_where_the_clock_of_the_store_is_months_behind(
+    runner: SimulatedRunner, clock: ShiftedClock
+) -> None:
+    """Each new object counted as old, and was deleted before the row that names it was written."""
+    clock.advance(
+        120 * 86400.0
+    )  # time does not start before the newest time that is stored, whatever the wall clock says
+    attempt = await runner.run()
+    await attempt.deliver(RUNNING, log("x\n"), DONE)
+    name = f"logs/{attempt.ref.job_id}/1/1_a"
+    await put(runner, name)
+    assert await sweep(runner, grace=86400.0) == {}
+    assert await exist(runner, name) == [True]
+
+
 async def test_what_another_database_may_need_is_not_swept(runner: SimulatedRunner) -> None:
     """A second server on the same store, or one that was restored from an older backup, deleted states of the first."""
     job = "job_01a1e05cd3ef720f887c495aad19af9d"

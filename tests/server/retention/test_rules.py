@@ -18,6 +18,7 @@ from terracrew.server.retention.rules import RULES
 from terracrew.server.settings import ServerSettings
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, log
+from tests.server.modules.packed_modules import packed
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner, watching
 from tests.server.state.stored_states import applied, content
 
@@ -146,6 +147,18 @@ async def archive(runner: SimulatedRunner, number: int) -> ArchiveSource:
     await runner.server.db.write(work)
     await runner.server.objects.put(f"archives/{id_}", b"content")
     return ArchiveSource(id_, "", "", 7)
+
+
+async def test_an_archive_that_was_uploaded_just_now_stays_where_the_wall_clock_is_months_behind(
+    runner: SimulatedRunner, clock: ShiftedClock
+) -> None:
+    """It got the time of the wall clock, and was removed as unused before a module could use it."""
+    clock.advance(120 * DAY_SECONDS)
+    answer = await runner.app.admin.post("/api/v1/archives", content=packed(("main.tf", b"")))
+    assert answer.status_code == 201, answer.text
+    assert await remove(runner) == {}
+    clock.advance(8 * DAY_SECONDS)
+    assert list(await remove(runner)) == ["archives"]
 
 
 async def test_an_archive_goes_when_no_module_and_no_job_that_counts_refers_to_it(

@@ -46,7 +46,7 @@ async def keep(staging: Staging, folder: Path, who: Principal, organization_id: 
     with tempfile.NamedTemporaryFile(dir=folder, prefix="archive-") as file:
         sha256, size = await _receive(body, file)
         found = await asyncio.get_running_loop().run_in_executor(_inspectors, _inspect, file)
-        now = datetime.now(UTC)
+        now = await staging.db.read(_now)
         new = Archive(ids.new("arc"), organization_id, sha256, size, who.id, now, found.configurations)
         await staging.objects.put(new.object, Path(file.name))
 
@@ -61,6 +61,10 @@ async def keep(staging: Staging, folder: Path, who: Principal, organization_id: 
         raise
     await body.finish(new.object)
     return new
+
+
+async def _now(tx: Tx) -> datetime:
+    return datetime.fromtimestamp(tx.now, UTC)
 
 
 async def _receive(body: Body, file: "IO[bytes]") -> tuple[str, int]:

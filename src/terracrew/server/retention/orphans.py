@@ -9,6 +9,7 @@ the same store, or may be newer than the backup from which this database was res
 """
 
 import re
+import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from terracrew.server.db.seam import Database, Tx
@@ -109,7 +110,9 @@ async def _orphans(
     db: Database, kind: str, page: list[Listed], late_seconds: float, grace_seconds: float
 ) -> list[Listed]:
     async def work(tx: Tx) -> list[Listed]:
-        old = [each for each in page if each.modified_at <= tx.now - grace_seconds]
+        # The times of objects come from another clock: where it is behind the time in use, a new object must not count as old.
+        before = min(tx.now, time.time()) - grace_seconds
+        old = [each for each in page if each.modified_at <= before]
         if not old:
             return []
         names = [each.name for each in old]
