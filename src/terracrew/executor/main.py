@@ -57,9 +57,13 @@ _logger = logging.getLogger("terracrew.executor")
 
 
 def warm(engine_paths: Sequence[str]) -> None:
-    """Import plug-ins, ask engines for their versions, and do other work of a first use ahead of time, so that executors that are
-    forked later need not do it."""
+    """Do the work of a first use ahead of time, so that executors that are forked later need not do it."""
     discovery.find_all(engine_paths)
+    preload()
+
+
+def preload() -> None:
+    """Import everything that an attempt uses, and fill tables. This starts no program."""
     plugins.preload(plugins.ENGINES)
     plugins.preload(plugins.SOURCES)
     deferred_import.load_all()

@@ -63,6 +63,8 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     log_level: dict[str, str] = {}
     is_built_in: bool = False
     """Whether this runner is part of the server's process. Its engines then get only allowed environment variables."""
+    is_for_one_job: bool = False
+    """Whether the runner ends after one job."""
     dispatcher: str = "local"
     dispatcher_data: dict[str, str] = {}
     """Settings of the dispatcher, which only it understands."""

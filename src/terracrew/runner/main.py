@@ -6,6 +6,8 @@ import logging
 import os
 from collections.abc import Callable
 
+import msgspec
+
 from terracrew.errors import CredentialEnded, Removed, TerracrewError
 from terracrew.runner import engine_users, environment, isolation
 from terracrew.runner.attempts.claims import Claims
@@ -36,6 +38,8 @@ async def run(
     """Run until told to stop, or until one job has been run. Raises the error that makes running pointless (Conflict, Incompatible,
     Invalid, Removed), unless the one job was run, or its credential has ended."""
     is_built_in = config.is_built_in
+    if one_job is not None:
+        config = msgspec.structs.replace(config, is_for_one_job=True)
     # The dispatcher `local` starts a process: this one has opened nothing yet, so no descriptor is inherited.
     zygote_environment = environment.for_zygote(os.environ, is_built_in=is_built_in)
     dispatchers = await registry.open_all(config, zygote_environment)
@@ -50,7 +54,7 @@ async def run(
             warning := engine_users.warn_if_root(config.engine_accounts)
         ):
             log.warning("%s", warning)
-        claims, reports = Claims(config.capacity, is_for_one_job=one_job is not None), Reports()
+        claims, reports = Claims(config.capacity, is_for_one_job=config.is_for_one_job), Reports()
         engine_environment = environment.for_engines(os.environ, is_built_in=is_built_in)
         async with asyncio.TaskGroup() as tasks:
             supervisor = AttemptSupervisor(config, instance, dispatchers, claims, reports, engine_environment, tasks)

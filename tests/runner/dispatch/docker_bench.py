@@ -19,7 +19,12 @@ class Bench(HeldAttempts):
         super().__init__(folder)
         self.address = address
         self.settings = DockerSettings(
-            executor_image.image(address), host=address, is_local_image=True, network="host", memory_bytes=1 << 30
+            executor_image.image(address),
+            host=address,
+            is_local_image=True,
+            network="host",
+            memory_bytes=1 << 30,
+            has_spare=False,
         )
         self.containers = Containers(address, containers.owner(str(folder), "rnr_1", "one"))
         self._opened: list[Docker] = []

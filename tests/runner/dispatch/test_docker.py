@@ -197,7 +197,7 @@ async def test_what_a_crashed_runner_left_is_removed_by_the_next_one(bench: Benc
     await first.close()
     second = bench.open()
     name = Path(start.directory).name
-    await second.place.sweep(lambda: [name])
+    await second.place.sweep(lambda: [Path(start.directory)])
     assert bench.containers.show(name)
     await second.place.sweep(list)
     assert bench.containers.names() == []

@@ -17,7 +17,7 @@ import msgspec
 from terracrew import plugins, trees
 from terracrew.attempt import exit_codes, files
 from terracrew.errors import EngineMissing, Invalid
-from terracrew.executor import startup
+from terracrew.executor import main, startup
 from terracrew.executor.container import arrival, executor_process, signals
 from terracrew.executor.container.paths import ROOT
 from terracrew.executor.container.reaper import ContainerReaper
@@ -60,6 +60,8 @@ def _parsed(arguments: Sequence[str]) -> "Namespace":
 
 
 def _run_on_volume() -> int:
+    if not arrival.has_come():
+        main.preload()  # this container was started ahead of its job
     content = arrival.wait()
     if content is None:
         return exit_codes.NOT_BEGUN

@@ -187,7 +187,7 @@ class AttemptSupervisor:
         while True:
             try:
                 await self._dispatchers.place.sweep(
-                    lambda: [reference.directory_name(ref) for ref in self._tasks_by_attempt]
+                    lambda: [directories.path_of(self._instance.attempts, ref) for ref in self._tasks_by_attempt]
                 )
             except Exception:  # leftovers cost space, and nothing else
                 log.exception("leftovers of earlier attempts could not be removed; trying again")

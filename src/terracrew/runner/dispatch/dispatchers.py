@@ -137,7 +137,7 @@ class _Places:
     async def remove(self, directory: Path, /) -> None:
         await self._dispatchers.of(directory).place.remove(directory)
 
-    async def sweep(self, kept: Callable[[], Collection[str]], /) -> None:
+    async def sweep(self, kept: Callable[[], Collection[Path]], /) -> None:
         for each in self._dispatchers.opened:
             try:
                 async with asyncio.timeout(_SWEEP_SECONDS):

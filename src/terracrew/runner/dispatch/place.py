@@ -19,8 +19,8 @@ class AttemptPlace(Protocol):
         """Remove what is kept elsewhere for an ended attempt. The runner removes its own directory afterwards."""
         ...
 
-    async def sweep(self, kept: Callable[[], Collection[str]], /) -> None:
-        """Remove what earlier processes of this instance left for attempts whose directory is not among these names."""
+    async def sweep(self, kept: Callable[[], Collection[Path]], /) -> None:
+        """Remove what earlier processes of this instance left for attempts whose directory is not among these."""
         ...
 
 
@@ -33,5 +33,5 @@ class RunnerDisk:
     async def remove(self, _directory: Path, /) -> None:
         return
 
-    async def sweep(self, _kept: Callable[[], Collection[str]], /) -> None:
+    async def sweep(self, _kept: Callable[[], Collection[Path]], /) -> None:
         return

@@ -196,7 +196,7 @@ async def test_two_runners_of_one_cluster_do_not_touch_each_others_tasks(
     await second.place.sweep(list)
     assert await second.place.listed() == []
     assert agent.task_of(Path(start.directory).name).desired_status == "RUNNING"
-    await first.place.sweep(lambda: [Path(start.directory).name])
+    await first.place.sweep(lambda: [Path(start.directory)])
     assert agent.task_of(Path(start.directory).name).desired_status == "RUNNING"
 
 

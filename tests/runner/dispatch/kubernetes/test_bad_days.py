@@ -194,7 +194,7 @@ async def test_what_a_crashed_runner_left_is_removed_by_the_next_one(bench: Benc
     await first.close()
     second = bench.open()
     name = Path(start.directory).name
-    await second.place.sweep(lambda: [name])
+    await second.place.sweep(lambda: [Path(start.directory)])
     assert bench.pods.of(name)
     await second.place.sweep(list)
     await _eventually(lambda: not bench.pods.names())

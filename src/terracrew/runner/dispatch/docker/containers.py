@@ -1,15 +1,21 @@
 """What a container of an attempt looks like: its name, its labels, its limits and what it may not do."""
 
 import hashlib
+import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from terracrew import durable
+from terracrew.attempt import files
 from terracrew.executor.container import paths, user
 from terracrew.runner.dispatch.docker.settings import DockerSettings
 
 COMMAND = ["python3", "-P", "-m", "terracrew.executor.container"]
 LABEL = "dev.terracrew"
+SPARE_PREFIX = "spare-"
+_MARK = re.compile(rf"([0-9a-f]{{64}})(?: ({SPARE_PREFIX}[0-9a-f]{{16}}))?")
 _TMPFS = {"/tmp": "rw,exec,nosuid,nodev,mode=1777,size=256m", "/run": "rw,nosuid,nodev,mode=755,size=16m"}  # noqa: S108
 _LOG_CONFIG = {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "1"}}
 """The executor's own diagnostics are in its directory; here is only what went wrong before it had one."""
@@ -42,6 +48,26 @@ class ContainerOwner(msgspec.Struct, frozen=True):
 
 def owner(key: str, runner: str, instance: str) -> ContainerOwner:
     return ContainerOwner(hashlib.sha256(f"docker:{key}".encode()).hexdigest()[:16], runner, instance)
+
+
+def write_mark(directory: Path, container: str, name: str) -> None:
+    """Record, durably, that there may be a process of this attempt: the id of its container, and the container's name (`name_of`)."""
+    text = container if name == directory.name else f"{container} {name}"
+    durable.write(directory / files.CONTAINER, text.encode())
+
+
+def is_ours(directory: Path) -> bool:
+    """Return whether the mark of an attempt is that of a container."""
+    return _MARK.fullmatch((directory / files.CONTAINER).read_text(errors="replace")) is not None
+
+
+def name_of(directory: Path) -> str:
+    """Return what the container and the volume of an attempt are named after: the attempt, or the spare that it was given."""
+    try:
+        found = _MARK.fullmatch((directory / files.CONTAINER).read_text(errors="replace"))
+    except FileNotFoundError:
+        found = None
+    return (found and found[2]) or directory.name
 
 
 def configuration(

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 import math
-import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any
 import aiodocker
 import msgspec
 
-from terracrew import durable
 from terracrew.attempt import delivered, exit_codes, files, ownership
 from terracrew.errors import Invalid
 from terracrew.executor.container import paths
@@ -27,6 +25,7 @@ from terracrew.runner.dispatch.docker.containers import ContainerOwner
 from terracrew.runner.dispatch.docker.daemon import Container, Daemon
 from terracrew.runner.dispatch.docker.images import Images
 from terracrew.runner.dispatch.docker.settings import DockerSettings
+from terracrew.runner.dispatch.docker.spares import Spares
 from terracrew.runner.dispatch.docker.volumes import Volumes
 from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted, of_another
 
@@ -42,7 +41,6 @@ _CANCEL_SECONDS = 5.0
 """How long a daemon that does not answer holds up the cancellation of a start."""
 _MAX_LAST_LINES = 5
 _CANCELED = "it was canceled before its container was started"
-_CONTAINER_ID = re.compile(rb"[0-9a-f]{64}")
 _Shown = dict[str, Any]
 
 
@@ -53,6 +51,14 @@ class ContainerHandle(msgspec.Struct):
     is_stopped: asyncio.Event
     launching: asyncio.Task[None] | None = None
     """Ends when the container has been started, or raises NotStarted."""
+
+
+class _Prepared(msgspec.Struct, frozen=True):
+    container: Container
+    archive: bytes
+    """The files that the container needs."""
+    is_running: bool = False
+    """Whether it is a spare container, which waits for its job already."""
 
 
 class Docker:
@@ -66,10 +72,12 @@ class Docker:
         self._tasks = BackgroundTasks()
         self._engines: dict[str, list[str]] | None = chosen.engines or None
         self.place = Volumes(chosen, daemon, owner)
+        self._spares = Spares(daemon, self.place, self._tasks)
 
     def use_instance(self, key: str) -> None:
         self._owner = containers.owner(key, self._owner.runner, self._owner.instance)
         self.place = Volumes(self._settings, self._daemon, self._owner)
+        self._spares = Spares(self._daemon, self.place, self._tasks)
 
     async def engines(self) -> dict[str, list[str]] | None:
         if self._engines is None:
@@ -115,12 +123,13 @@ class Docker:
                 async with asyncio.timeout(_CANCEL_SECONDS):
                     await self._remove(handle.directory)
             raise NotStarted(_CANCELED)
-        container, archive = prepared
-        await self._begin(container, handle.directory, is_salvage=start.is_salvage)
-        await self._give(container, archive, handle.directory)
+        if not prepared.is_running:
+            await self._begin(prepared.container, handle.directory, is_salvage=start.is_salvage)
+        await self._give(prepared, handle.directory)
+        self._prepare_next(start)
 
-    async def _prepare(self, directory: Path, start: ExecutorStart) -> tuple[Container, bytes]:
-        """Pull the image, and make the container. Nothing of it runs. Returns it, with the files that it needs."""
+    async def _prepare(self, directory: Path, start: ExecutorStart) -> _Prepared:
+        """Pull the image, and make the container or take the spare one. Nothing of the attempt runs in it yet."""
         if not start.is_salvage and (directory / files.PID).exists():
             raise NotStarted("the attempt was handed back")
         chosen = settings.with_choice(self._settings, start.choice)
@@ -128,19 +137,25 @@ class Docker:
         given = container_start.chosen(self._environment, self._settings.environment)
         inside = container_start.inside(start, given, waits_for_server=not self._settings.bind_path)
         inside = msgspec.structs.replace(inside, notes=[*start.notes, *notes])
-        configuration = containers.configuration(chosen, self._owner, directory.name, is_salvage=start.is_salvage)
-        client, name = self._daemon.client, self._owner.name(directory.name)
+        archive = attempt_files.upload(inside, directory)
+        if not start.is_salvage:
+            spare = await self._spares.take(chosen, self._images.ids[chosen.image], directory)
+            if spare is not None:
+                return _Prepared(spare, archive, is_running=True)
+        place = containers.name_of(directory)
+        configuration = containers.configuration(chosen, self._owner, place, is_salvage=start.is_salvage)
+        client, name = self._daemon.client, self._owner.name(place)
         await self._remove(directory)  # a salvage follows the executor, and a request may have been repeated
         try:
             container = await self._daemon.ask(lambda: client.containers.create(configuration, name=name))
         except aiodocker.DockerError as error:
             await self._remove(directory)
             raise NotStarted(f"the container of the executor cannot be made: {error.message}") from None
-        return container, attempt_files.upload(inside, directory)
+        return _Prepared(container, archive)
 
     async def _begin(self, container: Container, directory: Path, *, is_salvage: bool) -> None:
         # From here on a process may exist, so a runner that starts again must look for it.
-        durable.write(directory / files.CONTAINER, container.id.encode())
+        containers.write_mark(directory, container.id, containers.name_of(directory))
         try:
             await self._daemon.ask(container.start)
         except aiodocker.DockerError as error:
@@ -151,10 +166,10 @@ class Docker:
                     (directory / files.CONTAINER).unlink()
                 raise NotStarted(f"the container of the executor cannot be started: {error.message}") from None
 
-    async def _give(self, container: Container, archive: bytes, directory: Path) -> None:
+    async def _give(self, prepared: _Prepared, directory: Path) -> None:
         """Upload the job while the container loads its program, which takes longer. Nothing begins before the upload is complete."""
         try:
-            await self._daemon.ask(lambda: container.put_archive(str(paths.ROOT), archive))
+            await self._daemon.ask(lambda: prepared.container.put_archive(str(paths.ROOT), prepared.archive))
         except aiodocker.DockerError as error:
             # The answer to an upload may have been lost, and this is the answer to its repetition.
             await self._remove(directory)
@@ -169,6 +184,16 @@ class Docker:
         image = settings.with_choice(self._settings, handle.start.choice).image
         return self._images.progress.get(image, "")
 
+    @property
+    def has_spare(self) -> bool:
+        """Whether a container waits for the next job."""
+        return self._spares.is_ready
+
+    def _prepare_next(self, start: ExecutorStart) -> None:
+        """Have a container ready for a job that asks for the same as this one."""
+        if not start.is_salvage:
+            self._spares.prepare(settings.with_choice(self._settings, start.choice))
+
     # ---- following
 
     async def watch(self, handle: ContainerHandle) -> AttemptEnd:
@@ -181,10 +206,13 @@ class Docker:
                 raise of_another(handle.directory)
             await self._remove(handle.directory)  # it was made, and never started
             raise NotStarted("the runner stopped before the container of the executor was started")
-        elif _CONTAINER_ID.fullmatch((handle.directory / files.CONTAINER).read_bytes()) is None:
+        elif not containers.is_ours(handle.directory):
             raise of_another(handle.directory)
         shown = await self._ended(handle.directory)
-        return await self._conclude(handle.directory, shown)
+        end = await self._conclude(handle.directory, shown)
+        if handle.start is not None:
+            self._prepare_next(handle.start)
+        return end
 
     async def _ended(self, directory: Path) -> _Shown | None:
         """Return the state of the container after its end; None if it does not exist any more."""
@@ -261,13 +289,14 @@ class Docker:
                 raise
 
     async def close(self) -> None:
+        await self._spares.close()
         await self._tasks.close()
         await self._daemon.close()
 
     # ----
 
     def _container(self, directory: Path) -> Container:
-        return self._daemon.client.containers.container(self._owner.name(directory.name))
+        return self._daemon.client.containers.container(self._owner.name(containers.name_of(directory)))
 
     async def _show(self, directory: Path) -> _Shown | None:
         return await self._daemon.find(self._container(directory).show)
@@ -300,6 +329,8 @@ def _how(shown: _Shown | None) -> AttemptEnd:
 class DockerPlugin:
     def open(self, config: RunnerConfig, environment: Mapping[str, str]) -> Docker:
         chosen = settings.parse(config.dispatcher_data)
+        if config.is_for_one_job:
+            chosen = msgspec.structs.replace(chosen, has_spare=False)
         try:
             daemon = Daemon(chosen.host, environment)
         except (ValueError, OSError) as error:

@@ -38,6 +38,8 @@ class Images:
         self._pulling = dict[str, asyncio.Lock]()
         self.progress = dict[str, str]()
         """How far the images are that are being pulled, by name."""
+        self.ids = dict[str, str]()
+        """The id that each image had when it was ensured last."""
 
     async def ensure(self, name: str) -> list[str]:
         """Return lines for the job's log. Raises NotStarted if there is no image of this name."""
@@ -68,7 +70,9 @@ class Images:
             return lines
 
     async def _find(self, name: str) -> dict[str, Any] | None:
-        return await self._daemon.find(lambda: self._daemon.client.images.inspect(name))
+        found = await self._daemon.find(lambda: self._daemon.client.images.inspect(name))
+        self.ids[name] = found["Id"] if found else ""
+        return found
 
     async def _pull(self, name: str, say: Callable[[str], None]) -> None:
         limit, began = self._settings.pull_seconds, time.monotonic()

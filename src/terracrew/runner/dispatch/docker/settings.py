@@ -38,6 +38,8 @@ class DockerSettings(msgspec.Struct, frozen=True):
     """The names of the runner's own variables that engines get; `*` stands for any characters."""
     engines: dict[str, list[str]] = {}
     """The engines of the image, each with its versions; empty means that the image is asked."""
+    has_spare: bool = True
+    """Whether a container is kept ready for the next job for a while after each job."""
     pull_seconds: float = 900.0
     registry_username: str = ""
     registry_password: str = ""
@@ -143,6 +145,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "network": _network,
     "environment": values.variables,
     "engines": values.engines,
+    "spare": values.boolean,
     "pull_seconds": values.seconds,
     "registry_username": _text,
     "registry_password": _text,
@@ -153,5 +156,6 @@ _FIELDS = {
     "memory_limit": "memory_bytes",
     "cpu_limit": "cpus",
     "pids_limit": "pids",
+    "spare": "has_spare",
 }
 """The fields that have other names than their variables."""

@@ -20,6 +20,7 @@ from terracrew.runner.dispatch.docker.settings import DockerSettings
 
 log = logging.getLogger(__name__)
 
+_NOTHING_NEEDED = (exit_codes.DELIVERED, exit_codes.NOT_BEGUN)
 _KEY, _ATTEMPT = f"{LABEL}.key", f"{LABEL}.attempt"
 _REMOVE_SECONDS = 60.0
 """How long a daemon that does not answer holds up the end of an attempt. The next sweep removes what is left then."""
@@ -29,14 +30,17 @@ _MAX_HELPER_SECONDS = 3600.0
 
 class Volumes:
     def __init__(self, settings: DockerSettings, daemon: Daemon, owner: ContainerOwner) -> None:
-        self._settings, self._daemon, self._owner = settings, daemon, owner
+        self._settings, self._daemon, self.owner = settings, daemon, owner
+        self.spares = set[str]()
+        """The names of containers that are ready for a job, or being made or removed (`spares.py`). A sweep leaves them alone."""
 
     async def reader(self, directory: Path) -> Container | None:
         """Return a container that is never started, and through which the volume can be read; None if there is no volume."""
-        client, name = self._daemon.client, self._owner.name(directory.name)
+        client, place = self._daemon.client, containers.name_of(directory)
+        name = self.owner.name(place)
         if not self._settings.bind_path and await self._daemon.find(DockerVolume(client, name).show) is None:
             return None
-        configuration = containers.configuration(self._settings, self._owner, directory.name)
+        configuration = containers.configuration(self._settings, self.owner, place)
         earlier = client.containers.container(f"{name}-reader")
         await self._daemon.find(lambda: earlier.delete(force=True))
         return await self._daemon.ask(lambda: client.containers.create(configuration, name=f"{name}-reader"))
@@ -53,13 +57,17 @@ class Volumes:
     async def remove(self, directory: Path, /) -> None:
         try:
             async with asyncio.timeout(_REMOVE_SECONDS):
-                await self._remove(self._owner, directory.name)
+                await self.remove_named(containers.name_of(directory))
         except (TimeoutError, aiodocker.DockerError) as error:
             log.warning(
                 "the container of %s is removed later: %s", directory.name, error or "the daemon does not answer"
             )
 
-    async def sweep(self, kept: Callable[[], Collection[str]], /) -> None:
+    async def remove_named(self, name: str) -> None:
+        """Remove the container and the volume of this name, whatever they are doing."""
+        await self._remove(self.owner, name)
+
+    async def sweep(self, kept: Callable[[], Collection[Path]], /) -> None:
         client, label = self._daemon.client, {"label": [f"{LABEL}.attempt"]}
         found = await self._daemon.ask(lambda: client.containers.list(all=True, filters=label))
         await self._remove_helpers(found)
@@ -68,13 +76,14 @@ class Volumes:
             "Volumes"
         ] or []
         listed += [each["Labels"] for each in volumes]
-        for name in sorted({labels[_ATTEMPT] for labels in listed if self._is_own(labels)} - {""} - set(kept())):
+        used = {containers.name_of(directory) for directory in kept()} | self.spares | {""}
+        for name in sorted({labels[_ATTEMPT] for labels in listed if self._is_own(labels)} - used):
             log.info("removing what an earlier process left of %s", name)
-            await self._remove(self._owner, name)
+            await self.remove_named(name)
         for key, name in sorted(
             {(labels[_KEY], labels[_ATTEMPT]) for labels in listed if self._is_predecessor(labels)}
         ):
-            await self._remove_if_delivered(msgspec.structs.replace(self._owner, key=key), name)
+            await self._remove_if_delivered(msgspec.structs.replace(self.owner, key=key), name)
 
     async def _remove_helpers(self, listed: Sequence[Container]) -> None:
         """Remove containers that asked an image for its engines, or removed a directory, for a process that was killed."""
@@ -87,7 +96,7 @@ class Volumes:
         """Remove what the same instance started with another working directory, if nothing of it is needed any more."""
         container = self._daemon.client.containers.container(predecessor.name(attempt))
         shown = await self._daemon.find(container.show)
-        if shown and shown["State"]["Status"] == "exited" and shown["State"]["ExitCode"] == exit_codes.DELIVERED:
+        if shown and shown["State"]["Status"] == "exited" and shown["State"]["ExitCode"] in _NOTHING_NEEDED:
             log.info("removing what is left of %s, which an earlier instance of this name started", attempt)
             await self._remove(predecessor, attempt)
 
@@ -113,9 +122,9 @@ class Volumes:
             await self._daemon.find(lambda: cleaner.delete(force=True))
 
     def _is_own(self, labels: Mapping[str, str]) -> bool:
-        return labels.get(_KEY) == self._owner.key
+        return labels.get(_KEY) == self.owner.key
 
     def _is_predecessor(self, labels: Mapping[str, str]) -> bool:
         names = labels.get(f"{LABEL}.runner"), labels.get(f"{LABEL}.instance")
-        is_same_instance = names == (self._owner.runner, self._owner.instance)
+        is_same_instance = names == (self.owner.runner, self.owner.instance)
         return is_same_instance and not self._is_own(labels) and bool(labels[_ATTEMPT])

@@ -23,9 +23,9 @@ class LeftoverTasks:
     async def remove(self, _directory: Path, /) -> None:
         return  # ECS forgets a stopped task by itself
 
-    async def sweep(self, kept: Callable[[], Collection[str]], /) -> None:
+    async def sweep(self, kept: Callable[[], Collection[Path]], /) -> None:
         listed = await self.listed()
-        names = set(kept())
+        names = {directory.name for directory in kept()}
         for task in listed:
             attempt = tasks.attempt_of(task, self._owner)
             if attempt is None or attempt in names:

@@ -47,10 +47,10 @@ class Jobs:
             log.warning("the Job of %s is removed later: %s", directory.name, error or "Kubernetes does not answer")
         self._watch.forget(directory.name)
 
-    async def sweep(self, kept: Callable[[], Collection[str]], /) -> None:
+    async def sweep(self, kept: Callable[[], Collection[Path]], /) -> None:
         query = {"labelSelector": f"{INSTANCE}={self._owner.instance}"}
         listed = (await self._api.ask(BatchJobList, "GET", "jobs", query=query)).items
-        staying = set(kept())
+        staying = {directory.name for directory in kept()}
         for job in listed:
             attempt, is_own = job.metadata.labels.get(ATTEMPT, ""), job.metadata.labels.get(KEY) == self._owner.key
             if not attempt or (is_own and attempt in staying):
