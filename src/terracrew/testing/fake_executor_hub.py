@@ -54,6 +54,9 @@ class FakeExecutorHub:
         self.drop_after: list[int] = []
         """Drop the connection when this many batches have come on it; one entry for each connection."""
         self.archive = b""
+        self.sends_archive = asyncio.Event()
+        """Cleared by a test that makes an executor wait for its archive."""
+        self.sends_archive.set()
         self.state, self.state_version = b"", 0
         self.state_problem: dict[str, str] | None = None
         self.puts: dict[int, tuple[bytes, bool]] = {}
@@ -271,6 +274,7 @@ class FakeExecutorHub:
                 self.staged[upload_id][1][int(index)] = body
                 await _respond(send, 204, b"")
             case ("GET", ["archive"]):
+                await self.sends_archive.wait()
                 await _respond(send, 200, self.archive)
             case ("GET", ["state"]) if self.state_problem:
                 problem = json.dumps({"detail": "", **self.state_problem}).encode()

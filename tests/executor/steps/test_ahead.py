@@ -9,7 +9,7 @@ import pytest
 from terracrew.executor.isolation import landlock
 from terracrew.protocol.events import Result
 from terracrew.protocol.messages import CancelAttempt
-from terracrew.protocol.spec import JobLimits, JobType, Step
+from terracrew.protocol.spec import ArchiveSource, JobLimits, JobType, Step
 from terracrew.protocol.start import IsolationSettings
 from terracrew.testing.executor_processes import Executor, ExecutorProcesses, Gate, module, session
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
@@ -47,6 +47,30 @@ async def _until_commands(executor: Executor, commands: list[str]) -> None:
     async with asyncio.timeout(20):
         while _commands(executor) != commands:
             await asyncio.sleep(0.01)
+
+
+async def test_the_plan_loads_while_the_source_is_fetched(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
+    hub.archive = module(executors.folder / "source", main=SMALL_MODULE)
+    hub.sends_archive.clear()
+    executor = await executors.run(executors.spec(JobType.PLAN, ArchiveSource("arc_1")))
+    await _until_commands(executor, ["plan"])
+    [waiting] = [pid for pid in session(executor.process.pid) if pid != executor.process.pid]
+    hub.sends_archive.set()
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result == Result("SUCCEEDED")
+    assert b"terraform_data.it" in hub.log(step="plan")
+    assert waiting not in session(executor.process.pid)
+
+
+async def test_a_source_that_never_comes_ends_the_waiting_plan(
+    hub: FakeExecutorHub, executors: ExecutorProcesses
+) -> None:
+    hub.archive = b"no archive"
+    executor = await executors.run(executors.spec(JobType.PLAN, ArchiveSource("arc_1")))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "FAILED"
+    assert hub.log(step="plan") == b""
+    assert session(executor.process.pid) == []
 
 
 async def test_the_description_of_a_plan_waits_while_the_plan_is_made(

@@ -180,7 +180,7 @@ class KeepsInit(Protocol):
 
 @runtime_checkable
 class StartsAhead(Protocol):
-    """A session of an engine that can be started before its command may run: it loads, and waits at the file that it reads first."""
+    """An engine that can be started before its command may run: it loads, and waits at the file that it reads first."""
 
     first_file_variable: str
     """The environment variable that names this file. The engine reads it before anything that another command may change."""

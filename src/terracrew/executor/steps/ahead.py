@@ -1,9 +1,8 @@
-"""Starts the engine of the next command while another command runs (ADR 0063): an engine takes longer to load than to make a small
-plan. It waits at a gate and does nothing until its command may run; if something has changed by then, it is ended, and another one
-is started.
+"""Starts the engine of a later command while something else is done (ADR 0063): an engine takes longer to load than to make a small
+plan. It waits at a gate and does nothing until its command may run; if something has changed by then, another one is started.
 
 Only an isolated engine is started ahead: the code of a module that runs in the meantime can neither open its gate nor change it.
-An attempt with limits for memory or processes starts none, because two engines would count against them.
+An attempt with limits for memory or processes starts none, because several engines would count against them.
 """
 
 import itertools
@@ -11,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from terracrew.executor.engines import gate
-from terracrew.executor.engines.contract import StartsAhead
+from terracrew.executor.engines.contract import DescribesPlans, StartsAhead, ValidatesInPlan
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.steps.context import StepContext
+from terracrew.protocol.spec import STEPS_OF, Step
 
 _numbers = itertools.count(1)
 
@@ -30,19 +30,69 @@ class StartedAhead(NamedTuple):
     process: EngineProcess
 
 
-def start(context: StepContext, command: Command) -> None:
-    """Start a command that comes next, if that is possible. The environment that it has now must still be right then."""
-    session, limits, env = context.session, context.spec.limits, environment(context)
-    if not isinstance(session, StartsAhead) or limits.memory_mb or limits.processes:
+def is_possible(context: StepContext) -> bool:
+    limits = context.spec.limits
+    return isinstance(context.engine, StartsAhead) and not limits.memory_mb and not limits.processes
+
+
+def start_plan(context: StepContext) -> None:
+    """Start the engine of the plan, unless something else that may change its environment comes before it."""
+    has_hook = any(each.step in (Step.INIT, Step.VALIDATE, Step.PLAN) for each in context.spec.hooks)
+    if not has_hook and is_checked_by_plan(context, Step.VALIDATE) and Step.PLAN in STEPS_OF[context.spec.type]:
+        _start(context, Command(arguments(context, Step.PLAN)))
+
+
+def start_description(context: StepContext) -> None:
+    """Start the engine that describes the plan, unless it probably is not needed: in a warm workspace nothing of the module has
+    changed, so its plan finds changes only where nothing was applied yet."""
+    session = context.session
+    wanted = session.facts_arguments()
+    if wanted is None and isinstance(session, DescribesPlans) and not (context.kept_from and context.states.current):
+        wanted = session.description_arguments()
+    if wanted is not None:
+        _start(context, Command(wanted, context.facts))
+
+
+def is_checked_by_plan(context: StepContext, step: Step) -> bool:
+    """Whether the plan repeats everything that the step does. A hook or a flag is a reason to run it nevertheless."""
+    engine, spec = context.engine, context.spec
+    has_addition = bool(spec.flags.get(step)) or any(each.step == step for each in spec.hooks)
+    is_repeated = isinstance(engine, ValidatesInPlan) and engine.validates_in_plan
+    return step is Step.VALIDATE and is_repeated and not has_addition
+
+
+def arguments(context: StepContext, step: Step) -> list[str]:
+    flags = context.spec.flags.get(step, [])
+    return context.session.arguments(step, is_destroying=context.spec.is_destroying, flags=flags)
+
+
+def environment(context: StepContext) -> dict[str, str]:
+    """Return the environment of a command that starts now."""
+    return context.env | context.cloud.environment()
+
+
+def take(context: StepContext, command: Command) -> EngineProcess | None:
+    """Let the engine go on that was started ahead for this command. Returns None if there is none that is right now."""
+    if (found := _find(context, command, environment(context))) is None:
+        return None
+    context.ahead.remove(found)
+    return found.process if found.process.go_on() else None
+
+
+def give_up(context: StepContext) -> None:
+    while context.ahead:
+        context.ahead.pop().process.give_up()
+
+
+def _start(context: StepContext, command: Command) -> None:
+    engine, env = context.engine, environment(context)
+    if not is_possible(context) or not isinstance(engine, StartsAhead) or _find(context, command, env) is not None:
         return
-    if (ruleset := context.isolation.ruleset(context.found.path, session)) is None or _is_started(
-        context, command, env
-    ):
+    if (ruleset := context.isolation.ruleset(context.found.path, context.session)) is None:
         return
-    give_up(context)
     # An engine that was let go on may not have read its link yet, so each has its own.
     link = context.files.provided / f"first-file-{next(_numbers)}"
-    if (closed := gate.make(link, session.first_file_variable, env)) is None:
+    if (closed := gate.make(link, engine.first_file_variable, env)) is None:
         return
     process = EngineProcess(
         command.arguments,
@@ -54,29 +104,8 @@ def start(context: StepContext, command: Command) -> None:
         ruleset=ruleset,
         gate=closed,
     )
-    context.ahead = StartedAhead(command, env, process)
+    context.ahead.append(StartedAhead(command, env, process))
 
 
-def take(context: StepContext, command: Command) -> EngineProcess | None:
-    """Let the engine go on that was started ahead for this command. Returns None if there is none, or if it is not right any more."""
-    if not _is_started(context, command, environment(context)):
-        give_up(context)
-        return None
-    assert context.ahead is not None
-    process, context.ahead = context.ahead.process, None
-    return process if process.go_on() else None
-
-
-def give_up(context: StepContext) -> None:
-    if context.ahead is not None:
-        context.ahead.process.give_up()
-        context.ahead = None
-
-
-def environment(context: StepContext) -> dict[str, str]:
-    """Return the environment of a command that starts now."""
-    return context.env | context.cloud.environment()
-
-
-def _is_started(context: StepContext, command: Command, env: Mapping[str, str]) -> bool:
-    return context.ahead is not None and (context.ahead.command, context.ahead.env) == (command, env)
+def _find(context: StepContext, command: Command, env: Mapping[str, str]) -> StartedAhead | None:
+    return next((each for each in context.ahead if (each.command, each.env) == (command, env)), None)

@@ -1,5 +1,6 @@
 """What the steps of one attempt share: the parts of the executor, and the results of earlier steps that later ones need."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,8 +77,10 @@ class StepContext:
         """The name under which what `init` makes is kept; empty if it is not kept."""
         self.kept_from: int | None = None
         """The number of the job whose `init` is used, if the workspace is warm."""
-        self.ahead: StartedAhead | None = None
-        """The engine of the next command, if it has been started already."""
+        self.ahead: list[StartedAhead] = []
+        """The engines that have been started for later commands."""
+        self.facts = os.memfd_create("facts")
+        """What an engine prints about its plan. Some values are sensitive, and go neither into the log nor to a disk."""
         self.state_file: StateFile | None = None
         """The file with the state, if the engine keeps its state in one. Set by the FETCH step, as the following."""
         self.engine: Engine

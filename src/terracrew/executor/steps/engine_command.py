@@ -1,7 +1,7 @@
 """Runs the command of a step with the engine, and records a state that a mutating command leaves behind."""
 
 import os
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 from terracrew import engine_flags
@@ -33,9 +33,8 @@ class EngineFailedError(Exception):
         self.code = code
 
 
-async def run(context: StepContext, step: Step, stdout: int | None = None, *, following: Command | None = None) -> None:
-    """Run the command of a step to its end. Raises EngineFailedError if it does not succeed. `following` is the command that probably
-    comes next."""
+async def run(context: StepContext, step: Step, stdout: int | None = None) -> None:
+    """Run the command of a step to its end. Raises EngineFailedError if it does not succeed."""
     session = context.session
     if not step.is_mutating:  # a mutating step got its tokens with its permission, and must start at once
         await context.cloud.enter(step.phase)
@@ -50,37 +49,17 @@ async def run(context: StepContext, step: Step, stdout: int | None = None, *, fo
         )
     if step is Step.PLAN:
         _warn(context)
-    await _run_program(context, step, Command(_arguments(context, step), stdout), following)
+    await _run_program(context, step, Command(ahead.arguments(context, step), stdout))
     session.after(step)
     if step is Step.INIT and (items := session.missing_downloads):
         downloads.record(context.directory, context.spec.engine, items)
 
 
-async def init(context: StepContext, *, is_plan_next: bool) -> None:
-    await run(context, Step.INIT, following=Command(_arguments(context, Step.PLAN)) if is_plan_next else None)
-
-
 async def plan(context: StepContext) -> None:
     """Make a plan and record what it would do."""
-    with _memory("facts") as descriptor:
-        await run(context, Step.PLAN, following=_description(context, descriptor))
-        await _report_plan(context, descriptor)
-        ahead.give_up(context)  # there was nothing to describe
-
-
-def _arguments(context: StepContext, step: Step) -> list[str]:
-    flags = context.spec.flags.get(step, [])
-    return context.session.arguments(step, is_destroying=context.spec.is_destroying, flags=flags)
-
-
-def _description(context: StepContext, descriptor: int) -> Command | None:
-    """Return the command that follows a plan. None if it probably will not run: in a warm workspace nothing of the module has changed,
-    so the plan finds changes only where nothing was applied yet."""
-    session = context.session
-    arguments = session.facts_arguments()
-    if arguments is None and isinstance(session, DescribesPlans) and not (context.kept_from and context.states.current):
-        arguments = session.description_arguments()
-    return None if arguments is None else Command(arguments, descriptor)
+    await run(context, Step.PLAN)
+    await _report_plan(context)
+    ahead.give_up(context)  # there may have been nothing to describe
 
 
 def _warn(context: StepContext) -> None:
@@ -91,7 +70,7 @@ def _warn(context: StepContext) -> None:
         context.recorder.say(warning)
 
 
-async def _run_program(context: StepContext, step: Step, command: Command, following: Command | None = None) -> None:
+async def _run_program(context: StepContext, step: Step, command: Command) -> None:
     """Run the program of the engine to its end, as a part of a step. Raises EngineFailedError if it does not succeed."""
     states = context.states
     preparation.place_state(context)
@@ -104,8 +83,10 @@ async def _run_program(context: StepContext, step: Step, command: Command, follo
         ladder=context.ladder,
         ruleset=context.isolation.ruleset(context.found.path, context.session),
     )
-    if following is not None:
-        ahead.start(context, following)
+    if step is Step.INIT:
+        ahead.start_plan(context)
+    if step in (Step.INIT, Step.PLAN) and command.stdout is None:
+        ahead.start_description(context)
     context.mutation.is_started = step.is_mutating
     states.is_writable = step.is_mutating
     try:
@@ -208,14 +189,11 @@ async def read_outputs(context: StepContext) -> None:
     await context.outputs.record(outputs)
 
 
-async def _report_plan(context: StepContext, descriptor: int) -> None:
-    """Record what the plan that was just made would do: a summary, and a diff if the engine can describe its plan. Descriptions are
-    printed into the descriptor."""
+async def _report_plan(context: StepContext) -> None:
+    """Record what the plan that was just made would do: a summary, and a diff if the engine can describe its plan."""
     session = context.session
     facts_arguments = session.facts_arguments()
-    facts = (
-        await _described(context, Command(facts_arguments, descriptor), _MAX_FACTS_BYTES) if facts_arguments else None
-    )
+    facts = await _described(context, facts_arguments, _MAX_FACTS_BYTES) if facts_arguments else None
     summary = session.summarize(facts, context.states.current)
     context.recorder.fact(summary)
     if not isinstance(session, DescribesPlans) or not _has_changes(summary):
@@ -225,7 +203,7 @@ async def _report_plan(context: StepContext, descriptor: int) -> None:
         if arguments is None:
             facts = b""
         elif facts is None or arguments != facts_arguments:
-            facts = await _described(context, Command(arguments, descriptor), _MAX_DESCRIPTION_BYTES)
+            facts = await _described(context, arguments, _MAX_DESCRIPTION_BYTES)
         await context.plan_diffs.record(session.describe, facts)
     except (EngineFailedError, Invalid) as error:
         if context.control.is_stopping:
@@ -234,13 +212,12 @@ async def _report_plan(context: StepContext, descriptor: int) -> None:
         context.recorder.say(f"The plan is complete, but its changes cannot be shown by attribute: {why}")
 
 
-async def _described(context: StepContext, command: Command, max_bytes: int) -> bytes:
+async def _described(context: StepContext, arguments: Sequence[str], max_bytes: int) -> bytes:
     """Return what a command prints that describes the plan."""
-    assert command.stdout is not None
-    os.ftruncate(command.stdout, 0)
-    os.lseek(command.stdout, 0, os.SEEK_SET)  # for the command, too
-    await _run_program(context, Step.PLAN, command)
-    return _printed(command.stdout, max_bytes, "facts about its plan")
+    os.ftruncate(context.facts, 0)
+    os.lseek(context.facts, 0, os.SEEK_SET)  # for the command, too
+    await _run_program(context, Step.PLAN, Command(arguments, context.facts))
+    return _printed(context.facts, max_bytes, "facts about its plan")
 
 
 def _has_changes(summary: PlanSummary) -> bool:

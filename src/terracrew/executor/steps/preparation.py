@@ -27,12 +27,12 @@ from terracrew.executor.sources import workspace
 from terracrew.executor.sources.contract import FetchContext
 from terracrew.executor.state import leftover
 from terracrew.executor.state.state_file import StateFile
-from terracrew.executor.steps import definitions, engine_choice, environment, extra_files, lost_imports
+from terracrew.executor.steps import ahead, definitions, engine_choice, environment, extra_files, lost_imports
 from terracrew.executor.steps.context import StepContext
 from terracrew.masking import names
 from terracrew.protocol.events import EngineUsed, SourceResolved
 from terracrew.protocol.messages import AttemptRef
-from terracrew.protocol.spec import Resume, Step
+from terracrew.protocol.spec import ArchiveSource, LocalSource, Resume, Step
 
 _UNNECESSARY_WITH_A_PLAN = frozenset(step for step in Step if step.phase == "plan") - {Step.FETCH}
 
@@ -121,6 +121,8 @@ async def _fetch_source(context: StepContext) -> None:
     spec, start = context.spec, context.start
     name = reference.directory_name(AttemptRef(spec.job_id, spec.attempt))
     if (context.directory / files.WORKSPACE).is_symlink():  # an earlier try of this step has failed
+        ahead.give_up(context)  # with the workspace that is removed now
+        context.isolation.forget()
         workspace.release(context.directory)
     place = workspace.claim(Path(start.workspaces), name, context.directory)
     able = FetchContext(
@@ -138,6 +140,7 @@ async def _fetch_source(context: StepContext) -> None:
         control=context.control,
         say=context.recorder.say,
     )
+    _load_ahead(context, place)
     folder, resolved = await sources.fetch(spec, place, able)
     context.resolved = resolved
     context.recorder.fact(resolved)
@@ -146,6 +149,22 @@ async def _fetch_source(context: StepContext) -> None:
     if not any(configurations.is_match(each.name, patterns) for each in os.scandir(folder)):
         raise Invalid(configurations.missing(spec.source.subdirectory, spec.engine, patterns))
     _open_session(context, folder)
+
+
+def _load_ahead(context: StepContext, place: Path) -> None:
+    """Let the engine load while the source is fetched, if everything that it is started with is known before."""
+    spec = context.spec
+    is_known = isinstance(spec.source, ArchiveSource | LocalSource) and not spec.source.subdirectory
+    if not is_known or not ahead.is_possible(context):
+        return
+    context.resolved = SourceResolved(spec.source_digest, "", "", "")
+    try:
+        _open_session(context, place)
+        _set_environment(context)
+    except TerracrewError:  # the steps that follow say what is wrong
+        return
+    engine_user.prepare()
+    ahead.start_plan(context)
 
 
 async def _restore(context: StepContext, resume: Resume) -> bool:

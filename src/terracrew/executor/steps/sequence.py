@@ -6,7 +6,7 @@ import contextlib
 from terracrew.durations import duration
 from terracrew.errors import TerracrewError
 from terracrew.executor.engines import error_summary
-from terracrew.executor.engines.contract import KeepsInit, ValidatesInPlan
+from terracrew.executor.engines.contract import KeepsInit
 from terracrew.executor.engines.error_summary import EngineFailure
 from terracrew.executor.engines.oom_kills import OomKills
 from terracrew.executor.steps import (
@@ -78,19 +78,12 @@ class Steps:
         context = self._context
         if step is Step.FETCH:
             return False
-        if step in context.reused or step not in context.engine.steps or self._is_checked_by_plan(step):
+        if step in context.reused or step not in context.engine.steps or ahead.is_checked_by_plan(context, step):
             return True
         if step is not Step.INIT:
             return False
         self._recorder.step = step
         return warm_workspace.enter(context)
-
-    def _is_checked_by_plan(self, step: Step) -> bool:
-        """Whether the plan repeats everything that the step does. A hook or a flag is a reason to run it nevertheless."""
-        engine, spec = self._context.engine, self._context.spec
-        has_addition = bool(spec.flags.get(step)) or any(each.step == step for each in spec.hooks)
-        is_repeated = isinstance(engine, ValidatesInPlan) and engine.validates_in_plan
-        return step is Step.VALIDATE and is_repeated and not has_addition
 
     async def _ask_permission(self, step: Step) -> Result | None:
         return await permission.ask(self._context, step, lambda: self._run(Step.PLAN))
@@ -239,14 +232,7 @@ class Steps:
             await engine_command.read_outputs(context)
         elif step is Step.PLAN:
             await engine_command.plan(context)
-        elif step is Step.INIT:
-            await engine_command.init(context, is_plan_next=self._is_plan_next())
-            warm_workspace.keep(context)
         else:
             await engine_command.run(context, step)
-
-    def _is_plan_next(self) -> bool:
-        """Whether nothing but the executor's own work comes between `init` and the plan."""
-        context = self._context
-        has_hook = any(each.step in (Step.INIT, Step.VALIDATE, Step.PLAN) for each in context.spec.hooks)
-        return not has_hook and Step.PLAN not in context.reused and self._is_checked_by_plan(Step.VALIDATE)
+        if step is Step.INIT:
+            warm_workspace.keep(context)

@@ -15,6 +15,7 @@ from terracrew.toolchains.discovery import FoundEngine
 class HclEngine:
     steps = frozenset(Step)
     validates_in_plan = True
+    first_file_variable = "TF_CLI_CONFIG_FILE"
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect

@@ -55,7 +55,6 @@ class _PrintedOutput(msgspec.Struct):
 class HclSession:
     orderly_exit_codes = frozenset({0, 1})
     """A failed apply ends with 1. Go's own fatal errors end with 2, and a panic with 11."""
-    first_file_variable = "TF_CLI_CONFIG_FILE"
 
     def __init__(self, dialect: Dialect, found: FoundEngine, context: EngineContext) -> None:
         self._dialect, self._program, self._context = dialect, found.path, context
