@@ -121,6 +121,11 @@ def test_a_module_asks_for_a_dispatcher_with_an_image_and_resources(
     assert server.asked[-1].json() == {"dispatcher": dispatcher | {"service_account": None}}
     shown = terracrew("module", "show", "vpc")
     assert "kubernetes, image team/a:1, 2,048 MB of memory, 1.5 processors" in shown
+    applying = {"applying_dispatcher": {"name": "docker", "image": "team/a:1"}, "dispatcher_from": {"image": ""}}
+    server.on("GET /api/v1/modules/vpc", MODULE | {"dispatcher": {"name": "docker"}} | applying)
+    assert "docker, image team/a:1 (from the organization)" in terracrew("module", "show", "vpc")
+    terracrew("module", "update", "vpc", "--no-inherit-dispatcher")
+    assert server.asked[-1].json() == {"dispatcher": {"inherits": False}}
 
 
 def test_a_module_needs_a_source(terracrew: Terracrew, server: ScriptedServer) -> None:

@@ -63,8 +63,20 @@ _OPTIONS = (
 )
 
 
+def _keep_inherits(ctx: click.Context, _param: click.Parameter, value: bool | None) -> None:
+    if value is not None:
+        ctx.meta.setdefault(_KEY, {})["inherits"] = value
+
+
 def dispatcher(command: F) -> F:
     """Add the options."""
+    command = click.option(
+        "--inherit-dispatcher/--no-inherit-dispatcher",
+        default=None,
+        expose_value=False,
+        callback=_keep_inherits,
+        help="Whether what the groups above ask of a dispatcher applies as well; it does by default.",
+    )(command)
     for each in reversed(_OPTIONS):
         command = each(command)
     return command

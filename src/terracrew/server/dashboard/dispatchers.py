@@ -1,12 +1,17 @@
 """The fields for a dispatcher in the forms of groups and modules: what was typed, and the change that it asks for."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import msgspec
 
 from terracrew import dispatcher_words
 from terracrew.errors import Invalid
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.server.dashboard.clouds import CloudField
-from terracrew.server.groups.dispatchers import DispatcherChange
+from terracrew.server.groups.dispatchers import DispatcherChange, PlaceChoice
+from terracrew.server.groups.model import Group
+from terracrew.server.modules.model import Module
 
 _PREFIX = "dispatcher_"
 
@@ -20,6 +25,8 @@ class DispatcherFields(CloudField, frozen=True, kw_only=True):
     dispatcher_memory_mb: str = ""
     dispatcher_cpu: str = ""
     dispatcher_service_account: str = ""
+    dispatcher_is_alone: bool = False
+    """Whether nothing of the places above applies."""
 
 
 def phrases(choice: DispatcherChoice) -> list[str]:
@@ -27,10 +34,21 @@ def phrases(choice: DispatcherChoice) -> list[str]:
     return dispatcher_words.described(msgspec.to_builtins(choice))
 
 
-def typed(choice: DispatcherChoice) -> dict[str, str]:
+def places(lineage: Iterable[Module | Group]) -> list[Module | Group]:
+    """Return the places that say something about a dispatcher that applies, from a place and those above it, the nearest first."""
+    found: list[Module | Group] = []
+    for each in lineage:
+        if each.dispatcher:
+            found.append(each)
+        if not each.dispatcher.inherits:
+            break
+    return found
+
+
+def typed(choice: PlaceChoice) -> dict[str, Any]:
     """Return a choice as the fields show it."""
-    values = {field: getattr(choice, field) for field in choice.__struct_fields__}
-    return {
+    values = {field: getattr(choice, field) for field in DispatcherChoice.__struct_fields__}
+    return {"dispatcher_is_alone": not choice.inherits} | {
         f"{_PREFIX}{field}": "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
         for field, value in values.items()
     }
@@ -38,8 +56,9 @@ def typed(choice: DispatcherChoice) -> dict[str, str]:
 
 def wanted(fields: DispatcherFields) -> DispatcherChange:
     """Return the change that makes the choice of a place what the fields say."""
-    names = DispatcherChange.__struct_fields__
+    names = DispatcherChoice.__struct_fields__
     values = {field: getattr(fields, f"{_PREFIX}{field}").strip() or None for field in names}
+    values["inherits"] = not fields.dispatcher_is_alone
     try:
         return msgspec.convert(values, DispatcherChange, strict=False)
     except msgspec.ValidationError as error:

@@ -156,6 +156,7 @@ _FILTERS: dict[str, Any] = {
     "limits": limits.phrases,
     "clouds": clouds.names,
     "dispatcher": dispatchers.phrases,
+    "dispatcher_places": dispatchers.places,
 }
 
 _GLOBALS: dict[str, Any] = {

@@ -7,10 +7,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from terracrew.protocol.cloud import CloudIdentities
-from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.spec import JobLimits
 from terracrew.server.groups.clouds import CloudChange
-from terracrew.server.groups.dispatchers import DispatcherChange
+from terracrew.server.groups.dispatchers import DispatcherChange, PlaceChoice
 from terracrew.server.groups.limits import LimitsChange
 
 Interrupted = Literal["ask", "retry"]
@@ -70,7 +69,7 @@ class Group(msgspec.Struct, frozen=True):
     organization, of the module and of the job, the smallest limit applies; for `plan_retries`, the nearest."""
     cloud: CloudIdentities = msgspec.field(default_factory=CloudIdentities)
     """As whom the jobs of the modules in and below the group log in to clouds, unless a nearer place has an identity there."""
-    dispatcher: DispatcherChoice = msgspec.field(default_factory=DispatcherChoice)
+    dispatcher: PlaceChoice = msgspec.field(default_factory=PlaceChoice)
     """What the jobs of the modules in and below the group ask of the dispatcher of their runner, unless a nearer place says otherwise."""
 
 

@@ -11,6 +11,7 @@ from terracrew.protocol.spec import JobLimits
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements import mapping
 from terracrew.server.groups import clouds, dispatchers, limits
+from terracrew.server.groups.dispatchers import PlaceChoice
 from terracrew.server.groups.model import Interrupted
 from terracrew.server.modules import reads
 from terracrew.server.modules.model import Module
@@ -40,7 +41,7 @@ def _settings(module: Module, above: Sequence[Row]) -> JobSettings:
         module.interrupted or (chosen[-1] if chosen else "ask"),
         limits.applying([*_of_groups(above, "limits", "Limits", JobLimits), module.limits]),
         clouds.applying([*_of_groups(above, "cloud", "Cloud identities", CloudIdentities), module.cloud]),
-        dispatchers.applying([*_of_groups(above, "dispatcher", "The dispatcher", DispatcherChoice), module.dispatcher]),
+        dispatchers.applying([*_of_groups(above, "dispatcher", "The dispatcher", PlaceChoice), module.dispatcher]),
     )
 
 

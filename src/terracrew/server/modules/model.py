@@ -7,11 +7,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from terracrew.protocol.cloud import CloudIdentities
-from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.limits import MAX_INSTANCE_NAME_CHARACTERS
 from terracrew.protocol.spec import JobLimits, Source
 from terracrew.server.groups.clouds import CloudChange
-from terracrew.server.groups.dispatchers import DispatcherChange
+from terracrew.server.groups.dispatchers import DispatcherChange, PlaceChoice
 from terracrew.server.groups.limits import LimitsChange
 from terracrew.server.groups.model import Description, Interrupted, MaxDestroy, MaxDestroyPercent, MinApprovals
 from terracrew.server.tags import Tags
@@ -78,7 +77,7 @@ class Module(msgspec.Struct, frozen=True):
     """How long its jobs may run, and what they may use. If a group above has a smaller limit, that one applies."""
     cloud: CloudIdentities = msgspec.field(default_factory=CloudIdentities)
     """As whom its jobs log in to clouds. Where it has no identity of its own, that of the nearest group above applies."""
-    dispatcher: DispatcherChoice = msgspec.field(default_factory=DispatcherChoice)
+    dispatcher: PlaceChoice = msgspec.field(default_factory=PlaceChoice)
     """What its jobs ask of the dispatcher of their runner. What it does not say itself, the nearest group above that does decides."""
     inputs: dict[str, Any] | UnsetType = UNSET
     """Left out in lists. What looks like a secret is `***`; sent back, that keeps the value that is stored."""

@@ -10,7 +10,6 @@ from msgspec import UNSET
 from terracrew import configurations, ids
 from terracrew.errors import Conflict, Invalid, NotFound, TerracrewError
 from terracrew.protocol.cloud import CloudIdentities
-from terracrew.protocol.dispatcher_choice import NO_CHOICE
 from terracrew.protocol.spec import (
     ArchiveSource,
     GitSource,
@@ -30,6 +29,7 @@ from terracrew.server.groups import dispatchers as group_dispatchers
 from terracrew.server.groups import limits as group_limits
 from terracrew.server.groups import service as groups
 from terracrew.server.groups import tree_path as paths
+from terracrew.server.groups.dispatchers import NOTHING_CHOSEN, DispatcherChange
 from terracrew.server.inputs import checks as input_checks
 from terracrew.server.inputs import store as inputs
 from terracrew.server.inputs import trigger_store
@@ -133,7 +133,7 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], 
         triggers=new.triggers,
         limits=JobLimits() if new.limits is None else group_limits.changed(JobLimits(), new.limits),
         cloud=CloudIdentities() if new.cloud is None else group_clouds.changed(CloudIdentities(), new.cloud),
-        dispatcher=NO_CHOICE if new.dispatcher is None else group_dispatchers.changed(NO_CHOICE, new.dispatcher),
+        dispatcher=group_dispatchers.changed(NOTHING_CHOSEN, new.dispatcher or DispatcherChange()),
     )
     await store.insert(tx, module)
     given = hidden_values.restored(Content(), new.inputs, new.environment)

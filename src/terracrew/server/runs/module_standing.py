@@ -4,8 +4,10 @@ from datetime import datetime
 
 import msgspec
 
+from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
+from terracrew.server.groups import dispatchers, level_reads
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import Lock
 from terracrew.server.modules.model import Module
@@ -40,17 +42,25 @@ class ModuleView(Module, frozen=True, kw_only=True):
     lock: Lock | None
     held_lock: HeldLock | None
     """The attempt that may have left the lock of the module's own backend behind."""
+    applying_dispatcher: DispatcherChoice
+    """What its next job asks of the dispatcher of its runner: what the module says itself, and what the groups above it say."""
+    dispatcher_from: dict[str, str]
+    """Which group decides about a field of `applying_dispatcher` that the module does not have itself: its path, which is empty
+    for the organization."""
     placement: Placement
     """Which runners may have its jobs, and the limits of its groups."""
 
 
 async def view(tx: Tx, module: Module) -> ModuleView:
     rows = await reads.quarantined_states(tx, module.id, MAX_QUARANTINED)
+    above = [(each.path, each.dispatcher) for each in await level_reads.lineage(tx, module.group_id)]
     return ModuleView(
         **msgspec.structs.asdict(module),
         doubts=await attempt_report.doubts(tx, module.id),
         quarantined=rows_to(Quarantined, rows),
         lock=await jobs.lock(tx, module.id),
         held_lock=await held_lock.of_module(tx, module.id, module.backend),
+        applying_dispatcher=dispatchers.applying([*(each for _, each in reversed(above)), module.dispatcher]),
+        dispatcher_from=dispatchers.inherited(module.dispatcher, above),
         placement=await placement.of_module(tx, module.id),
     )

@@ -32,5 +32,11 @@ async def test_an_owner_sets_the_dispatcher_on_the_pages_of_a_group_and_of_a_mod
     job = await admin.made("/api/v1/modules/net%2Fvpc/jobs", {"type": "PLAN"})
     words = "kubernetes, image team/a:1, 512 MB of memory, 1.5 processors"
     assert words in await someone.see(f"/dashboard/jobs/{job['id']}")
+    assert (await someone.submit(placement, dispatcher_is_alone="true")).status_code == 303
+    assert (await admin.get("/api/v1/modules/net%2Fvpc")).json()["applying_dispatcher"] == {}
+    assert 'name="dispatcher_is_alone" value="true" checked' in await someone.see(placement)
+    page = await someone.see(f"/dashboard/modules/{module['id']}")
+    assert "nothing of the groups above" in page
+    assert "512 MB" not in page
     assert (await someone.submit(placement)).status_code == 303
     assert (await admin.get("/api/v1/modules/net%2Fvpc")).json()["dispatcher"] == {}, "an empty field removes it"

@@ -59,7 +59,7 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             ("priority of its jobs", found.get("priority")),
             ("limits", ", ".join(limit_words.described(found.get("limits") or {}))),
             ("oidc audiences", found.get("oidc_audiences")),
-            ("dispatcher", ", ".join(dispatcher_words.described(found.get("dispatcher") or {}))),
+            ("dispatcher", _dispatcher(found)),
             ("cloud identities", cloud_options.described(found.get("cloud") or {})),
             ("state", f"version {found['state_version']}" if found.get("state_version") else "none yet"),
             ("lock", render.lock(found.get("lock"))),
@@ -70,6 +70,13 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             ("created", output.age(found["created_at"])),
         ]
     )
+
+
+def _dispatcher(found: dict[str, Any]) -> str:
+    applying = found.get(
+        "applying_dispatcher", found.get("dispatcher") or {}
+    )  # a server of an older version has only its own
+    return ", ".join(dispatcher_words.described(applying, found.get("dispatcher_from")))
 
 
 def _triggers(found: dict[str, Any]) -> str:
