@@ -33,6 +33,7 @@ class Fleet:
             "TERRACREW_JOB_DISPATCHER_DATA_LOCAL_IMAGE": "true",
             "TERRACREW_JOB_DISPATCHER_DATA_NETWORK": "host",
             "TERRACREW_JOB_DISPATCHER_DATA_MEMORY_LIMIT": "1 GB",
+            "TERRACREW_JOB_DISPATCHER_DATA_SPARE": "false",  # so that a test can see that nothing stays
         }
         system.start_server(runner=False)
         self.credentials = system.register_runner() | self.variables

@@ -1,6 +1,9 @@
 """A whole Terracrew whose executors are tasks of ECS: a real server and runner, the emulator of ECS, and tasks that run in Docker."""
 
+import os
+import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -76,3 +79,44 @@ def test_a_killed_runner_finds_its_tasks_again(fleet: Fleet, waiting_room: Waiti
     assert system.wait(job, WITHIN_SECONDS)["status"] == "SUCCEEDED"
     assert [each["number"] for each in system.job(job)["attempts"]] == [1]
     assert len(fleet.agent.tasks) == 1
+
+
+@pytest.mark.feature("O3.requeued", "D5.ecs")
+def test_a_task_that_is_stopped_in_the_middle_of_an_apply_is_a_loss_and_the_job_says_who_ended_it(
+    fleet: Fleet, waiting_room: WaitingRoom
+) -> None:
+    system = fleet.system
+    system.module("app", waiting_room.module)
+    job = system.run("app", "APPLY")
+    waiting_room.reached(WITHIN_SECONDS)
+    fleet.agent.stop(f"{job}.1", "Your Spot Task was interrupted.", "SpotInterruption")
+    # The engine had the time to save its state, so nothing is in doubt, and the job is tried again.
+    waiting_room.reached(WITHIN_SECONDS)
+    cause = "the capacity of its task was taken away, because it was spot capacity: Your Spot Task was interrupted."
+    eventually(lambda: cause in first_attempt(system, job)["reason"], within=WITHIN_SECONDS, what="the cause")
+    assert first_attempt(system, job)["outcome"] == "gone"
+    waiting_room.open()
+    ended = system.wait(job, WITHIN_SECONDS)
+    assert (ended["status"], ended["attempt"]) == ("SUCCEEDED", 2), ended
+
+
+@pytest.mark.feature("O3.doubt", "D5.ecs")
+def test_a_task_that_is_killed_in_the_middle_of_an_apply_leaves_the_module_in_doubt(
+    fleet: Fleet, waiting_room: WaitingRoom
+) -> None:
+    system = fleet.system
+    system.module("app", waiting_room.module)
+    job = system.run("app", "APPLY")
+    waiting_room.reached(WITHIN_SECONDS)
+    os.kill(fleet.agent.first_pid(f"{job}.1"), signal.SIGKILL)
+
+    def waits() -> dict[str, Any] | None:
+        return found if (found := system.job(job))["status"] == "AWAITING_APPROVAL" else None
+
+    (doubt,) = eventually(waits, within=WITHIN_SECONDS, what="the question")["doubts"]
+    assert (doubt["attempt"], doubt["is_gone"]) == (1, True)
+    assert "its container ended with exit code 137" in doubt["reason"]
+
+
+def first_attempt(system: System, job: str) -> dict[str, Any]:
+    return system.job(job)["attempts"][0]

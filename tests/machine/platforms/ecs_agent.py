@@ -99,6 +99,11 @@ class EcsAgent:
     def first_pid(self, attempt: str) -> int:
         return int(self._inspect(self.task_of(attempt).id)["Pid"])
 
+    def stop(self, attempt: str, reason: str, code: str) -> None:
+        """Stop a task as ECS itself does: it gets SIGTERM, and SIGKILL when its time to stop is over."""
+        task = self.task_of(attempt)
+        task.desired_status, task.stopped_reason, task.stop_code = "STOPPED", reason, code
+
     def forget(self, attempt: str) -> None:
         """Forget a stopped task, as ECS does after an hour."""
         task = self.task_of(attempt)

@@ -129,3 +129,10 @@ def test_a_job_may_ask_for_memory_processors_and_a_role() -> None:
     assert tasks.with_choice(made, DispatcherChoice()) == made
     with pytest.raises(NotStarted, match="part of the task definition"):
         tasks.with_choice(made, DispatcherChoice(image="other"))
+
+
+def test_only_a_task_that_somebody_stopped_has_a_cause() -> None:
+    assert words.of_stop({"stopCode": "EssentialContainerExited", "stoppedReason": "Essential container exited"}) == ""
+    stopped = {"stopCode": "TerminationNotice", "stoppedReason": "Host EC2 (instance i-1) terminated."}
+    assert words.of_stop(stopped) == "the machine of its task was taken away: Host EC2 (instance i-1) terminated."
+    assert words.of_stop({"stopCode": "UserInitiated"}) == "somebody stopped its task"

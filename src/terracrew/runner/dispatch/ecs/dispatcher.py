@@ -19,7 +19,6 @@ import msgspec
 from terracrew import durable
 from terracrew.attempt import delivered, exit_codes, files, ownership
 from terracrew.executor.container import ends
-from terracrew.executor.container.ends import ContainerEnd
 from terracrew.protocol import start_tickets
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
@@ -187,7 +186,7 @@ class Ecs:
             else:
                 arn = await self._adopted(directory)
             task = await self._ended(handle, arn) if arn else None
-            return await self._conclude(directory, task)
+            return await self._conclude(handle, task)
         finally:
             handle.is_over = True
 
@@ -243,15 +242,20 @@ class Ecs:
                         f"its task did not start within {self._settings.start_seconds:.0f} seconds: {reason}"
                     )
 
-    async def _conclude(self, directory: Path, task: Task | None) -> AttemptEnd:
+    async def _conclude(self, handle: TaskHandle, task: Task | None) -> AttemptEnd:
         """Write what the runner has to know of an attempt without processes, and say how it ended."""
+        directory = handle.directory
         if task is None:
             return AttemptEnd(exit_codes.NOTHING_LEFT, _FORGOTTEN)
         container = tasks.container_of(task, await self._name_in(task))
         code, reason = container.get("exitCode"), words.of_end(task, container)
         end = None if code is None else ends.of_exit_code(int(code))
         if end is not None and end.has_begun:
-            return _how(end, directory, reason)
+            end.write_into(directory)
+            if not end.done:
+                return AttemptEnd(end.executor, reason)
+            # An executor that is told to end delivers everything, and cannot know why it was told.
+            return AttemptEnd(exit_codes.DELIVERED, "" if handle.is_stopped.is_set() else words.of_stop(task))
         if code == exit_codes.TICKET_REFUSED and await self._starts.take_back(directory):
             raise NotStarted(_STOLEN)
         if end is not None:
@@ -320,13 +324,6 @@ def _without_bulk(start: ExecutorStart) -> ExecutorStart:
     state = msgspec.structs.replace(spec.state, content=None) if spec.state.size else spec.state
     granted = msgspec.structs.replace(start.granted, spec=msgspec.structs.replace(spec, archive=None, state=state))
     return msgspec.structs.replace(start, granted=granted)
-
-
-def _how(end: ContainerEnd, directory: Path, reason: str) -> AttemptEnd:
-    end.write_into(directory)
-    if end.done:
-        return AttemptEnd(exit_codes.DELIVERED)
-    return AttemptEnd(end.executor, reason)
 
 
 class EcsPlugin:

@@ -66,6 +66,12 @@ def of_end(task: Task, container: Mapping[str, Any]) -> str:
     return f"{known}: {'; '.join(reasons)}"[:_MAX_REASON_CHARACTERS] if reasons else known
 
 
+def of_stop(task: Task) -> str:
+    """Say who stopped a task whose containers would have continued; empty if it ended by itself."""
+    known, reason = _STOP_CODES.get(str(task.get("stopCode", "")), ""), _clean(task.get("stoppedReason"))
+    return f"{known}: {reason}"[:_MAX_REASON_CHARACTERS] if known and reason else known
+
+
 def of_waiting(task: Task, container: Mapping[str, Any]) -> str:
     """Say what a task waits for that does not run yet."""
     reason = _clean(container.get("reason")) or _clean(task.get("stoppedReason"))
