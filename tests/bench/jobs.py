@@ -2,6 +2,7 @@
 
 import psutil
 
+from terracrew.client.http import Api
 from tests.bench import peer
 from tests.bench.filled_server import Env, Filled, filled, put_load
 from tests.bench.load import Task
@@ -33,7 +34,7 @@ def _rate(env: Env, kind: str, there: Filled) -> float:
     after = psutil.Process(there.process.pid).cpu_times()
     moments = figures.seconds[SKIPPED : JOBS - SKIPPED]
     rate = (len(moments) - 1) / (moments[-1] - moments[0])
-    succeeded = sum(1 for _ in there.system.api.list("/jobs", status="SUCCEEDED", limit=200))
+    succeeded = sum(1 for _ in Api(there.system.url, there.token).list("/jobs", status="SUCCEEDED", limit=200))
     if succeeded != JOBS:
         raise RuntimeError(f"{succeeded} of {JOBS} jobs are SUCCEEDED")
     cpu = (after.user + after.system - before.user - before.system) / JOBS * 1000

@@ -33,6 +33,8 @@ class Task(msgspec.Struct, frozen=True):
     outstanding: int = 1
     more_urls: list[str] = []
     """Other servers on the same database, which get their share of runners and requests."""
+    log_kb: int = 0
+    """How much each job prints."""
     gap_seconds: tuple[float, float] = (0.002, 0.012)
     """The shortest and the longest pause between two jobs of `dispatch`."""
 
@@ -51,7 +53,7 @@ class Load:
     def __init__(self, task: Task) -> None:
         self._task = task
         self._urls = [task.url, *task.more_urls]
-        self._crews = [SimulatedRunners(url, task.capacity) for url in self._urls]
+        self._crews = [SimulatedRunners(url, task.capacity, task.log_kb) for url in self._urls]
         for crew in self._crews:
             crew.on_granted, crew.on_done = self._granted, self._done
         self._granted_at: dict[str, float] = {}

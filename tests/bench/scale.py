@@ -2,6 +2,7 @@
 
 `scale_jobs_per_s.N`: no-op jobs through N servers at once, each with its own runners. All processes share this machine, so the CPU
 of a job is what counts: `scale_cpu_ms_per_job.{server,postgres}.N`, and `scale_kb_per_job`, by which the database grows.
+`scale_log.{server_ms,postgres_ms,kb}`: what a MiB of log adds to these.
 `scale_idle_cpu_percent.RUNNERS`, `scale_kb_per_runner.RUNNERS`: connected runners that send only heartbeats, over `SERVERS_OF` servers.
 """
 
@@ -22,6 +23,7 @@ from tests.e2e.fleet import Fleet
 from tests.e2e.system import Process, System
 
 JOBS, OUTSTANDING, CREW = 3_000, 100, 10
+LOG_JOBS, LOG_KB = 1_000, 256
 SERVERS_OF = {10_000: 1, 100_000: 6}
 """A server keeps up to 20,000 connections unless it is told otherwise."""
 SETTLE_SECONDS, IDLE_SECONDS = 30, 60
@@ -44,6 +46,8 @@ def run(env: Env) -> dict[str, float]:
     for count in (1, 2, 3):
         with _several(env, count, CREW * count, modules=1_000) as several:
             found |= _jobs(env, several)
+            if count == 1:
+                found |= _log(env, several, found)
     for runners, count in SERVERS_OF.items():
         with _several(env, count, runners, modules=count) as several:
             found |= _idle(env, several, runners)
@@ -78,35 +82,69 @@ def _share(
     return Filled(own, process, token, members[index::count], paths[index::count])
 
 
-def _jobs(env: Env, several: Several) -> dict[str, float]:
+class Cost(msgspec.Struct):
+    """What some jobs took: each of these for one of them."""
+
+    moments: list[float]
+    server_ms: float
+    postgres_ms: float
+    load_ms: float
+    kb: float
+    missed: int
+
+
+def _cost(several: Several, jobs: int, log_kb: int = 0) -> Cost:
     first, *others = several.servers
-    count = len(several.servers)
     task = Task(
         "jobs",
         first.system.url,
         first.token,
         [member for there in several.servers for member in there.members],
         [module for there in several.servers for module in there.modules],
-        JOBS,
+        jobs,
         capacity=100,
         outstanding=OUTSTANDING,
         more_urls=[there.system.url for there in others],
+        log_kb=log_kb,
     )
     size = _size(several.url)
     servers, postgres = several.cpu_seconds(), _postgres_cpu(several.url)
     figures = put_load(task)
-    moments = figures.seconds[JOBS // 10 : -JOBS // 10]
+    return Cost(
+        figures.seconds[jobs // 10 : -jobs // 10],
+        1000 * (several.cpu_seconds() - servers) / jobs,
+        1000 * (_postgres_cpu(several.url) - postgres) / jobs,
+        1000 * figures.cpu_seconds / jobs,
+        (_size(several.url) - size) / jobs / 1024,
+        figures.missed,
+    )
+
+
+def _jobs(env: Env, several: Several) -> dict[str, float]:
+    count, cost = len(several.servers), _cost(several, JOBS)
     found = {
-        f"scale_jobs_per_s.{count}": (len(moments) - 1) / (moments[-1] - moments[0]),
-        f"scale_cpu_ms_per_job.server.{count}": 1000 * (several.cpu_seconds() - servers) / JOBS,
-        f"scale_cpu_ms_per_job.postgres.{count}": 1000 * (_postgres_cpu(several.url) - postgres) / JOBS,
+        f"scale_jobs_per_s.{count}": (len(cost.moments) - 1) / (cost.moments[-1] - cost.moments[0]),
+        f"scale_cpu_ms_per_job.server.{count}": cost.server_ms,
+        f"scale_cpu_ms_per_job.postgres.{count}": cost.postgres_ms,
     }
     if count == 1:
-        found["scale_kb_per_job"] = (_size(several.url) - size) / JOBS / 1024
+        found["scale_kb_per_job"] = cost.kb
     env.say(
         f"{', '.join(f'{name} {value:.2f}' for name, value in found.items())} "
-        f"(load {1000 * figures.cpu_seconds / JOBS:.2f} ms a job; {figures.missed} claims missed)"
+        f"(load {cost.load_ms:.2f} ms a job; {cost.missed} claims missed)"
     )
+    return found
+
+
+def _log(env: Env, several: Several, plain: dict[str, float]) -> dict[str, float]:
+    """Compare jobs that print with those that do not. The logs are still in the database, compressed as they arrived."""
+    cost, per_mib = _cost(several, LOG_JOBS, LOG_KB), 1024 / LOG_KB
+    found = {
+        "scale_log.server_ms": (cost.server_ms - plain["scale_cpu_ms_per_job.server.1"]) * per_mib,
+        "scale_log.postgres_ms": (cost.postgres_ms - plain["scale_cpu_ms_per_job.postgres.1"]) * per_mib,
+        "scale_log.kb": (cost.kb - plain["scale_kb_per_job"]) * per_mib,
+    }
+    env.say(", ".join(f"{name} {value:.1f}" for name, value in found.items()))
     return found
 
 
@@ -147,12 +185,13 @@ def _cpu(pid: int) -> float:
 
 
 def _postgres_cpu(url: str) -> float:
-    """Return the CPU of the processes that serve the database, the one that asks excepted."""
+    """Return the CPU of the processes that serve the database, those that have ended included."""
     with psycopg.connect(url) as connection:
         server = psutil.Process(connection.info.backend_pid).parent()
     assert server is not None
-    found = 0.0
-    for process in [server, *server.children()]:
+    times = server.cpu_times()
+    found = times.user + times.system + times.children_user + times.children_system
+    for process in server.children():
         with contextlib.suppress(psutil.NoSuchProcess):
             found += _cpu(process.pid)
     return found

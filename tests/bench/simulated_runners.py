@@ -20,6 +20,7 @@ from tests.bench.wire import BINARY, TEXT, HttpClient, WebSocket
 
 _HEARTBEAT_SECONDS = 10.0
 _TOKENS_AT_ONCE = 8
+_PIECE_BYTES = 8 << 10
 
 
 class Access(msgspec.Struct, frozen=True):
@@ -31,8 +32,10 @@ class Access(msgspec.Struct, frozen=True):
 
 
 class SimulatedRunners:
-    def __init__(self, url: str, capacity: int) -> None:
+    def __init__(self, url: str, capacity: int, log_kb: int = 0) -> None:
         self._url = url
+        self.log = _log(log_kb << 10)
+        """What each job prints, in the pieces in which an engine would print it."""
         self.host = urlsplit(url).netloc
         self.capacity = capacity
         self.on_granted: Callable[[str], None] = lambda _: None
@@ -65,6 +68,15 @@ class SimulatedRunners:
     async def connect(self, socket: WebSocket) -> None:
         host, _, port = self.host.partition(":")
         await asyncio.get_running_loop().create_connection(lambda: socket, host, int(port))
+
+
+def _log(size: int) -> list[bytes]:
+    """Return lines as an apply prints them. Their ids are random, so that they are not compressed better than real ones."""
+    chance = random.Random(1)
+    text = b""
+    while len(text) < size:
+        text += f"module.net.aws_subnet.s[{len(text)}]: Creation complete after {len(text) % 9}s [id={chance.getrandbits(68):x}]\n".encode()
+    return [text[at : at + _PIECE_BYTES] for at in range(0, len(text), _PIECE_BYTES)]
 
 
 class SimulatedRunner:
@@ -148,7 +160,7 @@ class SimulatedExecutor:
     """Sends a hello and at once delivers a whole job; the first connection of an attempt need not wait for the welcome."""
 
     def __init__(self, crew: SimulatedRunners, granted: messages.Granted, ended: Callable[[], None]) -> None:
-        self._spec = granted.spec
+        self._spec, self._log = granted.spec, crew.log
         self._ended = ended
         self._last = 0
         self.socket = WebSocket(crew.host, granted.credentials.hub)
@@ -170,6 +182,9 @@ class SimulatedExecutor:
                 events.pack_fact(events.StepStatus(step, "RUNNING"), step, time.time()),
                 events.pack_fact(events.StepStatus(step, "SUCCEEDED", 0), step, time.time()),
             ]
+        records += [
+            events.pack(events.Kind.LOG, events.Stream.OUTPUT, steps[-1], time.time(), piece) for piece in self._log
+        ]
         records.append(events.pack_fact(events.Result("SUCCEEDED"), steps[-1], time.time()))
         self._last = len(records)
         self.socket.send((TEXT, messages.encode(hello)), (BINARY, frames.pack(1, self._last, b"".join(records))))
