@@ -19,6 +19,7 @@ from terracrew.server.db.seam import Database
 from terracrew.server.http.counts import Counts
 from terracrew.server.http.streams import Streams
 from terracrew.server.hub.endpoint import HubContext
+from terracrew.server.hub.executors.arrivals import arrivals
 from terracrew.server.hub.executors.context import ExecutorContext
 from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.hub.runners.grants import Grants
@@ -136,6 +137,7 @@ class Server:
             keys=self.keys,
             ingest=self.ingest,
             watchers=self.watchers,
+            arrivals=arrivals(self.db, self.keys),
         )
         return HubContext(runners, executors)
 

@@ -94,3 +94,26 @@ async def test_a_cancelled_caller_takes_nobody_with_it(db: Database, add: Add, c
     assert isinstance(outcomes[0], asyncio.CancelledError)
     assert outcomes[1:] == [1, 1]
     assert await increment("b") == 2
+
+
+async def test_a_group_of_reads_sees_what_was_committed_before_each_of_its_items_came(db: Database, add: Add) -> None:
+    """A credential that was revoked before it is shown must not be found by a read that has begun for another one."""
+
+    async def look(tx: Tx, items: list[str]) -> list[bool | Exception]:
+        rows = await tx.each(
+            "SELECT things.id FROM batch JOIN things ON things.id = batch.id",
+            {"id": "text"},
+            [(each,) for each in items],
+        )
+        found = {row["id"] for row in rows}
+        return [each in found if each != "wrong" else NotFound(each) for each in items]
+
+    is_there = db.grouped_reads(look)
+    for index in range(50):
+        name, early = f"{index}", asyncio.ensure_future(is_there("early"))
+        assert await is_there(name) is False
+        await db.write(add(name))
+        assert await is_there(name) is True
+        assert await early is False
+    outcomes = await asyncio.gather(is_there("0"), is_there("wrong"), is_there("1"), return_exceptions=True)
+    assert [outcomes[0], type(outcomes[1]), outcomes[2]] == [True, NotFound, True]

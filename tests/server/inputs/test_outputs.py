@@ -58,7 +58,7 @@ async def test_a_sensitive_output_stays_sensitive(runner: SimulatedRunner) -> No
         assert SENSITIVE not in (await runner.app.admin.get(path)).text
     keys, db = runner.server.keys, runner.server.db
     found = await db.read(lambda tx: store.get(tx, job["id"]))
-    assert SENSITIVE in await db.read(lambda tx: job_inputs.values_to_mask(tx, keys, found))
+    assert SENSITIVE in (await db.read(lambda tx: job_inputs.values_to_mask(tx, keys, [found])))[found.id]
 
 
 @pytest.mark.feature("J6.outputs")

@@ -151,8 +151,10 @@ async def test_the_server_masks_secrets_also_in_the_version_that_a_running_job_h
     _, job = await granted(runner, module_id)
     await put_secret(admin, "/", "innocent", "rotated-since-then")
     found = await application.server.db.read(lambda tx: service.find(tx, admin.principal, job["id"], _read()))
-    values = await application.server.db.read(lambda tx: job_inputs.values_to_mask(tx, application.server.keys, found))
-    assert {SECRET, "rotated-since-then"} <= set(values)
+    masked = await application.server.db.read(
+        lambda tx: job_inputs.values_to_mask(tx, application.server.keys, [found])
+    )
+    assert {SECRET, "rotated-since-then"} <= set(masked[found.id])
 
 
 def _read() -> Any:

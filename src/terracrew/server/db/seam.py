@@ -104,6 +104,15 @@ class Database(Protocol):
         """
         ...
 
+    def grouped_reads(
+        self, work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]]
+    ) -> Callable[[Item], Awaitable[Result]]:
+        """Return a function that reads for items in groups, as `grouped` writes them. Each read begins after its items came.
+
+        It saves round trips where many connections ask the same question. SQLite has none to save, and reads at once.
+        """
+        ...
+
     def listen(self, *topics: Topic) -> AbstractContextManager["Wakeups"]:
         """Subscribe first, then read: every wake-up after this call is seen."""
         ...

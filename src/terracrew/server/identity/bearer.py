@@ -3,7 +3,6 @@
 import msgspec
 
 from terracrew.errors import Unauthenticated
-from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.identity.access import credential_store
 from terracrew.server.identity.context import Identity
@@ -12,7 +11,7 @@ from terracrew.server.identity.oidc.tokens import USED_AT_SECONDS
 from terracrew.server.identity.people import store
 from terracrew.server.identity.people.model import User
 from terracrew.server.identity.people.sessions import person
-from terracrew.server.principals.model import AttemptScope, Principal
+from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
 
 
@@ -27,43 +26,35 @@ async def principal_from_bearer(identity: Identity, token: str) -> Principal:
     if "." in token:
         return await identity.tokens.principal(token)
     if separator and kind == "tcu":
-        principal = await _user(identity.db, credentials.digest(token))
+        principal = await _user(identity, credentials.digest(token))
     elif separator and kind in ("tch", "tcj"):
-        principal = await _attempt(identity.db, kind, credentials.digest(token))
+        principal = await _attempt(identity, kind, credentials.digest(token))
     if principal is None:
         raise Unauthenticated(GENERIC)
     return principal
 
 
-async def _user(db: Database, sha256: str) -> Principal | None:
-    async def find(tx: Tx) -> tuple[Principal, bool] | None:
-        row = await store.token_user(tx, sha256)
-        if row is None:
-            return None
-        used = row["last_used_at"]
-        who = msgspec.structs.replace(
-            person(row_to(User, row), row["credential_id"]),
-            credential="local_token" if row["is_local"] else "token",
-            credential_ends_at=row["ends_at"],
-        )
-        return who, used is None or used < tx.now - USED_AT_SECONDS
-
-    found = await db.read(find)
+async def _user(identity: Identity, sha256: str) -> Principal | None:
+    found = await identity.bearers.user(sha256)
     if found is None:
         return None
-    who, is_stale = found
-    if is_stale:
-        await db.write(lambda tx: store.note_token_use(tx, who.credential_id or ""))
+    row, now = found
+    who = msgspec.structs.replace(
+        person(row_to(User, row), row["credential_id"]),
+        credential="local_token" if row["is_local"] else "token",
+        credential_ends_at=row["ends_at"],
+    )
+    used = row["last_used_at"]
+    if used is None or used < now - USED_AT_SECONDS:
+        await identity.db.write(lambda tx: store.note_token_use(tx, who.credential_id or ""))
     return who
 
 
-async def _attempt(db: Database, kind: str, sha256: str) -> Principal | None:
-    async def find(tx: Tx) -> AttemptScope | None:
-        if kind == "tch":
-            return await credential_store.attempt_by_hub_credential(tx, sha256)
-        return await credential_store.live_attempt_by_api_credential(tx, sha256)
-
-    found = await db.read(find)
+async def _attempt(identity: Identity, kind: str, sha256: str) -> Principal | None:
+    if kind == "tch":
+        found = await identity.bearers.attempt(sha256)
+    else:
+        found = await identity.db.read(lambda tx: credential_store.live_attempt_by_api_credential(tx, sha256))
     if found is None:
         return None
     role = "executor" if kind == "tch" else "engine"

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from terracrew.server.audit.failures import Failures
 from terracrew.server.db.seam import Database
+from terracrew.server.identity.bearer_reads import BearerReads
 from terracrew.server.identity.federation import rules
 from terracrew.server.identity.federation.fetching import Fetcher
 from terracrew.server.identity.federation.issuers import Fetches, Issuers
@@ -23,6 +24,7 @@ class Identity(LoginGuard):
     """The address by which browsers and machines reach this server. It is also the issuer of its tokens."""
     tokens: AccessTokens
     federation: FederatedTokens
+    bearers: BearerReads
 
 
 async def open_identity(
@@ -44,4 +46,4 @@ async def open_identity(
     trust = Trust(url.rstrip("/"), frozenset(rules.origin(each) for each in private_issuers))
     issuers = Issuers(fetcher or Fetcher(trust.allowed_origins))
     federation = FederatedTokens(db, tokens, issuers, Replays(db), trust)
-    return Identity(db, limits, keys, failures, url.rstrip("/"), tokens, federation)
+    return Identity(db, limits, keys, failures, url.rstrip("/"), tokens, federation, BearerReads(db))

@@ -1,6 +1,6 @@
 """The rows of inputs that jobs were given for themselves, and of what each attempt was given, without values."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -50,22 +50,28 @@ class MaskedSources(msgspec.Struct, frozen=True):
     """Whether its module has a key."""
 
 
-async def masked_sources(tx: Tx, module_id: str, job_id: str) -> MaskedSources:
-    """Return where a job may have values that are masked, with one statement instead of one for each of them."""
-    row = await tx.one(
-        """WITH RECURSIVE above (place_id, parent_id) AS (
-            SELECT modules.id, modules.group_id FROM modules WHERE modules.id = :module_id
-            UNION ALL SELECT groups.id, groups.parent_id FROM above JOIN groups ON groups.id = above.parent_id)
-        SELECT
-            EXISTS (SELECT 1 FROM above JOIN inputs ON inputs.place_id = above.place_id AND inputs.is_current) AS has_inputs,
-            EXISTS (SELECT 1 FROM job_inputs WHERE job_inputs.job_id = :job_id) AS has_own,
-            EXISTS (SELECT 1 FROM outputs WHERE outputs.module_id = :module_id) AS has_outputs,
-            EXISTS (SELECT 1 FROM modules WHERE modules.id = :module_id AND modules.sealed_key IS NOT NULL) AS has_key""",
-        module_id=module_id,
-        job_id=job_id,
+NOTHING_MASKED = MaskedSources(has_inputs=False, has_own=False, has_outputs=False, has_key=False)
+
+
+async def masked_sources(tx: Tx, jobs: Iterable[tuple[str, str]]) -> dict[str, MaskedSources]:
+    """Return where jobs may have values that are masked, by job, with one statement. Each job is given with its module."""
+    rows = await tx.each(
+        """WITH RECURSIVE above (module_id, place_id, parent_id) AS (
+            SELECT modules.id, modules.id, modules.group_id FROM modules
+            WHERE modules.id IN (SELECT batch.module_id FROM batch)
+            UNION ALL SELECT above.module_id, groups.id, groups.parent_id
+            FROM above JOIN groups ON groups.id = above.parent_id)
+        SELECT batch.job_id,
+            EXISTS (SELECT 1 FROM above JOIN inputs ON inputs.place_id = above.place_id AND inputs.is_current
+                WHERE above.module_id = batch.module_id) AS has_inputs,
+            EXISTS (SELECT 1 FROM job_inputs WHERE job_inputs.job_id = batch.job_id) AS has_own,
+            EXISTS (SELECT 1 FROM outputs WHERE outputs.module_id = batch.module_id) AS has_outputs,
+            EXISTS (SELECT 1 FROM modules WHERE modules.id = batch.module_id AND modules.sealed_key IS NOT NULL) AS has_key
+        FROM batch""",
+        {"module_id": "text", "job_id": "text"},
+        sorted(set(jobs)),
     )
-    assert row is not None
-    return row_to(MaskedSources, row)
+    return {row["job_id"]: row_to(MaskedSources, row) for row in rows}
 
 
 async def insert_used(tx: Tx, rows: Sequence[tuple[str, int, str]]) -> None:

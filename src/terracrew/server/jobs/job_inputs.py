@@ -126,10 +126,16 @@ async def has_current_outputs(tx: Tx, job: Job) -> bool:
     return True
 
 
-async def values_to_mask(tx: Tx, keys: Keyring, job: Job) -> list[str]:
-    """Return the secrets that a job may print: those that apply to its module, in all kept versions, its own, its outputs, and the
-    key of its module."""
-    sources = await input_store.masked_sources(tx, job.module_id, job.id)
+async def values_to_mask(tx: Tx, keys: Keyring, jobs: Sequence[Job]) -> dict[str, list[str]]:
+    """Return the secrets that jobs may print, by job: those that apply to its module, in all kept versions, its own, its outputs,
+    and the key of its module."""
+    sources = await input_store.masked_sources(tx, ((job.module_id, job.id) for job in jobs))
+    return {job.id: await _values_to_mask(tx, keys, job, sources[job.id]) for job in jobs}
+
+
+async def _values_to_mask(tx: Tx, keys: Keyring, job: Job, sources: input_store.MaskedSources) -> list[str]:
+    if sources == input_store.NOTHING_MASKED:
+        return []
     placed = (await input_reads.of_modules(tx, [job.module_id])).get(job.module_id, []) if sources.has_inputs else []
     live = [each for each in placed if each.sealed is not None]
     secret = [each for each in live if each.kind == "secret"]

@@ -1,6 +1,6 @@
 """Finds, shows and cancels jobs for people, and saves decisions about attempts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -30,10 +30,18 @@ class Owned(msgspec.Struct, frozen=True):
 
 async def owned(tx: Tx, ref: AttemptRef) -> Owned:
     """Return what belongs to an attempt's credential."""
-    found = await store.owned(tx, ref.job_id, ref.attempt)
-    if found is None:
-        raise Forbidden("this credential is for another attempt")
-    return Owned(*found)
+    [found] = await owned_by_each(tx, [ref])
+    if isinstance(found, Forbidden):
+        raise found
+    return found
+
+
+async def owned_by_each(tx: Tx, refs: Sequence[AttemptRef]) -> list[Owned | Forbidden]:
+    """Return what belongs to the credential of each attempt, or why it cannot be used."""
+    found = await store.owned(tx, ((ref.job_id, ref.attempt) for ref in refs))
+    refused = Forbidden("this credential is for another attempt")
+    each = (found.get((ref.job_id, ref.attempt)) for ref in refs)
+    return [refused if one is None else Owned(*one) for one in each]
 
 
 async def place_of(tx: Tx, job: Job) -> authorize.Place:

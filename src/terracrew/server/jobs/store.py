@@ -52,8 +52,8 @@ RETURNING jobs.id"""
 _SAVE_JOBS_TYPES = JOBS.types_of("id", *_DECIDED_OF_JOB, was="text", was_attempt="bigint", was_cancel="text")
 _OWNED: LiteralString = f"""
 SELECT {JOBS.columns}, {attempt_store.ATTEMPTS.prefixed("a_")}, attempts.state_key
-FROM attempts JOIN jobs ON jobs.id = attempts.job_id
-WHERE attempts.job_id = :job_id AND attempts.number = :number"""
+FROM batch JOIN attempts ON attempts.job_id = batch.job_id AND attempts.number = batch.number
+JOIN jobs ON jobs.id = attempts.job_id"""
 
 
 class Transition(NamedTuple):
@@ -115,13 +115,15 @@ async def hold_job(tx: Tx, job_id: str) -> Job:
     return row_to(Job, row)
 
 
-async def owned(tx: Tx, job_id: str, number: int) -> tuple[Job, Attempt, bytes] | None:
-    """Return an attempt, its job, and the key of its states as it is stored; one question, since every executor asks it."""
-    row = await tx.one(_OWNED, job_id=job_id, number=number)
-    if row is None:
-        return None
-    own = {name[2:]: value for name, value in row.items() if name.startswith("a_")}
-    return row_to(Job, row), row_to(Attempt, own), bytes(row["state_key"])
+async def owned(tx: Tx, attempts: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[Job, Attempt, bytes]]:
+    """Return attempts, their jobs, and the keys of their states as they are stored; one question, since every executor asks it."""
+    rows = await tx.each(_OWNED, {"job_id": "text", "number": "bigint"}, sorted(set(attempts)))
+    found: dict[tuple[str, int], tuple[Job, Attempt, bytes]] = {}
+    for row in rows:
+        own = {name[2:]: value for name, value in row.items() if name.startswith("a_")}
+        attempt = row_to(Attempt, own)
+        found[attempt.job_id, attempt.number] = row_to(Job, row), attempt, bytes(row["state_key"])
+    return found
 
 
 async def find_created(tx: Tx, organization_id: str, created_by: str, idempotency_key: str) -> Job | None:

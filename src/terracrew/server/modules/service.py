@@ -70,6 +70,14 @@ def asked_for(who: Principal, reference: str) -> tuple[str, str | None, str]:
     return who.id, who.organization_id, reference
 
 
+def _at(who: Principal, path: str) -> tuple[str, str]:
+    """Return the place of a module in the caller's organization. A text that is no path is the place of none."""
+    try:
+        return who.organization_id or "", paths.parse(path)
+    except Invalid:
+        return "", ""
+
+
 async def find_many(
     tx: Tx, wanted: Iterable[tuple[Principal, str]], verb: Verb
 ) -> dict[tuple[str, str | None, str], Module | TerracrewError]:
@@ -78,16 +86,18 @@ async def find_many(
     asked = {asked_for(who, reference): (who, reference) for who, reference in wanted}
     by_id = {ids.parse("mod", reference) for _, reference in asked.values() if ids.is_id("mod", reference)}
     modules = {module.id: module for module in await store.get_many(tx, sorted(by_id))} if by_id else {}
+    at = await store.at_many(tx, (_at(*each) for each in asked.values() if not ids.is_id("mod", each[1])))
     allowed: dict[tuple[str, str | None], authorize.Visible] = {}
     for key, (who, reference) in asked.items():
-        module = modules.get(ids.parse("mod", reference)) if ids.is_id("mod", reference) else None
+        is_id = ids.is_id("mod", reference)
+        module = modules.get(ids.parse("mod", reference)) if is_id else at.get(_at(who, reference))
         actor = who.id, who.organization_id
         if actor not in allowed:
             allowed[actor] = await authorize.visible(tx, who, verb)
         if module is not None and allowed[actor].covers(place(module)):
             found[key] = module
             continue
-        try:  # the reference is a path, or `find` raises the right error
+        try:  # `find` raises the right error
             found[key] = await find(tx, who, reference, verb)
         except TerracrewError as error:
             found[key] = error

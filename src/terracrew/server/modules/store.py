@@ -1,6 +1,6 @@
 """The rows of modules and archives."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import LiteralString
 
 from terracrew.server.db.seam import Row, Tx
@@ -142,6 +142,17 @@ async def at(tx: Tx, organization_id: str, path: str) -> Module | None:
         path=path,
     )
     return None if row is None else row_to(Module, row)
+
+
+async def at_many(tx: Tx, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Module]:
+    """Return the modules at these paths. Each is given with its organization, as in the keys of the result."""
+    rows = await tx.each(
+        """SELECT modules.* FROM batch
+        JOIN modules ON modules.organization_id = batch.organization_id AND modules.path = batch.path""",
+        {"organization_id": "text", "path": "text"},
+        sorted(set(places)),
+    )
+    return {(module.organization_id, module.path): module for module in rows_to(Module, rows)}
 
 
 def modules(rows: Sequence[Row]) -> list[Module]:

@@ -150,6 +150,11 @@ class PostgresDatabase:
     ) -> Grouped[Item, Result]:
         return Grouped(self.write, work)
 
+    def grouped_reads(
+        self, work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]]
+    ) -> Grouped[Item, Result]:
+        return Grouped(self.read, work)
+
     def listen(self, *topics: Topic) -> AbstractContextManager[Listener]:
         return self._bus.listen(*topics)
 

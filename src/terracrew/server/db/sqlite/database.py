@@ -107,6 +107,17 @@ class SqliteDatabase:
     ) -> Grouped[Item, Result]:
         return Grouped(self.write, work)
 
+    def grouped_reads(
+        self, work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]]
+    ) -> Callable[[Item], Awaitable[Result]]:
+        async def read(item: Item) -> Result:
+            [result] = await self.read(lambda tx: work(tx, [item]))
+            if isinstance(result, Exception):
+                raise result
+            return result
+
+        return read
+
     def listen(self, *topics: Topic) -> AbstractContextManager[Listener]:
         return self._bus.listen(*topics)
 

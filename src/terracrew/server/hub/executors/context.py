@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from terracrew.server.hub.context import ConnectionContext
+from terracrew.server.hub.executors.arrivals import Arrivals
 from terracrew.server.jobs.attempts.ingest import Ingest
 from terracrew.server.objects import Objects
 from terracrew.server.runs.follow import Watchers
@@ -15,3 +16,4 @@ class ExecutorContext(ConnectionContext):
     keys: Keyring
     ingest: Ingest
     watchers: Watchers
+    arrivals: Arrivals

@@ -7,18 +7,15 @@ import msgspec
 from terracrew.errors import Invalid
 from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef, LogSettings
-from terracrew.server.connections import heartbeats, reads
+from terracrew.server.connections import heartbeats
 from terracrew.server.connections import store as instance_store
-from terracrew.server.connections.configuration import UNCONFIGURED, Configuration
 from terracrew.server.connections.registry import ExecutorSession
 from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.availability import retry_when_back
-from terracrew.server.db.seam import Tx
 from terracrew.server.hub.executors.context import ExecutorContext
 from terracrew.server.hub.executors.deliveries import Deliveries
 from terracrew.server.hub.executors.module_secrets import ModuleSecrets
-from terracrew.server.jobs import decide, job_inputs
-from terracrew.server.jobs import service as jobs
+from terracrew.server.jobs import decide
 from terracrew.server.jobs.attempts import begin, claims
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -65,13 +62,7 @@ async def _admitted(hub: ExecutorContext, principal: Principal, hello: messages.
 async def _welcome(hub: ExecutorContext, session: ExecutorSession, protocol: int) -> Deliveries:
     ref, socket = session.ref, session.socket
 
-    async def read(tx: Tx) -> tuple[jobs.Owned, Configuration, list[str]]:
-        found = await jobs.owned(tx, ref)
-        session.runner_id = found.attempt.runner_id  # before its configuration is read, so that later changes are sent
-        configured = (await reads.configurations(tx, [session.runner_id])).get(session.runner_id, UNCONFIGURED)
-        return found, configured, await job_inputs.values_to_mask(tx, hub.keys, found.job)
-
-    owned, configured, secrets = await hub.db.read(read)
+    owned, configured, secrets = await hub.arrivals(session)
     module_secrets = await asyncio.to_thread(ModuleSecrets, secrets) if secrets else ModuleSecrets([])
     session.log_settings = LogSettings(False, configured.batch_size_limit, configured.period_seconds)
     job, attempt = owned.job, owned.attempt

@@ -1,5 +1,6 @@
 """Finds the runner of a worker token and the attempt of a credential, and rotates worker tokens."""
 
+from collections.abc import Iterable
 from typing import LiteralString
 
 from terracrew.server.db.seam import Row, Tx
@@ -147,9 +148,17 @@ FROM attempts AS a JOIN jobs ON jobs.id = a.job_id JOIN modules ON modules.id = 
 """
 
 
-async def attempt_by_hub_credential(tx: Tx, sha256: str) -> AttemptScope | None:
-    row = await tx.one(_ATTEMPT + "WHERE a.hub_sha256 = :sha256", sha256=sha256)
-    return None if row is None else row_to(AttemptScope, row)
+async def attempts_by_hub_credentials(tx: Tx, digests: Iterable[str]) -> dict[str, AttemptScope]:
+    """Return the attempts of these credentials, by their digests."""
+    rows = await tx.each(
+        """SELECT a.hub_sha256, a.job_id, a.number AS attempt, a.runner_id, jobs.organization_id, jobs.module_id,
+            modules.path AS module_path
+        FROM batch JOIN attempts AS a ON a.hub_sha256 = batch.sha256 JOIN jobs ON jobs.id = a.job_id
+        JOIN modules ON modules.id = jobs.module_id""",
+        {"sha256": "text"},
+        [(each,) for each in sorted(set(digests))],
+    )
+    return {row["hub_sha256"]: row_to(AttemptScope, row) for row in rows}
 
 
 async def live_attempt_by_api_credential(tx: Tx, sha256: str) -> AttemptScope | None:

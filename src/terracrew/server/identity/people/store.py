@@ -1,5 +1,6 @@
 """The rows of people, their sessions, links and tokens. Secrets are stored and looked up as hashes."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from terracrew import ids
@@ -288,15 +289,16 @@ async def is_local_token(tx: Tx, token_sha256: str, ends_after: float) -> bool:
     return row is not None
 
 
-async def token_user(tx: Tx, token_sha256: str) -> Row | None:
-    return await tx.one(
-        "SELECT users.*, t.id AS credential_id, t.last_used_at, t.is_local, t.expires_at AS ends_at"
-        " FROM api_tokens AS t JOIN users ON users.id = t.user_id"
-        " WHERE t.token_sha256 = :sha256 AND (t.expires_at IS NULL OR t.expires_at > :now) AND users.is_disabled = :no",
-        sha256=token_sha256,
-        now=tx.now,
-        no=False,
+async def token_users(tx: Tx, digests: Iterable[str]) -> dict[str, Row]:
+    """Return the users of these API tokens, by the digest of the token. One that is not valid has none."""
+    rows = await tx.each(
+        """SELECT users.*, t.token_sha256, t.id AS credential_id, t.last_used_at, t.is_local, t.expires_at AS ends_at
+        FROM batch JOIN api_tokens AS t ON t.token_sha256 = batch.sha256 JOIN users ON users.id = t.user_id
+        WHERE (t.expires_at IS NULL OR t.expires_at > batch.now) AND NOT users.is_disabled""",
+        {"sha256": "text", "now": "double precision"},
+        [(each, tx.now) for each in sorted(set(digests))],
     )
+    return {row["token_sha256"]: row for row in rows}
 
 
 async def note_token_use(tx: Tx, token_id: str) -> None:
