@@ -160,29 +160,30 @@ async def insert_runners(tx: Tx, organization_id: str, count: int) -> list[Acces
     """Insert runners, each with a worker token and an assignment to the whole organization."""
     root = await tx.one("SELECT id FROM groups WHERE organization_id = :id AND path = ''", id=organization_id)
     assert root is not None
-    members: list[Access] = []
-    for index in range(count):
-        runner_id, secret = ids.new("rnr"), credentials.new("tcw")
-        await tx.run(
-            """INSERT INTO runners (id, organization_id, group_id, name, path, type, worker_token_sha256, max_jobs, created_at)
-            VALUES (:id, :organization_id, :group_id, :name, :name, 'self-hosted', :sha256, 1000, :now)""",
-            id=runner_id,
-            organization_id=organization_id,
-            group_id=root["id"],
-            name=f"sim-{index}",
-            sha256=secret.sha256,
-            now=tx.now,
-        )
-        await tx.run(
-            """INSERT INTO assignments (runner_id, place_id, kind, organization_id, path, created_at)
-            VALUES (:id, :place_id, 'group', :organization_id, '', :now)""",
-            id=runner_id,
-            place_id=root["id"],
-            organization_id=organization_id,
-            now=tx.now,
-        )
-        members.append(Access(runner_id, f"{organization_id}:{runner_id}", secret.text))
-    return members
+    secrets = [(ids.new("rnr"), credentials.new("tcw")) for _ in range(count)]
+    await tx.each(
+        """INSERT INTO runners (id, organization_id, group_id, name, path, type, worker_token_sha256, max_jobs, created_at)
+        SELECT id, organization_id, group_id, name, name, 'self-hosted', sha256, 1000, now FROM batch WHERE true""",
+        {
+            "id": "text",
+            "organization_id": "text",
+            "group_id": "text",
+            "name": "text",
+            "sha256": "text",
+            "now": "double precision",
+        },
+        [
+            (runner_id, organization_id, root["id"], f"sim-{index}", secret.sha256, tx.now)
+            for index, (runner_id, secret) in enumerate(secrets)
+        ],
+    )
+    await tx.each(
+        """INSERT INTO assignments (runner_id, place_id, kind, organization_id, path, created_at)
+        SELECT id, place_id, 'group', organization_id, '', now FROM batch WHERE true""",
+        {"id": "text", "place_id": "text", "organization_id": "text", "now": "double precision"},
+        [(runner_id, root["id"], organization_id, tx.now) for runner_id, _ in secrets],
+    )
+    return [Access(runner_id, f"{organization_id}:{runner_id}", secret.text) for runner_id, secret in secrets]
 
 
 async def _insert_modules(tx: Tx, organization_id: str, count: int) -> list[str]:
