@@ -16,6 +16,7 @@ from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.docker import containers, spares
 from terracrew.runner.dispatch.docker.containers import SPARE_PREFIX
 from terracrew.runner.dispatch.docker.dispatcher import Docker
+from terracrew.runner.dispatch.docker.volumes import Volumes
 from terracrew.runner.dispatch.protocol import NotStarted
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests.machine import platforms
@@ -142,8 +143,21 @@ async def test_a_container_that_no_job_takes_in_time_is_removed(bench: Bench, mo
 
 
 @pytest.mark.feature("D3.docker", "D6.watched")
-async def test_what_a_killed_runner_had_ready_is_removed_by_the_next_one_and_by_no_other(bench: Bench) -> None:
+async def test_another_dispatcher_of_the_runner_leaves_it_alone(bench: Bench) -> None:
+    """Its sweep could remove the container after an attempt has taken it."""
+    dispatcher, other = bench.open(has_spare=True), bench.open(memory_bytes=700 << 20)
+    spare = await one_ready(bench, dispatcher)
+    await other.place.sweep(list)
+    await other.close()
+    assert spare_names(bench) == [spare]
+
+
+@pytest.mark.feature("D3.docker", "D6.watched")
+async def test_what_a_killed_runner_had_ready_is_removed_by_the_next_one_and_by_no_other(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spare = await one_ready(bench, bench.open(has_spare=True))  # it is not closed, as if it was killed
+    monkeypatch.setattr(Volumes, "spares", set[str]())  # another process knows nothing of it
     await bench.open(key="another runner").place.sweep(list)
     assert spare_names(bench) == [spare]
     await bench.open().place.sweep(list)

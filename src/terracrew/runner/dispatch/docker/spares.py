@@ -48,6 +48,8 @@ class Spares:
     def __init__(self, daemon: Daemon, place: Volumes, tasks: BackgroundTasks) -> None:
         self._daemon, self._place, self._tasks = daemon, place, tasks
         self._ready: _Spare | None = None
+        self._names = set[str]()
+        """Those of `Volumes.spares` that are of this dispatcher."""
         self._making: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
@@ -76,10 +78,10 @@ class Spares:
                 return None
             # A sweep keeps it from here on because of this file. Nothing else can run between these two lines.
             containers.write_mark(directory, spare.container, spare.name)
-            self._place.spares.discard(spare.name)
+            self._release(spare.name)
             return container
         finally:
-            if spare.name in self._place.spares:
+            if spare.name in self._names:
                 self._tasks.start(self._remove(spare.name))
 
     async def close(self) -> None:
@@ -89,7 +91,7 @@ class Spares:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 if self._making is not None:
                     await asyncio.wait({self._making})  # a request that is given up may still be carried out
-                for name in list(self._place.spares):
+                for name in list(self._names):
                     await self._remove(name)
         except TimeoutError:
             log.warning("a container that was ready for the next job ends by itself: the daemon does not answer")
@@ -100,6 +102,7 @@ class Spares:
                 await self._closing.wait()
                 return
         name = f"{containers.SPARE_PREFIX}{secrets.token_hex(8)}"
+        self._names.add(name)
         self._place.spares.add(name)
         spare = await self._make(name, chosen)
         if spare is None:
@@ -136,5 +139,9 @@ class Spares:
             await self._place.remove_named(name)
         except aiodocker.DockerError as error:
             log.info("a container that was ready for the next job is removed later: %s", error.message)
-        # From here on a sweep may remove it.
+        self._release(name)
+
+    def _release(self, name: str) -> None:
+        """Leave it to its attempt, or to a sweep."""
+        self._names.discard(name)
         self._place.spares.discard(name)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import aiodocker
 import msgspec
@@ -29,10 +29,12 @@ _MAX_HELPER_SECONDS = 3600.0
 
 
 class Volumes:
+    spares: ClassVar[set[str]] = set()
+    """The names of the containers of this process that no attempt has taken yet (`spares.py`). A sweep leaves them alone, also one
+    of another dispatcher of the runner, which has the same key: an attempt could take one while the sweep goes on."""
+
     def __init__(self, settings: DockerSettings, daemon: Daemon, owner: ContainerOwner) -> None:
         self._settings, self._daemon, self.owner = settings, daemon, owner
-        self.spares = set[str]()
-        """The names of containers that are ready for a job, or being made or removed (`spares.py`). A sweep leaves them alone."""
 
     async def reader(self, directory: Path) -> Container | None:
         """Return a container that is never started, and through which the volume can be read; None if there is no volume."""
