@@ -1,5 +1,6 @@
 """One runner instance with the dispatcher `docker`, a hub, and attempts."""
 
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,9 @@ class Bench(HeldAttempts):
             memory_bytes=1 << 30,
             has_spare=False,
         )
-        self.containers = Containers(address, containers.owner(str(folder), "rnr_1", "one"))
+        # A sweep removes what a predecessor of the same runner has delivered, and tests that run beside this one share the daemon.
+        self._runner = f"rnr_{uuid.uuid4().hex}"
+        self.containers = Containers(address, containers.owner(str(folder), self._runner, "one"))
         self._opened: list[Docker] = []
 
     async def __aexit__(self, *_: object) -> None:
@@ -37,7 +40,7 @@ class Bench(HeldAttempts):
 
     def open(self, key: str = "", **changes: Any) -> Docker:
         chosen = msgspec.structs.replace(self.settings, **changes)
-        dispatcher = Docker(chosen, Daemon(chosen.host, {}), {}, containers.owner("", "rnr_1", "one"))
+        dispatcher = Docker(chosen, Daemon(chosen.host, {}), {}, containers.owner("", self._runner, "one"))
         dispatcher.use_instance(key or str(self.folder))
         self._opened.append(dispatcher)
         return dispatcher
