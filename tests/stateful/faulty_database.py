@@ -100,6 +100,11 @@ class Faulty:
     ) -> Callable[[Item], Awaitable[Result]]:
         return Grouped(self.write, work)
 
+    def grouped_reads(
+        self, work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]]
+    ) -> Callable[[Item], Awaitable[Result]]:
+        return Grouped(self.read, work)
+
     def listen(self, *topics: Topic) -> AbstractContextManager[Wakeups]:
         return self._db.listen(*topics)
 
