@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
 from terracrew.server.db import Database
 from terracrew.server.db.open import open_database
-from terracrew.server.scheduling import new_jobs, reads
+from terracrew.server.scheduling import new_jobs, reads, scheduler
 from terracrew.server.scheduling.queue import Waiting
 from terracrew.server.scheduling.scheduler import WIDEN_SECONDS
 from terracrew.testing.job_rows import JobRows
@@ -109,6 +110,58 @@ async def other(database_url: str, database: Database) -> AsyncIterator[Database
     db = await open_database(database_url)
     yield db
     await db.close()
+
+
+@on_postgres
+async def test_a_job_whose_module_changed_while_it_was_created_is_offered_to_the_new_runner(database: Database) -> None:
+    """Symptom: the change was handled before the job was known, so the job waited for the old runner forever."""
+    rows = await JobRows.make(database)
+    recorder = OfferRecorder(rows)
+    old, now = await rows.runner(), await rows.runner()
+    _, socket = recorder.connect(now)
+    job = await new(rows)
+    stale = msgspec.structs.replace(job, runner_id=old.runner_id)
+    await rows.run("UPDATE modules SET runner_id = :r WHERE id = :id", r=now.runner_id, id=job.module_id)
+    with recorder.scheduler.freshness.watching(database):
+        await recorder.scheduler.step({("tree", job.module_id)})
+        recorder.scheduler.enqueue([stale])
+        assert socket.offers == []
+        await recorder.scheduler.sweep()
+    assert socket.offers == [job.id]
+
+
+async def test_what_was_read_replaces_what_a_transaction_said(rows: JobRows) -> None:
+    recorder = OfferRecorder(rows)
+    instance, job = await rows.runner(), await new(rows)
+    with recorder.scheduler.freshness.watching(rows.db):
+        await recorder.scheduler.sweep()
+        await rows.run("UPDATE jobs SET priority = 8 WHERE id = :id", id=job.id)
+        with recorder.scheduler.freshness.reading():
+            recorder.scheduler.enqueue([job])
+            await recorder.scheduler.step({("queue", job.id)})
+        later = await new(rows, priority=5)
+        recorder.scheduler.enqueue([later])
+        session, socket = recorder.connect(instance)
+        recorder.scheduler.serve(session)
+    assert socket.offers == [job.id, later.id]
+
+
+async def test_very_many_new_jobs_let_other_work_run_in_between(rows: JobRows) -> None:
+    """Symptom: the event loop stood still for seconds while the jobs of one commit entered their lines."""
+    recorder = OfferRecorder(rows)
+    job = await new(rows)
+    many = [
+        msgspec.structs.replace(job, id=f"job_{number}", module_id=f"mod_{number}")
+        for number in range(10 * scheduler.MAX_JOBS_AT_ONCE)
+    ]
+    with recorder.scheduler.freshness.watching(rows.db):
+        recorder.scheduler.enqueue(many)
+        assert not recorder.scheduler.takes_standing_claims(), "a later job must not overtake them"
+        turns = 0
+        while recorder.scheduler.is_admitting:
+            turns += 1
+            await asyncio.sleep(0)
+    assert turns == 9
 
 
 @on_postgres

@@ -6,6 +6,7 @@ offers it first. If it stops in this time, the sweeps of the other servers find 
 
 import asyncio
 from collections.abc import Callable, Container, Iterable
+from itertools import islice
 
 from terracrew.server.db.seam import Database
 from terracrew.server.scheduling.queue import Waiting
@@ -27,9 +28,12 @@ class NewJobs:
     def discard(self, job_id: str) -> None:
         self._jobs.pop(job_id, None)
 
-    def take(self) -> list[Waiting]:
-        jobs, self._jobs = self._jobs, {}
-        return list(jobs.values())
+    def __bool__(self) -> bool:
+        return bool(self._jobs)
+
+    def take(self, count: int) -> list[Waiting]:
+        """Take the oldest jobs, at most this many."""
+        return [self._jobs.pop(job_id) for job_id in list(islice(self._jobs, count))]
 
     def tell(self, jobs: Iterable[Waiting], offered: Container[str] = ()) -> None:
         """Tell the other servers of these jobs: later of those that are offered here, if they still wait then."""

@@ -61,6 +61,9 @@ class Scheduler:
         self.freshness = Freshness()
         self._just_claimed: dict[str, tuple[str, RunnerSession]] = {}
         """Claims since the last sweep began to read, which may not have seen them."""
+        self._unread: set[str] = set()
+        """Jobs that were taken from the transaction that created them. Their module may have changed before the commit, so the next
+        sweep reads those that still wait."""
         self._refused: set[str] = set()
         """Jobs for which a claim was refused. The view of them may be stale, so they are read again before they are offered further."""
 
@@ -82,7 +85,7 @@ class Scheduler:
         """Act on wake-ups. A topic without a key means that any assignment may have changed, so everything is read again."""
         with self.freshness.reading():
             await self._step(woken)
-        self._admit(())
+        self._admit_new()
 
     async def _step(self, woken: Iterable[tuple[str, str]]) -> None:
         queued = [key for topic, key in woken if topic == "queue" and key]
@@ -110,7 +113,7 @@ class Scheduler:
         """Check everything again. Of the queue, only the jobs that are not known are read."""
         with self.freshness.reading():
             await self._sweep()
-        self._admit(())
+        self._admit_new()
 
     async def _sweep(self) -> None:
         self._just_claimed = {}
@@ -124,9 +127,9 @@ class Scheduler:
             session.active_jobs.add(job_id)
         self._online.replace(await reads.online_elsewhere(self._db, self._registry.runners))
         await self._load_caps()
-        refused, self._refused = self._refused, set()
+        doubtful, self._refused, self._unread = self._refused | self._unread, set(), set()
         known = {job.id: job.attempt for job in self._waiting.values()}
-        to_read = refused | await reads.changed(self._db, known)
+        to_read = doubtful | await reads.changed(self._db, known)
         await self._look_at(sorted(to_read - self._just_claimed.keys()))
         await self._line_up_all(self._modules.heads())
 
@@ -146,6 +149,7 @@ class Scheduler:
             few = job_ids[start : start + reads.MAX_JOBS_PER_READ]
             found, unreadable = await self._db.read(lambda tx, few=few: reads.queued(tx, few))
             self._refused.difference_update(few)
+            self._unread.difference_update(few)
             self._registry.withheld.add_damaged(unreadable)
             for job_id in set(few) - {job.id for job in found}:
                 self._drop(job_id)
@@ -158,13 +162,20 @@ class Scheduler:
             self._new.tell(jobs)
             return
         self._new.add(jobs)
-        if self.freshness.is_current:
-            self._admit(())
+        self._admit_new()
+
+    def _admit_new(self) -> None:
+        """Put new jobs into their lines, not too many at once, unless others are being read: those enter first."""
+        if not self.freshness.is_current:
+            return
+        self._admit(())
+        if self._new:
+            asyncio.get_running_loop().call_soon(self._admit_new)
 
     def _admit(self, queued: Iterable[Waiting]) -> None:
         entered: set[Route] = set()
-        new = self._new.take()
-        for job in (*queued, *new):
+        new = self._new.take(MAX_JOBS_AT_ONCE)
+        for job in (*new, *queued):  # what was read is newer
             known = self._waiting.get(job.id)
             if known == job:
                 continue
@@ -174,6 +185,7 @@ class Scheduler:
             self._modules.add(job)
             if self._modules.is_next(job):
                 entered |= self._enter_line(job)
+        self._unread.update(job.id for job in new)
         self._serve_lines(entered)
         self._new.tell(new, self._offers)
 
@@ -200,6 +212,7 @@ class Scheduler:
 
     def _drop(self, job_id: str) -> None:
         self._new.discard(job_id)
+        self._unread.discard(job_id)
         job = self._waiting.pop(job_id, None)
         if job is None:
             return
@@ -261,9 +274,14 @@ class Scheduler:
             known.clear()
         await self.sweep()
 
+    @property
+    def is_admitting(self) -> bool:
+        """Whether new jobs of this server are in no line yet."""
+        return bool(self._new)
+
     def takes_standing_claims(self) -> bool:
         """Return whether a job that is created now could be claimed for an instance with a standing claim."""
-        return bool(self._registry.standing) and self.freshness.is_current
+        return bool(self._registry.standing) and self.freshness.is_current and not self.is_admitting
 
     def reserve(self, jobs: Sequence[Waiting]) -> dict[str, RunnerSession]:
         """Reserve slots for jobs that a transaction is creating. Returns the instances with standing claims, by job.
@@ -301,8 +319,9 @@ class Scheduler:
     def missed(self, job_id: str, session: RunnerSession) -> None:
         """Record that a claim was refused. Another instance may have the job, so it is read again."""
         session.offered.discard(job_id)
-        self._refused.add(job_id)
-        self._db.wake_here("queue", job_id)
+        if job_id in self._waiting:
+            self._refused.add(job_id)
+            self._db.wake_here("queue", job_id)
         if offer := self._offers.get(job_id):
             offer.claims -= 1
         if self._registry.withheld.is_withheld(job_id):
