@@ -80,6 +80,9 @@ class Spares:
             containers.write_mark(directory, spare.container, spare.name)
             self._release(spare.name)
             return container
+        except aiodocker.DockerError as error:
+            log.info("the container that was ready is not used: %s", error.message)
+            return None
         finally:
             if spare.name in self._names:
                 self._tasks.start(self._remove(spare.name))
