@@ -128,6 +128,27 @@ async def test_an_engine_that_ended_at_its_gate_is_not_used(stage: Stage) -> Non
     assert not waiting.go_on()
 
 
+@pytest.mark.parametrize("harm", ["removed", "too large", "a pipe"])
+async def test_an_engine_whose_file_cannot_be_passed_on_is_given_up(stage: Stage, harm: str) -> None:
+    waiting = stage.wait_at_gate()
+    stage.file.unlink()
+    if harm == "too large":
+        stage.file.write_text("#" * 5000)
+    elif harm == "a pipe":
+        os.mkfifo(stage.file)
+    assert not waiting.go_on()
+    assert procfs.stat(waiting.pid) is None
+    assert stage.printed == ""
+    assert gate.make(stage.folder / "other", VARIABLE, stage.env) is None
+
+
+async def test_a_gate_that_cannot_be_made_leaves_nothing_open(stage: Stage) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(FileNotFoundError):
+        gate.make(stage.folder / "nowhere" / "link", VARIABLE, stage.env)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 async def test_an_engine_that_is_given_up_is_gone(stage: Stage) -> None:
     waiting = stage.wait_at_gate()
     await _loaded(waiting.pid)

@@ -1,6 +1,7 @@
 """The engine of the next command is started while another one runs, and a job ends as if it were not."""
 
 import asyncio
+import contextlib
 import os
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from terracrew.protocol.spec import ArchiveSource, JobLimits, JobType, Step
 from terracrew.protocol.start import IsolationSettings
 from terracrew.testing.executor_processes import Executor, ExecutorProcesses, Gate, module, session
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
-from tests.executor.engine_runs import SMALL_MODULE, gated_plan, hook_before
+from tests.executor.engine_runs import SMALL_MODULE, gated_plan, hook_before, wrapped
 
 pytestmark = [
     pytest.mark.engine,
@@ -35,12 +36,18 @@ async def _planning(
 
 def _commands(executor: Executor) -> list[str]:
     """The commands of the engines that run now."""
-    found: list[str] = []
+    return sorted(command for command in ("init", "plan", "show", "apply") for _ in _pids(executor, command))
+
+
+def _pids(executor: Executor, command: str) -> list[int]:
+    """The processes of the engine that run this command."""
+    found: list[int] = []
     for pid in session(executor.process.pid):
-        arguments = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-        if os.path.basename(arguments[0]) == "tofu":
-            found.append(arguments[1])
-    return sorted(found)
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            arguments = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+            if os.path.basename(arguments[0]) == "tofu" and arguments[1] == command:
+                found.append(pid)
+    return found
 
 
 async def _until_commands(executor: Executor, commands: list[str]) -> None:
@@ -108,6 +115,78 @@ async def test_every_engine_of_a_killed_executor_ends_by_itself(
     await _until_commands(executor, [])
 
 
+async def test_the_engine_that_waited_is_the_one_that_plans(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
+    gate = Gate(executors.folder)
+    hub.archive = module(executors.folder / "source", main=gated_plan(gate))
+    hub.sends_archive.clear()
+    executor = await executors.run(executors.spec(JobType.PLAN, ArchiveSource("arc_1")))
+    await _until_commands(executor, ["plan"])
+    waiting = _pids(executor, "plan")
+    hub.sends_archive.set()
+    await gate.reached()
+    assert _pids(executor, "plan") == waiting
+    await gate.open()
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result == Result("SUCCEEDED")
+
+
+@pytest.mark.parametrize(
+    "script", ['{tofu} "$@"; code=$?; sleep 0.2; exit $code', 'exec {tofu} "$@"'], ids=["child", "exec"]
+)
+async def test_an_engine_below_a_wrapper_waits_and_goes_on_too(
+    hub: FakeExecutorHub, executors: ExecutorProcesses, tofu: str, script: str
+) -> None:
+    """Symptom: at the end of `init`, the engine below a wrapper that waited was killed, and the plan failed."""
+    program = wrapped(executors, tofu, script.format(tofu=tofu))
+    executor = await executors.run(
+        executors.spec(JobType.PLAN, module(executors.folder / "source", main=SMALL_MODULE)), engine_paths=[program]
+    )
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result == Result("SUCCEEDED"), hub.log()
+    assert session(executor.process.pid) == []
+
+
+async def test_a_wrapper_that_is_given_up_is_gone_with_its_engine(
+    hub: FakeExecutorHub, executors: ExecutorProcesses, tofu: str
+) -> None:
+    """Symptom: the engine went on when its wrapper was killed, and planned in an empty folder after the job had ended."""
+    program = wrapped(executors, tofu, f'{tofu} "$@"; exit $?')
+    hub.archive = b"no archive"
+    hub.sends_archive.clear()
+    executor = await executors.run(executors.spec(JobType.PLAN, ArchiveSource("arc_1")), engine_paths=[program])
+    await _until_commands(executor, ["plan"])
+    hub.sends_archive.set()
+    await hub.until(lambda: hub.has_result)
+    assert hub.result.status == "FAILED"
+    assert set(session(executor.process.pid)) <= {executor.process.pid}
+    assert await executor.exit_code() == 0, executor.said
+    assert executor.printed == b""
+
+
+async def test_a_configuration_that_vanishes_while_an_engine_waits_costs_another_start(
+    hub: FakeExecutorHub, executors: ExecutorProcesses
+) -> None:
+    (configuration := executors.folder / "tofurc").write_text("# of the operator\n")
+    executors.environment["TF_CLI_CONFIG_FILE"] = str(configuration)
+    executor, gate = await _planning(hub, executors)
+    await _until_commands(executor, ["plan", "show"])
+    configuration.unlink()
+    await gate.open()
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result == Result("SUCCEEDED")
+    assert session(executor.process.pid) == []
+
+
+async def test_the_log_of_an_engine_stays_in_its_step(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
+    """Symptom: with TF_LOG, a waiting engine prints how it was started, and this was among the lines of `init`."""
+    executors.environment["TF_LOG"] = "info"
+    source = module(executors.folder / "source", main=SMALL_MODULE)
+    executor = await executors.run(executors.spec(JobType.PLAN, source))
+    assert await executor.exit_code() == 0, executor.said
+    assert b'"plan"' not in hub.log(step="init")
+    assert b'"plan"' in hub.log(step="plan")
+
+
 async def test_only_what_a_job_needs_is_started_ahead(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
     """An apply starts no engine ahead of its permission: a waiting engine never makes a change."""
     gate = Gate(executors.folder)
@@ -143,7 +222,7 @@ async def test_nothing_is_started_ahead_without_isolation(hub: FakeExecutorHub, 
 
 
 async def test_a_hook_before_the_plan_still_runs_before_it(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
-    """The hook writes a file that the plan reads: an engine that was started ahead has not read anything."""
+    """The hook writes a file that the plan reads. With such a hook, no plan is started ahead."""
     hook = hook_before(Step.PLAN, "#!/bin/sh\necho 'output \"made\" { value = 7 }' > made.tf\n")
     source = module(executors.folder / "source", main=SMALL_MODULE)
     executor = await executors.run(executors.spec(JobType.PLAN, source, hooks=[hook]))

@@ -182,8 +182,10 @@ class KeepsInit(Protocol):
 class StartsAhead(Protocol):
     """An engine that can be started before its command may run: it loads, and waits at the file that it reads first."""
 
-    first_file_variable: str
-    """The environment variable that names this file. The engine reads it before anything that another command may change."""
+    def gate_variable(self, environment: Mapping[str, str]) -> str | None:
+        """Return the variable that names this file. The engine reads the file before anything that another command may change, and
+        prints nothing before. None if it would not wait, or not in silence, with this environment."""
+        ...
 
 
 @runtime_checkable

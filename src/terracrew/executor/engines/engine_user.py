@@ -86,11 +86,11 @@ def is_open(folder: Path, uid: int, gid: int) -> bool:
     return bool(found.st_mode & bit)
 
 
-def can_read(file: Path) -> bool:
-    """Return whether engines may read a file that this process can read."""
+def can_read(descriptor: int) -> bool:
+    """Return whether engines may read a file that this process has opened."""
     if _chosen is None:
         return True
-    found = file.stat()
+    found = os.fstat(descriptor)
     bit = 0o400 if found.st_uid == _chosen.uid else 0o040 if found.st_gid == _chosen.gid else 0o004
     return bool(found.st_mode & bit)
 

@@ -9,10 +9,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from terracrew.attempt.engine_directory import open_produced
+from terracrew.errors import Invalid
 from terracrew.executor.engines import engine_user
 
-_MAX_BYTES = 32 << 10
-"""The largest file that is passed through the pipe. A pipe takes twice as much without a reader."""
+_MAX_BYTES = 4096
+"""The largest file that is passed through the pipe. Every pipe takes as much without a reader."""
 
 
 class Gate:
@@ -21,9 +23,14 @@ class Gate:
         self._link, self._variable, self._file = link, variable, file
         self.descriptor, self._writing = os.pipe()
         """The end of the pipe that the engine inherits."""
-        if (user := engine_user.chosen()) is not None:
-            os.fchown(self.descriptor, user.uid, user.gid)
-        self._link_to(f"/proc/self/fd/{self.descriptor}")
+        try:
+            if (user := engine_user.chosen()) is not None:
+                os.fchown(self.descriptor, user.uid, user.gid)
+            self._link_to(f"/proc/self/fd/{self.descriptor}")
+        except OSError:
+            self.has_started()
+            self.close()
+            raise
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
         return {**base, self._variable: str(self._link)}
@@ -33,17 +40,15 @@ class Gate:
         os.close(self.descriptor)
 
     def open(self) -> None:
-        content = self._file.read_bytes()[:_MAX_BYTES]
+        """Let the engine go on. Raises Invalid or OSError if the file cannot be passed on; the caller then ends the engine."""
+        content = _content(self._file)
         self._link_to(str(self._file))
-        try:
-            os.write(self._writing, content)
-        except BrokenPipeError:  # the engine has ended, which its exit code will tell
-            pass
-        finally:
-            self.close()
+        os.set_blocking(self._writing, False)
+        os.write(self._writing, content)
+        self.close()
 
     def close(self) -> None:
-        """Give up the pipe. No engine waits there any more."""
+        """Give up the end that is written to, once the engine goes on or has ended."""
         os.close(self._writing)
 
     def _link_to(self, target: str) -> None:
@@ -56,7 +61,18 @@ def make(link: Path, variable: str, environment: Mapping[str, str]) -> Gate | No
     """Return a closed gate; None if the file is none that could be passed on unchanged."""
     file = Path(environment.get(variable, ""))
     try:
-        is_small = file.is_absolute() and file.is_file() and file.stat().st_size <= _MAX_BYTES
-    except OSError:
+        if not file.is_absolute():
+            return None
+        _content(file)
+    except Invalid:
         return None
-    return Gate(link, variable, file) if is_small and engine_user.can_read(file) else None
+    return Gate(link, variable, file)
+
+
+def _content(file: Path) -> bytes:
+    """Return what is passed on. Raises Invalid if it is too large, or if the engine may not read the file itself."""
+    with open_produced(file, follows_link=True) as opened:
+        content = opened.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES or not engine_user.can_read(opened.fileno()):
+            raise Invalid(f"{file} cannot be passed to a waiting engine")
+    return content

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from terracrew import procfs
+from terracrew.errors import Invalid
 from terracrew.executor.control import StopMode
 from terracrew.executor.engines import engine_user
 from terracrew.executor.engines.gate import Gate
@@ -69,9 +70,7 @@ class EngineProcess:
         waits there until `go_on` is called."""
 
         user = None if is_ours else engine_user.chosen()
-        if (
-            user is not None and gate is None
-        ):  # at a gate, this is done when it opens: another engine may be running now
+        if user is not None and gate is None:  # for one at a gate, this is done when the gate opens
             engine_user.prepare()
 
         def start() -> subprocess.Popen[bytes]:
@@ -108,23 +107,33 @@ class EngineProcess:
         return self._process.pid
 
     def go_on(self) -> bool:
-        """Open the gate at which the engine waits. Returns False if the engine has ended there, so that it has done nothing."""
+        """Open the gate at which the engine waits. Returns False if it has ended there or could not be let on: it has done nothing."""
         assert self._gate is not None
-        _waiting.discard(self.pid)
-        if self._process.poll() is not None:
-            self._gate.close()
-            return False
-        engine_user.prepare()
-        self._gate.open()
-        return True
+        if self._process.poll() is None:
+            try:
+                engine_user.prepare()
+                self._gate.open()
+            except (OSError, Invalid):
+                pass
+            else:
+                _waiting.discard(self.pid)
+                return True
+        self.give_up()
+        return False
 
     def give_up(self) -> None:
-        """End an engine that waits at its gate."""
+        """End an engine that waits at its gate, and a program that it was started through."""
         assert self._gate is not None
-        _waiting.discard(self.pid)
+        below = procfs.descendants(self.pid)
+        for process in below:
+            procfs.send(process, signal.SIGKILL)
         self._process.kill()
         self._process.wait()
+        _waiting.discard(self.pid)
         self._gate.close()
+        for process in below:  # they have become children of this process
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(process.pid, 0)
 
     async def wait(self) -> int:
         """Wait until the engine has ended, end the processes that it left behind, and return its exit code."""
@@ -212,9 +221,7 @@ class EngineProcess:
         if not _is_adopting:
             return
         session = os.getsid(0)
-        for process in procfs.descendants(os.getpid()):
-            if process.pid in _waiting:
-                continue
+        for process in procfs.descendants(os.getpid(), without=_waiting):
             has_left = process.stat.session != session if number == signal.SIGINT else process.stat.group != self.pid
             if has_left:
                 procfs.send(process, number)

@@ -6,16 +6,23 @@ An attempt with limits for memory or processes starts none, because several engi
 """
 
 import itertools
+import logging
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from terracrew import procfs
 from terracrew.executor.engines import gate
 from terracrew.executor.engines.contract import DescribesPlans, StartsAhead, ValidatesInPlan
+from terracrew.executor.engines.gate import Gate
 from terracrew.executor.engines.process import EngineProcess
+from terracrew.executor.isolation.landlock import Ruleset
 from terracrew.executor.steps.context import StepContext
 from terracrew.protocol.spec import STEPS_OF, Step
 
 _numbers = itertools.count(1)
+_MIN_MEMORY_MB = 512
+"""An attempt with less memory starts no engine ahead: a waiting one has about 30 MB of its own."""
+_log = logging.getLogger("terracrew.executor")
 
 
 class Command(NamedTuple):
@@ -31,8 +38,10 @@ class StartedAhead(NamedTuple):
 
 
 def is_possible(context: StepContext) -> bool:
-    limits = context.spec.limits
-    return isinstance(context.engine, StartsAhead) and not limits.memory_mb and not limits.processes
+    limits, memory_mb = context.spec.limits, context.memory_mb
+    has_limit = limits.memory_mb or limits.processes or (memory_mb is not None and memory_mb < _MIN_MEMORY_MB)
+    is_needed = isinstance(context.engine, StartsAhead) and Step.PLAN not in context.reused
+    return is_needed and not has_limit and procfs.has_children_files()
 
 
 def start_plan(context: StepContext) -> None:
@@ -85,26 +94,42 @@ def give_up(context: StepContext) -> None:
 
 
 def _start(context: StepContext, command: Command) -> None:
-    engine, env = context.engine, environment(context)
-    if not is_possible(context) or not isinstance(engine, StartsAhead) or _find(context, command, env) is not None:
+    env = environment(context)
+    if not is_possible(context) or _find(context, command, env) is not None:
         return
-    if (ruleset := context.isolation.ruleset(context.found.path, context.session)) is None:
+    assert isinstance(context.engine, StartsAhead)
+    ruleset, variable = (
+        context.isolation.ruleset(context.found.path, context.session),
+        context.engine.gate_variable(env),
+    )
+    if ruleset is None or variable is None:
         return
     # An engine that was let go on may not have read its link yet, so each has its own.
     link = context.files.provided / f"first-file-{next(_numbers)}"
-    if (closed := gate.make(link, engine.first_file_variable, env)) is None:
-        return
-    process = EngineProcess(
-        command.arguments,
-        cwd=context.folder,
-        env=env,
-        output=context.output.descriptor,
-        stdout=command.stdout,
-        ladder=context.ladder,
-        ruleset=ruleset,
-        gate=closed,
-    )
-    context.ahead.append(StartedAhead(command, env, process))
+    try:
+        if (closed := gate.make(link, variable, env)) is not None:
+            context.ahead.append(StartedAhead(command, env, _process(context, command, env, ruleset, closed)))
+    except OSError as error:  # what is wrong, such as a full disk, is found again when the command starts
+        _log.info("no engine is started ahead: %s", error)
+
+
+def _process(
+    context: StepContext, command: Command, env: Mapping[str, str], ruleset: Ruleset, closed: Gate
+) -> EngineProcess:
+    try:
+        return EngineProcess(
+            command.arguments,
+            cwd=context.folder,
+            env=env,
+            output=context.output.descriptor,
+            stdout=command.stdout,
+            ladder=context.ladder,
+            ruleset=ruleset,
+            gate=closed,
+        )
+    except OSError:
+        closed.close()
+        raise
 
 
 def _find(context: StepContext, command: Command, env: Mapping[str, str]) -> StartedAhead | None:

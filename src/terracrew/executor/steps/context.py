@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from terracrew.executor.delivery.transfer import Transfer
 from terracrew.executor.engines.contract import Engine, EngineSession
 from terracrew.executor.engines.process import Ladder
 from terracrew.executor.isolation.rules import Isolation
+from terracrew.executor.limits import available_memory
 from terracrew.executor.limits.usage import KernelLimits
 from terracrew.executor.limits.watch import LimitWatch
 from terracrew.executor.output.engine_output import EngineOutput
@@ -90,6 +92,11 @@ class StepContext:
         self.resolved: SourceResolved
         """What the attempt runs: its own source, or that of the saved plan."""
         self.env: dict[str, str]
+
+    @cached_property
+    def memory_mb(self) -> int | None:
+        """How much memory the attempt can count on; None if that is not known."""
+        return available_memory.share_mb(self.spec.limits.memory_mb, self.start.slots)
 
     @property
     def output_file(self) -> Path:

@@ -105,6 +105,7 @@ async def _run_program(context: StepContext, step: Step, command: Command) -> No
 
 async def mutate(context: StepContext, step: Step, since: int) -> None:
     """Run a mutating command, record a state that it could not save, and determine whether it ended in order."""
+    ahead.give_up(context)
     context.states.has_unsaved = context.mutation.is_orderly = False
     failure: Exception | None = None
     try:
@@ -216,8 +217,11 @@ async def _described(context: StepContext, arguments: Sequence[str], max_bytes: 
     """Return what a command prints that describes the plan."""
     os.ftruncate(context.facts, 0)
     os.lseek(context.facts, 0, os.SEEK_SET)  # for the command, too
-    await _run_program(context, Step.PLAN, Command(arguments, context.facts))
-    return _printed(context.facts, max_bytes, "facts about its plan")
+    try:
+        await _run_program(context, Step.PLAN, Command(arguments, context.facts))
+        return _printed(context.facts, max_bytes, "facts about its plan")
+    finally:
+        os.ftruncate(context.facts, 0)
 
 
 def _has_changes(summary: PlanSummary) -> bool:

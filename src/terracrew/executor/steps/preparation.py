@@ -20,7 +20,6 @@ from terracrew.executor.engines.contract import (
     HasStateFile,
     StateAccess,
 )
-from terracrew.executor.limits import available_memory
 from terracrew.executor.saved_plan import save
 from terracrew.executor.sources import fetch as sources
 from terracrew.executor.sources import workspace
@@ -155,15 +154,15 @@ def _load_ahead(context: StepContext, place: Path) -> None:
     """Let the engine load while the source is fetched, if everything that it is started with is known before."""
     spec = context.spec
     is_known = isinstance(spec.source, ArchiveSource | LocalSource) and not spec.source.subdirectory
-    if not is_known or not ahead.is_possible(context):
+    if not is_known or context.cloud or not ahead.is_possible(context):
         return
     context.resolved = SourceResolved(spec.source_digest, "", "", "")
     try:
         _open_session(context, place)
         _set_environment(context)
-    except TerracrewError:  # the steps that follow say what is wrong
+        engine_user.prepare()
+    except (TerracrewError, OSError):  # the steps that follow say what is wrong
         return
-    engine_user.prepare()
     ahead.start_plan(context)
 
 
@@ -209,7 +208,7 @@ def _open_session(context: StepContext, folder: Path) -> None:
             start.environment,
             context.spec.environment,
             workspace.of(context.directory),
-            available_memory.share_mb(context.spec.limits.memory_mb, start.slots),
+            context.memory_mb,
         ),
     )
     if isinstance(session, HasStateFile) and context.spec.backend == "terracrew":

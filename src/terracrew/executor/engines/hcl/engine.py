@@ -15,7 +15,6 @@ from terracrew.toolchains.discovery import FoundEngine
 class HclEngine:
     steps = frozenset(Step)
     validates_in_plan = True
-    first_file_variable = "TF_CLI_CONFIG_FILE"
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -39,6 +38,11 @@ class HclEngine:
 
     def emptied_state(self, content: bytes) -> bytes:
         return state.emptied(content)
+
+    def gate_variable(self, environment: Mapping[str, str]) -> str | None:
+        if any(name.startswith("TF_LOG") for name in environment):
+            return None  # it would print lines of its start among those of another step
+        return "TF_CLI_CONFIG_FILE"
 
     async def download(self, item: str, context: DownloadContext) -> bool:
         return await provider_download.download(self.name, item, context)
