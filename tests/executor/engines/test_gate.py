@@ -14,7 +14,7 @@ import pytest
 
 from terracrew import procfs
 from terracrew.attempt.engine_directory import EngineDirectory
-from terracrew.executor.engines import engine_user, gate, process
+from terracrew.executor.engines import engine_user, gate
 from terracrew.executor.engines.engine_user import EngineUser
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.isolation import landlock
@@ -158,23 +158,34 @@ async def test_an_engine_that_is_given_up_is_gone(stage: Stage) -> None:
     assert len(os.listdir("/proc/self/fd")) == before - 1
 
 
-async def test_what_another_engine_leaves_behind_is_ended_and_the_waiting_one_is_not(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process, "_is_adopting", True)
-    procfs.become_subreaper()
-    waiting = stage.wait_at_gate()
+def test_what_another_engine_leaves_behind_is_ended_and_the_waiting_one_is_not(stage: Stage, tofu: str) -> None:
+    """In a process of its own, because an executor ends all of its descendants."""
     left = stage.folder / "left"
     script = (
-        f"setsid --fork sh -c 'echo $$ > {left}; sleep 100' ; sleep 100 & while ! [ -s {left} ]; do sleep 0.01; done"
+        f"setsid --fork sh -c 'echo $$ > {left}; sleep 100'; sleep 100 & while ! [ -s {left} ]; do sleep 0.01; done"
     )
-    other = stage.run("/bin/sh", "-c", script)
-    assert await asyncio.wait_for(other.wait(), 20) == 0
+    program = textwrap.dedent(f"""
+        import asyncio, os, pathlib
+        from terracrew import procfs
+        from terracrew.executor.engines import gate, process
+        from terracrew.executor.engines.process import EngineProcess
+
+        async def run():
+            process.adopt_orphans()
+            folder, env = pathlib.Path({str(stage.folder)!r}), {stage.env!r}
+            closed = gate.make(folder / "link", {VARIABLE!r}, env)
+            waiting = EngineProcess([{tofu!r}, "version"], cwd=folder, env=env, output=1, gate=closed)
+            other = EngineProcess(["/bin/sh", "-c", {script!r}], cwd=folder, env=env, output=2)
+            assert await asyncio.wait_for(other.wait(), 20) == 0
+            assert procfs.children(os.getpid()) == [waiting.pid], procfs.descendants(os.getpid())
+            assert waiting.go_on()
+            assert await asyncio.wait_for(waiting.wait(), 20) == 0
+
+        asyncio.run(run())
+    """)
+    ended = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, timeout=60, check=True)
+    assert ended.stdout.startswith(b"OpenTofu v")
     assert not _is_alive(int(left.read_text()))
-    assert procfs.children(os.getpid()).count(waiting.pid) == 1
-    assert {each.pid for each in procfs.descendants(os.getpid()) if each.stat.group == other.pid} == set()
-    assert waiting.go_on()
-    assert await asyncio.wait_for(waiting.wait(), 20) == 0
 
 
 def test_the_engine_of_a_dead_executor_goes_on_and_ends(stage: Stage, tofu: str) -> None:
