@@ -114,6 +114,7 @@ async def test_an_engine_reads_the_file_as_it_is_when_the_gate_opens(stage: Stag
 async def test_what_an_engine_starts_finds_the_file_itself(stage: Stage) -> None:
     """Symptom: an engine inside a module would wait for the pipe of the engine that started it, or find an empty file."""
     waiting = stage.wait_at_gate()
+    await _loaded(waiting.pid)
     environ = Path(f"/proc/{waiting.pid}/environ").read_bytes().split(b"\0")
     [given] = [os.fsdecode(each.partition(b"=")[2]) for each in environ if each.startswith(VARIABLE.encode())]
     assert waiting.go_on()

@@ -70,7 +70,8 @@ async def test_a_failed_apply_that_the_engine_ended_itself_is_not_cut_short(
 async def test_an_engine_that_cannot_be_started_has_cut_nothing_short(
     hub: FakeExecutorHub, executors: ExecutorProcesses, tofu: str
 ) -> None:
-    program = wrapped(executors, tofu, 'case "$1" in show) rm "$0";; esac')
+    # Not at its start: the engine that describes the plan is started ahead.
+    program = wrapped(executors, tofu, f'if [ "$1" = show ]; then {tofu} "$@"; code=$?; rm "$0"; exit $code; fi')
     source = module(executors.folder / "source", main='resource "terraform_data" "a" {}\n')
     executor = await executors.run(executors.spec(JobType.APPLY, source), engine_paths=[program])
     assert await executor.exit_code() == 0, executor.said

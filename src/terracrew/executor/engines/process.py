@@ -125,9 +125,9 @@ class EngineProcess:
         """End an engine that waits at its gate, and a program that it was started through."""
         assert self._gate is not None
         below = procfs.descendants(self.pid)
+        self._process.kill()  # first, or a shell would report the end of its child in the log
         for process in below:
             procfs.send(process, signal.SIGKILL)
-        self._process.kill()
         self._process.wait()
         _waiting.discard(self.pid)
         self._gate.close()
