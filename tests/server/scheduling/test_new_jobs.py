@@ -9,8 +9,8 @@ import pytest
 from terracrew.server.db import Database
 from terracrew.server.db.open import open_database
 from terracrew.server.scheduling import new_jobs, reads, scheduler
+from terracrew.server.scheduling.open_offers import WIDEN_SECONDS
 from terracrew.server.scheduling.queue import Waiting
-from terracrew.server.scheduling.scheduler import WIDEN_SECONDS
 from terracrew.testing.job_rows import JobRows
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.scheduling.recorded_offers import OfferRecorder

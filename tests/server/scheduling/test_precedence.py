@@ -5,7 +5,7 @@ import pytest
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.runners.eligibility import GRACE_SECONDS
-from terracrew.server.scheduling import scheduler
+from terracrew.server.scheduling import open_offers
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.testing.clock import ManualClock
 from terracrew.testing.job_rows import KEYS, Instance, JobRows
@@ -35,7 +35,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 async def tiers(database: Database, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> TwoTiers:
-    monkeypatch.setattr(scheduler, "WIDEN_SECONDS", 60)  # on a busy machine, an offer is not made a second time
+    monkeypatch.setattr(open_offers, "WIDEN_SECONDS", 60)  # on a busy machine, an offer is not made a second time
     rows = await JobRows.make(database)
     group = await rows.group("network")
     near, far = await rows.runner(assigned=False), await rows.runner()

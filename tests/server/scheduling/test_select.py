@@ -121,8 +121,9 @@ async def offered(db: Database, world: World) -> set[str]:
         first = {each.instance_id for each in registry.runners.values() if "job" in each.offered}
         assert len(first) <= 1, "at first, one instance is asked"
         for _ in range(4):
-            for offer in list(scheduler._offers.values()):  # pyright: ignore[reportPrivateUsage]
-                scheduler._widen(offer)  # pyright: ignore[reportPrivateUsage]
+            offers = scheduler._offers  # pyright: ignore[reportPrivateUsage]
+            for offer in filter(None, map(offers.get, list(offers))):
+                offers.widen(offer)
         return {each.instance_id for each in registry.runners.values() if "job" in each.offered}
     finally:
         for job_id in list(scheduler._offers):  # pyright: ignore[reportPrivateUsage]

@@ -1,14 +1,12 @@
 """The scheduler offers each queued job to the freest instances of its best tier, as soon as an instance can take it.
 
 It holds a view in memory. The database decides about the queue and every claim, so a stale view costs only time. The scheduler
-acts on wake-ups, and a slow sweep reads everything again in case a wake-up was lost.
+acts on wake-ups, and a slow sweep checks everything again in case a wake-up was lost.
 """
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from itertools import islice
 
-from terracrew.protocol import messages
 from terracrew.server.connections.registry import Registry, RunnerSession
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.runners.eligibility import Precedence
@@ -21,25 +19,13 @@ from terracrew.server.scheduling.lines import WaitingLines
 from terracrew.server.scheduling.module_queues import ModuleQueues
 from terracrew.server.scheduling.new_jobs import NewJobs
 from terracrew.server.scheduling.online import OnlineRunners
+from terracrew.server.scheduling.open_offers import OpenOffer, OpenOffers
 from terracrew.server.scheduling.queue import Waiting
 from terracrew.server.scheduling.reservations import Reservations
 
-WIDEN_SECONDS = 0.05
-"""If nobody claims an offer for this long, it goes to twice as many instances. At first, only the freest one gets it."""
-OFFER_TTL_SECONDS = 2.0
 SWEEP_SECONDS = 5.0
 MAX_JOBS_AT_ONCE = 200
 """How many jobs are moved to another line before other tasks of the event loop get a turn."""
-
-
-class OpenOffer:
-    def __init__(self, job: Waiting, route: Route) -> None:
-        self.job = job
-        self.route = route
-        self.sessions: list[RunnerSession] = []
-        self.claims = 0
-        """The number of claims that the database has not decided yet; while there is one, no further offer is made."""
-        self.timer: asyncio.TimerHandle | None = None
 
 
 class Scheduler:
@@ -47,16 +33,17 @@ class Scheduler:
         self._db = db
         self._registry = registry
         self._waiting: dict[str, Waiting] = {}
+        """The waiting jobs, by id."""
         self._modules = ModuleQueues()
         self._lines = WaitingLines()
         self._caps = Caps()
         self._assigned = AssignmentView()
         self._routes: dict[str, Route] = {}
-        """The waiting jobs, by id."""
+        """The line of each waiting job, by its id."""
         self._new = NewJobs(db, lambda job_id: job_id in self._waiting)
-        self._offers: dict[str, OpenOffer] = {}
         self._online = OnlineRunners(registry)
         self._candidates = Candidates(registry, self._assigned, self._online, precedence)
+        self._offers = OpenOffers(self._candidates, lambda job_id: job_id in self._refused, self._again)
         self._reservations = Reservations(self._assigned, self._candidates, self._modules, self._lines)
         self.freshness = Freshness()
         self._just_claimed: dict[str, tuple[str, RunnerSession]] = {}
@@ -138,7 +125,7 @@ class Scheduler:
         self._caps.begin_load()
         limits = await self._db.read(reads.caps)
         running = await self._db.read_in_background(reads.running) if limits else {}
-        offered = [offer.job for offer in self._offers.values()] + self._reservations.jobs
+        offered = self._offers.jobs + self._reservations.jobs
         self._caps.load(limits, running, offered)
 
     # ---- jobs
@@ -378,7 +365,8 @@ class Scheduler:
             if place := self._caps.full_place(job):
                 self._caps.hold(place, job)
             else:
-                self._offer(OpenOffer(job, route))
+                self._caps.offer(job)
+                self._offers.open(job, route)
 
     def _fill(self, places: Iterable[str]) -> None:
         """Offer jobs that were held back, because these groups have fewer running jobs than before."""
@@ -386,29 +374,6 @@ class Scheduler:
             while job := self._caps.next_held(place):
                 if self._waiting.get(job.id) is job and self._modules.is_next(job):
                     self._line_up(job)
-
-    def _offer(self, offer: OpenOffer) -> None:
-        self._offers[offer.job.id] = offer
-        self._caps.offer(offer.job)
-        first = self._candidates.first(offer.job, offer.route)
-        self._send(offer, [first] if first else [])
-        offer.timer = asyncio.get_running_loop().call_later(WIDEN_SECONDS, self._widen, offer)
-
-    def _send(self, offer: OpenOffer, sessions: Iterable[RunnerSession]) -> None:
-        for session in sessions:
-            session.offered.add(offer.job.id)
-            offer.sessions.append(session)
-            session.socket.post(messages.Offer(offer.job.id, offer.job.attempt))
-
-    def _widen(self, offer: OpenOffer) -> None:
-        asked = {session.instance_id for session in offer.sessions}
-        if offer.claims <= 0 and offer.job.id not in self._refused:
-            others = (session for session in self._candidates.of(offer.route) if session.instance_id not in asked)
-            self._send(offer, list(islice(others, max(1, len(asked)))))
-            if len(offer.sessions) == len(asked):  # everybody who could take it has been asked
-                offer.timer = asyncio.get_running_loop().call_later(OFFER_TTL_SECONDS, self._again, offer)
-                return
-        offer.timer = asyncio.get_running_loop().call_later(WIDEN_SECONDS, self._widen, offer)
 
     def _again(self, offer: OpenOffer) -> None:
         """Put a job that nobody claimed back into its queue."""
@@ -419,12 +384,8 @@ class Scheduler:
 
     def _withdraw(self, job_id: str) -> list[RunnerSession]:
         """Withdraw an offer. Returns the instances that had it, which may have one more free slot now."""
-        offer = self._offers.pop(job_id, None)
-        if offer is None:
+        if job_id not in self._offers:
             return []
-        if offer.timer is not None:
-            offer.timer.cancel()
-        for session in offer.sessions:
-            session.offered.discard(job_id)
+        had = self._offers.close(job_id)
         self._fill(self._caps.withdraw(job_id))
-        return offer.sessions
+        return had
