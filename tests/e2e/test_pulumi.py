@@ -137,6 +137,39 @@ def test_what_was_made_before_pulumi_was_killed_is_in_the_state(pulumi: System) 
     assert names_in(made) == ["first", "second"], "each exists once"
 
 
+@pytest.mark.feature("O3.doubt", "O4.salvaged")
+def test_a_state_that_pulumi_wrote_after_its_executor_was_gone_does_not_say_that_the_change_ended(
+    pulumi: System,
+) -> None:
+    """The last state was delivered as one of an engine that had ended: the file was made a second time, and nobody was asked."""
+    made, first_gate, second_gate = made_in(pulumi), pulumi.directory / "first", pulumi.directory / "second"
+    first = file("first", directory=str(made), waitFor=str(first_gate))
+    second = file("second", needs="first", directory=str(made), waitFor=str(second_gate))
+    make(pulumi, "app", program({"first": first, "second": second}))
+    job = pulumi.run("app", "APPLY")
+    eventually(lambda: pending_in(pulumi) == ["first"], what="the state with the pending operation", within=60)
+    executor = pulumi.executor(job)
+    os.kill(executor, signal.SIGSTOP)
+    first_gate.touch()
+    eventually(lambda: _is_pending("second", pulumi.directory), what="a state that the executor has not seen")
+    for pid in (executor, *(each.pid for each in procfs.descendants(executor))):
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: pulumi.job(job)["attempt"] == 2, what="the next attempt")
+    second_gate.touch()
+    waiting = eventually(
+        lambda: found if (found := pulumi.job(job))["status"] in ("AWAITING_APPROVAL", "SUCCEEDED") else None,
+        what="the question",
+        within=60,
+    )
+    assert waiting["status"] == "AWAITING_APPROVAL", pulumi.log(job)
+    (doubt,) = waiting["doubts"]
+    assert (doubt["attempt"], doubt["is_gone"], doubt["may_miss_state"]) == (1, True, True)
+    assert pending_in(pulumi) == ["second"], "the salvage has delivered it"
+    lost = list(pulumi.api.list(f"/jobs/{job}/lost-resources"))
+    assert [(each["address"].rpartition("::")[2], each["action"]) for each in lost] == [("second", "creating")]
+    assert names_in(made) == ["first"]
+
+
 def _contents(folder: Path) -> dict[Path, bytes]:
     """Read the files below a folder, except those that are removed meanwhile, sockets and named pipes."""
     found: dict[Path, bytes] = {}
@@ -146,6 +179,13 @@ def _contents(folder: Path) -> dict[Path, bytes]:
                 if stat.S_ISREG(path.lstat().st_mode):
                     found[path] = path.read_bytes()
     return found
+
+
+def _is_pending(name: str, folder: Path) -> bool:
+    """Tell whether a file with a state, below this folder, says that Pulumi is making this resource."""
+    operation = f'::{name}"'.encode()
+    files = (content for path, content in _contents(folder).items() if path.name == "terracrew.json")
+    return any(operation in content.partition(b'"pending_operations"')[2] for content in files)
 
 
 def _engine(system: System, job: str) -> int:

@@ -108,8 +108,10 @@ def _collect_state(parts: AttemptDelivery, engine_files: EngineDirectory) -> Non
     if sha256 in known or sha256 == expected.known_sha256:
         return
     identity, problem = identities.read_or_problem(expected.engine, content)
-    fact = states.fact_of(sha256, content, identity, problem, "errored", is_inline=False)
+    # An errored state tells the server that the engine has ended its change. One that was being changed does not.
+    origin = "engine" if identity.is_unfinished else "errored"
+    fact = states.fact_of(sha256, content, identity, problem, origin, is_inline=False)
     parts.large_states.write(content)
     parts.large_states.place(parts.outbox.last + 1, PLAIN)
     parts.recorder.state(events.pack_state(fact, b"", parts.recorder.step, time.time()))
-    parts.recorder.say(leftover.collected(path.name, problem))
+    parts.recorder.say(leftover.collected(path.name, problem, is_unfinished=identity.is_unfinished))

@@ -77,6 +77,9 @@ class StateIdentity(msgspec.Struct, frozen=True):
     """The same for all states that describe the same resources; any text that the engine chooses."""
     resources: events.Count | None = None
     """How many resource instances the state holds. None if that cannot be read: the engine may have encrypted it."""
+    is_unfinished: bool = False
+    """Whether the state says that something was begun and does not say how it ended. Only a state that an engine writes during
+    a change, too, can say this."""
 
 
 class FailureDetails(msgspec.Struct, frozen=True):

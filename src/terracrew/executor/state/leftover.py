@@ -101,8 +101,10 @@ def too_large(name: str) -> str:
     )
 
 
-def collected(name: str, problem: str) -> str:
+def collected(name: str, problem: str, *, is_unfinished: bool = False) -> str:
     """Return the line in the job's log about a file that was recorded."""
+    if is_unfinished:
+        return f"The last state was taken from {name}; the engine ended while it was changing something"
     if problem:
         return (
             f"The engine could not save its last state by itself, and {name} cannot be read: {problem}. "

@@ -47,6 +47,16 @@ def test_an_emptied_state_follows_the_one_that_it_replaces() -> None:
     assert checkpoint.identify(checkpoint.emptied(checkpoint.initial("shop", "prod"))).serial == 1
 
 
+def test_a_state_is_unfinished_while_it_names_an_operation_that_has_begun() -> None:
+    document = json.loads(state(resource("aws:s3/bucket:Bucket", "web", custom=True)))
+    assert not checkpoint.identify(json.dumps(document).encode()).is_unfinished
+    document["checkpoint"]["latest"]["pending_operations"] = [
+        {"type": "creating", "resource": resource("aws:s3/bucket:Bucket", "logs", custom=True)}
+    ]
+    assert checkpoint.identify(json.dumps(document).encode()).is_unfinished
+    assert not checkpoint.identify(checkpoint.emptied(json.dumps(document).encode())).is_unfinished
+
+
 def test_an_output_is_secret_if_a_part_of_it_is() -> None:
     outputs = {"plain": {"a": [1, "x"]}, "secret": SECRET, "deep": {"a": [{"b": SECRET}]}}
     content = state(resource("pulumi:pulumi:Stack", "shop-prod", outputs=outputs))

@@ -70,7 +70,8 @@ def identify(content: bytes) -> StateIdentity:
     found = _read(content)
     time = found.latest.manifest.time if found.latest else None
     serial = max(0, (time.astimezone(UTC) - _EPOCH) // _MICROSECOND) if time else 0
-    return StateIdentity(serial, found.stack, sum(1 for _ in _managed(found)))
+    is_unfinished = bool(found.latest and found.latest.pending_operations)
+    return StateIdentity(serial, found.stack, sum(1 for _ in _managed(found)), is_unfinished)
 
 
 def initial(project: str, stack: str) -> bytes:
