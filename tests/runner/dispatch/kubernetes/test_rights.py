@@ -69,6 +69,8 @@ async def test_a_dispatcher_uses_every_right_of_the_chart_and_no_other(
         used_by_second = _recorded(patient, monkeypatch)
         start = bench.start()
         handle = await bench.held(patient, start)
+        assert handle.launching
+        await handle.launching  # the pod is known to run; otherwise its Job is deleted, and not the pod
         await asyncio.gather(patient.stop(handle, "kill"), patient.watch(handle))
         await patient.place.remove(Path(start.directory))
     granted = {(verb, what) for rule in runner_account.rules() for what in rule["resources"] for verb in rule["verbs"]}

@@ -317,9 +317,10 @@ class Kubernetes:
         if mode == "after_step":
             return  # an executor without a connection starts no mutating step, and gets the request when it reconnects
         handle.is_stopped.set()
+        kill_at = time.monotonic() + KILL_SECONDS if mode == "kill" else math.inf
         if handle.launching is not None:
             try:
-                await asyncio.shield(handle.launching)
+                await self._launched(handle, handle.launching, kill_at)
             except NotStarted:
                 return
         try:
@@ -327,7 +328,6 @@ class Kubernetes:
         except FileNotFoundError:
             return
         await self._watch.listed()
-        kill_at = time.monotonic() + KILL_SECONDS if mode == "kill" else math.inf
         is_interrupted = False
         while (seen := self._watch.get(mark.pod_uid)) and not pod_states.has_ended(seen):
             change = self._watch.next_change()
@@ -339,6 +339,17 @@ class Kubernetes:
                 await self._interrupt(seen.pod)
                 is_interrupted = True
             await _within(change, min(_LOOK_SECONDS, max(0.0, kill_at - time.monotonic())))
+
+    async def _launched(self, handle: PodHandle, launching: asyncio.Task[None], kill_at: float) -> None:
+        """Return when the start has happened or was taken back. That lets an executor deliver first which has begun before its node
+        said so, as every deletion of its Job does; so a kill must not wait for it."""
+        await asyncio.wait({launching}, timeout=None if kill_at == math.inf else kill_at - time.monotonic())
+        if not launching.done():
+            for seen in self._watch.of(handle.directory.name):
+                if not pod_states.has_ended(seen):
+                    handle.is_killed = True
+                    await self._kill(seen.pod)
+        await asyncio.shield(launching)
 
     async def _interrupt(self, pod: Pod) -> None:
         """Let the node send SIGTERM. A pod whose time is over stays in the API with its end, unlike one that is deleted."""
