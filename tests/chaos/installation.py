@@ -218,11 +218,7 @@ class Installation:
     def _install_engine(self) -> None:
         found = discovery.find("tofu") or install.install("tofu", report=lambda _: None)
         self._tofu = found.path
-        program = self.directory / "bin" / "tofu"
-        program.parent.mkdir()
-        program.write_text(f"#!{sys.executable} -IS\n" + Path(engine.__file__).read_text())
-        program.chmod(0o755)
-        program.with_name("provision").symlink_to(program)
+        install_programs(self.directory / "bin")
 
     def _online(self) -> int:
         return sum(runner["status"] == "ONLINE" for runner in self.api().list("/runners"))
@@ -279,6 +275,15 @@ class Installation:
             self.postgres.remove()
         for name in self.small_disks:
             subprocess.run(["umount", "-l", str(self.folder(name))], check=False)
+
+
+def install_programs(folder: Path) -> None:
+    """Make a folder with the simulated engine, and with the program that resources of the real one run."""
+    folder.mkdir()
+    program = folder / "tofu"
+    program.write_text(f"#!{sys.executable} -IS\n" + Path(engine.__file__).read_text())
+    program.chmod(0o755)
+    program.with_name("provision").symlink_to(program)
 
 
 @contextlib.contextmanager

@@ -18,12 +18,15 @@ APPROVED = 0.2
 RETRIED = 0.1
 """The share of modules where a change that was cut short may be repeated unasked."""
 _MOST_WAITING = 2
-_REAL = """
+REAL_MODULE = """
 resource "terraform_data" "first" {{ input = plantimestamp() }}
 resource "terraform_data" "part" {{
   count            = 3
   triggers_replace = plantimestamp()
-  provisioner "local-exec" {{ command = "{program} made {witness} {name} part-${{count.index}} ${{self.id}}" }}
+  provisioner "local-exec" {{
+    on_failure = continue
+    command    = "{program} made {witness} {name} part-${{count.index}} ${{self.id}}"
+  }}
   provisioner "local-exec" {{
     when    = destroy
     command = "{program} destroyed {witness} {name} part-${{count.index}} ${{self.id}}"
@@ -37,6 +40,8 @@ resource "terraform_data" "slow" {{
 }}
 output "done" {{ value = terraform_data.slow.output }}
 """
+"""What a real engine applies. A fault may kill the provisioner that has just recorded a creation. Without `on_failure`, the engine
+would then mark the thing as tainted, and a tainted thing is destroyed without its provisioner: nobody would record that."""
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -70,7 +75,7 @@ class Work:
             )
         for number in range(plan.real_modules):
             name = f"real-{number}"
-            main = _REAL.format(
+            main = REAL_MODULE.format(
                 program=program, witness=self._site.witnesses, name=name, seconds=self._random.choice([0.5, 2, 6])
             )
             self._make(f"team-{number % GROUPS}/{name}", {"main.tf": main.encode()})
