@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import secrets
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,9 +18,11 @@ from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import JobLimits
 from terracrew.protocol.start import INTERRUPT_SECONDS, ExecutorStart
 from terracrew.runner.config import RunnerConfig
+from terracrew.runner.dispatch import spare_executor
 from terracrew.runner.dispatch.place import RunnerDisk
 from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted, of_another
-from terracrew.runner.dispatch.zygote_client import ZygoteClient, ZygoteError
+from terracrew.runner.dispatch.spare_executor import SpareExecutor
+from terracrew.runner.dispatch.zygote_client import Forked, ZygoteClient, ZygoteError
 from terracrew.runner.processes import cgroup_discovery, cgroups, controllers, members, search
 from terracrew.runner.processes.cgroup_discovery import NoCgroups
 from terracrew.runner.processes.cgroups import Cgroups
@@ -52,11 +55,13 @@ class Local:
         *,
         kill_seconds: float = KILL_SECONDS,
         cgroup: str = "off",
+        spare_seconds: float = spare_executor.KEPT_SECONDS,
     ) -> None:
         """`cgroup` is the setting `working_directory.cgroup`: the cgroup below which each attempt gets its own."""
         self._zygote = ZygoteClient(entry, environment, engine_paths)
         self._kill_seconds, self._cgroup_setting = kill_seconds, cgroup
         self._cgroups: Cgroups | None = None
+        self._spare = SpareExecutor(self._zygote, self._new_cgroup, _remove_cgroup, kept_seconds=spare_seconds)
         self.place = RunnerDisk()
 
     def use_instance(self, key: str) -> None:
@@ -79,11 +84,20 @@ class Local:
         """Start every attempt in a cgroup of its own from now on."""
         self._cgroups = cgroups
 
+    @property
+    def spare(self) -> ProcessRecord | None:
+        """The executor that waits for a job, if there is one."""
+        return self._spare.process
+
     async def engines(self) -> None:
         return None
 
     async def start(self, start: ExecutorStart) -> Handle:
         limits = start.granted.spec.limits if start.granted else None
+        forked = self._begin_spare(start, limits)
+        self._spare.started()
+        if forked is not None:
+            return Handle(forked.process, forked.pidfd, forked.exit_code)
         cgroup = self._cgroup(Path(start.directory).name, limits)
         try:
             forked = await self._zygote.fork(start, cgroup)
@@ -95,10 +109,24 @@ class Local:
                     )  # the executor may have been started although the answer was lost
             except NotStarted:
                 pass
-            if cgroup:
-                cgroups.remove(Path(cgroup))
+            _remove_cgroup(cgroup)
             raise NotStarted(str(error)) from error
         return Handle(forked.process, forked.pidfd, forked.exit_code)
+
+    def _begin_spare(self, start: ExecutorStart, limits: JobLimits | None) -> Forked | None:
+        """Let the executor that is ready run this attempt; None if there is none, or if it cannot have the limits of the job."""
+        if (process := self._spare.process) is None:
+            return None
+        if self._cgroups and limits is not None:
+            try:
+                self._cgroups.limit(Path(process.cgroup), limits)
+            except OSError:  # the process is in no cgroup, or this one cannot have limits
+                return None
+        return self._spare.begin(start)
+
+    def _new_cgroup(self) -> str:
+        """Make a cgroup for an executor that is ready before its job. An executor of an earlier runner may still be in a similar one."""
+        return self._cgroup(f"spare-{secrets.token_hex(8)}")
 
     def adopt(self, directory: Path) -> Handle:
         if (directory / files.CONTAINER).exists() and not delivered.is_done(directory):
@@ -125,7 +153,7 @@ class Local:
             return holder
         return search.found_in([directory.resolve(), (directory / files.WORKSPACE).resolve()])
 
-    def _cgroup(self, name: str, limits: JobLimits | None) -> str:
+    def _cgroup(self, name: str, limits: JobLimits | None = None) -> str:
         try:
             return str(self._cgroups.make(name, limits)) if self._cgroups else ""
         except OSError as error:
@@ -135,6 +163,7 @@ class Local:
     async def watch(self, handle: Handle) -> AttemptEnd:
         if handle.pidfd is not None:
             await members.pidfd_ended(handle.pidfd)
+            self._spare.ended()
             os.close(handle.pidfd)
             handle.pidfd = None
         # The engine of a dead executor may finish, because stopping it would leave a change half made. Its state is collected later.
@@ -146,8 +175,7 @@ class Local:
         if code != 0 and not handle.process.cgroup:
             # An executor ends by itself only after its descendants, but it may have been killed together with its subreaper.
             await members.session_ended(handle.process)
-        if handle.process.cgroup:
-            cgroups.remove(Path(handle.process.cgroup))
+        _remove_cgroup(handle.process.cgroup)
         return AttemptEnd(code)
 
     async def stop(self, handle: Handle, mode: CancelMode) -> None:
@@ -175,6 +203,7 @@ class Local:
             await _end_within(handle.process, _KILL_AGAIN_SECONDS)
 
     async def close(self) -> None:
+        await self._spare.close()
         await self._zygote.close()
         if self._cgroups:
             self._cgroups.close()
@@ -190,6 +219,11 @@ class LocalPlugin:
 
 
 PLUGIN = LocalPlugin()
+
+
+def _remove_cgroup(path: str) -> None:
+    if path:
+        cgroups.remove(Path(path))
 
 
 def _open(process: ProcessRecord) -> int | None:

@@ -1,6 +1,7 @@
 """The zygote: the process that executors are forked from. It has imported everything, has one thread and holds no secret.
 
-For each start it receives one descriptor, from which only the child reads, so later children inherit nothing of earlier ones.
+For each start it receives one socket, from which only the child reads, so later children inherit nothing of earlier ones. What to
+run may come through it later: until then, the child waits (`spare_executor`), and ends if the socket is closed.
 It ends when the runner's end of the socket closes, and its children continue. An executor that is not in a cgroup is forked
 from a child of the zygote, its subreaper, which knows when the last process of the attempt has ended. The executor
 itself does everything that does not concern forking, such as taking the attempt's directory (`executor.startup`).
@@ -24,13 +25,13 @@ from terracrew.attempt import exit_codes, process_record
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.executor import startup
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner.dispatch import subreaper
+from terracrew.runner.dispatch import own_pages, subreaper
 from terracrew.runner.processes import cgroups
 
 Entry = Callable[[ExecutorStart, ProcessRecord], int]
 """Runs one attempt in the calling process and returns its exit code. It takes the attempt's directory itself."""
 START_NUMBER_BYTES = 8
-"""A request consists of the number of the start, the directory of a cgroup (or nothing), and a descriptor."""
+"""A request consists of the number of the start, the directory of a cgroup (or nothing), and a socket."""
 MAX_REQUEST_BYTES = START_NUMBER_BYTES + 4096
 MAX_ANSWER_BYTES = 4096
 _IDENTIFY_SECONDS = 10.0
@@ -83,20 +84,20 @@ def serve(runner: socket.socket, entry: Entry) -> None:
                 poll.register(pidfd, select.POLLIN)
 
 
-def _start(runner: socket.socket, number: int, specification: int, cgroup: str, entry: Entry) -> int | None:
+def _start(runner: socket.socket, number: int, channel: int, cgroup: str, entry: Entry) -> int | None:
     """Fork, and return the pidfd of the child, which is the executor or its subreaper."""
     ours, theirs = socket.socketpair()
     try:
         pid, is_inside = _fork(cgroup)
     except OSError as error:
-        os.close(specification)
+        os.close(channel)
         ours.close()
         theirs.close()
         runner.send(_encode(Failed(number, f"no process could be started: {error.strerror}")))
         return None
     if pid == 0:
-        _child(specification, theirs, cgroup, is_inside, entry)
-    os.close(specification)
+        _child(channel, theirs, cgroup, is_inside, entry)
+    os.close(channel)
     theirs.close()
     with ours:
         if (process := _identity_from(ours)) is None:
@@ -137,20 +138,19 @@ def _reap(pidfd: int) -> int:
     return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
-def _child(specification: int, zygote: socket.socket, cgroup: str, is_inside: bool, entry: Entry) -> None:
+def _child(channel: int, zygote: socket.socket, cgroup: str, is_inside: bool, entry: Entry) -> None:
     """Become the executor. This function never returns to the zygote's own loop."""
 
     def run() -> int:
-        process = _separate(specification, zygote, cgroup, is_inside)
+        process = _separate(channel, zygote, cgroup, is_inside)
         zygote.close()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         gc.enable()
-        with open(specification, "rb") as file:
-            file.seek(0)
-            start = _decode_start(file.read())
-        return entry(start, process)
+        with socket.socket(fileno=channel) as runner:
+            start = _receive_start(runner)
+        return exit_codes.IN_USE if start is None else entry(start, process)
 
     code = exit_codes.CRASHED
     try:
@@ -162,10 +162,22 @@ def _child(specification: int, zygote: socket.socket, cgroup: str, is_inside: bo
         os._exit(code)
 
 
-def _separate(specification: int, zygote: socket.socket, cgroup: str, is_inside: bool) -> ProcessRecord:
+def _receive_start(channel: socket.socket) -> ExecutorStart | None:
+    """Wait for what is to be run; None if nothing is. A process that is started ahead has time to get memory of its own."""
+    if not select.select([channel], [], [], 0)[0]:
+        own_pages.copy()
+    received, handed, _, _ = socket.recv_fds(channel, 1, 1)
+    if not received:
+        return None
+    with open(handed[0], "rb") as file:
+        file.seek(0)
+        return _decode_start(file.read())
+
+
+def _separate(channel: int, zygote: socket.socket, cgroup: str, is_inside: bool) -> ProcessRecord:
     """Lead a new session, close inherited descriptors, and enter a cgroup or get a subreaper. Returns the executor's record."""
     os.setsid()
-    first, second = sorted((specification, zygote.fileno()))
+    first, second = sorted((channel, zygote.fileno()))
     os.closerange(3, first)
     os.closerange(first + 1, second)
     os.closerange(second + 1, os.sysconf("SC_OPEN_MAX"))
@@ -175,7 +187,7 @@ def _separate(specification: int, zygote: socket.socket, cgroup: str, is_inside:
         parent = process_record.identity(os.getpid())
         procfs.become_subreaper()
         if executor := os.fork():
-            os.close(specification)
+            os.close(channel)
             subreaper.watch_over(executor, zygote)
         os.setsid()
         process = process_record.of(os.getpid(), subreaper=parent)

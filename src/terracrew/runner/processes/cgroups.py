@@ -51,9 +51,13 @@ class Cgroups:
     def make(self, name: str, limits: JobLimits | None = None) -> Path:
         path = self.root / name
         path.mkdir(parents=True, exist_ok=True)
-        if limits is not None and self.controllers:
-            controllers.limit(path, limits)
+        if limits is not None:
+            self.limit(path, limits)
         return path
+
+    def limit(self, path: Path, limits: JobLimits) -> None:
+        if self.controllers:
+            controllers.limit(path, limits)
 
     def close(self) -> None:
         """Remove the directory, unless an attempt is still in it."""

@@ -1,0 +1,218 @@
+"""The executor that is ready before its job: it runs at most one attempt, and what happens to it costs no job."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from terracrew import procfs
+from terracrew.attempt import directories, ownership
+from terracrew.protocol.spec import JobLimits
+from terracrew.protocol.start import ExecutorStart
+from terracrew.runner.dispatch.local import Local
+from terracrew.runner.processes import cgroup_discovery, cgroups
+from terracrew.runner.processes.cgroups import Cgroups
+from tests.machine import cgroup
+from tests.runner.conftest import ROOT, SOURCES, TIMEOUT_SECONDS, granted
+from tests.runner.scripted_executors import ScriptedExecutors
+
+KEPT_SECONDS = 1.0
+
+
+class LocalAttempts:
+    """A dispatcher `local`, and the attempts that it starts."""
+
+    def __init__(self, executors: ScriptedExecutors, folder: Path, mechanism: str, kept_seconds: float) -> None:
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"}
+        entry = "tests.runner.scripted_executor_process:run"
+        self.local = Local(entry, environment, kill_seconds=0.1, spare_seconds=kept_seconds)
+        if mechanism != "off":
+            self.local.track_in(cgroup_discovery.find(mechanism, f"spare-{os.getpid()}"))
+        self.executors, self._folder, self._count = executors, str(folder), 0
+
+    def start_of_next(self, limits: JobLimits | None = None) -> ExecutorStart:
+        self._count += 1
+        grant = granted(attempt=self._count)
+        if limits is not None:
+            grant = msgspec.structs.replace(grant, spec=msgspec.structs.replace(grant.spec, limits=limits))
+        directory = directories.create(Path(self._folder), grant, "http://server")
+        environment = {"SCRIPTED_EXECUTORS": self.executors.path}
+        return ExecutorStart(
+            "http://server", str(directory), self._folder, self._folder, self._folder, environment, grant
+        )
+
+    async def run_one(self) -> int:
+        """Run an attempt from its start to its end, and return the process that ran it."""
+        handle = await self.local.start(self.start_of_next())
+        executor = await self.executors.next()
+        assert executor.pid == handle.process.pid
+        await executor.tell("exit 0")
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            assert (await self.local.watch(handle)).code == 0
+        return executor.pid
+
+    async def spare(self) -> int:
+        """Return the process that waits, when there is one."""
+        await until(lambda: self.local.spare is not None)
+        assert self.local.spare is not None
+        return self.local.spare.pid
+
+
+@pytest.fixture(params=["cgroup", "subreaper"])
+def mechanism(request: pytest.FixtureRequest) -> str:
+    return str(cgroup.parent()) if request.param == "cgroup" else "off"
+
+
+@pytest.fixture
+def kept_seconds() -> float:
+    return TIMEOUT_SECONDS
+
+
+@pytest.fixture
+async def attempts(
+    executors: ScriptedExecutors, tmp_path: Path, mechanism: str, kept_seconds: float
+) -> AsyncIterator[LocalAttempts]:
+    made = LocalAttempts(executors, tmp_path, mechanism, kept_seconds)
+    yield made
+    await made.local.close()
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
+
+def zygote_of(local: Local) -> int:
+    pid = local._zygote.pid  # pyright: ignore[reportPrivateUsage]
+    assert pid
+    return pid
+
+
+def is_alive(pid: int) -> bool:
+    found = procfs.stat(pid)
+    return found is not None and found.is_alive
+
+
+async def test_the_next_attempt_is_run_by_the_process_that_waits(attempts: LocalAttempts) -> None:
+    first = await attempts.run_one()
+    spare = await attempts.spare()
+    assert spare != first
+    assert await attempts.run_one() == spare
+    assert await attempts.spare() not in (first, spare)
+
+
+async def test_of_two_attempts_at_once_one_gets_the_process_that_waits(attempts: LocalAttempts) -> None:
+    await attempts.run_one()
+    spare = await attempts.spare()
+    starts = [attempts.start_of_next() for _ in range(2)]
+    handles = await asyncio.gather(*map(attempts.local.start, starts))
+    found = {(await attempts.executors.next()).pid for _ in range(2)}
+    assert found == {handle.process.pid for handle in handles}
+    assert spare in found
+    for start, handle in zip(starts, handles, strict=True):
+        process = ownership.process_of(Path(start.directory))
+        assert process is not None
+        assert process == handle.process
+
+
+async def test_one_that_was_killed_costs_no_attempt(attempts: LocalAttempts) -> None:
+    await attempts.run_one()
+    spare = await attempts.spare()
+    os.kill(spare, signal.SIGKILL)
+    while is_alive(spare):  # without letting the dispatcher notice
+        time.sleep(0.001)
+    assert await attempts.run_one() != spare
+
+
+async def test_one_that_dies_with_its_attempt_before_it_has_begun_leaves_it_to_others(attempts: LocalAttempts) -> None:
+    await attempts.run_one()
+    spare = await attempts.spare()
+    os.kill(spare, signal.SIGSTOP)
+    start = attempts.start_of_next()
+    handle = await attempts.local.start(start)
+    assert handle.process.pid == spare
+    os.kill(spare, signal.SIGKILL)
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        assert (await attempts.local.watch(handle)).code == -signal.SIGKILL
+    assert ownership.forbid_start(Path(start.directory)), "nothing has begun, so the attempt may be handed back"
+    assert attempts.executors.is_empty
+
+
+async def test_it_does_not_run_an_attempt_that_was_handed_back_before_it_had_begun(attempts: LocalAttempts) -> None:
+    await attempts.run_one()
+    os.kill(spare := await attempts.spare(), signal.SIGSTOP)
+    start = attempts.start_of_next()
+    handle = await attempts.local.start(start)
+    assert ownership.forbid_start(Path(start.directory))
+    os.kill(spare, signal.SIGCONT)
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        await attempts.local.watch(handle)
+    assert attempts.executors.is_empty
+
+
+async def test_it_ends_with_the_runner(attempts: LocalAttempts) -> None:
+    await attempts.run_one()
+    spare = await attempts.spare()
+    await attempts.local.close()
+    assert not is_alive(spare)
+
+
+async def test_it_ends_if_the_zygote_dies_and_the_next_attempt_runs(attempts: LocalAttempts) -> None:
+    await attempts.run_one()
+    spare = await attempts.spare()
+    os.kill(zygote_of(attempts.local), signal.SIGKILL)
+    await until(lambda: not is_alive(spare))
+    assert await attempts.run_one() != spare
+
+
+@pytest.mark.parametrize("kept_seconds", [KEPT_SECONDS])
+async def test_one_that_is_not_needed_ends_and_leaves_no_cgroup(attempts: LocalAttempts) -> None:
+    await attempts.run_one()
+    spare = await attempts.spare()
+    assert attempts.local.spare is not None
+    place = attempts.local.spare.cgroup
+    assert not place or Path(place).exists()
+    await until(lambda: not is_alive(spare))
+    await until(lambda: not place or not Path(place).exists())
+    assert await attempts.run_one() != spare
+
+
+async def test_the_limits_of_a_job_are_set_where_its_process_already_is(
+    attempts: LocalAttempts, mechanism: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if mechanism == "off":
+        pytest.skip("without cgroups, only the executor watches the limits")
+    limited: list[tuple[Path, JobLimits]] = []
+
+    def record(_: Cgroups, path: Path, limits: JobLimits) -> None:
+        limited.append((path, limits))
+
+    monkeypatch.setattr(Cgroups, "limit", record)
+    await attempts.run_one()
+    spare = await attempts.spare()
+    handle = await attempts.local.start(attempts.start_of_next(JobLimits(processes=100)))
+    assert handle.process.pid == spare
+    assert limited[-1] == (Path(handle.process.cgroup), JobLimits(processes=100))
+    assert spare in cgroups.processes(handle.process.cgroup)
+
+
+async def test_one_that_is_being_forked_when_the_runner_ends_leaves_nothing(
+    attempts: LocalAttempts, mechanism: str
+) -> None:
+    await attempts.run_one()
+    os.kill(zygote := zygote_of(attempts.local), signal.SIGSTOP)
+    await asyncio.sleep(0.2)  # by now it has been asked for
+    closing = asyncio.create_task(attempts.local.close())
+    await asyncio.sleep(0.1)
+    os.kill(zygote, signal.SIGCONT)
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        await closing
+    assert not procfs.children(zygote)
+    if mechanism != "off":
+        assert not list(Path(mechanism).glob("terracrew-*/spare-*"))
