@@ -42,8 +42,8 @@ class Site:
         eventually(lambda: self.system.log(job).count(SAID) == self.made_count, what="the middle of the apply")
         return job
 
-    def kill(self, job: str, *, with_executor: bool) -> None:
-        leader = self.system.executor(job)
+    def kill(self, job: str, *, with_executor: bool, attempt: int = 1) -> None:
+        leader = self.system.executor(job, attempt)
         if with_executor:
             pids = [leader, *_session(leader)]
         else:
@@ -65,15 +65,19 @@ class Site:
         found = self.system.job(job)
         return found if found["status"] == "AWAITING_APPROVAL" else None
 
-    def import_lost(self, job: str) -> dict[str, Any]:
+    def import_lost(self, job: str = "") -> dict[str, Any]:
         """Apply with what the job lost, and approve the plan."""
         self.gate.touch()
+        waiting = self.approve_import(job)
+        assert self.system.wait(waiting["id"])["status"] == "SUCCEEDED"
+        return waiting["plan"]
+
+    def approve_import(self, job: str = "") -> dict[str, Any]:
         importing = self.system.run("app", "APPLY", import_lost={"job": job})
         waiting = eventually(lambda: self.waiting(importing), what="the plan")
         seen = [{"job_id": each["job_id"], "attempt": each["attempt"]} for each in waiting["doubts"]]
         self.system.api.post(f"/jobs/{importing}/approve", {"plan": waiting["kept_plan"]["attempt"], "doubts": seen})
-        assert self.system.wait(importing)["status"] == "SUCCEEDED"
-        return waiting["plan"]
+        return waiting
 
 
 def _session(leader: int) -> list[int]:
@@ -105,6 +109,26 @@ def test_what_a_killed_engine_made_is_imported_and_exists_once(site: Site) -> No
     assert (plan["imports"], plan["add"], plan["destroy"], plan["replace"]) == (6, 4, 0, 0)
     assert site.names == {f"file-{number}": 1 for number in range(COUNT)}
     assert site.lost(job) == [], "the state has all of them now"
+
+
+@pytest.mark.engine
+@pytest.mark.feature("J15.lost", "O3.doubt")
+@pytest.mark.timeout(180)
+def test_what_was_lost_is_asked_about_again_if_the_job_that_imports_it_is_killed(site: Site) -> None:
+    """The person who approved the third plan saw only the second job, which had made nothing: all was made again."""
+    first = site.start()
+    site.kill(first, with_executor=False)
+    assert site.system.wait(first)["status"] == "FAILED"
+    second = site.approve_import(first)["id"]
+    eventually(lambda: site.system.log(second).count("Creating...") == COUNT - site.made_count, what="its middle")
+    site.kill(second, with_executor=False, attempt=2)
+    assert site.system.wait(second)["status"] == "FAILED"
+    in_doubt = [(each["job_id"], each["attempt"]) for each in site.system.api.get("/modules/app")["doubts"]]
+    assert in_doubt == [(first, 1), (second, 2)]
+    plan = site.import_lost()
+    assert (plan["imports"], plan["add"]) == (6, 4)
+    assert site.names == {f"file-{number}": 1 for number in range(COUNT)}
+    assert site.system.api.get("/modules/app")["doubts"] == []
 
 
 @pytest.mark.engine

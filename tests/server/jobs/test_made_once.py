@@ -9,8 +9,8 @@ from terracrew.protocol.events import Result, StepStatus
 from terracrew.protocol.messages import AttemptRef, Begun
 from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import approvals, service
-from terracrew.server.jobs.attempts import received_states
+from terracrew.server.jobs import approvals, decide, service
+from terracrew.server.jobs.attempts import reads, received_states
 from terracrew.server.jobs.lost_resources import log_lines
 from terracrew.server.jobs.lost_resources.model import LoggedChange
 from terracrew.server.jobs.model import Job
@@ -229,6 +229,62 @@ async def test_a_job_whose_plan_was_approved_and_that_plans_again_asks_again(cha
     third = await change.start(3)
     await change.rows.run("UPDATE attempts SET is_in_doubt = false")
     assert await change.code(third) == "approval", "it planned again, for whatever reason"
+
+
+@pytest.mark.feature("J8.needed", "O3.doubt")
+@pytest.mark.parametrize("is_reported", [True, False], ids=["its executor reports it", "its runner reports it"])
+async def test_doubts_come_back_if_the_change_that_was_approved_with_them_is_cut_short(
+    change: Change, is_reported: bool
+) -> None:
+    """The next approver was told of the second attempt alone, which had made nothing, and six resources were made again."""
+    await change.gone(last=change.next - 1)
+    third = await _begun(change)
+    assert await _doubts(change) == []
+    if is_reported:
+        await change.take(delivery(third, 2, KILLED, FAILED))
+    else:
+        await change.rows.gone(third, decide.Report("the executor was ended by signal 9", 1, is_delivered=True))
+    assert await _doubts(change) == [change.ref, third]
+    # After its own report the job has failed, so the next one is asked about; otherwise it continues itself.
+    job, number = (await change.rows.job(change.module, kind="APPLY"), 1) if is_reported else (change.job_id, 4)
+    waits = await _waits(change, job, number)
+    with pytest.raises(Conflict, match="in doubt for a reason that this approval does not name"):
+        await _approve(change, waits, third)
+    assert (await _approve(change, waits, change.ref, third)).status == "QUEUED"
+
+
+@pytest.mark.feature("O3.doubt")
+async def test_a_doubt_does_not_come_back_after_a_change_that_ended_or_if_its_own_attempt_has_ended_its_change(
+    change: Change,
+) -> None:
+    await change.gone(last=change.next - 1, is_delivered=False)
+    third = await _begun(change)
+    await change.tell(ENDED)  # late: the disk of the first attempt has come back
+    await change.take(delivery(third, 2, KILLED, FAILED))
+    assert await _doubts(change) == [third]
+    other = await change.rows.job(change.module, kind="APPLY")
+    waits = await _waits(change, other, 1)
+    await _approve(change, waits, third)
+    last = await change.start(2, other)
+    assert await begin(change.rows.db, last, 0, 1, change.registry) == Begun(0)
+    await change.take(delivery(last, 2, ENDED, FAILED))
+    assert await _doubts(change) == []
+
+
+async def _begun(change: Change) -> AttemptRef:
+    """An attempt whose plan was approved with the doubt about the first one, and has begun."""
+    second = await _waits(change, change.job_id, 2)
+    await _approve(change, second, change.ref)
+    first_mark = (await change.attempt()).mark
+    third = await change.start(3)
+    change.next = first_mark + 1
+    assert await begin(change.rows.db, third, 0, 2, change.registry) == Begun(0)
+    return third
+
+
+async def _doubts(change: Change) -> list[AttemptRef]:
+    rows = await change.rows.db.read(lambda tx: reads.in_doubt(tx, change.module))
+    return [AttemptRef(row["job_id"], row["number"]) for row in rows]
 
 
 # ---- what the next approver is shown

@@ -5,6 +5,7 @@ from functools import partial
 from typing import LiteralString, NamedTuple
 
 from terracrew.errors import Superseded
+from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Columns, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table, assignments, values
@@ -206,6 +207,16 @@ async def end_doubt(tx: Tx, module_id: str) -> None:
         """UPDATE attempts SET is_in_doubt = false
         WHERE is_in_doubt AND job_id IN (SELECT id FROM jobs WHERE module_id = :module_id)""",
         module_id=module_id,
+    )
+
+
+async def doubt_again(tx: Tx, attempts: Sequence[AttemptRef]) -> None:
+    """Put attempts in doubt again, except those that are known by now to have ended their changes."""
+    await tx.each(
+        """UPDATE attempts SET is_in_doubt = true FROM batch
+        WHERE attempts.job_id = batch.job_id AND attempts.number = batch.number AND NOT attempts.is_change_ended""",
+        ATTEMPTS.types_of("job_id", "number"),
+        [(each.job_id, each.attempt) for each in attempts],
     )
 
 

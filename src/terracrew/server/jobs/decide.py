@@ -181,6 +181,15 @@ def _is_open(job: Job, attempt: Attempt, *, is_delivered: bool) -> bool:
     return not is_delivered or not (attempt.is_change_ended or job.interrupted == "retry")
 
 
+def returns_doubts(before: Attempt, after: Attempt) -> bool:
+    """Return whether the doubts that the attempt's `begin` has ended come back (rule 9).
+
+    The person who approved its plan decided about them with this plan, which was not carried out to its end: no state may record
+    what it was to import, and the person who approves the next plan has to know of all of them.
+    """
+    return after.is_in_doubt and not before.is_in_doubt
+
+
 def refusal_of_events(attempt: Attempt, now: datetime, late_delivery: timedelta = LATE_DELIVERY) -> str | None:
     """Return why nothing more is accepted from this attempt; None where it may still deliver."""
     if attempt.has_result:

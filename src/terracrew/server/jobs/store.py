@@ -9,7 +9,7 @@ from terracrew.errors import NotFound, Superseded
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.db.statements.table import Table, batch_assignments, values
-from terracrew.server.jobs import attempt_store
+from terracrew.server.jobs import attempt_store, decide
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.decide import Decision
 from terracrew.server.jobs.model import Attempt, Job
@@ -196,12 +196,21 @@ async def move(tx: Tx, job: Job, attempt: Attempt, decision: Decision) -> None:
         await plan_store.save(tx, decision.plan)
     if decision.ends_doubt:
         await attempt_store.end_doubt(tx, job.module_id)
+    if decide.returns_doubts(attempt, decision.attempt):
+        await return_doubts(tx, attempt)
     if decision.attempt.ended_at is not None:
         await attempt_store.end_steps(tx, attempt)
     if decision.job != job:
         await save_transition(tx, job, decision.job)
     else:
         tx.wake("jobs", job.id)
+
+
+async def return_doubts(tx: Tx, attempt: Attempt) -> None:
+    """Put the attempts in doubt again whose doubts the `begin` of this one has ended. Its plan names them."""
+    for plan in await plan_store.of_job(tx, attempt.job_id):
+        if plan.applied_by == attempt.number and plan.doubts:
+            await attempt_store.doubt_again(tx, plan.doubts)
 
 
 async def set_priority(tx: Tx, job_id: str, priority: int) -> None:

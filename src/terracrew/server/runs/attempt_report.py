@@ -35,7 +35,8 @@ async def report(
 ) -> AttemptReport:
     """Report on an attempt. Without `with_made`, the log is not searched for changes, and the report says so.
 
-    The log of an attempt that is lost or in doubt is in rows. `moved` is the end of any other log.
+    The log of an attempt that is lost or in doubt is in rows, unless its doubt had ended and came back. `moved` is the end of
+    any other log.
     """
     row = await reads.attempt_facts(tx, job_id, attempt)
     if row is None:
@@ -46,7 +47,9 @@ async def report(
     may_miss_state = found.begun_at is not None and not row["is_change_ended"]
     changed, is_cut = list[LoggedChange](), may_miss_state
     if may_miss_state and with_made:
-        changed, is_cut = await made.since(tx, job_id, attempt, row["state_event"] or 0, moved)
+        state_event = row["state_event"] or 0
+        changed, is_cut = await made.since(tx, job_id, attempt, state_event, moved)
+        is_cut = is_cut or (moved is None and row["log_moved"] > state_event)
     return msgspec.structs.replace(
         found,
         heard_at=max(filter(None, (found.heard_at, found.begun_at, found.started_at))),

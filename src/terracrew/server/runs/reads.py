@@ -23,7 +23,7 @@ async def attempt_facts(tx: Tx, job_id: str, attempt: int) -> Row | None:
                 WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number AND states.problem = '') AS state_at,
             (SELECT max(event) FROM states
                 WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number AND states.problem = '') AS state_event,
-            attempts.is_change_ended, jobs.module_id
+            attempts.is_change_ended, attempts.log_moved, jobs.module_id
         FROM attempts JOIN jobs ON jobs.id = attempts.job_id
         WHERE attempts.job_id = :job_id AND attempts.number = :attempt""",
         job_id=job_id,

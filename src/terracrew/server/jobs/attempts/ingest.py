@@ -259,6 +259,8 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
     await store.save_transitions(tx, transitions, is_own_report=True)
     for change in changes:
         tx.on_commit(partial(_count, change))
+        if decide.returns_doubts(change.was_attempt, change.attempt):
+            await store.return_doubts(tx, change.attempt)
         if change.was_attempt.ended_at is not None and change.attempt.mark > change.was_attempt.mark:
             await _audit_late_delivery(tx, change)
         for number, text in change.notes:
