@@ -9,11 +9,19 @@ from pathlib import Path
 
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.executor.engines import registry
-from terracrew.executor.engines.contract import ApiAccess, DescribesPlans, EngineContext, HasStateFile, StateAccess
+from terracrew.executor.engines.contract import (
+    ApiAccess,
+    DescribesPlans,
+    EngineContext,
+    HasStateFile,
+    MayNeedNoInit,
+    StateAccess,
+)
 from terracrew.protocol.spec import Step
 from terracrew.toolchains import discovery
 
 PLAN = (Step.INIT, Step.PLAN)
+"""The steps of a plan. An executor skips the first one if the engine has nothing to do in it, and so does `Bare`."""
 APPLY = (*PLAN, Step.APPLY, Step.OUTPUT)
 FILE_NAMES = {"pulumi": "Pulumi.yaml"}
 """The file of a module, for engines that do not read `main.tf`."""
@@ -47,6 +55,8 @@ class Bare:
         output = os.open(self._place / "output", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             for step in steps:
+                if step is Step.INIT and isinstance(self._engine, MayNeedNoInit) and not self._engine.needs_init():
+                    continue
                 began = time.perf_counter()
                 self._command(self._engine.arguments(step, is_destroying=False), output)
                 if step is Step.PLAN and isinstance(self._engine, DescribesPlans):

@@ -154,6 +154,13 @@ class InitFile(msgspec.Struct, frozen=True):
 
 
 @runtime_checkable
+class MayNeedNoInit(Protocol):
+    """A session of an engine whose `init` has nothing to do for some sources."""
+
+    def needs_init(self) -> bool: ...
+
+
+@runtime_checkable
 class KeepsInit(Protocol):
     """A session of an engine whose `init` need not run again as long as nothing that it reads has changed (ADR 0060).
 

@@ -6,7 +6,7 @@ import contextlib
 from terracrew.durations import duration
 from terracrew.errors import TerracrewError
 from terracrew.executor.engines import error_summary
-from terracrew.executor.engines.contract import KeepsInit
+from terracrew.executor.engines.contract import KeepsInit, MayNeedNoInit
 from terracrew.executor.engines.error_summary import EngineFailure
 from terracrew.executor.engines.oom_kills import OomKills
 from terracrew.executor.steps import (
@@ -83,7 +83,16 @@ class Steps:
         if step is not Step.INIT:
             return False
         self._recorder.step = step
-        return warm_workspace.enter(context)
+        return self._is_init_unnecessary() or warm_workspace.enter(context)
+
+    def _is_init_unnecessary(self) -> bool:
+        """Whether `init` has nothing to do. A hook or a flag is a reason to run it nevertheless."""
+        spec, session = self._context.spec, self._context.session
+        has_addition = bool(spec.flags.get(Step.INIT)) or any(each.step == Step.INIT for each in spec.hooks)
+        if has_addition or not isinstance(session, MayNeedNoInit) or session.needs_init():
+            return False
+        self._recorder.say("Init is skipped: this program has nothing to install")
+        return True
 
     async def _ask_permission(self, step: Step) -> Result | None:
         return await permission.ask(self._context, step, lambda: self._run(Step.PLAN))

@@ -113,8 +113,9 @@ class PulumiSession:
         self._is_destroying = is_destroying
         plan, events = str(self._context.files.plan), f"--event-log={self._events}"
         match step:
-            case Step.INIT if not project.has_dependencies(self._context.folder):
-                # `install` reads all directories above the source, in which an isolated engine may not look.
+            case Step.INIT if not self.needs_init():
+                # Something has to run between its hooks or with its flags. `install` reads all directories
+                # above the source, in which an isolated engine may not look.
                 return self._command("plugin", ("ls", *flags), "--non-interactive")
             case Step.INIT:
                 without = () if self._may_download else ("--no-plugins",)
@@ -138,6 +139,9 @@ class PulumiSession:
 
     def _command(self, name: str, options: Sequence[str], *last: str) -> list[str]:
         return [self._program, name, *options, *last]
+
+    def needs_init(self) -> bool:
+        return project.has_dependencies(self._context.folder)
 
     def before(self, step: Step) -> None:
         if step is Step.PLAN:
