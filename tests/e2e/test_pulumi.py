@@ -197,13 +197,13 @@ def _engine(system: System, job: str) -> int:
     return found
 
 
-@pytest.mark.parametrize("has_flag", [False, True])
-def test_init_does_not_run_for_a_program_that_needs_nothing_unless_it_has_flags(pulumi: System, has_flag: bool) -> None:
+@pytest.mark.parametrize("has_hook", [False, True])
+def test_init_does_not_run_for_a_program_that_needs_nothing_unless_it_has_hooks(pulumi: System, has_hook: bool) -> None:
     make(pulumi, "app", program({}, {"answer": "42"}))
-    if has_flag:
-        pulumi.api.replace("/modules/app/steps/init", {"flags": {"pulumi": ["--verbose=1"]}})
+    if has_hook:
+        pulumi.api.replace("/modules/app/steps/init", {"before": {"script": "#!/bin/sh\n"}})
     planned = pulumi.wait(pulumi.run("app"))
     assert planned["status"] == "SUCCEEDED", pulumi.log(planned["id"])
     init = {step["name"]: step["status"] for step in planned["steps"]}["init"]
-    assert init == ("SUCCEEDED" if has_flag else "SKIPPED")
-    assert ("Init is skipped" in pulumi.log(planned["id"])) != has_flag
+    assert init == ("SUCCEEDED" if has_hook else "SKIPPED")
+    assert ("Init is skipped" in pulumi.log(planned["id"])) != has_hook
