@@ -37,7 +37,7 @@ class Transfer:
         self._credential, self._control, self._trouble = credential, control, trouble
 
     async def get(self, name: str) -> Answer:
-        return await self._alone(Request("GET", name))
+        return await self._unless_stopping(Request("GET", name))
 
     async def put(self, name: str, file: Path, headers: Mapping[str, str]) -> None:
         await self._send(name, file, headers, is_insistent=True)
@@ -48,10 +48,24 @@ class Transfer:
 
     async def download(self, name: str, to: Path, *, most: int) -> str:
         """Download to a file, up to `most` bytes, and return the SHA-256 of what arrived."""
-        return (await self._alone(Request("GET", name, into=to, max_bytes=most))).body.decode()
+        return (await self._unless_stopping(Request("GET", name, into=to, max_bytes=most))).body.decode()
 
     async def post(self, name: str, body: object) -> Answer:
         return await self._alone(Request("POST", name, msgspec.json.encode(body), _JSON))
+
+    async def _unless_stopping(self, request: Request) -> Answer:
+        """Get an answer, or raise Unreachable as soon as the attempt must stop. A server that hangs would delay it for a minute."""
+        await asyncio.sleep(0)  # see `run_before_loop`: there may be no loop yet
+        asking = asyncio.ensure_future(self._alone(request))
+        stopping = asyncio.ensure_future(self._control.stopping())
+        try:
+            await asyncio.wait({asking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                return asking.result()
+        finally:
+            asking.cancel()
+            stopping.cancel()
+        raise Unreachable(f"the request for {request.name} was given up, because the attempt must stop")
 
     async def _alone(self, request: Request) -> Answer:
         await asyncio.sleep(0)  # see `run_before_loop`: there may be no loop yet
