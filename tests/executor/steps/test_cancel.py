@@ -9,12 +9,12 @@ import pytest
 
 from terracrew import procfs
 from terracrew.executor.engines.process import EngineProcess, Ladder
-from terracrew.protocol.events import Result, StepStatus
+from terracrew.protocol.events import Result, StepStatus, Stream
 from terracrew.protocol.messages import CancelAttempt, CancelMode
 from terracrew.protocol.spec import JobType
 from terracrew.testing.executor_processes import Executor, ExecutorProcesses, Gate, module, session
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
-from tests.executor.engine_runs import applying, ended, with_argument
+from tests.executor.engine_runs import applying, ended, with_argument, wrapped
 
 
 @pytest.mark.engine
@@ -27,6 +27,25 @@ async def test_cancel_after_the_step_lets_the_step_finish(hub: FakeExecutorHub, 
     assert StepStatus("apply", "SUCCEEDED", 0, is_cut_short=False) in hub.facts
     assert StepStatus("output", "SKIPPED") in hub.facts
     assert hub.result == Result("CANCELED", "canceled before output")
+
+
+@pytest.mark.engine
+@pytest.mark.feature("J9.modes")
+async def test_a_plan_that_cannot_be_described_is_canceled_after_its_step_like_any_other(
+    hub: FakeExecutorHub, executors: ExecutorProcesses, tofu: str
+) -> None:
+    """`FAILED: plan failed: exit code 1`: nobody sees the diff of a plan that cannot be described, which is no reason to fail."""
+    mark = executors.folder / "canceled"
+    script = f'if [ "$1" = show ]; then until [ -e {mark} ]; do sleep 0.05; done; sleep 1; exit 1; fi'
+    program = wrapped(executors, tofu, script)
+    source = module(executors.folder / "source", main='resource "terraform_data" "a" {}\n')
+    executor = await executors.run(executors.spec(JobType.APPLY, source), engine_paths=[program])
+    await hub.until(lambda: b"1 to add" in hub.log())
+    await hub.tell(CancelAttempt("job_1", 1, "after_step"))
+    mark.touch()
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result == Result("CANCELED", "canceled before apply")
+    assert b"its changes cannot be shown by attribute" in hub.log(Stream.SYSTEM)
 
 
 async def _escaping(

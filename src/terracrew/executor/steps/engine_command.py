@@ -207,7 +207,7 @@ async def _report_plan(context: StepContext) -> None:
             facts = await _described(context, arguments, _MAX_DESCRIPTION_BYTES)
         await context.plan_diffs.record(session.describe, facts)
     except (EngineFailedError, Invalid) as error:
-        if context.control.is_stopping:
+        if context.control.stop_mode(is_mutating=False) is not None:  # the engine was stopped
             raise
         why = f"the engine ended with code {error.code}" if isinstance(error, EngineFailedError) else str(error)
         context.recorder.say(f"The plan is complete, but its changes cannot be shown by attribute: {why}")
