@@ -1,8 +1,9 @@
 """Simulates OpenTofu: it takes the arguments that the executor uses, uses the same state backend, and records what it did.
 
 It is copied into a folder of its own as an executable called `tofu`, and runs without any package. In a folder without
-`chaos.json` it becomes the real engine. A witness is a line of JSON in a file of the module, outside the system; while
-a step changes things the module's file is locked, and the kernel gives that lock back only when the process is gone.
+`chaos.json` it becomes the real engine, after it has recorded which plan that applies. A witness is a line of JSON in a file of
+the module, outside the system; while a step changes things the module's file is locked, and the kernel gives that lock back only
+when the process is gone.
 
 It treats resources as OpenTofu does: it plans from the state alone, replaces the things that the state names, makes those
 that it does not name, and saves its state only after every few things. If it is killed, the things that it made after the
@@ -265,6 +266,12 @@ def leave_behind(witness: Witness, state: dict[str, object], known: dict[str, st
     witness.tell("errored", serial=state["serial"], sha256=hashlib.sha256(content).hexdigest(), printed=printed)
 
 
+def announce(plan: str) -> None:
+    """Record that the real engine applies a plan. That may have nothing to make and nothing to destroy, and leave no other line."""
+    with open("witness.json") as file:
+        Witness(json.load(file), plan).tell("apply")
+
+
 def provision(folder: str, name: str, seconds: str) -> int:
     """What a resource of the real engine runs, called by the name `provision`: lines and a witness, no state."""
     witness = Witness({"name": name, "witness": folder}, _plan_above(os.getppid()))
@@ -311,6 +318,8 @@ def main(arguments: list[str]) -> int:
         with open("chaos.json") as file:
             module = json.load(file)
     except FileNotFoundError:
+        if arguments[0] == "apply":
+            announce(arguments[-1])
         os.execv(os.environ["CHAOS_TOFU"], [os.environ["CHAOS_TOFU"], *arguments])
     match arguments[0]:
         case "init" | "validate":

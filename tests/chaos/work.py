@@ -78,7 +78,8 @@ class Work:
             main = REAL_MODULE.format(
                 program=program, witness=self._site.witnesses, name=name, seconds=self._random.choice([0.5, 2, 6])
             )
-            self._make(f"team-{number % GROUPS}/{name}", {"main.tf": main.encode()})
+            module = msgspec.json.encode({"name": name, "witness": str(self._site.witnesses)})
+            self._make(f"team-{number % GROUPS}/{name}", {"main.tf": main.encode(), "witness.json": module})
 
     def start(self) -> None:
         self._thread.start()
