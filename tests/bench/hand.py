@@ -10,7 +10,7 @@ from terracrew.toolchains import discovery
 from tests.bench import by_hand
 from tests.bench.figures import median
 from tests.bench.filled_server import Env
-from tests.bench.real import MODULE, crewed, timed
+from tests.bench.real import MODULE, crewed, rest, timed
 from tests.e2e.system import System
 
 _STATE = "terraform.tfstate"
@@ -36,6 +36,7 @@ def _small(env: Env, system: System) -> dict[str, float]:
         alone[index] = _by_hand(system, MODULE, "init", "plan")
         warm[index] = _warm(system, "warm")
         system.module(f"cold{index}", MODULE)
+        rest()
         cold[index] = timed(system, f"cold{index}")[0]
         alone_unchanged[index] = _by_hand(system, MODULE, "init", "plan", state=state)
         unchanged[index] = _warm(system, "applied")
@@ -54,6 +55,7 @@ def _small(env: Env, system: System) -> dict[str, float]:
 
 
 def _warm(system: System, module: str) -> float:
+    rest()
     seconds, job = timed(system, module)
     if not any(step["kept_from"] for step in system.job(job["id"])["steps"]):
         raise RuntimeError("the workspace was not warm")
@@ -75,6 +77,7 @@ def _large(env: Env, system: System) -> dict[str, float]:
     alone: list[float] = []
     for _ in range(LARGE_PLANS):
         alone.append(_by_hand(system, _LARGE, "init", "plan"))
+        rest()
         ours.append(timed(system, "large")[0])
     memory, memory_alone = peak_mb(system.directory, _LARGE, is_ours=True), peak_mb(system.directory, _LARGE)
     found = {"large_plan": median(ours) / median(alone), "large_plan.memory": memory / memory_alone}
@@ -89,6 +92,7 @@ def _by_hand(system: System, main: str, *commands: str, state: bytes | None = No
     folder = by_hand.folder(system.directory, main)
     if state is not None:
         (folder / _STATE).write_bytes(state)
+    rest()
     began = time.perf_counter()
     by_hand.run(folder, system.env, *commands)
     return time.perf_counter() - began

@@ -5,7 +5,7 @@ from tests.bench import bare
 from tests.bench.bare import PLAN, Bare
 from tests.bench.figures import median, percentile
 from tests.bench.filled_server import Env
-from tests.bench.real import MODULE, crewed, timed
+from tests.bench.real import MODULE, crewed, rest, timed
 from tests.e2e.system import System
 
 PLANS = 30
@@ -35,7 +35,10 @@ def _overhead(env: Env, system: System, name: str, engine: str) -> float:
     ours: list[float] = []
     alone: list[float] = []
     for _ in range(PLANS):
-        alone.append(1000 * sum(Bare(system.directory, main, system.env, engine).run(*PLAN).values()))
+        bare_run = Bare(system.directory, main, system.env, engine)
+        rest()
+        alone.append(1000 * sum(bare_run.run(*PLAN).values()))
+        rest()
         ours.append(1000 * timed(system, engine, is_fresh=True)[0])
     overhead = median([mine - its for mine, its in zip(ours, alone, strict=True)])
     env.say(
