@@ -34,7 +34,7 @@ class LateCluster:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         kind, method = request.path.partition("/namespaces/ns/")[2].partition("/")[0], request.method
-        body = await request.json() if request.can_read_body else {}
+        body: Any = await request.json() if request.can_read_body else None
         if (method, kind) == ("POST", "jobs"):
             self._has_job = True
             labels = body["spec"]["template"]["metadata"]["labels"]
