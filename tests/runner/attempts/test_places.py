@@ -33,6 +33,8 @@ class FarAway:
         self.may_end = asyncio.Event()
         self.cause = ""
         """Why the executor was told to end, which only the dispatcher knows."""
+        self.marks: list[str] = []
+        """The files that were there when something was removed, and by which it is found."""
         self.refusals = 0
         """How often a request to stop fails before it succeeds."""
 
@@ -62,8 +64,9 @@ class FarAway:
     async def retrieve(self, directory: Path, /) -> None:
         (directory / "everything").write_text(self.disk or "")
 
-    async def remove(self, _directory: Path, /) -> None:
+    async def remove(self, directory: Path, /) -> None:
         self.disk = None
+        self.marks += [path.name for path in directory.glob(files.CONTAINER)]
         self.is_removing.set()
         await self.may_remove.wait()
 
@@ -111,6 +114,22 @@ async def test_a_runner_that_dies_while_it_keeps_what_the_server_refused_loses_n
         await until_gone(runners.attempts / NAME)
     kept = runners.directory / "undelivered" / NAME / "everything"
     assert kept.read_text() == "the only copy of a state"
+
+
+@pytest.mark.feature("O4.salvaged")
+async def test_a_dispatcher_can_read_which_container_to_remove_when_what_the_server_refused_is_kept(
+    runners: Runners,
+) -> None:
+    """The directory was elsewhere by then, so a container that was not named after its attempt stayed until the next sweep."""
+    dispatcher = FarAway(exit_codes.CRASHED, exit_codes.UNDELIVERED)
+    async with supervising(runners, dispatcher) as (supervisor, _):
+        supervisor.take(granted())
+        while not (runners.attempts / NAME / files.PID).exists():
+            await asyncio.sleep(0.01)
+        (runners.attempts / NAME / files.CONTAINER).write_text("its name")
+        dispatcher.may_end.set()
+        await dispatcher.is_removing.wait()
+    assert dispatcher.marks == [files.CONTAINER]
 
 
 @pytest.mark.feature("D1.asked", "O4.salvaged")

@@ -346,7 +346,7 @@ class AttemptSupervisor:
         kept = self._instance.undelivered / directory.name
         await asyncio.to_thread(durable.rename, directory, kept)
         # Only now: a process that starts after a crash must not find a directory of which nothing is left elsewhere.
-        await place.remove(directory)
+        await place.remove(kept)  # it has the mark that names its container
         await asyncio.to_thread(self._temp_directories.remove, ref)
         log.error("attempt %d of %s could not be delivered; what it left is kept in %s", ref.attempt, ref.job_id, kept)
 
