@@ -14,14 +14,15 @@ import signal, sys
 from pathlib import Path
 from terracrew.executor.container import arrival, paths, signals
 signal.pthread_sigmask(signal.SIG_BLOCK, signals.WAITED_FOR)
+exec(sys.argv[3])
 arrival.START, arrival.COMPLETE = Path(sys.argv[1], "start.json"), Path(sys.argv[1], "start.complete")
 print("waiting", flush=True)
 print(arrival.wait(float(sys.argv[2])), flush=True)
 """
 
 
-def waiter(folder: Path, seconds: float = 60.0) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-c", _WAITER, str(folder), str(seconds)]
+def waiter(folder: Path, seconds: float = 60.0, before: str = "") -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", _WAITER, str(folder), str(seconds), before]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "waiting\n"
@@ -52,3 +53,46 @@ def test_a_container_that_is_stopped_before_its_job_arrives_ends(tmp_path: Path,
         process.send_signal(number)
         assert process.communicate(timeout=30)[0].startswith("it was told to end before its job arrived\n")
     assert time.monotonic() - began < 30
+
+
+def _put_start(folder: Path) -> None:
+    (folder / "start.json").write_bytes(b"{whole}")
+    (folder / "start.complete").touch()
+
+
+def _switches(process: "subprocess.Popen[str]") -> int:
+    """How often the process has gone to sleep."""
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("voluntary_ctxt_switches")).split()[1])
+
+
+def test_a_container_that_waits_does_nothing_and_is_woken_by_its_job(tmp_path: Path) -> None:
+    """It looked 250 times a second, for as long as no job came."""
+    with waiter(tmp_path, before="arrival._LOOK_SECONDS = 3600.0") as process:
+        time.sleep(0.3)
+        before = _switches(process)
+        time.sleep(0.5)
+        assert _switches(process) - before <= 1
+        _put_start(tmp_path)
+        assert process.communicate(timeout=30)[0] == "b'{whole}'\n"
+
+
+def test_a_kernel_that_says_nothing_of_new_files_is_not_waited_for(tmp_path: Path) -> None:
+    refuse = "arrival._LOOK_SECONDS, arrival.fcntl.F_NOTIFY = 3600.0, -1"
+    with waiter(tmp_path, before=refuse) as process:
+        time.sleep(0.2)
+        _put_start(tmp_path)
+        assert process.communicate(timeout=30)[0] == "b'{whole}'\n"
+
+
+def test_new_files_do_not_end_the_process_afterwards(tmp_path: Path) -> None:
+    """A notice that nobody waits for ends a process."""
+    after = "import atexit; atexit.register(lambda: (signal.pthread_sigmask(signal.SIG_SETMASK, ()), print('alive')))"
+    with waiter(tmp_path, before=after) as process:
+        time.sleep(0.2)
+        for number in range(100):
+            (tmp_path / str(number)).touch()
+        _put_start(tmp_path)
+        (tmp_path / "later").touch()
+        assert process.communicate(timeout=30)[0] == "b'{whole}'\nalive\n"
+    assert process.returncode == 0

@@ -1,6 +1,7 @@
 """What the first process of a container can be told to do.
 
-- nothing: run the attempt that is on the volume, whose container another one can follow;
+- nothing: run the attempt that is put on the volume, whose container another one can follow;
+- `spare`: the same, in a container that was started before its job is known, and waits longer for it;
 - `ephemeral`: run an attempt whose files are lost with the container (`ephemeral`);
 - `engines`: print the engines of the image;
 - `remember`: while an image is built, write the versions of its engines where containers of the image read them;
@@ -30,13 +31,19 @@ if TYPE_CHECKING:
 
 def run(arguments: Sequence[str]) -> int:
     """Do it, and return the exit code of the container."""
-    if not arguments:
-        return startup.exit_code_of(_run_on_volume)
-    given = _parsed(arguments)
+    match list(arguments):  # what runners ask for, without the time that `argparse` takes to load
+        case []:
+            return startup.exit_code_of(lambda: _run_on_volume(arrival.WAIT_SECONDS))
+        case arrival.SPARE_ARGUMENTS:
+            return startup.exit_code_of(lambda: _run_on_volume(arrival.SPARE_SECONDS))
+        case ["ephemeral", "--start", place]:
+            return _run_ephemeral(place, "")
+        case ["ephemeral", "--start", place, "--report", report]:
+            return _run_ephemeral(place, report)
+        case _:
+            given = _parsed(arguments)
     if given.command == "ephemeral":
-        from terracrew.executor.container import ephemeral
-
-        return ephemeral.run(given.start, Path(given.report) if given.report else None)
+        return _run_ephemeral(given.start, given.report)
     signals.unblock()
     if given.command == "engines":
         return startup.exit_code_of(lambda: _print_engines(given.report))
@@ -46,7 +53,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parsed(arguments: Sequence[str]) -> "Namespace":
-    import argparse  # a container that runs an attempt does not need it
+    import argparse
 
     parser = argparse.ArgumentParser(prog="python -m terracrew.executor.container")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -59,10 +66,16 @@ def _parsed(arguments: Sequence[str]) -> "Namespace":
     return parser.parse_args(arguments)
 
 
-def _run_on_volume() -> int:
+def _run_ephemeral(place: str, report: str) -> int:
+    from terracrew.executor.container import ephemeral
+
+    return ephemeral.run(place, Path(report) if report else None)
+
+
+def _run_on_volume(wait_seconds: float) -> int:
     if not arrival.has_come():
-        main.preload()  # this container was started ahead of its job
-    content = arrival.wait()
+        main.preload()  # while the job is on its way, or in a container that was started ahead of it
+    content = arrival.wait(wait_seconds)
     if content is None:
         return exit_codes.NOT_BEGUN
     start = executor_process.read(content)

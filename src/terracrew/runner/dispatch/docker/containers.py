@@ -9,7 +9,7 @@ import msgspec
 
 from terracrew import durable
 from terracrew.attempt import files
-from terracrew.executor.container import paths, user
+from terracrew.executor.container import arrival, paths, user
 from terracrew.runner.dispatch.docker.settings import DockerSettings
 
 COMMAND = ["python3", "-P", "-m", "terracrew.executor.container"]
@@ -71,7 +71,7 @@ def name_of(directory: Path) -> str:
 
 
 def configuration(
-    settings: DockerSettings, owner: ContainerOwner, attempt: str, *, is_salvage: bool = False
+    settings: DockerSettings, owner: ContainerOwner, attempt: str, *, is_salvage: bool = False, is_spare: bool = False
 ) -> dict[str, Any]:
     """Return the configuration of the container that runs an attempt."""
     host: dict[str, Any] = {
@@ -96,7 +96,7 @@ def configuration(
     if settings.network:
         host["NetworkMode"] = settings.network
     labels = owner.labels(attempt) | ({f"{LABEL}.salvage": "true"} if is_salvage else {})
-    return _program(settings, [], labels, host)
+    return _program(settings, arrival.SPARE_ARGUMENTS if is_spare else [], labels, host)
 
 
 def asking_for_engines(settings: DockerSettings, owner: ContainerOwner) -> dict[str, Any]:

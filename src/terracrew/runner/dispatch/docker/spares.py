@@ -27,8 +27,8 @@ from terracrew.runner.dispatch.docker.volumes import Volumes
 
 log = logging.getLogger(__name__)
 
-USABLE_SECONDS = arrival.WAIT_SECONDS / 2
-"""How long a spare may wait until a job takes it. The rest is for the upload of the job, because a daemon may be away for a minute."""
+USABLE_SECONDS = arrival.SPARE_SECONDS - arrival.WAIT_SECONDS
+"""How long a spare may wait until a job takes it. The upload of the job has as long afterwards as in any other container."""
 PAUSE_SECONDS = 1.0
 """How long the attempt that has just started, or the one that follows, has the machine for itself."""
 _CLOSE_SECONDS = 5.0
@@ -118,7 +118,7 @@ class Spares:
 
     async def _make(self, name: str, chosen: DockerSettings) -> _Spare | None:
         client, owner = self._daemon.client, self._place.owner
-        configuration = containers.configuration(chosen, owner, name)
+        configuration = containers.configuration(chosen, owner, name, is_spare=True)
         try:
             made: Container = await self._daemon.ask(
                 lambda: client.containers.create(configuration, name=owner.name(name))
