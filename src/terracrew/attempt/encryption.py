@@ -4,14 +4,24 @@ The ciphertext is bound to the attempt: what one attempt encrypted cannot be pas
 """
 
 import os
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from terracrew import deferred_import
+
+if TYPE_CHECKING:
+    from cryptography import exceptions
+    from cryptography.hazmat.primitives.ciphers import aead
+else:  # an executor in a container starts its engine first
+    exceptions = deferred_import.module("cryptography.exceptions")
+    aead = deferred_import.module("cryptography.hazmat.primitives.ciphers.aead")
 
 NONCE_BYTES, TAG_BYTES = 12, 16
 
-# The first use of a cipher takes milliseconds. Executors are forked from a process that has imported this module.
-AESGCM(bytes(32)).encrypt(bytes(NONCE_BYTES), b"", None)
+
+def prepare() -> None:
+    """Use the cipher for the first time, which takes milliseconds, ahead of a use that matters."""
+    AttemptCipher(bytes(32), "", 0).encrypt(b"")
 
 
 def context(job_id: str, attempt: int) -> str:
@@ -26,7 +36,11 @@ def saved_plan_context(job_id: str, attempt: int) -> str:
 
 class AttemptCipher:
     def __init__(self, key: bytes, job_id: str, attempt: int) -> None:
-        self._cipher, self._context = AESGCM(key), context(job_id, attempt).encode()
+        self._key, self._context = key, context(job_id, attempt).encode()
+
+    @cached_property
+    def _cipher(self) -> "aead.AESGCM":
+        return aead.AESGCM(self._key)
 
     def encrypt(self, content: bytes) -> bytes:
         """Return a random nonce followed by the ciphertext."""
@@ -37,5 +51,5 @@ class AttemptCipher:
         """Return the content. Raise ValueError if it was changed, or belongs to another attempt or key."""
         try:
             return self._cipher.decrypt(encrypted[:NONCE_BYTES], encrypted[NONCE_BYTES:], self._context)
-        except (InvalidTag, ValueError):
+        except (exceptions.InvalidTag, ValueError):
             raise ValueError("it cannot be decrypted with the attempt's key") from None

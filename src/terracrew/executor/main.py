@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from terracrew import configurations, deferred_import, plugins
-from terracrew.attempt import files, record
+from terracrew.attempt import encryption, files, record
 from terracrew.attempt.encryption import AttemptCipher
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.attempt.process_record import ProcessRecord
@@ -68,6 +68,7 @@ def preload() -> None:
     plugins.preload(plugins.SOURCES)
     deferred_import.load_all()
     facts.prepare()
+    encryption.prepare()
     Redactor(["any + text"])  # fills the tables of encodings
     OomKills()  # reads the mounts of this machine
     configurations.files(["main.tf"])  # compiles the patterns of all engines

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import msgspec
-from inotify_simple import INotify, flags
 
-from terracrew import archive
+from terracrew import archive, file_changes
 from terracrew.attempt.record import AttemptRecord
+from terracrew.file_changes import FileChanges
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import ArchiveSource, Credentials, JobSpec, JobType, Source, StateSeed
 from terracrew.protocol.start import ExecutorStart, IsolationSettings, LogStreamSettings
@@ -73,15 +73,14 @@ class Executor:
 
     async def until_printed(self, text: bytes, within: float = 120) -> None:
         """Wait, woken by the kernel, until the engine has printed this."""
-        with INotify(nonblocking=True) as watch:
-            watch.add_watch(self.directory, flags.MODIFY | flags.CREATE)  # pyright: ignore[reportUnknownMemberType]
+        with FileChanges(self.directory, file_changes.IN_MODIFY | file_changes.IN_CREATE) as watch:
             changed = asyncio.Event()
             asyncio.get_running_loop().add_reader(watch.fileno(), changed.set)
             try:
                 async with asyncio.timeout(within):
                     while not ((self.directory / "output").exists() and text in self.printed):
                         await changed.wait()
-                        watch.read(timeout=0)  # pyright: ignore[reportUnknownMemberType]
+                        watch.clear()
                         changed.clear()
             finally:
                 asyncio.get_running_loop().remove_reader(watch.fileno())

@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable, Generator
 from pathlib import Path
 
-from inotify_simple import INotify, flags
-
+from terracrew import file_changes
 from terracrew.executor.delivery.recorder import Piece, Recorder
 from terracrew.executor.disk_reserve import DISK_FULL_ERRORS, Room, give_back
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.output.lines import Cutter
+from terracrew.file_changes import FileChanges
 
 OPEN_LINE_SECONDS = 1.0
 RESERVE_AHEAD_BYTES = 2 << 20
@@ -23,8 +23,6 @@ _POLL_SECONDS = 0.05
 
 _FULL = "The disk of this runner is full. The engine is paused until space is free again; nothing is lost"
 _ROOM_AGAIN = "There is space on the runner's disk again; the engine continues"
-
-INotify().close()  # the first instance makes the library run a program to find libc, so that is done before there are jobs
 
 
 class EngineOutput:
@@ -44,7 +42,7 @@ class EngineOutput:
         self._waiting: list[Piece] = []  # pieces that could not be written because the disk was full
         self._timer: asyncio.TimerHandle | None = None
         self._poll: asyncio.TimerHandle | None = None
-        self._inotify: INotify | None = None
+        self._changes: FileChanges | None = None
         self._is_closed = False
         self._ahead = Room(self.descriptor, RESERVE_AHEAD_BYTES)
         self._is_full = False
@@ -68,12 +66,11 @@ class EngineOutput:
         loop = asyncio.get_running_loop()
         loop.call_soon(self._step)
         try:
-            self._inotify = INotify(nonblocking=True)
-        except OSError:  # the kernel allows a user 128 instances by default
+            self._changes = FileChanges(self._path, file_changes.IN_MODIFY)
+        except OSError:
             self._poll = loop.call_later(_POLL_SECONDS, self._look)
             return
-        self._inotify.add_watch(self._path, flags.MODIFY)  # pyright: ignore[reportUnknownMemberType]
-        loop.add_reader(self._inotify.fileno(), self._wake)
+        loop.add_reader(self._changes.fileno(), self._wake)
 
     async def drain(self) -> None:
         """Read all output, including an open line. This waits while the disk is full.
@@ -98,16 +95,16 @@ class EngineOutput:
         for handle in (self._timer, self._poll):
             if handle:
                 handle.cancel()
-        if self._inotify:
-            asyncio.get_running_loop().remove_reader(self._inotify.fileno())
-            self._inotify.close()
+        if self._changes:
+            asyncio.get_running_loop().remove_reader(self._changes.fileno())
+            self._changes.close()
         os.close(self._reading)
         self._give_up_ahead()
         os.close(self.descriptor)
 
     def _wake(self) -> None:
-        assert self._inotify is not None
-        self._inotify.read(timeout=0)  # pyright: ignore[reportUnknownMemberType]
+        assert self._changes is not None
+        self._changes.clear()
         self._step()
 
     def _look(self) -> None:

@@ -4,19 +4,26 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from terracrew import deferred_import
 from terracrew.attempt import encryption, files
 from terracrew.errors import Invalid, Unavailable
 from terracrew.executor.control import Control
 from terracrew.executor.delivery.transfer import Transfer
 from terracrew.executor.disk_reserve import DISK_FULL_ERRORS
-from terracrew.executor.saved_plan import archive, encrypt
+from terracrew.executor.saved_plan import archive
 from terracrew.executor.saved_plan.archive import About
 from terracrew.executor.sources import workspace
 from terracrew.protocol.events import KeptPlan
 from terracrew.protocol.spec import Resume
 from terracrew.toolchains import cache
 from terracrew.toolchains.discovery import FoundEngine
+
+if TYPE_CHECKING:
+    from terracrew.executor.saved_plan import encrypt
+else:
+    encrypt = deferred_import.module("terracrew.executor.saved_plan.encrypt")
 
 MAX_PLAN_BYTES = 1 << 30
 """The largest plan that a server accepts."""

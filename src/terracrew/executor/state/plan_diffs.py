@@ -3,14 +3,20 @@
 import asyncio
 import hashlib
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from terracrew import deferred_import
 from terracrew.attempt.encryption import AttemptCipher
 from terracrew.executor.delivery.large_states import LargeStates
 from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.run_before_loop import run_or_in_thread
-from terracrew.plan_diff import document
-from terracrew.plan_diff.document import PlanDescription
 from terracrew.protocol.events import MAX_INLINE_DIFF_BYTES, PlanDescribed
+
+if TYPE_CHECKING:
+    from terracrew.plan_diff import document
+    from terracrew.plan_diff.document import PlanDescription
+else:
+    document = deferred_import.module("terracrew.plan_diff.document")
 
 _MAX_BYTES_WITHOUT_THREAD = 16 << 10
 """The diff of a smaller description takes a few milliseconds, about as long as the start of the first thread."""
@@ -20,7 +26,7 @@ class PlanDiffs:
     def __init__(self, large_states: LargeStates, recorder: Recorder, cipher: AttemptCipher) -> None:
         self._large_states, self._recorder, self._cipher = large_states, recorder, cipher
 
-    async def record(self, describe: Callable[[bytes], PlanDescription], printed: bytes) -> None:
+    async def record(self, describe: "Callable[[bytes], PlanDescription]", printed: bytes) -> None:
         """Compare what the engine printed and record the diff. Sensitive values stay in the memory of this process."""
         is_large = len(printed) > _MAX_BYTES_WITHOUT_THREAD
         content = await run_or_in_thread(is_large, self._built, describe, printed)
@@ -34,5 +40,5 @@ class PlanDiffs:
         self._recorder.fact(PlanDescribed(sha256))
         self._recorder.outbox.sync()
 
-    def _built(self, describe: Callable[[bytes], PlanDescription], printed: bytes) -> bytes:
+    def _built(self, describe: "Callable[[bytes], PlanDescription]", printed: bytes) -> bytes:
         return document.build(describe(printed), self._recorder.redactor.mask_text)

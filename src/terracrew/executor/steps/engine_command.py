@@ -3,8 +3,9 @@
 import os
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING
 
-from terracrew import engine_flags
+from terracrew import deferred_import, engine_flags
 from terracrew.attempt import downloads
 from terracrew.errors import Invalid
 from terracrew.executor.engines import error_summary
@@ -15,14 +16,16 @@ from terracrew.executor.state import leftover
 from terracrew.executor.steps import ahead, preparation, step_process
 from terracrew.executor.steps.ahead import Command
 from terracrew.executor.steps.context import StepContext
-from terracrew.plan_diff import document
 from terracrew.protocol.events import MAX_OUTPUTS_BYTES, PlanSummary
 from terracrew.protocol.spec import Step
 
+if TYPE_CHECKING:
+    from terracrew.plan_diff import document
+else:
+    document = deferred_import.module("terracrew.plan_diff.document")
+
 _MAX_FACTS_BYTES = 512 << 20
 """The largest description of a plan that is read. A plan of 10,000 resources has about 50 MB."""
-_MAX_DESCRIPTION_BYTES = 4 * document.MAX_PLAN_BYTES
-"""The largest description of a plan that is read only for the diff. The attributes of a smaller one may be left out already."""
 
 
 class EngineFailedError(Exception):
@@ -204,7 +207,8 @@ async def _report_plan(context: StepContext) -> None:
         if arguments is None:
             facts = b""
         elif facts is None or arguments != facts_arguments:
-            facts = await _described(context, arguments, _MAX_DESCRIPTION_BYTES)
+            # The attributes of a smaller one may be left out already.
+            facts = await _described(context, arguments, 4 * document.MAX_PLAN_BYTES)
         await context.plan_diffs.record(session.describe, facts)
     except (EngineFailedError, Invalid) as error:
         if context.control.stop_mode(is_mutating=False) is not None:  # the engine was stopped

@@ -5,17 +5,17 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from terracrew import configurations
+from terracrew import configurations, deferred_import
 from terracrew.errors import Conflict, EngineMissing, Invalid
 from terracrew.executor.engines import go_collector, plan_summary
 from terracrew.executor.engines.contract import ApiAccess, EngineContext, FailureDetails, InitFile, StateAccess
 from terracrew.executor.engines.hcl import (
     backend_blocks,
     declared_variables,
-    described_plan,
     event_facts,
     failure,
     import_errors,
@@ -30,10 +30,15 @@ from terracrew.executor.engines.hcl import (
     state as states,
 )
 from terracrew.executor.engines.hcl.dialect import Dialect
-from terracrew.plan_diff.document import PlanDescription
 from terracrew.protocol.events import Output, OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
 from terracrew.toolchains.discovery import FoundEngine
+
+if TYPE_CHECKING:
+    from terracrew.executor.engines.hcl import described_plan
+    from terracrew.plan_diff.document import PlanDescription
+else:
+    described_plan = deferred_import.module("terracrew.executor.engines.hcl.described_plan")
 
 INPUTS_FILE = "~terracrew.auto.tfvars.json"
 """This name sorts after a module's own files of this kind, so that the inputs set on the server take precedence."""
@@ -144,7 +149,7 @@ class HclSession:
     def description_arguments(self) -> list[str]:
         return [self._program, "show", "-json", str(self._plan)]
 
-    def describe(self, printed: bytes) -> PlanDescription:
+    def describe(self, printed: bytes) -> "PlanDescription":
         return described_plan.read(printed)
 
     def outputs(self, printed: bytes) -> OutputsRead:
