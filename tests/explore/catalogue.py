@@ -17,5 +17,5 @@ CHECKS: Checks = {
         rules.no_overlap,
     ),
     Rules.LEAST_PRIVILEGE: (rules.least_privilege,),
-    Rules.MADE_ONCE: (rules.made_once, rules.approval_of_what_was_seen),
+    Rules.MADE_ONCE: (rules.made_once, rules.approval_of_what_was_seen, rules.doubts_come_back),
 }

@@ -16,6 +16,7 @@ from tests.explore.world import (
     is_in_contact,
     is_spent,
     is_unaccounted,
+    name_of,
 )
 
 CLAIMS = frozenset({"claim", "lose the grant", "claim ahead", "lose the grant ahead"})
@@ -151,6 +152,17 @@ def made_once(before: World, move: Move) -> bool:
     )
 
 
+def doubts_come_back(before: World, move: Move) -> bool:
+    """Rule 9: if a change ends in doubt, the doubts that its approval named come back, except those of attempts that are known to
+    have ended their changes: the next approver has to know of all of them."""
+    after = {name_of(it): it for it in move.after.tries}
+    for it in before.tries:
+        then, answer = after[name_of(it)], after.get(it.answered_by)
+        if answer is not None and answer.outcome and answer.fenced and not then.fenced and not it.is_change_ended:
+            return False
+    return True
+
+
 def approval_of_what_was_seen(before: World, move: Move) -> bool:
     """Rule 9: an approval is for a plan that was made from the current state, by a person who has seen every doubt."""
     plan = before.jobs[move.what[0]].plan
@@ -176,11 +188,16 @@ def canceled_by_a_person(before: World, move: Move) -> bool:
 
 
 def least_privilege(before: World, move: Move) -> bool:
-    """Rule 8: only a runner that has its record gets work, and nobody's word is about another's attempt."""
+    """Rule 8: only a runner that has its record gets work, and nobody's word is about another's attempt (but a doubt comes back if
+    the change that was approved with it is cut short)."""
     if move.name in CLAIMS:
         return not before.runners[move.what[2]].is_removed
-    others = [_row(it) for it in before.tries if (it.job, it.number) != move.what[:2]]
-    return others == [_row(it) for it in move.after.tries if (it.job, it.number) != move.what[:2]]
+    others = [(it, _row(it)) for it in before.tries if (it.job, it.number) != move.what[:2]]
+    after = [_row(it) for it in move.after.tries if (it.job, it.number) != move.what[:2]]
+    return all(
+        row == then or (it.answered_by > 0 and _row(it._replace(fenced=1)) == then)
+        for (it, row), then in zip(others, after, strict=True)
+    )
 
 
 _BY_WORD = frozenset({"hand back", "gone", "gone too early", "executor connects"})
@@ -218,6 +235,7 @@ _ALWAYS: tuple[Rule, ...] = (
     canceled_by_a_person,
     unknown_is_not_gone,
     gone_means_gone,
+    doubts_come_back,
 )
 
 

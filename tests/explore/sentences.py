@@ -12,7 +12,7 @@ from terracrew.server.jobs.decision_types import Doubt
 from tests.explore import rows
 from tests.explore.moves import Bounds
 from tests.explore.server import Server
-from tests.explore.world import NEW, NO, Job, Try, World, with_try
+from tests.explore.world import NEW, NO, Job, Runner, Try, World, with_try
 
 ALONE = World(jobs=(Job("QUEUED"),))
 AHEAD = World(jobs=(Job(NEW), Job("QUEUED")))
@@ -20,6 +20,7 @@ AHEAD = World(jobs=(Job(NEW), Job("QUEUED")))
 APPROVED = World(jobs=(Job("QUEUED", needs_approval=True),))
 _APPROVED_AND_PLAIN = World(jobs=(Job("QUEUED", needs_approval=True), Job("QUEUED")))
 RETRIED = World(jobs=(Job("QUEUED", is_retried=True),))
+_ONE_RUNNER = World(jobs=(Job("QUEUED"),), runners=(Runner(),))
 _TWO = World(jobs=(Job("QUEUED"), Job("QUEUED")))
 
 
@@ -194,6 +195,12 @@ class ApprovalNamesNoDoubts(Server):
         return super().decide_approval(job, plan, replace(module, doubts=()), seen)
 
 
+class BeginEndsDoubtsForGood(Server):
+    @staticmethod
+    def returns_doubts(before: model.Attempt, after: model.Attempt) -> bool:
+        return False
+
+
 class ApprovesStalePlans(Server):
     def decide_approval(
         self, job: model.Job, plan: model.Plan, module: decide.ModuleStanding, seen: tuple[AttemptRef, ...]
@@ -245,6 +252,13 @@ SENTENCES = (
     Sentence("a runner that comes back ends no doubt", ReturnEndsTheDoubt, "Rule 9", _bounds(2)),
     Sentence("a job that plans again asks again", PlansAgainUnasked, "Rule 4", _bounds(3)),
     Sentence("an approval names the doubts", ApprovalNamesNoDoubts, "Rule 9", _bounds(2)),
+    Sentence(
+        "doubts come back if what they were approved with is cut short",
+        BeginEndsDoubtsForGood,
+        "Rule 9",
+        _bounds(3, 2),
+        _ONE_RUNNER,
+    ),
     Sentence("a stale plan is not approved", ApprovesStalePlans, "Rule 9", _bounds(3), _APPROVED_AND_PLAIN),
     Sentence("an unasked CANCELED is a loss", UnaskedCancelIsFinal, "Rule 6", _bounds(1)),
     Sentence("nothing is accepted after a result", AcceptsEventsAfterTheResult, "Rule 2", _bounds(1)),

@@ -20,16 +20,17 @@ from tests.explore.world import (
     ASK,
     NO,
     NOW,
-    OLD,
     ROW,
-    TERMINAL,
     Job,
     Plan,
     Try,
     World,
+    answered,
     is_in_contact,
     is_spent,
     last_event,
+    moved,
+    name_of,
     with_job,
     with_runner,
     with_try,
@@ -362,37 +363,29 @@ class Server:
         saved = self._known[key]
         return None if saved is None else self._save(world, i, saved)
 
+    @staticmethod
+    def returns_doubts(before: model.Attempt, after: model.Attempt) -> bool:
+        return decide.returns_doubts(before, after)
+
     def _saved(self, job: Job, it: Try, found: decide.Decision) -> Decision:
         return rows.job_of(job, found.job, found.plan, it.runner), rows.row_of(it, found.attempt), found.ends_doubt
 
     def _save(self, world: World, i: int, saved: tuple[Job, dict[str, object], bool]) -> World:
         job, row, ends_doubt = saved
-        seen = job.plan.decided if job.plan else 0
+        was, seen = world.tries[i], job.plan.decided if job.plan else 0
         world = with_job(with_try(world, i, **row), world.tries[i].job, job)
+        it = world.tries[i]
         if ends_doubt:
             tries = (
-                it._replace(fenced=0, is_excused=it.is_excused or seen > it.fenced) if it.fenced else it
-                for it in world.tries
+                other._replace(fenced=0, is_excused=other.is_excused or seen > other.fenced, answered_by=name_of(it))
+                if other.fenced
+                else other
+                for other in world.tries
             )
             world = world._replace(tries=tuple(tries))
-        it = world.tries[i]
+        if it.outcome and not was.outcome:
+            returns = self.returns_doubts(rows.attempt_row(was), rows.attempt_row(it))
+            world = answered(world, it, returns=returns)
         if job.is_retried and it.outcome and it.is_gone and is_spent(it):
             world = with_try(world, i, is_excused=True)  # to make a thing twice does no harm there
         return world
-
-
-def moved(world: World, writer: int | None) -> World:
-    """There is a new current state: plans were made from an older one now, and who has begun was passed by."""
-    tries = tuple(
-        it._replace(
-            base=OLD if it.base == NOW else it.base,
-            begun=OLD if it.begun == NOW else it.begun,
-            is_passed=it.is_passed or (i != writer and it.begun != NO),
-        )
-        for i, it in enumerate(world.tries)
-    )
-    jobs = tuple(
-        job._replace(plan=job.plan._replace(version=OLD)) if job.plan and job.status not in TERMINAL else job
-        for job in world.jobs
-    )
-    return World(jobs, tries, world.runners, world.quarantine, world.news + 1)

@@ -85,7 +85,9 @@ class Try(NamedTuple):
     has_unsaved: bool = False
     """The engine made something since its last save; or a state that it had saved was lost before it was delivered."""
     is_excused: bool = False
-    """A plan that a person approved after this attempt was fenced has begun."""
+    """A plan that a person approved after this attempt was fenced has begun, and has not been cut short itself."""
+    answered_by: int = 0
+    """The attempt (`name_of`) whose `begin` has ended the doubt about this one, until that attempt has ended."""
 
 
 ROW = slice(0, 13)
@@ -115,6 +117,10 @@ TERMINAL = frozenset({"SUCCEEDED", "FAILED", "CANCELED", "DECLINED"})
 ACTIVE = frozenset({"CLAIMED", "PROCESSING"})
 
 
+def name_of(it: Try) -> int:
+    return it.job * 100 + it.number
+
+
 def with_try(world: World, i: int, **changes: object) -> World:
     return put(world, i, world.tries[i]._replace(**changes))
 
@@ -132,6 +138,38 @@ def with_job(world: World, i: int, job: Job) -> World:
 def with_runner(world: World, i: int, **changes: object) -> World:
     runners = (*world.runners[:i], world.runners[i]._replace(**changes), *world.runners[i + 1 :])
     return World(world.jobs, world.tries, runners, world.quarantine, world.news)
+
+
+def moved(world: World, writer: int | None) -> World:
+    """There is a new current state: plans were made from an older one now, and who has begun was passed by."""
+    tries = tuple(
+        it._replace(
+            base=OLD if it.base == NOW else it.base,
+            begun=OLD if it.begun == NOW else it.begun,
+            is_passed=it.is_passed or (i != writer and it.begun != NO),
+        )
+        for i, it in enumerate(world.tries)
+    )
+    jobs = tuple(
+        job._replace(plan=job.plan._replace(version=OLD)) if job.plan and job.status not in TERMINAL else job
+        for job in world.jobs
+    )
+    return World(jobs, tries, world.runners, world.quarantine, world.news + 1)
+
+
+def answered(world: World, it: Try, *, returns: bool) -> World:
+    """An attempt has ended. What its `begin` was the answer to is settled, unless it was cut short itself."""
+    tries = tuple(
+        other._replace(
+            answered_by=0,
+            is_excused=other.is_excused and not it.fenced,
+            fenced=LATER if returns and not other.is_change_ended else 0,
+        )
+        if other.answered_by == name_of(it)
+        else other
+        for other in world.tries
+    )
+    return world._replace(tries=tries)
 
 
 def is_in_contact(world: World, it: Try) -> bool:
@@ -208,7 +246,7 @@ def _left(it: Try) -> Try | None:
     needs_base = it.phase in "-R" or it.mail & ASK or it.result == "WAITING"
     if not it.outcome:
         return it if needs_base else it._replace(base=NO)
-    is_open = it.fenced > 0 or (is_unaccounted(it) and not it.is_excused)
+    is_open = it.fenced > 0 or it.answered_by > 0 or (is_unaccounted(it) and not it.is_excused)
     if not it.has_engine and (is_spent(it) or (it.phase == "X" and not it.known)):
         if not is_open and (it.phase != "R" or not it.mail):
             return (
@@ -227,8 +265,9 @@ def _left(it: Try) -> Try | None:
                 phase="X",
                 known=it.known,
                 is_change_ended=it.is_change_ended and is_known,
-                has_unsaved=is_unaccounted(it) if is_known else not it.is_excused,
+                has_unsaved=is_unaccounted(it) if is_known else not it.is_excused or it.answered_by > 0,
                 is_excused=it.is_excused,
+                answered_by=it.answered_by,
             )
     if needs_base:
         return it
