@@ -13,7 +13,7 @@ from terracrew.attempt import delivered, exit_codes, files
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.events import Stream
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner.dispatch.docker import containers, spares
+from terracrew.runner.dispatch.docker import abandoned_spares, attempt_files, containers, spares
 from terracrew.runner.dispatch.docker.containers import SPARE_PREFIX
 from terracrew.runner.dispatch.docker.dispatcher import Docker
 from terracrew.runner.dispatch.docker.volumes import Volumes
@@ -162,6 +162,33 @@ async def test_what_a_killed_runner_had_ready_is_removed_by_the_next_one_and_by_
     assert spare_names(bench) == [spare]
     await bench.open().place.sweep(list)
     assert bench.containers.names() == []
+
+
+@pytest.mark.feature("D3.docker", "D6.watched")
+async def test_what_a_runner_that_never_comes_back_had_ready_is_removed_after_a_day_unless_it_got_a_job(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A runner of another name and key cannot know whether its runner is alive, and nobody else removed them."""
+    dead, other = bench.open(has_spare=True), bench.open(key="another runner")
+    running, start = await one_ready(bench, dead), bench.start(number=2)
+    unstarted, ended, used = (f"spare-{digit * 16}" for digit in "abc")
+    for name in (unstarted, ended, used):
+        configuration = containers.configuration(bench.settings, bench.containers.owner, name, is_spare=True)
+        made = await dead.place._daemon.client.containers.create(  # pyright: ignore[reportPrivateUsage]
+            configuration, name=bench.containers.owner.name(name)
+        )
+        if name == used:
+            await made.put_archive("/terracrew", attempt_files.upload(start, Path(start.directory)))
+        if name != unstarted:
+            await made.start()
+            await made.kill()
+    await other.place.sweep(list)
+    assert all(bench.containers.show(name) for name in (unstarted, ended, used)), "their runner may be alive"
+    monkeypatch.setattr(abandoned_spares, "MIN_AGE_SECONDS", -60.0)
+    await other.place.sweep(list)
+    assert [bool(bench.containers.show(name)) for name in (unstarted, ended, used)] == [False, False, True]
+    assert spare_names(bench) == [running], "one that runs may be given to a job"
+    assert len(bench.containers.names()) == 4, "no volume is left without its container"
 
 
 @pytest.mark.feature("D3.docker", "O4.adopted", "O4.salvaged")

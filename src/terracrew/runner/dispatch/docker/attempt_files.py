@@ -4,6 +4,7 @@ import io
 import os
 import tarfile
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import aiodocker
 import msgspec
@@ -81,12 +82,9 @@ async def _read(daemon: Daemon, container: Container, path: PurePosixPath) -> by
 
 async def copy_everything(daemon: Daemon, container: Container, directory: Path) -> None:
     """Copy what the attempt left into an archive in the runner's directory of the attempt. It is not unpacked here."""
-    client = daemon.client
-    host = "http://localhost" if client.docker_host.startswith("unix://") else client.docker_host
-    address = f"{host}/containers/{container.id}/archive"
 
     async def copy() -> None:
-        async with client.session.get(address, params={"path": str(paths.ROOT)}, timeout=None) as response:
+        async with _archive(daemon, container, paths.ROOT) as response:
             response.raise_for_status()
             with (directory / EVERYTHING).open("wb") as file:
                 async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
@@ -96,3 +94,22 @@ async def copy_everything(daemon: Daemon, container: Container, directory: Path)
             durable.sync_directory(directory)
 
     await daemon.ask(copy)
+
+
+async def holds_attempt(daemon: Daemon, container: Container) -> bool:
+    """Return whether a job was ever uploaded to this container. Its content is not read."""
+
+    async def look() -> bool:
+        async with _archive(daemon, container, paths.ATTEMPTS) as response:
+            if response.status == 404 and "could not find the file" in (await response.json())["message"].lower():
+                return False
+            response.raise_for_status()
+            return True
+
+    return await daemon.ask(look)
+
+
+def _archive(daemon: Daemon, container: Container, path: Path) -> Any:
+    client = daemon.client
+    host = "http://localhost" if client.docker_host.startswith("unix://") else client.docker_host
+    return client.session.get(f"{host}/containers/{container.id}/archive", params={"path": str(path)}, timeout=None)

@@ -13,7 +13,7 @@ import msgspec
 from aiodocker.volumes import DockerVolume
 
 from terracrew.attempt import exit_codes
-from terracrew.runner.dispatch.docker import attempt_files, containers
+from terracrew.runner.dispatch.docker import abandoned_spares, attempt_files, containers
 from terracrew.runner.dispatch.docker.containers import LABEL, ContainerOwner
 from terracrew.runner.dispatch.docker.daemon import Container, Daemon
 from terracrew.runner.dispatch.docker.settings import DockerSettings
@@ -73,6 +73,7 @@ class Volumes:
         client, label = self._daemon.client, {"label": [f"{LABEL}.attempt"]}
         found = await self._daemon.ask(lambda: client.containers.list(all=True, filters=label))
         await self._remove_helpers(found)
+        await abandoned_spares.remove(self._daemon, found, self.owner.key)
         listed = [each["Labels"] for each in found]
         volumes: list[dict[str, Any]] = (await self._daemon.ask(lambda: client.volumes.list(filters=label)))[
             "Volumes"
