@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -106,6 +107,18 @@ async def test_a_helper_whose_runner_is_gone_ends_and_its_children_go_on(
     assert await _exit_code(forked) is None
     assert (await executor.tell("told"))["told"] == []
     await executor.tell("finish")
+
+
+async def test_an_interrupt_raises_nothing_in_an_executor_that_was_just_forked(
+    helper: ZygoteClient, executors: ScriptedExecutors, start: ExecutorStart
+) -> None:
+    """A traceback that ended with `os.setsid() KeyboardInterrupt` was in the log of a runner."""
+    forked = await helper.fork(start)
+    await (await executors.next()).tell("finish")
+    await _exit_code(forked)
+    status = Path(f"/proc/{helper.pid}/status").read_text()
+    caught = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigCgt"))
+    assert not caught >> (signal.SIGINT - 1) & 1
 
 
 async def test_a_specification_larger_than_a_pipe_arrives_whole(

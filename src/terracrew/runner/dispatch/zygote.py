@@ -201,6 +201,8 @@ def main() -> None:
     parser.add_argument("--engine-path", action="append", default=[], help="where engines are looked for before PATH")
     parser.add_argument("--socket", type=int, required=True, help="descriptor of the socket to the runner")
     arguments = parser.parse_args()
+    # An executor may be interrupted as soon as it is forked. Python would raise KeyboardInterrupt wherever it is at that moment.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     procfs.forbid_inspection()  # this holds for every executor that is forked from here, too
     name, _, function = arguments.entry.partition(":")
     module = importlib.import_module(name)
