@@ -1,8 +1,11 @@
 """The executor that is ready before its job: it runs at most one attempt, and what happens to it costs no job."""
 
 import asyncio
+import contextlib
+import fcntl
 import os
 import signal
+import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -14,7 +17,9 @@ from terracrew import procfs
 from terracrew.attempt import directories, ownership
 from terracrew.protocol.spec import JobLimits
 from terracrew.protocol.start import ExecutorStart
+from terracrew.runner.dispatch import zygote
 from terracrew.runner.dispatch.local import Local
+from terracrew.runner.dispatch.zygote_client import Channel
 from terracrew.runner.processes import cgroup_discovery, cgroups
 from terracrew.runner.processes.cgroups import Cgroups
 from tests.machine import cgroup
@@ -97,6 +102,11 @@ def zygote_of(local: Local) -> int:
 def is_alive(pid: int) -> bool:
     found = procfs.stat(pid)
     return found is not None and found.is_alive
+
+
+def cgroups_of_spares(mechanism: str) -> set[Path]:
+    """Return those that there are now. Those of an earlier test may still be there, since its executors have just been killed."""
+    return set() if mechanism == "off" else set(Path(mechanism).glob("terracrew-*/spare-*"))
 
 
 async def test_the_next_attempt_is_run_by_the_process_that_waits(attempts: LocalAttempts) -> None:
@@ -202,17 +212,26 @@ async def test_the_limits_of_a_job_are_set_where_its_process_already_is(
     assert spare in cgroups.processes(handle.process.cgroup)
 
 
+def test_what_is_to_be_run_is_read_from_a_descriptor_of_any_number() -> None:
+    """Symptom: with 1,000 executors, no further one could start: "filedescriptor out of range in select()"."""
+    start = ExecutorStart("http://server", "/attempt", "/workspaces", "/cache", "/engine", {})
+    with contextlib.closing(Channel()) as channel:
+        channel.begin(start)
+        with socket.socket(fileno=fcntl.fcntl(channel.theirs, fcntl.F_DUPFD, 1024)) as child:
+            assert zygote._receive_start(child) == start  # pyright: ignore[reportPrivateUsage]
+
+
 async def test_one_that_is_being_forked_when_the_runner_ends_leaves_nothing(
     attempts: LocalAttempts, mechanism: str
 ) -> None:
+    before = cgroups_of_spares(mechanism)
     await attempts.run_one()
-    os.kill(zygote := zygote_of(attempts.local), signal.SIGSTOP)
+    os.kill(pid := zygote_of(attempts.local), signal.SIGSTOP)
     await asyncio.sleep(0.2)  # by now it has been asked for
     closing = asyncio.create_task(attempts.local.close())
     await asyncio.sleep(0.1)
-    os.kill(zygote, signal.SIGCONT)
+    os.kill(pid, signal.SIGCONT)
     async with asyncio.timeout(TIMEOUT_SECONDS):
         await closing
-    assert not procfs.children(zygote)
-    if mechanism != "off":
-        assert not list(Path(mechanism).glob("terracrew-*/spare-*"))
+    assert not procfs.children(pid)
+    assert cgroups_of_spares(mechanism) <= before

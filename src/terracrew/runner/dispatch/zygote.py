@@ -164,7 +164,9 @@ def _child(channel: int, zygote: socket.socket, cgroup: str, is_inside: bool, en
 
 def _receive_start(channel: socket.socket) -> ExecutorStart | None:
     """Wait for what is to be run; None if nothing is. A process that is started ahead has time to get memory of its own."""
-    if not select.select([channel], [], [], 0)[0]:
+    poll = select.poll()  # `select` does not take a descriptor above 1023
+    poll.register(channel, select.POLLIN)
+    if not poll.poll(0):
         own_pages.copy()
     received, handed, _, _ = socket.recv_fds(channel, 1, 1)
     if not received:
