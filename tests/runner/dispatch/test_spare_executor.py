@@ -20,10 +20,11 @@ from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch import zygote
 from terracrew.runner.dispatch.local import Local
 from terracrew.runner.dispatch.zygote_client import Channel
+from terracrew.runner.one_job import OneJobSettings
 from terracrew.runner.processes import cgroup_discovery, cgroups
 from terracrew.runner.processes.cgroups import Cgroups
 from tests.machine import cgroup
-from tests.runner.conftest import ROOT, SOURCES, TIMEOUT_SECONDS, granted
+from tests.runner.conftest import ROOT, SOURCES, TIMEOUT_SECONDS, Runners, granted
 from tests.runner.scripted_executors import ScriptedExecutors
 
 KEPT_SECONDS = 1.0
@@ -210,6 +211,29 @@ async def test_the_limits_of_a_job_are_set_where_its_process_already_is(
     assert handle.process.pid == spare
     assert limited[-1] == (Path(handle.process.cgroup), JobLimits(processes=100))
     assert spare in cgroups.processes(handle.process.cgroup)
+
+
+@pytest.mark.parametrize(("one_job", "expected"), [(None, 2), (OneJobSettings(), 1)])
+async def test_a_runner_that_ends_after_one_job_has_none(
+    runners: Runners, one_job: OneJobSettings | None, expected: int
+) -> None:
+    runner, peer = await runners.connected(one_job=one_job)
+    await runners.grant(peer)
+    (zygote_pid,) = procfs.children(runner.pid)
+    await asyncio.sleep(2.0)  # longer than a runner waits until it prepares one
+    assert len(procfs.children(zygote_pid)) == expected
+
+
+async def test_it_ends_if_the_runner_is_killed(runners: Runners) -> None:
+    runner, peer = await runners.connected()
+    await runners.grant(peer)
+    (zygote_pid,) = procfs.children(runner.pid)
+    first = procfs.children(zygote_pid)
+    await until(lambda: len(procfs.children(zygote_pid)) == 2)
+    (spare,) = set(procfs.children(zygote_pid)) - set(first)
+    await runner.kill()
+    await until(lambda: not is_alive(spare))
+    assert is_alive(first[0]), "the executor of a job continues"
 
 
 def test_what_is_to_be_run_is_read_from_a_descriptor_of_any_number() -> None:

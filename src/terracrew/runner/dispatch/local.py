@@ -215,7 +215,14 @@ class LocalPlugin:
             raise Invalid(
                 f"job_dispatcher.data.{min(config.dispatcher_data)}: the dispatcher `local` has no such setting"
             )
-        return Local(config.executor_entry, environment, config.engine_paths, cgroup=config.cgroup)
+        spare_seconds = 0.0 if config.is_for_one_job else spare_executor.KEPT_SECONDS
+        return Local(
+            config.executor_entry,
+            environment,
+            config.engine_paths,
+            cgroup=config.cgroup,
+            spare_seconds=spare_seconds,
+        )
 
 
 PLUGIN = LocalPlugin()

@@ -44,6 +44,7 @@ class SpareExecutor:
         *,
         kept_seconds: float = KEPT_SECONDS,
     ) -> None:
+        """With 0 for `kept_seconds`, there is none."""
         self._zygote, self._make_cgroup, self._remove_cgroup = zygote, make_cgroup, remove_cgroup
         self._kept_seconds = kept_seconds
         self._loop = asyncio.get_running_loop()
@@ -83,6 +84,8 @@ class SpareExecutor:
         await asyncio.wait([self._task])
 
     def _put_off(self, seconds: float) -> None:
+        if not self._kept_seconds:
+            return
         self._due = self._loop.time() + seconds
         self._changed.set()
 
