@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import resource
 import signal
 import socket
 import time
@@ -213,6 +214,20 @@ async def test_the_limits_of_a_job_are_set_where_its_process_already_is(
     assert spare in cgroups.processes(handle.process.cgroup)
 
 
+@pytest.mark.parametrize("kept_seconds", [KEPT_SECONDS])
+async def test_an_attempt_that_ends_while_it_waits_does_not_cause_another_one(attempts: LocalAttempts) -> None:
+    """Symptom: one ended after five minutes, and was replaced at once, although no job had come."""
+    handle = await attempts.local.start(attempts.start_of_next())
+    executor = await attempts.executors.next()
+    spare = await attempts.spare()
+    await executor.tell("exit 0")
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        await attempts.local.watch(handle)
+    await until(lambda: not is_alive(spare))
+    await asyncio.sleep(KEPT_SECONDS / 2)
+    assert attempts.local.spare is None
+
+
 @pytest.mark.parametrize(("one_job", "expected"), [(None, 2), (OneJobSettings(), 1)])
 async def test_a_runner_that_ends_after_one_job_has_none(
     runners: Runners, one_job: OneJobSettings | None, expected: int
@@ -234,6 +249,22 @@ async def test_it_ends_if_the_runner_is_killed(runners: Runners) -> None:
     await runner.kill()
     await until(lambda: not is_alive(spare))
     assert is_alive(first[0]), "the executor of a job continues"
+
+
+async def test_a_runner_without_free_descriptors_leaves_no_cgroup(
+    attempts: LocalAttempts, mechanism: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    if mechanism == "off":
+        pytest.skip("this is about cgroups")
+    before = cgroups_of_spares(mechanism)
+    await attempts.run_one()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        await until(lambda: "no executor could be prepared" in caplog.text)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert cgroups_of_spares(mechanism) <= before
 
 
 def test_what_is_to_be_run_is_read_from_a_descriptor_of_any_number() -> None:

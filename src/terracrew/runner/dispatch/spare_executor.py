@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner.dispatch.zygote_client import Channel, Forked, ZygoteClient, ZygoteError
+from terracrew.runner.dispatch.zygote_client import Channel, Forked, ZygoteClient
 from terracrew.runner.processes import members
 
 log = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ _AFTER_END_SECONDS = 0.05
 _AFTER_START_SECONDS = 1.0
 """How long to wait after the start of an attempt, which may be a short one."""
 KEPT_SECONDS = 300.0
-"""How long a process waits for a job before it ends, so that a runner without jobs needs no memory for it."""
+"""How long a process waits after the last start or end before it ends, so that a runner without jobs needs no memory for it."""
 _END_SECONDS = 5.0
 """How long a process that is not needed has to end. It only has to notice that its channel is closed."""
 
@@ -31,6 +31,8 @@ _END_SECONDS = 5.0
 class _Waiting(NamedTuple):
     channel: Channel
     forked: Forked
+    taken: asyncio.Future[None]
+    """Done when it runs an attempt."""
 
 
 class SpareExecutor:
@@ -49,7 +51,7 @@ class SpareExecutor:
         self._kept_seconds = kept_seconds
         self._loop = asyncio.get_running_loop()
         self._due = 0.0
-        self._changed, self._is_taken = asyncio.Event(), asyncio.Event()
+        self._changed = asyncio.Event()
         self._spare: _Waiting | None = None
         self._forking = asyncio.Lock()
         self._task = self._loop.create_task(self._run())
@@ -75,8 +77,14 @@ class SpareExecutor:
         except OSError:
             return None  # it has just ended, as `_run` will learn
         self._spare = None
-        self._is_taken.set()
+        spare.taken.set_result(None)
         return spare.forked
+
+    def discard(self) -> None:
+        """Let the process that waits end."""
+        if self._spare is not None:
+            self._spare.channel.close()
+            self._spare = None
 
     async def close(self) -> None:
         async with self._forking:  # the process that is being forked has to end, too
@@ -104,28 +112,32 @@ class SpareExecutor:
 
     async def _offer(self) -> None:
         """Prepare a process, and return when it was taken, was not needed for a while, or has ended."""
-        cgroup = self._make_cgroup()
+        taken = self._loop.create_future()
         with contextlib.closing(Channel()) as channel:
-            async with self._forking:
-                try:
-                    forked = await self._zygote.fork_for(channel, cgroup)
-                except ZygoteError:
-                    self._remove_cgroup(cgroup)
-                    raise
-            self._is_taken.clear()
-            self._spare = _Waiting(channel, forked)
-            taken = self._loop.create_task(self._is_taken.wait())
+            cgroup = self._make_cgroup()
             try:
-                await asyncio.wait(
-                    [taken, forked.exit_code], timeout=self._kept_seconds, return_when=asyncio.FIRST_COMPLETED
-                )
+                async with self._forking:
+                    forked = await self._zygote.fork_for(channel, cgroup)
+                self._spare = _Waiting(channel, forked, taken)
+                try:
+                    await self._wait_for_job(self._spare)
+                finally:
+                    self._spare = None
+                    channel.close()
+                    if not taken.done():
+                        await _until_gone(forked)
             finally:
-                taken.cancel()
-                self._spare = None
-                channel.close()
-                if not self._is_taken.is_set():
-                    await _until_gone(forked)
+                if not taken.done():
                     self._remove_cgroup(cgroup)
+
+    async def _wait_for_job(self, spare: _Waiting) -> None:
+        ends = [spare.taken, spare.forked.exit_code]
+        while not any(end.done() for end in ends):
+            seconds = self._due + self._kept_seconds - self._loop.time()
+            if seconds <= 0:
+                self._changed.clear()  # what has ended while this process waited is no reason to prepare another one
+                return
+            await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
 
 
 async def _until_gone(forked: Forked) -> None:
