@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import os
 import resource
@@ -212,6 +213,25 @@ async def test_the_limits_of_a_job_are_set_where_its_process_already_is(
     assert handle.process.pid == spare
     assert limited[-1] == (Path(handle.process.cgroup), JobLimits(processes=100))
     assert spare in cgroups.processes(handle.process.cgroup)
+
+
+async def test_limits_that_could_be_set_only_in_part_are_not_those_of_the_next_job(
+    attempts: LocalAttempts, mechanism: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if mechanism == "off":
+        pytest.skip("without cgroups, only the executor watches the limits")
+
+    def refuse(_: Cgroups, path: Path, limits: JobLimits) -> None:
+        if limits.processes:
+            raise OSError(errno.EINVAL, f"{path} cannot have this limit")
+
+    monkeypatch.setattr(Cgroups, "limit", refuse)
+    await attempts.run_one()
+    spare = await attempts.spare()
+    limited = await attempts.local.start(attempts.start_of_next(JobLimits(processes=100)))
+    assert limited.process.pid != spare
+    assert (await attempts.local.start(attempts.start_of_next())).process.pid != spare
+    await until(lambda: not is_alive(spare))
 
 
 @pytest.mark.parametrize("kept_seconds", [KEPT_SECONDS])

@@ -117,10 +117,11 @@ class Local:
         """Let the executor that is ready run this attempt; None if there is none, or if it cannot have the limits of the job."""
         if (process := self._spare.process) is None:
             return None
-        if self._cgroups and limits is not None:
+        if self._cgroups and process.cgroup and limits is not None:
             try:
                 self._cgroups.limit(Path(process.cgroup), limits)
-            except OSError:  # the process is in no cgroup, or this one cannot have limits
+            except OSError:
+                self._spare.discard()  # some of the limits may have been set, and the next job may have others
                 return None
         return self._spare.begin(start)
 
