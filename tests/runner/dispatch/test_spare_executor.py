@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from terracrew import procfs
-from terracrew.attempt import directories, ownership
+from terracrew.attempt import directories, files, ownership
 from terracrew.protocol.spec import JobLimits
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch import zygote
@@ -232,6 +232,21 @@ async def test_limits_that_could_be_set_only_in_part_are_not_those_of_the_next_j
     assert limited.process.pid != spare
     assert (await attempts.local.start(attempts.start_of_next())).process.pid != spare
     await until(lambda: not is_alive(spare))
+
+
+async def test_its_cgroup_is_found_if_the_record_of_its_attempt_is_damaged(
+    attempts: LocalAttempts, mechanism: str
+) -> None:
+    if mechanism == "off":
+        pytest.skip("this is about cgroups")
+    await attempts.run_one()
+    spare = await attempts.spare()
+    start = attempts.start_of_next()
+    handle = await attempts.local.start(start)
+    await attempts.executors.next()
+    (Path(start.directory) / files.PID).write_bytes(b"damaged")
+    assert attempts.local.adopt(Path(start.directory)).process == handle.process
+    assert handle.process.pid == spare
 
 
 @pytest.mark.parametrize("kept_seconds", [KEPT_SECONDS])

@@ -123,7 +123,9 @@ class Local:
             except OSError:
                 self._spare.discard()  # some of the limits may have been set, and the next job may have others
                 return None
-        return self._spare.begin(start)
+        if (forked := self._spare.begin(start)) is not None and process.cgroup:
+            cgroups.assign(process.cgroup, Path(start.directory).name)
+        return forked
 
     def _new_cgroup(self) -> str:
         """Make a cgroup for an executor that is ready before its job. An executor of an earlier runner may still be in a similar one."""
@@ -144,11 +146,10 @@ class Local:
 
     def _search(self, directory: Path) -> ProcessRecord | None:
         """Return a living process of an attempt whose record cannot be read: by its cgroup, by its lock, or by its working directory."""
-        if self._cgroups:
-            path = str(self._cgroups.root / directory.name)
-            for pid in cgroups.processes(path):
+        if self._cgroups and (path := self._cgroups.find(directory.name)):
+            for pid in cgroups.processes(str(path)):
                 with contextlib.suppress(ProcessLookupError):
-                    return process_record.of(pid, cgroup=path)
+                    return process_record.of(pid, cgroup=str(path))
         # The working directory of an executor is hidden from other processes, but the holder of its lock is not.
         if holder := search.holder_of(directory / files.LOCK):
             return holder
