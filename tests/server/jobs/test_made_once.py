@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 
 from terracrew.errors import Conflict
@@ -9,7 +10,7 @@ from terracrew.protocol.events import Result, StepStatus
 from terracrew.protocol.messages import AttemptRef, Begun
 from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import approvals, decide, service
+from terracrew.server.jobs import approvals, attempt_store, decide, service
 from terracrew.server.jobs.attempts import reads, received_states
 from terracrew.server.jobs.lost_resources import log_lines
 from terracrew.server.jobs.lost_resources.model import LoggedChange
@@ -269,6 +270,19 @@ async def test_a_doubt_does_not_come_back_after_a_change_that_ended_or_if_its_ow
     assert await begin(change.rows.db, last, 0, 1, change.registry) == Begun(0)
     await change.take(delivery(last, 2, ENDED, FAILED))
     assert await _doubts(change) == []
+
+
+@pytest.mark.feature("O3.doubt")
+async def test_a_doubt_that_comes_back_is_not_ended_by_a_delivery_that_had_begun_before(change: Change) -> None:
+    """The delivery had read the attempt without its doubt, and wrote it back like that."""
+    await change.gone(last=change.next - 1)
+    await _begun(change)
+    read = await change.attempt()
+    await change.rows.db.write(lambda tx: attempt_store.doubt_again(tx, [change.ref]))
+    delivered = msgspec.structs.replace(read, mark=read.mark + 1)
+    await change.rows.db.write(lambda tx: attempt_store.save_progress(tx, [(read, delivered)]))
+    assert (await change.attempt()).mark == read.mark + 1
+    assert await _doubts(change) == [change.ref]
 
 
 async def _begun(change: Change) -> AttemptRef:

@@ -45,18 +45,22 @@ _REPORTED_OF_ATTEMPT = (
     "has_unreadable_state",
     "may_hold_lock",
 )
-# A person may have declared the attempt gone, or have ended its doubt, while it was delivering: neither is taken back.
+# A person may have declared the attempt gone, or have ended its doubt, while it was delivering: neither is taken back. A doubt that
+# came back meanwhile is not ended by a delivery that did not know of it.
 _SAVE_PROGRESS: LiteralString = """
 UPDATE attempts SET mark = batch.mark, lines = batch.lines, started_at = batch.started_at, ended_at = batch.ended_at,
     outcome = batch.outcome, reason = batch.reason, is_gone = attempts.is_gone OR batch.is_gone,
-    is_in_doubt = CASE WHEN attempts.ended_at IS NULL THEN batch.is_in_doubt ELSE attempts.is_in_doubt AND batch.is_in_doubt END,
+    is_in_doubt = CASE WHEN attempts.ended_at IS NULL THEN batch.is_in_doubt
+        ELSE attempts.is_in_doubt AND (batch.is_in_doubt OR NOT batch.was_in_doubt) END,
     is_change_ended = batch.is_change_ended, has_result = batch.has_result,
     has_unreadable_state = batch.has_unreadable_state, may_hold_lock = batch.may_hold_lock, has_log_chunks = true,
     is_log_searched = false
 FROM batch WHERE attempts.job_id = batch.job_id AND attempts.number = batch.number AND attempts.mark = batch.was
     AND coalesce(attempts.outcome, '') = batch.was_outcome
 RETURNING attempts.job_id"""
-_SAVE_PROGRESS_TYPES = ATTEMPTS.types_of(*_REPORTED_OF_ATTEMPT, was="bigint", was_outcome="text")
+_SAVE_PROGRESS_TYPES = ATTEMPTS.types_of(
+    *_REPORTED_OF_ATTEMPT, was="bigint", was_outcome="text", was_in_doubt="boolean"
+)
 _SAVE_STEPS: LiteralString = (
     STEPS.insert_batch("job_id", *STEPS.fields)
     + """ ON CONFLICT (job_id, attempt, name) DO UPDATE SET status = excluded.status, exit_code = excluded.exit_code,
@@ -156,7 +160,10 @@ async def note_start(tx: Tx, job_id: str, number: int, instance_id: str, reason:
 
 async def save_progress(tx: Tx, moved: Sequence[tuple[Attempt, Attempt]]) -> None:
     """Write by one statement what attempts have reported, unless another delivery or a decision came first."""
-    rows = [(*values(after, *_REPORTED_OF_ATTEMPT), before.mark, before.outcome or "") for before, after in moved]
+    rows = [
+        (*values(after, *_REPORTED_OF_ATTEMPT), before.mark, before.outcome or "", before.is_in_doubt)
+        for before, after in moved
+    ]
     if rows and len(await tx.each(_SAVE_PROGRESS, _SAVE_PROGRESS_TYPES, rows)) != len(rows):
         raise Superseded("an attempt has changed in the meantime; deliver its events again")
 
