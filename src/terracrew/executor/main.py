@@ -7,7 +7,6 @@ while the engine runs. What they need is imported then, too, unless this process
 import asyncio
 import base64
 import contextlib
-import encodings.idna  # noqa: F401  # pyright: ignore[reportUnusedImport]  (else each job imports it to look up a host)
 import logging
 import signal
 from collections.abc import Coroutine, Sequence
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
 else:
     uvloop = deferred_import.module("uvloop")
     salvage = deferred_import.module("terracrew.executor.salvage")
+    deferred_import.module("encodings.idna")  # Python itself imports it to look up a host
 
 SIGTERM_REASON = "the executor was told to end by SIGTERM (the host is shutting down, or its service was stopped)"
 _logger = logging.getLogger("terracrew.executor")

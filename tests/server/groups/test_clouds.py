@@ -49,6 +49,8 @@ async def test_identities_are_set_changed_inherited_and_removed(application: App
         {"aws": {"plan_role": "plan", "apply_role": "apply"}},
         {"aws": aws("x") | {"audience": "Terracrew"}},
         {"aws": aws("x") | {"audience": "a b"}},
+        {"vault": {"address": "https://name:password@v", "plan_role": "p", "apply_role": "a"}},
+        {"vault": {"address": "https://v/\U0001f511", "plan_role": "p", "apply_role": "a"}},
         {"oracle": {}},
     ],
 )
