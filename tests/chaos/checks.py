@@ -196,16 +196,21 @@ def only_asked_cancels(found: Found) -> Iterator[Violation]:
 
 
 def logs(site: Installation, found: Found) -> Iterator[Violation]:
-    printed: dict[str, int] = {}
-    for one in found.witnesses:
-        printed[one.owner] = max(printed.get(one.owner, 0), one.printed)
     api = site.api(timeout=60)
     for job in found.jobs:
         for attempt in job["attempts"]:
             owner = f"{job['id']}.{attempt['number']}"
             out = io.BytesIO()
             api.download(f"/jobs/{job['id']}/log", out, attempt=attempt["number"])
-            yield from log(out.getvalue(), owner, attempt, 0 if owner in site.wiped else printed.get(owner, 0))
+            least = 0 if owner in site.wiped else printed_lines(found, owner, attempt)
+            yield from log(out.getvalue(), owner, attempt, least)
+
+
+def printed_lines(found: Found, owner: str, attempt: dict[str, Any]) -> int:
+    """Return how many lines the log of an attempt has at least, according to the witnesses."""
+    is_whole = attempt["outcome"] == "succeeded"
+    counts = (one.printed for one in found.witnesses if one.owner == owner and (is_whole or not one.is_relayed))
+    return max(counts, default=0)
 
 
 def log(text: bytes, owner: str, attempt: dict[str, Any], least: int) -> Iterator[Violation]:

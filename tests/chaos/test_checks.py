@@ -56,6 +56,14 @@ def test_a_mutation_without_leave_is_seen() -> None:
     assert rules(checks.no_overlap(wrong)) == ["permit to mutate"]
 
 
+def test_lines_that_a_killed_engine_had_not_passed_on_are_not_missing() -> None:
+    """`the log of … (failed) has 0 of at least 20 lines`: the real engine was stopped, then killed, and had read none of them."""
+    seen = found(record("state", 1, printed=7), record("end", 2, printed=20, is_relayed=True))
+    assert checks.printed_lines(seen, "job_a.1", attempt(1, "failed")) == 7
+    assert checks.printed_lines(seen, "job_a.1", attempt(1)) == 20
+    assert checks.printed_lines(seen, "job_a.2", attempt(2)) == 0
+
+
 def test_a_plan_that_is_applied_twice_is_seen() -> None:
     wrong = found(record("start", 1, plan="p"), record("end", 2), record("start", 3, 2, 2, plan="p"))
     assert rules(checks.no_overlap(wrong)) == ["a plan is applied once"]

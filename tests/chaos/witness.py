@@ -19,6 +19,8 @@ class Record(msgspec.Struct, frozen=True):
     lineage: str = ""
     printed: int = 0
     """How many numbered lines had been printed by then."""
+    is_relayed: bool = False
+    """Whether they were printed to the real engine, which loses those that it has not read yet if it is killed."""
     code: int = 0
     plan: str = ""
     """Which saved plan is applied."""
