@@ -36,6 +36,7 @@ def test_an_executor_imports_neither_the_server_nor_what_only_settings_and_clis_
         "engine_variables",
         "errors",
         "escapes",
+        "file_changes",
         "import_blocks",
         "plan_diff",
         "plan_words",
@@ -44,6 +45,7 @@ def test_an_executor_imports_neither_the_server_nor_what_only_settings_and_clis_
         "procfs",
         "source_rules",
         "trees",
+        "unused_imports",
         "version_ranges",
     }
     assert rooms == {"attempt", "client", "executor", "masking", "protocol", "toolchains", *small}
