@@ -15,7 +15,6 @@ from terracrew.errors import Invalid
 from terracrew.executor.control import StopMode
 from terracrew.executor.engines import engine_user
 from terracrew.executor.engines.gate import Gate
-from terracrew.executor.isolation import landlock
 from terracrew.executor.isolation.landlock import Ruleset
 from terracrew.protocol.start import INTERRUPT_SECONDS
 
@@ -90,7 +89,7 @@ class EngineProcess:
 
         self._gate = gate
         try:
-            self._process = landlock.start_in(ruleset, start) if ruleset else start()
+            self._process = ruleset.run(start) if ruleset else start()
         finally:
             if gate is not None:
                 gate.has_started()

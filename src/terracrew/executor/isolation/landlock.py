@@ -1,7 +1,7 @@
 """The system calls of Landlock, by which the kernel removes rights from a thread and its descendants. `rules` has the policy.
 
 A rule gives rights to a file, or to a directory and everything below it. Everything without a rule is denied. Only the calling
-thread loses the rights, so an engine is started from a thread that was restricted for it (`start_in`).
+thread loses the rights, so an engine is started from a thread that was restricted for it (`Ruleset.run`).
 See https://docs.kernel.org/userspace-api/landlock.html.
 """
 
@@ -13,7 +13,8 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from enum import IntFlag
 from functools import cache
-from typing import Generic, NamedTuple, TypeVar
+from queue import SimpleQueue
+from typing import Any, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -79,8 +80,20 @@ def abi() -> int:
     return max(0, _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_CREATE_RULESET_VERSION)))
 
 
+class _Task(Generic[T]):
+    """What a restricted thread does for another one, which gets the result or the error."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self.work = work
+        self.result: T | None = None
+        self.error: BaseException | None = None
+        self.ended = _thread.allocate_lock()
+        """Held until the work is done."""
+        self.ended.acquire()
+
+
 class Ruleset:
-    """Rules to which any number of threads can be restricted, until the ruleset is closed."""
+    """Rules, and a thread that waits to be restricted to them, until the ruleset is closed."""
 
     def __init__(self, rules: Iterable[PathRule]) -> None:
         """Add the rules. Paths that do not exist, or that this process may not look up itself, are skipped."""
@@ -92,6 +105,9 @@ class Ruleset:
             _CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(8 * words), ctypes.c_uint32(0)
         )
         os.set_inheritable(self._descriptor, False)
+        self._tasks = SimpleQueue[_Task[Any] | None]()
+        # A new thread takes milliseconds to begin on a busy machine, so the next one is always made before it is needed.
+        _thread.start_new_thread(self._serve, ())
         try:
             for rule in rules:
                 self._add(rule)
@@ -99,8 +115,33 @@ class Ruleset:
             self.close()
             raise
 
+    def run(self, work: Callable[[], T]) -> T:
+        """Call a function in a thread of its own that was restricted. A process that the function starts, and its descendants, are
+        restricted, too. They cannot send signals to those of another call, because each thread has its own domain."""
+        task = _Task(work)
+        self._tasks.put(task)
+        _thread.start_new_thread(self._serve, ())
+        task.ended.acquire()
+        if task.error is not None:
+            raise task.error
+        assert task.result is not None
+        return task.result
+
     def close(self) -> None:
+        self._tasks.put(None)
         os.close(self._descriptor)
+
+    def _serve(self) -> None:
+        """Do one task. It never raises: the thread that asked gets the error."""
+        if (task := self._tasks.get()) is None:
+            return
+        try:
+            self._restrict_thread()
+            task.result = task.work()
+        except BaseException as error:
+            task.error = error
+        finally:
+            task.ended.release()
 
     def _add(self, rule: PathRule) -> None:
         try:
@@ -118,7 +159,7 @@ class Ruleset:
         finally:
             os.close(target)
 
-    def restrict_thread(self) -> None:
+    def _restrict_thread(self) -> None:
         """Permanently remove from the calling thread every right that no rule grants, and every way to gain privileges."""
         if _libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
             number = ctypes.get_errno()
@@ -140,39 +181,6 @@ def resolved(path: str) -> str | None:
         return os.readlink(f"/proc/self/fd/{target}")
     finally:
         os.close(target)
-
-
-def start_in(ruleset: Ruleset, start: Callable[[], T]) -> T:
-    """Call a function in a new thread that was restricted. A process that the function starts, and its descendants, are restricted, too."""
-    restricted = _Restricted(ruleset, start)
-    # `threading.Thread` would wait twice: until the thread has begun, and until it has ended. On a busy machine each wait is long.
-    _thread.start_new_thread(restricted.run, ())
-    restricted.ended.acquire()
-    if restricted.error is not None:
-        raise restricted.error
-    assert restricted.result is not None
-    return restricted.result
-
-
-class _Restricted(Generic[T]):
-    """What a thread does that is restricted first. It never raises; `start_in` raises what went wrong, in the thread that asked."""
-
-    def __init__(self, ruleset: Ruleset, work: Callable[[], T]) -> None:
-        self._ruleset, self._work = ruleset, work
-        self.result: T | None = None
-        self.error: BaseException | None = None
-        self.ended = _thread.allocate_lock()
-        """Held until the thread has done its work."""
-        self.ended.acquire()
-
-    def run(self) -> None:
-        try:
-            self._ruleset.restrict_thread()
-            self.result = self._work()
-        except BaseException as error:
-            self.error = error
-        finally:
-            self.ended.release()
 
 
 class Surroundings:
