@@ -9,7 +9,7 @@
 #   make check     format, lint, types, imports
 #   make settings  the pages and schemas of settings in docs/
 #   make features  what the tests prove, clause by clause
-#   make explore   every order of events, further than the tests (ARGS="3 2": attempts, faults)
+#   make explore   every order of events, further than the tests (ARGS="3 2": attempts, faults; ARGS=longest: hours)
 #   make bench     the figures, into build/bench.json            (ARGS=…)
 #   make powercut  a power cut after every sync of a small site  (ARGS="--disk ext4 --every 5")
 #   make chaos     ten minutes of faults against real processes  (ARGS="--database sqlite --seed 2 --minutes 3")

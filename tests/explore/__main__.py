@@ -1,4 +1,4 @@
-"""`python -m tests.explore [ATTEMPTS FAULTS]`: the larger walk, bound by bound, and every sentence switched off."""
+"""`python -m tests.explore [longest | ATTEMPTS FAULTS]`: the larger walks, bound by bound, and every sentence switched off."""
 
 import os
 import sys
@@ -8,11 +8,15 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from tests.explore.moves import Bounds
 from tests.explore.search import START
 from tests.explore.sentences import SENTENCES
-from tests.explore.walks import LARGER_WALKS, walk_whole, walk_without
+from tests.explore.walks import LARGER_WALKS, LONGEST_WALKS, walk_whole, walk_without
 
 
 def main(arguments: list[str]) -> int:
-    walks = ((Bounds(int(arguments[0]), int(arguments[1])), START),) if arguments else LARGER_WALKS
+    walks = LARGER_WALKS
+    if arguments == ["longest"]:
+        walks = LONGEST_WALKS
+    elif arguments:
+        walks = ((Bounds(int(arguments[0]), int(arguments[1])), START),)
     began, failed, worlds = time.monotonic(), 0, 0
     with ProcessPoolExecutor(os.cpu_count(), max_tasks_per_child=1) as pool:
         tasks = [pool.submit(walk_without, index) for index in range(len(SENTENCES))]
