@@ -34,10 +34,28 @@ def test_nothing_begins_before_the_upload_is_complete(tmp_path: Path) -> None:
         (tmp_path / "start.json").write_bytes(b"{half")
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.3)
+        _put_start(tmp_path)
+        assert process.communicate(timeout=30)[0] == "b'{whole}'\n"
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_last_file_stays_until_the_daemon_has_done_everything_with_it(tmp_path: Path) -> None:
+    """An upload failed because the container removed the file before the daemon had given it its owner and its time."""
+    with waiter(tmp_path, before="arrival._UNTIMED_SECONDS = 3600.0; arrival._LOOK_SECONDS = 3600.0") as process:
+        (tmp_path / "start.json").write_bytes(b"{whole}")
+        (tmp_path / "start.complete").touch()
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        os.utime(tmp_path / "start.complete", (0, 0))
+        assert process.communicate(timeout=30)[0] == "b'{whole}'\n"
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_daemon_that_sets_no_times_is_understood(tmp_path: Path) -> None:
+    with waiter(tmp_path, before="arrival._UNTIMED_SECONDS = 0.2; arrival._LOOK_SECONDS = 0.1") as process:
         (tmp_path / "start.json").write_bytes(b"{whole}")
         (tmp_path / "start.complete").touch()
         assert process.communicate(timeout=30)[0] == "b'{whole}'\n"
-    assert os.listdir(tmp_path) == []
 
 
 def test_a_job_that_never_arrives_is_not_waited_for_without_end(tmp_path: Path) -> None:
@@ -58,6 +76,7 @@ def test_a_container_that_is_stopped_before_its_job_arrives_ends(tmp_path: Path,
 def _put_start(folder: Path) -> None:
     (folder / "start.json").write_bytes(b"{whole}")
     (folder / "start.complete").touch()
+    os.utime(folder / "start.complete", (0, 0))
 
 
 def _switches(process: "subprocess.Popen[str]") -> int:

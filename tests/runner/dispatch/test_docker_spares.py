@@ -179,7 +179,7 @@ async def test_what_a_runner_that_never_comes_back_had_ready_is_removed_after_a_
         )
         if name == used:
             await made.put_archive("/terracrew", attempt_files.upload(start, Path(start.directory)))
-        if name != unstarted:
+        if name == ended:
             await made.start()
             await made.kill()
     await other.place.sweep(list)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Generator
 
 from terracrew.executor.container import signals
-from terracrew.executor.container.paths import COMPLETE, START
+from terracrew.executor.container.paths import COMPLETE, COMPLETE_MTIME_SECONDS, START
 
 WAIT_SECONDS = 120.0
 """Longer than a daemon that is being restarted needs to answer again. A runner that was killed never sends anything."""
@@ -18,11 +18,24 @@ SPARE_ARGUMENTS = ["spare"]
 """What such a container is told to do (`commands`)."""
 _LOOK_SECONDS, _BLIND_LOOK_SECONDS = 1.0, 0.01
 """How often to look if the kernel says what changes in a directory, and if it does not."""
+_UNTIMED_SECONDS = 2.0
+"""How long to wait for the time of the last file, for a daemon that sets none."""
 _ENDS = (signal.SIGTERM, signal.SIGINT)
 
 
+_NOTICED = fcntl.DN_CREATE | fcntl.DN_RENAME | fcntl.DN_ATTRIB | fcntl.DN_MODIFY | fcntl.DN_MULTISHOT
+
+
 def has_come() -> bool:
-    return COMPLETE.exists()
+    """Return whether everything was uploaded.
+
+    The daemon does several things with each file, and sets its time last. If the file is gone by then, the upload fails.
+    """
+    try:
+        found = COMPLETE.stat()
+    except FileNotFoundError:
+        return False
+    return found.st_mtime == COMPLETE_MTIME_SECONDS or time.time() - found.st_ctime > _UNTIMED_SECONDS
 
 
 def wait(seconds: float) -> bytes | None:
@@ -47,7 +60,7 @@ def wait(seconds: float) -> bytes | None:
 
 @contextlib.contextmanager
 def _noticing_files() -> Generator[float]:
-    """Let this process get SIGIO for each new file beside the start, and say how often to look in addition.
+    """Let this process get SIGIO for each change beside the start, and say how often to look in addition.
 
     This way one call waits for files and for other signals, and a container that waits costs nothing. It needs no library, unlike
     inotify. Some kernels, as that of gVisor, do not have it.
@@ -56,7 +69,7 @@ def _noticing_files() -> Generator[float]:
     folder = os.open(COMPLETE.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
-            fcntl.fcntl(folder, fcntl.F_NOTIFY, fcntl.DN_CREATE | fcntl.DN_RENAME | fcntl.DN_MULTISHOT)
+            fcntl.fcntl(folder, fcntl.F_NOTIFY, _NOTICED)
         except OSError:
             yield _BLIND_LOOK_SECONDS
         else:

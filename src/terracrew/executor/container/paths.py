@@ -11,7 +11,8 @@ ROOT = Path("/terracrew")
 START = ROOT / "start.json"
 """What the executor is started with. The runner uploads it, and the first process removes it."""
 COMPLETE = ROOT / "start.complete"
-"""Tells the first process that everything was uploaded."""
+"""Tells the first process that everything was uploaded, when its time is this one."""
+COMPLETE_MTIME_SECONDS = 0
 ATTEMPTS = ROOT / "attempts"
 CACHE = ROOT / "cache"
 ENGINE_FILES = ROOT / "engine-files"

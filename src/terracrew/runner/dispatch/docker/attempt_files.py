@@ -46,6 +46,7 @@ def _add_directory(tar: tarfile.TarFile, name: str) -> None:
 def _add(tar: tarfile.TarFile, name: str, content: bytes, uid: int) -> None:
     entry = tarfile.TarInfo(name)
     entry.mode, entry.uid, entry.gid, entry.size = 0o600, uid, uid, len(content)
+    entry.mtime = paths.COMPLETE_MTIME_SECONDS
     tar.addfile(entry, io.BytesIO(content))
 
 
