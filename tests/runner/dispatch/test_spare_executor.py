@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import resource
+import secrets
 import signal
 import socket
 import time
@@ -39,9 +40,16 @@ class LocalAttempts:
         environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"}
         entry = "tests.runner.scripted_executor_process:run"
         self.local = Local(entry, environment, kill_seconds=0.1, spare_seconds=kept_seconds)
+        self._cgroups: Path | None = None
         if mechanism != "off":
-            self.local.track_in(cgroup_discovery.find(mechanism, f"spare-{os.getpid()}"))
+            found = cgroup_discovery.find(mechanism, secrets.token_hex(8))
+            self.local.track_in(found)
+            self._cgroups = found.root
         self.executors, self._folder, self._count = executors, str(folder), 0
+
+    @property
+    def cgroups_of_spares(self) -> list[Path]:
+        return [] if self._cgroups is None else list(self._cgroups.glob("spare-*"))
 
     def start_of_next(self, limits: JobLimits | None = None) -> ExecutorStart:
         self._count += 1
@@ -105,11 +113,6 @@ def zygote_of(local: Local) -> int:
 def is_alive(pid: int) -> bool:
     found = procfs.stat(pid)
     return found is not None and found.is_alive
-
-
-def cgroups_of_spares(mechanism: str) -> set[Path]:
-    """Return those that there are now. Those of an earlier test may still be there, since its executors have just been killed."""
-    return set() if mechanism == "off" else set(Path(mechanism).glob("terracrew-*/spare-*"))
 
 
 async def test_the_next_attempt_is_run_by_the_process_that_waits(attempts: LocalAttempts) -> None:
@@ -290,8 +293,7 @@ async def test_a_runner_without_free_descriptors_leaves_no_cgroup(
         pytest.skip("this is about cgroups")
     await attempts.run_one()
     os.kill(await attempts.spare(), signal.SIGKILL)
-    await until(lambda: attempts.local.spare is None)
-    before = cgroups_of_spares(mechanism)
+    await until(lambda: attempts.local.spare is None and not attempts.cgroups_of_spares)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
     try:
@@ -299,7 +301,7 @@ async def test_a_runner_without_free_descriptors_leaves_no_cgroup(
         await until(lambda: "no executor could be prepared" in caplog.text)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert cgroups_of_spares(mechanism) <= before
+    assert attempts.cgroups_of_spares == []
 
 
 def test_what_is_to_be_run_is_read_from_a_descriptor_of_any_number() -> None:
@@ -311,10 +313,7 @@ def test_what_is_to_be_run_is_read_from_a_descriptor_of_any_number() -> None:
             assert zygote._receive_start(child) == start  # pyright: ignore[reportPrivateUsage]
 
 
-async def test_one_that_is_being_forked_when_the_runner_ends_leaves_nothing(
-    attempts: LocalAttempts, mechanism: str
-) -> None:
-    before = cgroups_of_spares(mechanism)
+async def test_one_that_is_being_forked_when_the_runner_ends_leaves_nothing(attempts: LocalAttempts) -> None:
     await attempts.run_one()
     os.kill(pid := zygote_of(attempts.local), signal.SIGSTOP)
     await asyncio.sleep(0.2)  # by now it has been asked for
@@ -324,4 +323,4 @@ async def test_one_that_is_being_forked_when_the_runner_ends_leaves_nothing(
     async with asyncio.timeout(TIMEOUT_SECONDS):
         await closing
     assert not procfs.children(pid)
-    assert cgroups_of_spares(mechanism) <= before
+    assert attempts.cgroups_of_spares == []
