@@ -1,6 +1,7 @@
-"""A job is killed before its node has said that its pod runs. Needs no cluster."""
+"""Something happens to an attempt before its node has said that its pod runs. Needs no cluster."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -23,14 +24,14 @@ MISSING = {"kind": "Status", "reason": "NotFound", "message": "not found", "code
 
 
 class LateCluster:
-    """A cluster of one pod, whose node says only at its end that it has run. The pod takes all the time that it is given."""
+    """A cluster of one pod, whose node says only later that it runs. The pod takes all the time that it is given."""
 
     def __init__(self) -> None:
         self.has_secret = asyncio.Event()
         self.graces: list[Any] = []
         self._pod: dict[str, Any] = {}
-        self._has_job = False
-        self._changes: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._has_job = self.has_deleted_job = False
+        self._followers: list[asyncio.Queue[dict[str, Any] | None]] = []
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         kind, method = request.path.partition("/namespaces/ns/")[2].partition("/")[0], request.method
@@ -40,35 +41,63 @@ class LateCluster:
             labels = body["spec"]["template"]["metadata"]["labels"]
             metadata = {"name": "pod", "uid": "pod-uid", "labels": labels, "resourceVersion": "1"}
             self._pod = {"metadata": metadata, "spec": {"nodeName": "node"}, "status": {"phase": "Pending"}}
-            self._changes.put_nowait({"type": "ADDED", "object": self._pod})
+            self._tell("ADDED")
         elif (method, kind) == ("POST", "secrets"):
             self.has_secret.set()
         elif (method, kind) == ("DELETE", "pods"):
             self.graces.append(body["gracePeriodSeconds"])
-            self._end()
+            self.end()
         elif (method, kind) == ("GET", "pods") and "watch" in request.query:
             return await self._follow(request)
         elif (method, kind) == ("GET", "pods"):
-            return web.json_response({"metadata": {"resourceVersion": "0"}, "items": []})
+            return web.json_response({"metadata": {"resourceVersion": "0"}, "items": [self._pod] if self._pod else []})
+        elif (method, kind) == ("DELETE", "jobs"):
+            self.has_deleted_job = True
         elif not self._has_job or kind == "secrets":
             return web.json_response(MISSING, status=404)
         return web.json_response({"metadata": {"name": "job", "uid": "job-uid"}})
 
-    def _end(self) -> None:
-        ended = {"name": "executor", "containerID": "c", "state": {"terminated": {"exitCode": 137, "reason": "Error"}}}
-        self._pod["status"] = {"phase": "Failed", "containerStatuses": [ended]}
+    def say_that_it_runs(self) -> None:
+        self._become("Running", {"running": {"startedAt": "2026-01-01T00:00:00Z"}})
+        self._tell("MODIFIED")
+
+    def end(self) -> None:
+        self._become("Failed", {"terminated": {"exitCode": 137, "reason": "Error"}})
         self._has_job = False
-        self._changes.put_nowait({"type": "DELETED", "object": self._pod})
+        self._tell("DELETED")
+
+    def _become(self, phase: str, state: dict[str, Any]) -> None:
+        self._pod["status"] = {
+            "phase": phase,
+            "containerStatuses": [{"name": "executor", "containerID": "c", "state": state}],
+        }
+
+    def _tell(self, change: str) -> None:
+        for each in self._followers:
+            each.put_nowait({"type": change, "object": self._pod})
 
     async def _follow(self, request: web.Request) -> web.StreamResponse:
+        changes = asyncio.Queue[dict[str, Any] | None]()
+        self._followers.append(changes)
+        if self._pod:  # it may have been made since the list was read
+            changes.put_nowait({"type": "ADDED", "object": self._pod})
         response = web.StreamResponse()
         await response.prepare(request)
-        while (change := await self._changes.get()) is not None:
-            await response.write(json.dumps(change).encode() + b"\n")
+        while (change := await changes.get()) is not None:
+            with contextlib.suppress(ConnectionError):
+                await response.write(json.dumps(change).encode() + b"\n")
         return response
 
     def close(self) -> None:
-        self._changes.put_nowait(None)
+        for each in self._followers:
+            each.put_nowait(None)
+
+
+def opened(folder: Path) -> Kubernetes:
+    api = KubernetesApi(Kubeconfig(folder / "kubeconfig", "", {}), "ns")
+    dispatcher = Kubernetes(KubernetesSettings("image"), api, {}, manifests.owner("", "r", "i"))
+    dispatcher.use_instance("key")
+    return dispatcher
 
 
 @pytest.fixture
@@ -85,9 +114,7 @@ async def late(tmp_path: Path) -> AsyncIterator[tuple[LateCluster, Kubernetes]]:
         "users": [{"name": "u", "user": {"token": "t"}}],
     }
     (tmp_path / "kubeconfig").write_text(json.dumps(document))
-    api = KubernetesApi(Kubeconfig(tmp_path / "kubeconfig", "", {}), "ns")
-    dispatcher = Kubernetes(KubernetesSettings("image"), api, {}, manifests.owner("", "r", "i"))
-    dispatcher.use_instance("key")
+    dispatcher = opened(tmp_path)
     yield cluster, dispatcher
     await dispatcher.close()
     cluster.close()
@@ -112,3 +139,42 @@ async def test_a_kill_does_not_wait_until_a_pod_whose_node_is_late_has_delivered
         exit_codes.NOTHING_LEFT,
         "its pod was killed, because the job was canceled",
     )
+
+
+@pytest.mark.feature("D4.kubernetes", "O4.adopted")
+async def test_a_runner_that_is_started_again_lets_a_pod_go_on_whose_node_is_late(
+    late: tuple[LateCluster, Kubernetes], tmp_path: Path
+) -> None:
+    """Its start was taken back at once, so that an executor that had begun was told to end."""
+    cluster, second = late
+    first = opened(tmp_path)
+    directory = directories.create(tmp_path, granted(), "http://server")
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        await first.start(ExecutorStart("http://server", str(directory), "", "", "", {}, granted()))
+        await cluster.has_secret.wait()
+        await first.close()
+        watching = asyncio.create_task(second.watch(second.adopt(directory)))
+        await asyncio.sleep(0.3)
+        cluster.say_that_it_runs()
+        await asyncio.sleep(0.3)
+        assert not watching.done()
+        assert not cluster.has_deleted_job
+        cluster.end()
+        assert (await watching).code == exit_codes.NOTHING_LEFT
+
+
+async def test_a_runner_that_is_started_again_takes_back_a_start_that_does_not_happen(
+    late: tuple[LateCluster, Kubernetes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubernetes_dispatcher, "_LATE_NODE_SECONDS", 0.2)
+    cluster, second = late
+    first = opened(tmp_path)
+    directory = directories.create(tmp_path, granted(), "http://server")
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        await first.start(ExecutorStart("http://server", str(directory), "", "", "", {}, granted()))
+        await cluster.has_secret.wait()
+        await first.close()
+        watching = asyncio.create_task(second.watch(second.adopt(directory)))
+        while not cluster.has_deleted_job:
+            await asyncio.sleep(0.01)
+        watching.cancel()

@@ -44,6 +44,8 @@ _CAUSE_SECONDS = 10.0
 """How long to wait for the reason why a pod was ended, after its executor has ended."""
 _CANCEL_SECONDS = 5.0
 """How long an API server that does not answer holds up the cancellation of a start."""
+_LATE_NODE_SECONDS = 10.0
+"""How long a node may take to say that a container runs. The executor may have begun by then."""
 _KILL_GRACE_SECONDS = 1
 """0 would remove the pod from the API before its processes have ended."""
 _CANCELED = "it was canceled before its pod was started"
@@ -251,13 +253,20 @@ class Kubernetes:
         return self._conclude(handle, seen, cause)
 
     async def _take_over(self, handle: PodHandle, mark: _Mark) -> None:
-        """Take back what an earlier process of this runner began to start, unless the pod has begun.
+        """Take back what an earlier process of this runner began to start, unless the pod begins soon.
 
         The pod may or may not have got its start: the runner needs no right to read Secrets, so it cannot look.
         """
-        seen = self._watch.get(mark.pod_uid)
-        if seen is not None and not pod_states.has_ended(seen) and not pod_states.has_started(seen.pod):
-            await self._retract(handle, mark, "the runner stopped before the pod of the executor was started")
+        deadline = time.monotonic() + _LATE_NODE_SECONDS
+        while True:
+            change, left = self._watch.next_change(), deadline - time.monotonic()
+            seen = self._watch.get(mark.pod_uid)
+            if seen is None or pod_states.has_ended(seen) or pod_states.has_started(seen.pod):
+                return None
+            if left <= 0:
+                reason = "the runner stopped before the pod of the executor was started"
+                return await self._retract(handle, mark, reason)
+            await _within(change, left)
 
     async def _ended(self, mark: _Mark) -> SeenPod | None:
         """Return the last state of the pod after its end; None if it does not exist, and nobody saw its end."""
