@@ -45,7 +45,6 @@ def test_an_executor_imports_neither_the_server_nor_what_only_settings_and_clis_
         "procfs",
         "source_rules",
         "trees",
-        "unused_imports",
         "version_ranges",
     }
     assert rooms == {"attempt", "client", "executor", "masking", "protocol", "toolchains", *small}

@@ -2,16 +2,13 @@
 
 from urllib.parse import urlsplit, urlunsplit
 
-from terracrew import unused_imports
+from websockets.asyncio.client import ClientConnection
+from websockets.asyncio.client import connect as _connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidProxy, InvalidStatus
+
 from terracrew.client import problems, transport
 from terracrew.errors import Forbidden, Incompatible, Invalid, Unauthenticated, Unreachable
 from terracrew.protocol.messages import MAX_GRANT_FRAME_BYTES
-
-# Two thirds of the time that this library takes to load are for what it needs in unreleased versions, and for proxies.
-with unused_imports.skipped("importlib.metadata", "urllib.request"):
-    from websockets.asyncio.client import ClientConnection
-    from websockets.asyncio.client import connect as _connect
-    from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidProxy, InvalidStatus
 
 __all__ = ["PATH", "ClientConnection", "ConnectionClosed", "address", "connect"]
 
@@ -41,15 +38,13 @@ async def connect(server_url: str, credential: str, *, max_frame: int = MAX_GRAN
     something else, unless the answer has a problem code of ours.
     """
     url = address(server_url)
-    if proxy := transport.websocket_proxy(url):
-        import urllib.request  # noqa: F401  # pyright: ignore[reportUnusedImport]  (what was skipped above)
     try:
         return await _Connect(
             url,
             additional_headers={"Authorization": f"Bearer {credential}"},
             compression=None,
             user_agent_header=None,
-            proxy=proxy,
+            proxy=transport.websocket_proxy(url),
             max_size=max_frame,
             write_limit=1 << 20,
             close_timeout=1,
