@@ -2,14 +2,19 @@
 
 import mmap
 import os
+import platform
+import re
 import resource
-import sys
+
+import pytest
 
 from terracrew.runner.dispatch import own_pages
 
 _PAGES = 2000
+_KERNEL = tuple(int(part) for part in re.findall(r"\d+", platform.release())[:2])
 
 
+@pytest.mark.skipif(_KERNEL < (5, 14), reason="this kernel copies memory only when it is written to")
 def test_a_process_that_copied_its_memory_writes_to_it_without_asking_the_kernel() -> None:
     shared = bytearray(os.urandom(1)) * (_PAGES * mmap.PAGESIZE)
     assert _faults_of_a_fork(shared, is_copied=False) > _PAGES // 2
@@ -21,7 +26,6 @@ def test_nothing_changes_for_the_process_itself() -> None:
     memory = bytearray(before)
     own_pages.copy()
     assert memory == before
-    assert sys.intern("terracrew") == "terracrew"
 
 
 def _faults_of_a_fork(shared: bytearray, *, is_copied: bool) -> int:

@@ -14,11 +14,10 @@ from terracrew.attempt import directories, exit_codes
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.kubernetes import dispatcher as kubernetes_dispatcher
 from terracrew.runner.dispatch.kubernetes import manifests
-from terracrew.runner.dispatch.kubernetes.api import KubernetesApi
 from terracrew.runner.dispatch.kubernetes.dispatcher import Kubernetes
-from terracrew.runner.dispatch.kubernetes.kubeconfig import Kubeconfig
 from terracrew.runner.dispatch.kubernetes.settings import KubernetesSettings
 from tests.runner.conftest import TIMEOUT_SECONDS, granted
+from tests.runner.dispatch.kubernetes import scripted_api
 
 MISSING = {"kind": "Status", "reason": "NotFound", "message": "not found", "code": 404}
 
@@ -94,7 +93,7 @@ class LateCluster:
 
 
 def opened(folder: Path) -> Kubernetes:
-    api = KubernetesApi(Kubeconfig(folder / "kubeconfig", "", {}), "ns")
+    api = scripted_api.client(folder)
     dispatcher = Kubernetes(KubernetesSettings("image"), api, {}, manifests.owner("", "r", "i"))
     dispatcher.use_instance("key")
     return dispatcher
@@ -102,23 +101,12 @@ def opened(folder: Path) -> Kubernetes:
 
 @pytest.fixture
 async def late(tmp_path: Path) -> AsyncIterator[tuple[LateCluster, Kubernetes]]:
-    cluster, application = LateCluster(), web.Application()
-    application.router.add_route("*", "/{path:.*}", cluster.handle)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    document = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{runner.addresses[0][1]}"}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-    }
-    (tmp_path / "kubeconfig").write_text(json.dumps(document))
-    dispatcher = opened(tmp_path)
-    yield cluster, dispatcher
-    await dispatcher.close()
-    cluster.close()
-    await runner.cleanup()
+    cluster = LateCluster()
+    async with scripted_api.served(cluster.handle, tmp_path):
+        dispatcher = opened(tmp_path)
+        yield cluster, dispatcher
+        await dispatcher.close()
+        cluster.close()
 
 
 @pytest.mark.feature("D4.kubernetes", "J9.escalation")
@@ -141,26 +129,29 @@ async def test_a_kill_does_not_wait_until_a_pod_whose_node_is_late_has_delivered
     )
 
 
+async def _left_by_first(cluster: LateCluster, folder: Path) -> Path:
+    """Return the directory of an attempt whose runner has ended as soon as the pod could begin."""
+    first = opened(folder)
+    directory = directories.create(folder, granted(), "http://server")
+    await first.start(ExecutorStart("http://server", str(directory), "", "", "", {}, granted()))
+    await cluster.has_secret.wait()
+    await first.close()
+    return directory
+
+
 @pytest.mark.feature("D4.kubernetes", "O4.adopted")
 async def test_a_runner_that_is_started_again_lets_a_pod_go_on_whose_node_is_late(
     late: tuple[LateCluster, Kubernetes], tmp_path: Path
 ) -> None:
     """Its start was taken back at once, so that an executor that had begun was told to end."""
     cluster, second = late
-    first = opened(tmp_path)
-    directory = directories.create(tmp_path, granted(), "http://server")
     async with asyncio.timeout(TIMEOUT_SECONDS):
-        await first.start(ExecutorStart("http://server", str(directory), "", "", "", {}, granted()))
-        await cluster.has_secret.wait()
-        await first.close()
-        watching = asyncio.create_task(second.watch(second.adopt(directory)))
-        await asyncio.sleep(0.3)
+        watching = asyncio.create_task(second.watch(second.adopt(await _left_by_first(cluster, tmp_path))))
+        await asyncio.sleep(0.3)  # the start would have been taken back by then
         cluster.say_that_it_runs()
-        await asyncio.sleep(0.3)
-        assert not watching.done()
-        assert not cluster.has_deleted_job
         cluster.end()
         assert (await watching).code == exit_codes.NOTHING_LEFT
+    assert not cluster.has_deleted_job
 
 
 async def test_a_runner_that_is_started_again_takes_back_a_start_that_does_not_happen(
@@ -168,13 +159,8 @@ async def test_a_runner_that_is_started_again_takes_back_a_start_that_does_not_h
 ) -> None:
     monkeypatch.setattr(kubernetes_dispatcher, "_LATE_NODE_SECONDS", 0.2)
     cluster, second = late
-    first = opened(tmp_path)
-    directory = directories.create(tmp_path, granted(), "http://server")
     async with asyncio.timeout(TIMEOUT_SECONDS):
-        await first.start(ExecutorStart("http://server", str(directory), "", "", "", {}, granted()))
-        await cluster.has_secret.wait()
-        await first.close()
-        watching = asyncio.create_task(second.watch(second.adopt(directory)))
+        watching = asyncio.create_task(second.watch(second.adopt(await _left_by_first(cluster, tmp_path))))
         while not cluster.has_deleted_job:
             await asyncio.sleep(0.01)
         watching.cancel()

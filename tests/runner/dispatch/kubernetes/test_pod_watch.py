@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from terracrew.runner.dispatch.kubernetes.api import KubernetesApi
-from terracrew.runner.dispatch.kubernetes.kubeconfig import Kubeconfig
 from terracrew.runner.dispatch.kubernetes.manifests import ATTEMPT
 from terracrew.runner.dispatch.kubernetes.pod_watch import PodWatch
 from tests.runner.conftest import TIMEOUT_SECONDS
+from tests.runner.dispatch.kubernetes import scripted_api
 
 pytestmark = pytest.mark.feature("D6.watched")
 
@@ -63,25 +62,13 @@ class ScriptedPods:
 @pytest.fixture
 async def scripted(tmp_path: Path) -> AsyncIterator[tuple[ScriptedPods, PodWatch]]:
     scripted = ScriptedPods()
-    application = web.Application()
-    application.router.add_route("*", "/{path:.*}", scripted.handle)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    document = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{runner.addresses[0][1]}"}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-    }
-    (tmp_path / "kubeconfig").write_text(json.dumps(document))
-    api = KubernetesApi(Kubeconfig(tmp_path / "kubeconfig", "", {}), "ns")
-    watch = PodWatch(api, "key=k")
-    yield scripted, watch
-    await watch.close()
-    await api.close()
-    scripted.expire()  # the request that waits for changes ends, too
-    await runner.cleanup()
+    async with scripted_api.served(scripted.handle, tmp_path):
+        api = scripted_api.client(tmp_path)
+        watch = PodWatch(api, "key=k")
+        yield scripted, watch
+        await watch.close()
+        await api.close()
+        scripted.expire()  # the request that waits for changes ends, too
 
 
 async def _until(watch: PodWatch, is_true: Callable[[], bool]) -> None:
