@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.executor.isolation import landlock
-from terracrew.executor.isolation.landlock import Surroundings
+from terracrew.executor.isolation.landlock import Ruleset, Surroundings
 from terracrew.protocol.events import Stream
 from terracrew.protocol.spec import JobType
 from terracrew.protocol.start import IsolationSettings
@@ -258,3 +258,21 @@ def test_a_path_is_resolved_through_its_links_and_only_if_it_leads_somewhere(tmp
     assert landlock.resolved(str(tmp_path / "link")) == os.path.realpath(tmp_path / "real")
     assert landlock.resolved(str(tmp_path / "broken")) is None
     assert landlock.resolved(str(tmp_path / "absent")) is None
+
+
+@needs_landlock
+def test_nothing_is_started_if_there_can_be_no_further_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine was started, and nobody knew of it: the thread for the next one could not be made."""
+    ruleset = Ruleset([])
+    done: list[str] = []
+
+    def refuse(*_: object) -> int:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as limited:
+        limited.setattr(landlock._thread, "start_new_thread", refuse)  # pyright: ignore[reportPrivateUsage]
+        with pytest.raises(OSError, match="no thread could be made"):
+            ruleset.run(lambda: done.append("started") or True)
+    assert ruleset.run(lambda: done.append("later") or True)
+    assert done == ["later"]
+    ruleset.close()

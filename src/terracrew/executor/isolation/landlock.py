@@ -106,9 +106,8 @@ class Ruleset:
         )
         os.set_inheritable(self._descriptor, False)
         self._tasks = SimpleQueue[_Task[Any] | None]()
-        # A new thread takes milliseconds to begin on a busy machine, so the next one is always made before it is needed.
-        _thread.start_new_thread(self._serve, ())
         try:
+            self._make_thread()
             for rule in rules:
                 self._add(rule)
         except BaseException:
@@ -118,9 +117,9 @@ class Ruleset:
     def run(self, work: Callable[[], T]) -> T:
         """Call a function in a thread of its own that was restricted. A process that the function starts, and its descendants, are
         restricted, too. They cannot send signals to those of another call, because each thread has its own domain."""
+        self._make_thread()  # for the next call; if that is not possible, nothing was done
         task = _Task(work)
         self._tasks.put(task)
-        _thread.start_new_thread(self._serve, ())
         task.ended.acquire()
         if task.error is not None:
             raise task.error
@@ -130,6 +129,13 @@ class Ruleset:
     def close(self) -> None:
         self._tasks.put(None)
         os.close(self._descriptor)
+
+    def _make_thread(self) -> None:
+        """Make a thread that waits for a task. On a busy machine it takes milliseconds to begin, so it is made before it is needed."""
+        try:
+            _thread.start_new_thread(self._serve, ())
+        except RuntimeError as error:
+            raise OSError(errno.EAGAIN, "no thread could be made to start an engine") from error
 
     def _serve(self) -> None:
         """Do one task. It never raises: the thread that asked gets the error."""
