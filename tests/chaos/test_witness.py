@@ -1,6 +1,7 @@
 """What the resources of the real engine record about themselves is what exists."""
 
 import subprocess
+import time
 from pathlib import Path
 
 import msgspec
@@ -71,6 +72,7 @@ def _module(tmp_path: Path, program: Path, witnesses: Path) -> Path:
 
 
 def _apply(folder: Path, job: str, *flags: str) -> None:
+    time.sleep(1 - time.time() % 1)  # `plantimestamp()` has seconds, and only another one replaces anything
     plan = folder.parent / "engine-files" / f"{job}.1" / "produced" / "plan"
     plan.parent.mkdir(parents=True)
     _tofu(folder, "plan", *flags, f"-out={plan}")
