@@ -46,6 +46,21 @@ def test_the_newest_version_of_the_cache_is_used(bare_path: Path) -> None:
     assert found.version == "1.10.0"
 
 
+@pytest.mark.feature("J4.version")
+def test_a_version_that_is_too_old_is_used_only_if_there_is_no_other(tmp_path: Path, bare_path: Path) -> None:
+    old = put(bare_path, content=program("1.11.9"))
+    found = discovery.find("tofu")
+    assert found == discovery.FoundEngine("tofu", str(old), "1.11.9"), "a job with it fails, and says why"
+    put(cache.directory("tofu", "1.12.6"))
+    assert [one.version for one in discovery.find_versions("tofu")] == ["1.12.6", "1.11.9"]
+    put(tmp_path / "mine", content=program("1.13.0"))
+    assert [one.version for one in discovery.find_versions("tofu", [str(tmp_path / "mine")])] == [
+        "1.13.0",
+        "1.12.6",
+        "1.11.9",
+    ]
+
+
 def test_a_program_that_does_not_answer_is_passed_over(tmp_path: Path, bare_path: Path) -> None:
     put(tmp_path / "mine", content=program(extra="raise SystemExit(1)"))
     assert discovery.find("tofu", [str(tmp_path / "mine")]) is None

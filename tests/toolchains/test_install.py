@@ -250,3 +250,16 @@ def test_a_forced_build_asks_no_release_site_and_replaces_what_is_there(
     again = install.install("hello", force_build=True, report=lambda _: None)
     assert os.stat(again.path).st_ino != before
     assert releases.asked == []
+
+
+@pytest.mark.feature("J4.install")
+def test_a_version_on_path_that_is_too_old_does_not_count_as_installed(
+    releases: ReleaseSite, empty_cache: Path, bare_path: Path
+) -> None:
+    put(bare_path, content=program("1.11.9"))
+    releases.publish(zipped({"tofu": program()}))
+    assert install.install("tofu", report=lambda _: None).version == VERSION
+    found = discovery.find("tofu")
+    assert found is not None
+    assert found.version == VERSION
+    assert install.install("tofu", "1.11.9", report=lambda _: None).version == "1.11.9", "asked for by its number"

@@ -37,9 +37,9 @@ def test_a_verified_release_is_installed_and_found(releases: ReleaseSite, empty_
 
 
 def test_an_engine_on_path_is_taken_as_it_is(releases: ReleaseSite, bare_path: Path) -> None:
-    (bare_path / "tofu").write_bytes(program("1.8.1"))
+    (bare_path / "tofu").write_bytes(program("1.13.1"))
     (bare_path / "tofu").chmod(0o755)
-    assert install.install("tofu", report=lambda _: None).version == "1.8.1"
+    assert install.install("tofu", report=lambda _: None).version == "1.13.1"
     assert releases.asked == []
     releases.publish(zipped({"tofu": program()}))
     assert install.install("tofu", VERSION, report=lambda _: None).version == VERSION

@@ -1,4 +1,8 @@
-"""Finds the engines of this machine: configured directories first, then PATH, then our own cache."""
+"""Finds the engines of this machine: configured directories first, then PATH, then our own cache.
+
+Versions that are too old for Terracrew come after all others: a program that an operating system brought along does not keep
+jobs from using one that was installed for them.
+"""
 
 import os
 import re
@@ -44,7 +48,7 @@ def find_versions(engine: str, extra_paths: Sequence[str] = ()) -> list[FoundEng
 
 def find_on_path(engine: str, extra_paths: Sequence[str] = ()) -> FoundEngine | None:
     """Return the first engine in the configured directories and PATH, where Terracrew installs nothing, or None."""
-    return next(_on_path(specs.get(engine), extra_paths), None)
+    return next(_usable_first(spec := specs.get(engine), _on_path(spec, extra_paths)), None)
 
 
 def find_all(extra_paths: Sequence[str] = ()) -> list[FoundEngine]:
@@ -85,6 +89,20 @@ def ask_version(spec: specs.Spec, path: Path) -> str | None:
 
 
 def _search(spec: specs.Spec, extra_paths: Sequence[str]) -> Iterator[FoundEngine]:
+    return _usable_first(spec, _everywhere(spec, extra_paths))
+
+
+def _usable_first(spec: specs.Spec, engines: Iterator[FoundEngine]) -> Iterator[FoundEngine]:
+    old: list[FoundEngine] = []
+    for found in engines:
+        if specs.is_too_old(spec, found.version):
+            old.append(found)
+        else:
+            yield found
+    yield from old
+
+
+def _everywhere(spec: specs.Spec, extra_paths: Sequence[str]) -> Iterator[FoundEngine]:
     seen: set[str] = set()
     for found in _on_path(spec, extra_paths):
         seen.add(os.path.realpath(found.path))

@@ -17,12 +17,13 @@ def install(
     force_build: bool = False,
     extra_paths: Sequence[str] = (),
 ) -> FoundEngine:
-    """Return the engine and install it if it is missing. Without a version, any version on PATH is accepted."""
+    """Return the engine and install it if it is missing. Without a version, any version on PATH is accepted that is not too old."""
     spec = specs.get(engine)
     wanted = specs.wanted(spec, version)
     if not force_build:
         there = discovery.find_on_path(engine, extra_paths)
-        if there and version in (None, there.version):
+        is_enough = there is not None and not specs.is_too_old(spec, there.version)
+        if there and (version == there.version or (version is None and is_enough)):
             report(InstallProgress("ready", f"{spec.title} {there.version} is already installed: {there.path}"))
             return there
         if path := cache.binary(spec, wanted):

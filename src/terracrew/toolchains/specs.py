@@ -4,8 +4,9 @@ import re
 
 from msgspec import Struct
 
-from terracrew.errors import Invalid
+from terracrew.errors import EngineMissing, Invalid
 
+_NUMBERS = re.compile(r"(\d+)\.(\d+)")
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?")
 
 
@@ -42,6 +43,8 @@ class Spec(Struct, frozen=True):
     version: str
     go: str
     programs: tuple[GoProgram, ...]
+    oldest: tuple[int, int] = (0, 0)
+    """The oldest version that has every option and variable that Terracrew uses."""
     ask: tuple[str, ...] = ("version", "-json")
     release: Release | None = None
     newest: str | None = None
@@ -53,6 +56,7 @@ TOFU = Spec(
     title="OpenTofu",
     version="1.12.6",
     go="1.26.6",
+    oldest=(1, 12),
     programs=(
         GoProgram(
             module="github.com/opentofu/opentofu",
@@ -75,6 +79,7 @@ TERRAFORM = Spec(
     title="Terraform",
     version="1.5.7",
     go="1.18",
+    oldest=(1, 4),
     programs=(
         GoProgram(
             module="github.com/hashicorp/terraform",
@@ -99,6 +104,7 @@ PULUMI = Spec(
     title="Pulumi",
     version="3.255.0",
     go="1.25.11",
+    oldest=(3, 200),
     ask=("version",),
     programs=(
         GoProgram(
@@ -139,6 +145,21 @@ def order(version: str) -> tuple[int, int, int, bool, str]:
         raise Invalid(f"{version!r} is not a version: expected three numbers, like 1.12.6")
     major, minor, patch, pre = match.groups()
     return int(major), int(minor), int(patch), pre is None, pre or ""
+
+
+def is_too_old(spec: Spec, version: str) -> bool:
+    """Return whether Terracrew cannot use this version of an engine."""
+    match = _NUMBERS.match(version)
+    return match is not None and (int(match[1]), int(match[2])) < spec.oldest
+
+
+def too_old(spec: Spec, version: str, path: str) -> EngineMissing:
+    """Return the error for a job whose engine is too old."""
+    oldest = ".".join(map(str, spec.oldest))
+    return EngineMissing(
+        f"{spec.title} {version} at {path} is too old: {oldest} or later is needed. "
+        f"Install one: terracrew engine install {spec.name}"
+    )
 
 
 def wanted(spec: Spec, version: str | None) -> str:

@@ -9,8 +9,6 @@ class Dialect(msgspec.Struct, frozen=True):
     name: str
     """The name of the engine, and of its program."""
     title: str
-    oldest_version: tuple[int, int]
-    """The oldest version that has every option and variable that Terracrew uses."""
     has_json_into: bool
     """Whether `plan` has `-json-into`, which gives output for a terminal and JSON from one run. Without it, the facts about a
     plan come from a second command, `show -json`."""
@@ -23,7 +21,6 @@ class Dialect(msgspec.Struct, frozen=True):
 TOFU = Dialect(
     name="tofu",
     title="OpenTofu",
-    oldest_version=(1, 12),
     has_json_into=True,
     home_configurations=(".tofurc", ".terraformrc", ".config/opentofu/tofurc"),
     home_paths=(*_OF_BOTH, ".config/opentofu", ".local/share/opentofu", ".tofurc", ".tofuenv"),
@@ -31,7 +28,6 @@ TOFU = Dialect(
 TERRAFORM = Dialect(
     name="terraform",
     title="Terraform",
-    oldest_version=(1, 4),
     has_json_into=False,
     home_configurations=(".terraformrc",),
     home_paths=_OF_BOTH,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from terracrew import configurations, deferred_import
-from terracrew.errors import Conflict, EngineMissing, Invalid
+from terracrew.errors import Conflict, Invalid
 from terracrew.executor.engines import go_collector, plan_summary
 from terracrew.executor.engines.contract import ApiAccess, EngineContext, FailureDetails, InitFile, StateAccess
 from terracrew.executor.engines.hcl import (
@@ -32,6 +32,7 @@ from terracrew.executor.engines.hcl import (
 from terracrew.executor.engines.hcl.dialect import Dialect
 from terracrew.protocol.events import Output, OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
+from terracrew.toolchains import specs
 from terracrew.toolchains.discovery import FoundEngine
 
 if TYPE_CHECKING:
@@ -69,12 +70,8 @@ class HclSession:
         self._patterns = configurations.PATTERNS[dialect.name]
         self._lock_before = b""
         """The lock file as the source has it, before `init`."""
-        if tuple(int(part) for part in found.version.split("-")[0].split(".")[:2]) < dialect.oldest_version:
-            oldest = ".".join(map(str, dialect.oldest_version))
-            raise EngineMissing(
-                f"{dialect.title} {found.version} at {found.path} is too old: {oldest} or later is needed. "
-                f"Install one: terracrew engine install {dialect.name}"
-            )
+        if specs.is_too_old(spec := specs.get(dialect.name), found.version):
+            raise specs.too_old(spec, found.version, found.path)
 
     def prepare(self, inputs: Mapping[str, object], *, has_our_backend: bool) -> None:
         folder = self._context.folder

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from terracrew.attempt.engine_directory import read_produced
-from terracrew.errors import Conflict, EngineMissing
+from terracrew.errors import Conflict
 from terracrew.executor.engines import go_collector, plan_summary
 from terracrew.executor.engines.contract import ApiAccess, EngineContext, FailureDetails, StateAccess
 from terracrew.executor.engines.pulumi import (
@@ -28,10 +28,9 @@ from terracrew.executor.engines.pulumi.stack_settings import StackPassphrase
 from terracrew.plan_diff.document import PlanDescription
 from terracrew.protocol.events import Output, OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
+from terracrew.toolchains import specs
 from terracrew.toolchains.discovery import FoundEngine
 
-_OLDEST_VERSION = (3, 200)
-"""The oldest version that has every option that Terracrew uses."""
 _MAX_ORDERLY_CODE = 9
 """The exit codes up to this one are those of errors that Pulumi has noticed; 255 is an error inside of it."""
 _DESTROY_PLAN = b"Destroys every resource of the state that the plan was made from.\n"
@@ -39,12 +38,8 @@ _DESTROY_PLAN = b"Destroys every resource of the state that the plan was made fr
 
 class PulumiSession:
     def __init__(self, found: FoundEngine, context: EngineContext) -> None:
-        if tuple(int(part) for part in found.version.split("-")[0].split(".")[:2]) < _OLDEST_VERSION:
-            oldest = ".".join(map(str, _OLDEST_VERSION))
-            raise EngineMissing(
-                f"Pulumi {found.version} at {found.path} is too old: {oldest} or later is needed. "
-                "Install one: terracrew engine install pulumi"
-            )
+        if specs.is_too_old(specs.PULUMI, found.version):
+            raise specs.too_old(specs.PULUMI, found.version, found.path)
         self._program, self._context = found.path, context
         self._home, self._events = context.files.produced / "home", context.files.produced / "events.jsonl"
         self._is_destroying = self._may_download = False
