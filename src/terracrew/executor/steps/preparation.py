@@ -1,11 +1,9 @@
 """The steps before the engine's first command: they find the engine, get the source and the state, and write the inputs."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import msgspec
+from typing import Any, cast
 
 from terracrew import configurations
 from terracrew.attempt import files, reference
@@ -96,10 +94,25 @@ def secret_inputs(inputs: Mapping[str, Any], secrets: Sequence[str]) -> dict[str
     """Return the inputs that are secret by their names, or have one of these values in them."""
 
     def is_secret(name: str, value: Any) -> bool:
-        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        return names.is_secret(name) or bool(names.secrets_of({name: value})) or any(s and s in text for s in secrets)
+        if names.is_secret(name) or names.secrets_of({name: value}):
+            return True
+        return any(secret and secret in text for text in _texts(value) for secret in secrets)
 
     return {name: value for name, value in inputs.items() if is_secret(name, value)}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts and numbers in a value, as they are: in JSON, a secret of several lines would look different."""
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            found = cast("dict[str, Any]", each)
+            left += [*found, *found.values()]
+        elif isinstance(each, list):
+            left += cast("list[Any]", each)
+        else:
+            yield str(each)
 
 
 def _inputs(context: StepContext) -> dict[str, Any]:

@@ -79,3 +79,19 @@ def test_an_input_is_secret_by_its_name_or_by_a_value_in_it() -> None:
         "b": "plain",
     }
     assert set(preparation.secret_inputs(inputs, ["s3cr3t-value"])) == {"db_password", "url", "tree"}
+
+
+@pytest.mark.parametrize(
+    "secret",
+    ["-----BEGIN-----\nline of it\n-----END-----\n", 'with "quotes" in it', "back\\slash", "schlüssel", "1234567"],
+)
+def test_an_input_is_secret_that_has_a_text_in_it_which_json_writes_differently(secret: str) -> None:
+    inputs = {
+        "in_a_list": {"hosts": ["a", f"before {secret} after"]},
+        "as_a_name": {secret: True},
+        "as_it_is": secret,
+        "number": {"n": 1234567},
+        "other": {"hosts": ["a", "line of it"]},
+    }
+    found = {"in_a_list", "as_a_name", "as_it_is"} | ({"number"} if secret == "1234567" else set[str]())
+    assert set(preparation.secret_inputs(inputs, [secret])) == found
