@@ -78,6 +78,15 @@ async def test_an_output_that_vanished_fails_the_job_with_a_sentence(runner: Sim
     assert "the module whose output id is the input vpc_id was deleted" in found["message"]
 
 
+@pytest.mark.feature("J6.outputs", "J6.inputs")
+async def test_a_job_with_its_own_value_does_not_need_the_output_that_vanished(runner: SimulatedRunner) -> None:
+    network, app = await pair(runner.app)
+    await apply(runner, network, other=Output("x"))
+    wanted = {"type": "PLAN", "inputs": {"vpc_id": "of the job"}}
+    made = await runner.app.admin.made(f"/api/v1/modules/{app}/jobs", wanted)
+    assert (await runner.instance.has(made["id"], 1)).spec.inputs == {"vpc_id": "of the job"}
+
+
 @pytest.mark.feature("J6.outputs")
 async def test_a_reference_that_would_make_a_cycle_is_refused(application: Application) -> None:
     admin = application.admin

@@ -141,6 +141,20 @@ async def test_a_secret_that_was_set_again_or_is_given_nearer_does_not_stop_a_wa
     assert (await runner.instance.has(made["id"], 1)).spec.inputs == {"db": "another-secret"}
 
 
+@pytest.mark.feature("J6.secrets")
+async def test_a_job_that_replaces_one_removed_secret_still_fails_because_of_another(runner: SimulatedRunner) -> None:
+    admin, module_id = runner.app.admin, await tree(runner.app)
+    for name in ("a_db", "b_db"):
+        await put_secret(admin, "platform", name)
+    wanted = {"type": "PLAN", "inputs": {"a_db": "of the job"}}
+    made = await admin.made(f"/api/v1/modules/{module_id}/jobs", wanted)
+    for name in ("a_db", "b_db"):
+        await admin.delete("/api/v1/inputs", params={"place": "platform", "name": name})
+    assert await runner.instance.claim(made["id"], 1) is None
+    found = (await admin.get(f"/api/v1/jobs/{made['id']}")).json()
+    assert found["message"].startswith("the secret b_db of `platform` was removed")
+
+
 @pytest.mark.feature("J6.secrets", "L5.server")
 async def test_the_server_masks_secrets_also_in_the_version_that_a_running_job_has(runner: SimulatedRunner) -> None:
     from terracrew.server.jobs import job_inputs, service

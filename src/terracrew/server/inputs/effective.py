@@ -83,6 +83,12 @@ def applying(found: Iterable[PlacedInput]) -> list[Applying]:
     ]
 
 
+def not_replaced(found: Iterable[PlacedInput], own: JobContent) -> list[PlacedInput]:
+    """Return the inputs for which a job has no value of its own. A job does not need the others, nor anything that they refer to."""
+    job = {"variable": own.inputs, "environment": own.environment}
+    return [each for each in found if each.name not in job.get(each.target, {})]
+
+
 def removed_secret(found: Iterable[PlacedInput], since: datetime) -> PlacedInput | None:
     """Return a secret that would have applied and was removed after `since`, if no nearer place has an input of its name."""
     nearest: dict[tuple[str, str], PlacedInput] = {}
@@ -107,9 +113,7 @@ def given(
     used: list[UsedInput] = []
     revision: list[str] = []
     job: Mapping[str, Mapping[str, Any]] = {"variable": own.inputs, "environment": own.environment}
-    for each in (each.input for each in applying(found)):
-        if each.name in job.get(each.target, {}):
-            continue
+    for each in (each.input for each in applying(not_replaced(found, own))):
         if each.kind == "output":
             found_output = outputs[each.id]
             value = found_output.value

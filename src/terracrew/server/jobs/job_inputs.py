@@ -67,13 +67,11 @@ async def resolve(tx: Tx, keys: Keyring, granted: Mapping[str, Row]) -> dict[str
     contents = await own(tx, keys, list(granted))
     found: dict[str, GivenInputs | str] = {}
     for job_id, row in granted.items():
-        inputs, content = placed.get(row["module_id"], []), contents.get(job_id, JobContent())
+        content = contents.get(job_id, JobContent())
+        inputs = effective.not_replaced(placed.get(row["module_id"], []), content)
         gone = effective.removed_secret(inputs, datetime.fromtimestamp(row["created_at"], UTC))
-        is_replaced = gone is not None and gone.name in (
-            {"variable": content.inputs, "environment": content.environment}.get(gone.target, {})
-        )
         size = sum(each.input.size for each in effective.applying(inputs))
-        if gone is not None and not is_replaced:
+        if gone is not None:
             found[job_id] = _missing(gone)
         elif size > MAX_GIVEN_BYTES:
             found[job_id] = (
