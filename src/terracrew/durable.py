@@ -45,19 +45,17 @@ def write(path: Path, content: bytes, mode: int = 0o600) -> None:
     rename(draft, path)
 
 
-def publish(path: Path, content: bytes, mode: int = 0o600, *, with_content: bool = True) -> bool:
-    """Create a file with this content unless it exists; of several callers, one gets True. Two syncs.
-
-    Without `with_content` only the name survives a power cut, and the file may come back empty. One sync.
-    """
-    draft = write_draft(path, content, mode, is_synced=with_content)
+def publish(path: Path, content: bytes, mode: int = 0o600, *, is_synced: bool = True) -> bool:
+    """Create a file with this content unless it exists; of several callers, one gets True. Two syncs, or none."""
+    draft = write_draft(path, content, mode, is_synced=is_synced)
     try:
         os.link(draft, path)
     except FileExistsError:
         return False
     finally:
         draft.unlink()
-    sync_directory(path.parent)
+    if is_synced:
+        sync_directory(path.parent)
     return True
 
 

@@ -7,11 +7,13 @@ import socket
 import subprocess
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.executor import startup
+from terracrew.executor.startup import DurableStart
 from terracrew.protocol.start import ExecutorStart
 
 HELPER = os.getpid()
@@ -22,7 +24,8 @@ def run(start: ExecutorStart, process: ProcessRecord) -> int:
     return startup.run_in_directory(start, process, _act)
 
 
-def _act(start: ExecutorStart, address: str = "") -> int:
+def _act(start: ExecutorStart, durable_start: DurableStart, address: str = "") -> int:
+    durable_start.wait()
     started_at = time.clock_gettime(time.CLOCK_MONOTONIC)
     told: list[str] = []
     signal.signal(signal.SIGTERM, lambda _number, _frame: told.append("SIGTERM"))
@@ -89,4 +92,4 @@ def _say(line: TextIO, **facts: Any) -> None:
 
 def run_behind_allow_list(start: ExecutorStart, process: ProcessRecord) -> int:
     """The same where the engine's environment holds only what the allow-list lets through."""
-    return startup.run_in_directory(start, process, lambda start: _act(start, start.environment["STAGE_proxy"]))
+    return startup.run_in_directory(start, process, partial(_act, address=start.environment["STAGE_proxy"]))

@@ -1,5 +1,6 @@
 """Creates, finds and removes the directories of a runner's attempts. `files` describes what is in them."""
 
+import contextlib
 from pathlib import Path
 
 from terracrew import durable, trees
@@ -16,11 +17,25 @@ def path_of(root: Path, ref: AttemptRef) -> Path:
 
 def create(root: Path, granted: Granted, server_url: str) -> Path:
     """Create the directory of a granted attempt and its record, durably. Raises FileExistsError for a second grant."""
+    directory = make(root, granted, server_url)
+    sync(directory)
+    return directory
+
+
+def make(root: Path, granted: Granted, server_url: str) -> Path:
+    """Do the same without a sync, for an executor that calls `sync` itself before it does anything that must not be forgotten."""
     directory = path_of(root, AttemptRef(granted.spec.job_id, granted.spec.attempt))
     directory.mkdir(mode=0o700)
     record.write(directory, record.for_grant(granted, server_url))
-    durable.sync_directory(root)
     return directory
+
+
+def sync(directory: Path) -> None:
+    """Make the directory durable, with its record and all names in it. Three syncs."""
+    with contextlib.suppress(FileNotFoundError):  # only an executor that was given its job has one
+        durable.sync_file(directory / files.RECORD)
+    durable.sync_directory(directory)
+    durable.sync_directory(directory.parent)
 
 
 def scan(root: Path) -> dict[AttemptRef, Path]:

@@ -50,10 +50,12 @@ def take(directory: Path, process: ProcessRecord) -> int | None:
 
 
 def sign(directory: Path, process: ProcessRecord) -> bool:
-    """Record the process that runs this attempt; False if the start was forbidden or another executor has signed."""
+    """Record the process that runs this attempt; False if the start was forbidden or another executor has signed.
+
+    `directories.sync` makes it durable that there was a process. Which one does not matter after a power cut. A salvage is durable.
+    """
     if not process.is_salvage:
-        # After a power cut it matters only that there was a process, not which one. That saves a sync for each job.
-        return durable.publish(directory / files.PID, _encode(_Signature(process)), with_content=False)
+        return durable.publish(directory / files.PID, _encode(_Signature(process)), is_synced=False)
     durable.write(directory / files.PID, _encode(_Signature(process)))
     return True
 

@@ -1,4 +1,4 @@
-"""The record of an attempt: what a delivery needs, durable before anything is started."""
+"""The record of an attempt: what a delivery needs, durable before a program of the attempt is started."""
 
 from pathlib import Path
 
@@ -36,8 +36,9 @@ def for_grant(granted: Granted, server_url: str) -> AttemptRecord:
 
 
 def write(directory: Path, record: AttemptRecord) -> None:
-    """Write the record durably."""
-    durable.write(directory / files.RECORD, _encode(record))
+    """Write the record. `directories.sync` makes it durable."""
+    path = directory / files.RECORD
+    durable.write_draft(path, _encode(record), is_synced=False).replace(path)
 
 
 def read(directory: Path) -> AttemptRecord:

@@ -1,20 +1,53 @@
-"""The start of an executor process, which is the same for every dispatcher: it takes the attempt's directory and logs into it."""
+"""The start of an executor process, which is the same for every dispatcher: it takes the attempt's directory and logs into it.
+
+That the attempt has begun must be durable before it starts a program or says anything to the server. Otherwise the runner would hand
+it back after a power cut, as if nothing had happened. Syncs take as long as all other work before the engine, so both are done at once.
+"""
 
 import errno
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from terracrew.attempt import executor_log, exit_codes, ownership
+from terracrew.attempt import directories, executor_log, exit_codes, ownership
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.protocol.start import ExecutorStart
 
 
-def run_in_directory(start: ExecutorStart, process: ProcessRecord, work: Callable[[ExecutorStart], int]) -> int:
+class NotDurableError(BaseException):
+    """The start of the attempt could not be made durable, so the attempt must not go on. No handler of its errors catches this."""
+
+
+class DurableStart:
+    """Syncs an attempt's directory in a thread."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._error: OSError | None = None
+        self._thread = threading.Thread(target=self._sync, name="durable-start")
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Return when everything in the directory is durable. Raises NotDurableError."""
+        self._thread.join()
+        if self._error is not None:
+            raise NotDurableError(f"{self._directory} cannot be synced: {self._error}") from self._error
+
+    def _sync(self) -> None:
+        try:
+            directories.sync(self._directory)
+        except OSError as error:
+            self._error = error
+
+
+def run_in_directory(
+    start: ExecutorStart, process: ProcessRecord, work: Callable[[ExecutorStart, DurableStart], int]
+) -> int:
     """Lock and sign the attempt's directory, send this process's output to its log, then do the work.
 
     Returns the exit code: that of the work, or `IN_USE` if the attempt is not for this process to run.
@@ -25,7 +58,7 @@ def run_in_directory(start: ExecutorStart, process: ProcessRecord, work: Callabl
         return exit_codes.IN_USE
     os.chdir(directory)
     executor_log.redirect_output(directory)
-    return work(start)
+    return work(start, DurableStart(directory))
 
 
 def exit_code_of(work: Callable[[], int]) -> int:

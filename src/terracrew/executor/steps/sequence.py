@@ -9,6 +9,7 @@ from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.contract import KeepsInit, MayNeedNoInit
 from terracrew.executor.engines.error_summary import EngineFailure
 from terracrew.executor.engines.oom_kills import OomKills
+from terracrew.executor.startup import DurableStart
 from terracrew.executor.steps import (
     ahead,
     engine_command,
@@ -36,8 +37,8 @@ class _ColdAgain:
 
 
 class Steps:
-    def __init__(self, context: StepContext) -> None:
-        self._context = context
+    def __init__(self, context: StepContext, durable_start: DurableStart) -> None:
+        self._context, self._durable_start = context, durable_start
         self._recorder, self._control = context.recorder, context.control
         self._oom_kills = OomKills()
 
@@ -224,6 +225,7 @@ class Steps:
             return await preparation.fetch(context)
         if step is Step.INPUTS:
             return preparation.write_inputs(context)
+        self._durable_start.wait()
         await hooks.before(context, step)
         try:
             await self._command(step, since)
