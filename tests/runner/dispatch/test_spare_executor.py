@@ -310,7 +310,7 @@ def test_what_is_to_be_run_is_read_from_a_descriptor_of_any_number() -> None:
     with contextlib.closing(Channel()) as channel:
         channel.begin(start)
         with socket.socket(fileno=fcntl.fcntl(channel.theirs, fcntl.F_DUPFD, 1024)) as child:
-            assert zygote._receive_start(child) == start  # pyright: ignore[reportPrivateUsage]
+            assert zygote._receive_start(child, lambda: None) == start  # pyright: ignore[reportPrivateUsage]
 
 
 async def test_one_that_is_being_forked_when_the_runner_ends_leaves_nothing(attempts: LocalAttempts) -> None:

@@ -96,7 +96,6 @@ class Ruleset:
     """Rules, and a thread that waits to be restricted to them, until the ruleset is closed."""
 
     def __init__(self, rules: Iterable[PathRule]) -> None:
-        """Add the rules. Paths that do not exist, or that this process may not look up itself, are skipped."""
         self._handled = int(_handled(abi()))
         scopes = _SCOPE_ABSTRACT_UNIX_SOCKET | _SCOPE_SIGNAL if abi() >= _ABI_WITH_SCOPES else 0
         attributes = _RulesetAttributes(self._handled, 0, scopes)
@@ -109,7 +108,7 @@ class Ruleset:
         try:
             self._make_thread()
             for rule in rules:
-                self._add(rule)
+                self.add(rule)
         except BaseException:
             self.close()
             raise
@@ -149,7 +148,8 @@ class Ruleset:
         finally:
             task.ended.release()
 
-    def _add(self, rule: PathRule) -> None:
+    def add(self, rule: PathRule) -> None:
+        """Add a rule, unless its path does not exist, or this process may not look it up itself."""
         try:
             target = os.open(rule.path, os.O_PATH | os.O_CLOEXEC)
         except OSError as error:
@@ -196,6 +196,8 @@ class Surroundings:
     def __init__(self, private: Iterable[str]) -> None:
         self._private = frozenset(private)
         self._ancestors = frozenset(ancestor for path in self._private for ancestor in _ancestors(path))
+        self.listed: dict[str, int] = {}
+        """The directories that were divided, with the times (in ns) of their last change before."""
 
     def parts(self, tree: str) -> Iterator[str]:
         """Yield the tree itself if nothing in it is private; otherwise the parts of it beside what is private."""
@@ -207,6 +209,7 @@ class Surroundings:
             yield path
             return
         try:
+            self.listed[path] = os.stat(path).st_mtime_ns
             children = [f"{path}/{name}" for name in os.listdir(path)]
         except OSError:  # no process that this one starts can list the directory either
             return

@@ -6,56 +6,17 @@ the same lists for operators.
 
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from terracrew.attempt.engine_directory import EngineDirectory
-from terracrew.executor.isolation import landlock
+from terracrew.executor.isolation import landlock, system_rules
 from terracrew.executor.isolation.landlock import EVERYTHING, READ, READ_AND_EXECUTE, PathRule, Ruleset, Surroundings
 from terracrew.executor.sources import workspace
 from terracrew.protocol.start import ExecutorStart
 from terracrew.toolchains import cache
 
-SYSTEM_PATHS = (
-    "/bin",
-    "/etc",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/nix",
-    "/opt",
-    "/sbin",
-    "/snap",
-    "/usr",
-    "/home/linuxbrew",
-    "/run/current-system",
-    "/run/wrappers",
-    "/run/systemd/resolve",
-    "/run/resolvconf",
-    "/run/NetworkManager/resolv.conf",
-    "/var/lib/ca-certificates",
-)
-"""Programs, libraries and the configuration of the machine."""
-SECRET_SYSTEM_PATHS = (
-    "/etc/gshadow",
-    "/etc/gshadow-",
-    "/etc/kubernetes",
-    "/etc/shadow",
-    "/etc/shadow-",
-    "/etc/ssh/ssh_host_dsa_key",
-    "/etc/ssh/ssh_host_ecdsa_key",
-    "/etc/ssh/ssh_host_ed25519_key",
-    "/etc/ssh/ssh_host_rsa_key",
-    "/etc/ssl/private",
-    "/etc/sudoers",
-    "/etc/sudoers.d",
-    "/etc/terracrew",
-    "/etc/wireguard",
-)
-"""Paths that are left out of the system's paths, if this user could read them."""
 CREDENTIALS_IN_HOME = (
     ".aws",
     ".azure",
@@ -139,7 +100,15 @@ class Isolation:
     def ruleset(self, program: str, engine: EnginePaths) -> Ruleset | None:
         """Return the rules that the engine is restricted to; None if it is not isolated."""
         if self._is_on and self._ruleset is None:
-            self._ruleset = Ruleset(self._rules(program, engine))
+            private = [os.path.realpath(path) for path in self._start.isolation.private_paths]
+            ruleset = system_rules.ruleset(private)
+            try:
+                for rule in self._rules(program, engine, private):
+                    ruleset.add(rule)
+            except BaseException:
+                ruleset.close()
+                raise
+            self._ruleset = ruleset
         return self._ruleset
 
     def forget(self) -> None:
@@ -152,7 +121,8 @@ class Isolation:
         """Return the hint for a person whose engine failed after it printed this; '' if isolation was not the reason."""
         return _HINT if self._ruleset and _DENIED.search(printed) else ""
 
-    def _rules(self, program: str, engine: EnginePaths) -> Iterator[PathRule]:
+    def _rules(self, program: str, engine: EnginePaths, private: Sequence[str]) -> Iterator[PathRule]:
+        """Yield what is added to the rules for the system's paths."""
         settings, start = self._start.isolation, self._start
         place = workspace.of(Path(start.directory))
         for path in (place, self._files.produced, *settings.write_paths, *READ_WRITE_DEVICES):
@@ -162,12 +132,9 @@ class Isolation:
         programs = (program, os.path.realpath(program), cache.root() / "engines", *start.engine_paths)
         for path in (*programs, *engine.readable_paths, *settings.read_paths):
             yield PathRule(str(path), READ_AND_EXECUTE)
-        private = [os.path.realpath(path) for path in settings.private_paths]
-        private += [path for path in SECRET_SYSTEM_PATHS if os.access(path, os.R_OK)]
-        surroundings = Surroundings(private)
-        wanted = (*SYSTEM_PATHS, *SERVICE_ACCOUNT_TOKENS, sys.prefix, sys.base_prefix)
-        operators = (*_of_environment(start.environment), *engine.operator_paths)
-        for path in dict.fromkeys(map(landlock.resolved, (*wanted, *operators))):
+        surroundings = Surroundings([*private, *system_rules.secret_paths()])
+        operators = (*SERVICE_ACCOUNT_TOKENS, *_of_environment(start.environment), *engine.operator_paths)
+        for path in dict.fromkeys(map(landlock.resolved, operators)):
             for part in surroundings.parts(path) if path not in (None, "/") else ():
                 yield PathRule(part, READ_AND_EXECUTE)
 

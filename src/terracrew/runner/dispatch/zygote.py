@@ -17,6 +17,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -28,8 +29,14 @@ from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch import own_pages, subreaper
 from terracrew.runner.processes import cgroups
 
-Entry = Callable[[ExecutorStart, ProcessRecord], int]
-"""Runs one attempt in the calling process and returns its exit code. It takes the attempt's directory itself."""
+
+class ExecutorEntry(NamedTuple):
+    run: Callable[[ExecutorStart, ProcessRecord], int]
+    """Runs one attempt in the calling process and returns its exit code. It takes the attempt's directory itself."""
+    get_ready: Callable[[], None] = lambda: None
+    """Does what can be done before there is an attempt, in a process that waits for one."""
+
+
 START_NUMBER_BYTES = 8
 """A request consists of the number of the start, the directory of a cgroup (or nothing), and a socket."""
 MAX_REQUEST_BYTES = START_NUMBER_BYTES + 4096
@@ -63,7 +70,7 @@ _decode_start = msgspec.json.Decoder(ExecutorStart).decode
 _decode_process = msgspec.json.Decoder(ProcessRecord).decode
 
 
-def serve(runner: socket.socket, entry: Entry) -> None:
+def serve(runner: socket.socket, entry: ExecutorEntry) -> None:
     """Fork on request until the runner closes its end of the socket."""
     children: dict[int, int] = {}  # pidfd → number of the start
     poll = select.poll()
@@ -84,7 +91,7 @@ def serve(runner: socket.socket, entry: Entry) -> None:
                 poll.register(pidfd, select.POLLIN)
 
 
-def _start(runner: socket.socket, number: int, channel: int, cgroup: str, entry: Entry) -> int | None:
+def _start(runner: socket.socket, number: int, channel: int, cgroup: str, entry: ExecutorEntry) -> int | None:
     """Fork, and return the pidfd of the child, which is the executor or its subreaper."""
     ours, theirs = socket.socketpair()
     try:
@@ -138,7 +145,7 @@ def _reap(pidfd: int) -> int:
     return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
-def _child(channel: int, zygote: socket.socket, cgroup: str, is_inside: bool, entry: Entry) -> None:
+def _child(channel: int, zygote: socket.socket, cgroup: str, is_inside: bool, entry: ExecutorEntry) -> None:
     """Become the executor. This function never returns to the zygote's own loop."""
 
     def run() -> int:
@@ -149,8 +156,8 @@ def _child(channel: int, zygote: socket.socket, cgroup: str, is_inside: bool, en
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         gc.enable()
         with socket.socket(fileno=channel) as runner:
-            start = _receive_start(runner)
-        return exit_codes.IN_USE if start is None else entry(start, process)
+            start = _receive_start(runner, entry.get_ready)
+        return exit_codes.IN_USE if start is None else entry.run(start, process)
 
     code = exit_codes.CRASHED
     try:
@@ -162,12 +169,14 @@ def _child(channel: int, zygote: socket.socket, cgroup: str, is_inside: bool, en
         os._exit(code)
 
 
-def _receive_start(channel: socket.socket) -> ExecutorStart | None:
-    """Wait for what is to be run; None if nothing is. A process that is started ahead has time to get memory of its own."""
+def _receive_start(channel: socket.socket, get_ready: Callable[[], None]) -> ExecutorStart | None:
+    """Wait for what is to be run; None if nothing is. A process that is started ahead has time to get ready."""
     poll = select.poll()  # `select` does not take a descriptor above 1023
     poll.register(channel, select.POLLIN)
     if not poll.poll(0):
         own_pages.copy()
+        with contextlib.suppress(OSError):  # it matters only if it is still so when there is an attempt
+            get_ready()
     received, handed, _, _ = socket.recv_fds(channel, 1, 1)
     if not received:
         return None
@@ -208,7 +217,7 @@ def main() -> None:
     procfs.forbid_inspection()  # this holds for every executor that is forked from here, too
     name, _, function = arguments.entry.partition(":")
     module = importlib.import_module(name)
-    entry: Entry = getattr(module, function)
+    entry = ExecutorEntry(getattr(module, function), getattr(module, "get_ready", lambda: None))
     if warm := getattr(module, "warm", None):
         warm(arguments.engine_path)  # so that not every child has to do it
     runner = socket.socket(fileno=arguments.socket)
