@@ -21,8 +21,10 @@ from terracrew.server.http.streams import Streams
 from terracrew.server.hub.endpoint import HubContext
 from terracrew.server.hub.executors.arrivals import arrivals
 from terracrew.server.hub.executors.context import ExecutorContext
+from terracrew.server.hub.runners import instances
 from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.hub.runners.grants import Grants
+from terracrew.server.hub.runners.places import places
 from terracrew.server.hub.transfer.context import TransferContext
 from terracrew.server.identity.context import Identity
 from terracrew.server.jobs.attempts.claims import Claims
@@ -126,6 +128,8 @@ class Server:
             claim=self.claim,
             grants=self.grants,
             heartbeats=self.heartbeats,
+            places=places(self.db, self.id),
+            standing=instances.standing(self.db),
         )
         executors = ExecutorContext(
             server_id=self.id,

@@ -168,7 +168,7 @@ async def _instance(tx: Tx, runner_id: str, its_id: str, instance: InstanceCase)
         disconnected_at=gone_at.get(instance.state),
         heard_at=tx.now,
     )
-    await engine_store.set_available(tx, its_id, instance.available)
+    await engine_store.set_available(tx, {its_id: instance.available})
     for count, group in enumerate(instance.held):
         name = f"{its_id}-{count}"
         await _module(tx, name, group, name)

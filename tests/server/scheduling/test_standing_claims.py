@@ -264,7 +264,7 @@ async def test_a_new_job_with_a_range_of_versions_is_told_as_it_was_claimed(crew
     instance = await rows.runner(slots=1)
     session = crew.connect(instance)
     session.engines = available({"tofu": "1.12.6"}, {"tofu": ["1.12.6"]}, [])
-    await rows.db.write(lambda tx: engine_store.set_available(tx, instance.id, session.engines))
+    await rows.db.write(lambda tx: engine_store.set_available(tx, {instance.id: session.engines}))
     async with crew.watching():
         module = await rows.module()
         await rows.run("UPDATE modules SET engine_version = '~> 1.12' WHERE id = :id", id=module)

@@ -16,11 +16,10 @@ STALE_SECONDS = 3 * WRITE_SECONDS
 """If a server has written nothing about its executor for this long, it may have been killed."""
 
 
-async def named(tx: Tx, instance_id: str, refs: Iterable[AttemptRef]) -> None:
-    """Note contact with those of the reported attempts that belong to the instance."""
-    await store.note_attempt_contacts(
-        tx, [(ref.job_id, ref.attempt, instance_id, None, tx.now) for ref in sorted(refs)]
-    )
+async def named(tx: Tx, refs: Iterable[tuple[str, AttemptRef]]) -> None:
+    """Note contact with those of the reported attempts that belong to the instance that reports them."""
+    rows = sorted((ref.job_id, ref.attempt, instance_id) for instance_id, ref in refs)
+    await store.note_attempt_contacts(tx, [(*row, None, tx.now) for row in rows])
 
 
 async def executor_came(tx: Tx, ref: AttemptRef, server_id: str) -> None:

@@ -55,8 +55,23 @@ ORDER BY id LIMIT :count"""
 _NAMESAKE: LiteralString = """
 SELECT id, name, key_sha256, epoch, connected_at, asked_at FROM instances
 WHERE runner_id = :id AND name = :name AND is_connected AND NOT (key_sha256 = :key AND resume_sha256 = :resume)"""
-_FORMER: LiteralString = """
-SELECT id, name, key_sha256, resume_sha256, address, machine, heard_at, is_connected, once_token_id FROM instances"""
+_SEAT: LiteralString = """
+SELECT instances.id, instances.runner_id, instances.name, instances.epoch, instances.key_sha256, instances.resume_sha256,
+    instances.address, instances.machine, instances.heard_at, instances.is_connected, instances.once_token_id"""
+_FORMER: LiteralString = _SEAT + " FROM instances"
+_RUNNERS: LiteralString = f"SELECT {RUNNERS.columns} FROM batch JOIN runners ON runners.id = batch.id"
+_SEATS: LiteralString = (
+    _SEAT
+    + """ FROM batch
+    JOIN instances ON instances.runner_id = batch.runner_id AND instances.name = batch.name"""
+)
+_CROWDED: LiteralString = """
+SELECT batch.runner_id FROM batch WHERE EXISTS (SELECT 1 FROM instances
+    WHERE instances.runner_id = batch.runner_id AND instances.is_connected AND instances.name <> batch.name)"""
+_ACTIVE: LiteralString = f"""
+SELECT jobs.instance_id, jobs.id, jobs.attempt, CASE WHEN attempts.started_at IS NULL THEN attempts.reason END AS waits_for
+FROM batch JOIN jobs ON jobs.instance_id = batch.id AND jobs.status IN {ACTIVE_STATUSES}
+LEFT JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt"""
 
 
 async def runner(tx: Tx, runner_id: str) -> ServedRunner | None:
@@ -65,6 +80,21 @@ async def runner(tx: Tx, runner_id: str) -> ServedRunner | None:
     if row is not None and not row["allow_multiple_instances"]:
         row = await tx.one(_RUNNER + " FOR NO KEY UPDATE", id=runner_id)
     return None if row is None else row_to(ServedRunner, row)
+
+
+async def runners(tx: Tx, runner_ids: Iterable[str]) -> dict[str, ServedRunner]:
+    """Return these runners by their ids, without a lock."""
+    return await _runners(tx, _RUNNERS, runner_ids)
+
+
+async def locked_runners(tx: Tx, runner_ids: Iterable[str]) -> dict[str, ServedRunner]:
+    """Return these runners by their ids, with their rows locked until the transaction ends."""
+    return await _runners(tx, _RUNNERS + " ORDER BY runners.id FOR NO KEY UPDATE OF runners", runner_ids)
+
+
+async def _runners(tx: Tx, sql: LiteralString, runner_ids: Iterable[str]) -> dict[str, ServedRunner]:
+    rows = await tx.each(sql, {"id": "text"}, [(each,) for each in sorted(set(runner_ids))])
+    return {row["id"]: row_to(ServedRunner, row) for row in rows}
 
 
 async def runner_at(tx: Tx, organization_id: str | None, path: str) -> str | None:
@@ -86,23 +116,15 @@ async def is_removed(tx: Tx, runner_id: str) -> bool:
 
 async def configurations(tx: Tx, runner_ids: Iterable[str]) -> dict[str, Configuration]:
     """Return the configurations of these runners; a removed one has none."""
-    rows = await tx.each(
-        f"SELECT {RUNNERS.columns} FROM batch JOIN runners ON runners.id = batch.id",
-        {"id": "text"},
-        [(each,) for each in sorted(set(runner_ids))],
-    )
-    return {found.id: found.configuration for found in (row_to(ServedRunner, row) for row in rows)}
+    return {each.id: each.configuration for each in (await runners(tx, runner_ids)).values()}
 
 
-async def active_attempts(tx: Tx, instance_id: str) -> dict[AttemptRef, str]:
-    """Return the attempts that an instance was granted and that have not ended, with what their starts wait for."""
-    rows = await tx.all(
-        f"""SELECT jobs.id, jobs.attempt, CASE WHEN attempts.started_at IS NULL THEN attempts.reason END AS waits_for
-        FROM jobs LEFT JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
-        WHERE jobs.instance_id = :id AND jobs.status IN {ACTIVE_STATUSES}""",
-        id=instance_id,
-    )
-    return {AttemptRef(row["id"], row["attempt"]): row["waits_for"] or "" for row in rows}
+async def active_attempts(tx: Tx, instance_ids: Sequence[str]) -> dict[str, dict[AttemptRef, str]]:
+    """Return the attempts that each instance was granted and that have not ended, with what their starts wait for."""
+    found: dict[str, dict[AttemptRef, str]] = {each: {} for each in instance_ids}
+    for row in await tx.each(_ACTIVE, {"id": "text"}, [(each,) for each in sorted(found)]):
+        found[row["instance_id"]][AttemptRef(row["id"], row["attempt"])] = row["waits_for"] or ""
+    return found
 
 
 async def standing(tx: Tx, instance_ids: Sequence[str]) -> list[Row]:
@@ -130,6 +152,16 @@ async def former(tx: Tx, owner: ServedRunner, name: str, count: int) -> list[Row
         return rows
     others = _FORMER + " WHERE runner_id = :id AND name <> :name AND is_connected ORDER BY id LIMIT :count"
     return [*rows, *await tx.all(others, id=owner.id, name=name, count=count)]
+
+
+async def seats(tx: Tx, names: Sequence[tuple[str, str]]) -> list[Row]:
+    """Return the instances of these runners (ids) with these names."""
+    return await tx.each(_SEATS, {"runner_id": "text", "name": "text"}, names)
+
+
+async def crowded(tx: Tx, names: Sequence[tuple[str, str]]) -> set[str]:
+    """Return those of these runners (ids) that have a connected instance of another name than this one."""
+    return {row["runner_id"] for row in await tx.each(_CROWDED, {"runner_id": "text", "name": "text"}, names)}
 
 
 async def questions(tx: Tx, asked: Sequence[tuple[str, int, float]]) -> list[Row]:

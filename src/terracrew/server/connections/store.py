@@ -10,7 +10,7 @@ from terracrew.protocol.dispatcher_choice import OfferedDispatcher
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Columns, Param, Row, Tx
 from terracrew.server.db.statements.mapping import to_params
-from terracrew.server.db.statements.table import Table, excluded_assignments
+from terracrew.server.db.statements.table import Table, batch_assignments, excluded_assignments, values
 
 
 class Connecting(msgspec.Struct, frozen=True):
@@ -41,6 +41,18 @@ class Connecting(msgspec.Struct, frozen=True):
     """The once token that it came with, which its claim uses up; None if its credential is for any number of jobs."""
 
 
+class Seated(msgspec.Struct, frozen=True):
+    """A process that connects and takes nothing over: its instance is new, free, or its own."""
+
+    process: Connecting
+    instance_id: str
+    epoch: int
+    """Of the instance's last connection; 0 if the instance is new."""
+    address: str | None
+    resumed: str
+    """The digest of the secret by which the process takes its own place again."""
+
+
 class Connected(msgspec.Struct, frozen=True):
     instance_id: str
     epoch: int
@@ -63,6 +75,35 @@ WHERE NOT instances.is_connected
     OR (instances.key_sha256 = excluded.key_sha256 AND instances.resume_sha256 = :resumed)
 RETURNING id, epoch"""
 )
+_GROUPED: tuple[LiteralString, ...] = (
+    *INSTANCES.fields,
+    "id",
+    "epoch",
+    "is_connected",
+    "connected_at",
+    "heard_at",
+    "address",
+)
+_GROUPED_TYPES = INSTANCES.types_of(
+    *INSTANCES.fields,
+    id="text",
+    epoch="bigint",
+    is_connected="boolean",
+    connected_at="double precision",
+    heard_at="double precision",
+    address="text",
+    resumed="text",
+)
+_CONNECT_NEW: LiteralString = (
+    INSTANCES.insert_batch(*_GROUPED)
+    + " ON CONFLICT (runner_id, name) DO NOTHING RETURNING instances.id, instances.epoch"
+)
+_CONNECT_AGAIN: LiteralString = f"""
+UPDATE instances SET {batch_assignments(*_REPLACED)}, address = batch.address,
+    epoch = instances.epoch + 1, disconnected_at = NULL, asked_at = NULL
+FROM batch WHERE instances.id = batch.id AND instances.epoch = batch.epoch AND (NOT instances.is_connected
+    OR (instances.key_sha256 = batch.key_sha256 AND instances.resume_sha256 = batch.resumed))
+RETURNING instances.id, instances.epoch"""
 _NOTE_INSTANCE_CONTACTS: LiteralString = """
 UPDATE instances SET heard_at = batch.at FROM batch
 WHERE instances.id = batch.id AND instances.epoch = batch.epoch AND instances.heard_at < batch.at"""
@@ -97,6 +138,37 @@ async def connect(tx: Tx, process: Connecting, resumed: str) -> Connected | None
         return None
     _changed(tx, process.runner_id, row["id"])
     return Connected(row["id"], row["epoch"])
+
+
+async def connect_each(tx: Tx, seated: Sequence[Seated]) -> dict[str, int]:
+    """Give each process the row of its instance, and return the new epochs by the ids of the instances.
+
+    An instance is missing from the result if its row has changed, or was made, since it was read.
+    """
+    rows = {
+        each.instance_id: (
+            *values(each.process, *INSTANCES.fields),
+            *(each.instance_id, each.epoch or 1, True, tx.now, tx.now, each.address, each.resumed),
+        )
+        for each in seated
+    }
+    new, known = (
+        [
+            rows[each.instance_id]
+            for each in sorted(seated, key=lambda each: each.instance_id)
+            if bool(each.epoch) is had
+        ]
+        for had in (False, True)
+    )
+    found = [
+        *await tx.each(_CONNECT_NEW, _GROUPED_TYPES, new),
+        *await tx.each(_CONNECT_AGAIN, _GROUPED_TYPES, known),
+    ]
+    epochs: dict[str, int] = {row["id"]: row["epoch"] for row in found}
+    for each in seated:
+        if each.instance_id in epochs:
+            _changed(tx, each.process.runner_id, each.instance_id)
+    return epochs
 
 
 async def disconnect(tx: Tx, runner_id: str, instance_id: str, epoch: int) -> None:

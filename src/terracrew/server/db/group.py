@@ -5,9 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic
 
 from terracrew.errors import Unavailable
-from terracrew.server.db.seam import Item, Result, Tx, Work
-
-MAX_GROUP_ITEMS = 1_000  # bounds how long a group holds its row locks
+from terracrew.server.db.seam import MAX_GROUP_ITEMS, Item, Result, Tx, Work
 
 
 class Grouped(Generic[Item, Result]):
@@ -17,9 +15,11 @@ class Grouped(Generic[Item, Result]):
         self,
         write: Callable[[Work[Sequence[Result | Exception]]], Awaitable[Sequence[Result | Exception]]],
         work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]],
+        max_items: int = MAX_GROUP_ITEMS,
     ) -> None:
         self._write = write
         self._work = work
+        self._max_items = max_items
         self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
         self._committing: asyncio.Task[None] | None = None
 
@@ -34,7 +34,7 @@ class Grouped(Generic[Item, Result]):
     async def _commit_all(self) -> None:
         try:
             while self._waiting:
-                group, self._waiting = self._waiting[:MAX_GROUP_ITEMS], self._waiting[MAX_GROUP_ITEMS:]
+                group, self._waiting = self._waiting[: self._max_items], self._waiting[self._max_items :]
                 await self._commit([(item, future) for item, future in group if not future.done()])
         finally:
             self._committing = None

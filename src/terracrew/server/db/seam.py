@@ -26,6 +26,8 @@ Columns: TypeAlias = Mapping[str, LiteralString]
 T = TypeVar("T")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+MAX_GROUP_ITEMS = 1_000
+"""The most items in a group of `Database.grouped`, which bounds how long a group holds its row locks."""
 
 
 class Tx(Protocol):
@@ -95,9 +97,13 @@ class Database(Protocol):
         ...
 
     def grouped(
-        self, work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]]
+        self,
+        work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]],
+        max_items: int = MAX_GROUP_ITEMS,
     ) -> Callable[[Item], Awaitable[Result]]:
         """Return a function that commits items in groups: while one group is being committed, the next one is collected.
+
+        SQLite blocks the event loop while it runs a group, so items that need several statements have small groups.
 
         A result that is an exception is raised to its own caller, though the group is committed; an exception of the
         whole group makes each item run alone (unless the database is away, which is told to all of them).

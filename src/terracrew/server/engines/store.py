@@ -1,28 +1,43 @@
 """The rows that SQL compares: the versions of engines that instances have, and the intervals of the ranges that modules want."""
 
+from collections.abc import Mapping
+from functools import lru_cache
+
 from terracrew import version_ranges
 from terracrew.server.db.seam import Tx
 from terracrew.server.engines import ranges
 from terracrew.server.engines.model import AvailableEngines
 
+_MAX_KEPT_ROWS = 256
 ON_DEMAND = ""
 """Stands for the version in the row of an engine of which an instance installs missing versions."""
 
 
-async def set_available(tx: Tx, instance_id: str, have: AvailableEngines) -> None:
-    """Write the engines that an instance has just announced."""
-    await tx.run("DELETE FROM instance_engines WHERE instance_id = :instance_id", instance_id=instance_id)
-    rows = {
-        (name, str(version_ranges.parse_version(text) or text)): ranges.position_of(text)
-        for name, texts in have.versions
-        for text in texts
-    } | {(name, ON_DEMAND): ranges.PRERELEASE_KEY for name in have.installable}
+async def set_available(tx: Tx, announced: Mapping[str, AvailableEngines]) -> None:
+    """Write the engines that these instances have just announced."""
+    instance_ids = sorted(announced)
+    await tx.each(
+        "DELETE FROM instance_engines WHERE instance_id IN (SELECT id FROM batch)",
+        {"id": "text"},
+        [(each,) for each in instance_ids],
+    )
     await tx.each(
         """INSERT INTO instance_engines (instance_id, engine, version, position)
         SELECT instance_id, engine, version, position FROM batch WHERE true RETURNING version""",
         {"instance_id": "text", "engine": "text", "version": "text", "position": "bigint"},
-        [(instance_id, name, version, position) for (name, version), position in sorted(rows.items())],
+        [(each, *row) for each in instance_ids for row in _rows(announced[each])],
     )
+
+
+@lru_cache(maxsize=_MAX_KEPT_ROWS)
+def _rows(have: AvailableEngines) -> tuple[tuple[str, str, int], ...]:
+    """Return the engine, version and position of each row. Most instances of a fleet announce the same."""
+    found = {
+        (name, str(version_ranges.parse_version(text) or text)): ranges.position_of(text)
+        for name, texts in have.versions
+        for text in texts
+    } | {(name, ON_DEMAND): ranges.PRERELEASE_KEY for name in have.installable}
+    return tuple((*key, position) for key, position in sorted(found.items()))
 
 
 async def remember_range(tx: Tx, engine: str, wanted: str) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from terracrew.server.db.seam import Columns, Database, Param, Row, Tx
 from terracrew.server.hub.notify import HubNotifier
+from terracrew.server.hub.runners.model import Arriving
+from terracrew.server.hub.runners.places import places
 from terracrew.testing.job_rows import insert_instance
 from terracrew.testing.transactions import held_open
 from tests.server.hub.hub_clients import Client, Hub, on_postgres
@@ -60,10 +62,15 @@ async def test_a_hello_reads_nothing_of_the_other_instances_of_its_runner(
     fleet: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each hello read every connected instance of its runner: 18 ms with 5,000, so a fleet that came back cost O(n²)."""
-    async with fleet.connected(await fleet.token()) as client:
-        counts = counted(fleet.server.db, monkeypatch)
-        assert (await client.ask(fleet.hello()))["type"] == "welcome"
+    db = fleet.server.db
+    who = await fleet.server.identity.tokens.principal(await fleet.token())
+    counts = counted(db, monkeypatch)
+    assert await places(db, "srv")(Arriving(who, fleet.hello())) is not None
     assert max(counts) <= 1
+    async with fleet.connected(await fleet.token()) as client:
+        counts = counted(db, monkeypatch)
+        assert (await client.ask(fleet.hello(instance="another one")))["type"] == "welcome"
+    assert max(counts, default=0) <= 1
 
 
 async def test_an_instance_that_comes_makes_nobody_look_at_the_other_instances(

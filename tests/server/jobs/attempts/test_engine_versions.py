@@ -24,7 +24,7 @@ async def announce(rows: JobRows, instance: Instance, *versions: str, installs: 
         versions=msgspec.json.encode({"tofu": versions} if versions else {}).decode(),
         installable=msgspec.json.encode(installable).decode(),
     )
-    await rows.db.write(lambda tx: store.set_available(tx, instance.id, have))
+    await rows.db.write(lambda tx: store.set_available(tx, {instance.id: have}))
 
 
 async def wanting(rows: JobRows, wanted: str) -> str:

@@ -18,7 +18,7 @@ from terracrew.server.db.migrate import migrate
 from terracrew.server.db.postgres.clock import Clock
 from terracrew.server.db.postgres.notify import Notifier
 from terracrew.server.db.postgres.transaction import Connection, PostgresTx, is_away, translated
-from terracrew.server.db.seam import Item, Result, T, Tx, Work
+from terracrew.server.db.seam import MAX_GROUP_ITEMS, Item, Result, T, Tx, Work
 from terracrew.server.db.topics import Topic
 from terracrew.server.db.wakeups import Listener, WakeupBus
 
@@ -146,9 +146,11 @@ class PostgresDatabase:
         return await self._write_once(work)
 
     def grouped(
-        self, work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]]
+        self,
+        work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]],
+        max_items: int = MAX_GROUP_ITEMS,
     ) -> Grouped[Item, Result]:
-        return Grouped(self.write, work)
+        return Grouped(self.write, work, max_items)
 
     def grouped_reads(
         self, work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]]

@@ -23,7 +23,7 @@ from terracrew.server.db.clock_reads import HAS_DEADLINE, NEWEST
 from terracrew.server.db.group import Grouped
 from terracrew.server.db.health import Health
 from terracrew.server.db.migrate import migrate
-from terracrew.server.db.seam import Item, Result, T, Tx, Work
+from terracrew.server.db.seam import MAX_GROUP_ITEMS, Item, Result, T, Tx, Work
 from terracrew.server.db.sqlite.background import BackgroundReads
 from terracrew.server.db.sqlite.transaction import SqliteTx, connect, drive
 from terracrew.server.db.topics import Topic
@@ -103,9 +103,11 @@ class SqliteDatabase:
         return await unit.future
 
     def grouped(
-        self, work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]]
+        self,
+        work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]],
+        max_items: int = MAX_GROUP_ITEMS,
     ) -> Grouped[Item, Result]:
-        return Grouped(self.write, work)
+        return Grouped(self.write, work, max_items)
 
     def grouped_reads(
         self, work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]]

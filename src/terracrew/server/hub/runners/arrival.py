@@ -2,6 +2,7 @@
 
 import msgspec
 
+from terracrew import ids
 from terracrew.errors import Conflict, Invalid, TerracrewError, Unavailable
 from terracrew.logging import get_logger
 from terracrew.protocol import dispatcher_choice, limits, messages
@@ -11,6 +12,7 @@ from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub.runners import ended_attempts, instances, once_connections, takeover, takeover_audit
 from terracrew.server.hub.runners.context import RunnerContext
+from terracrew.server.hub.runners.model import Arriving, InstanceRow
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners.model import SILENCE_SECONDS
 
@@ -19,7 +21,7 @@ log = get_logger("terracrew.hub")
 
 async def take_place(
     hub: RunnerContext, socket: HubSocket, principal: Principal, hello: messages.RunnerHello
-) -> tuple[RunnerSession, instances.InstanceRow]:
+) -> tuple[RunnerSession, InstanceRow]:
     """Register the connection as the one of its instance. It gets no jobs before `welcome`."""
     if not 0 < hello.capacity <= limits.MAX_CAPACITY or not limits.is_instance_name(hello.instance):
         raise Invalid(
@@ -96,17 +98,21 @@ def _check_dispatchers(hello: messages.RunnerHello) -> None:
 
 async def _place(
     hub: RunnerContext, principal: Principal, hello: messages.RunnerHello
-) -> tuple[ServedRunner, instances.InstanceRow]:
+) -> tuple[ServedRunner, InstanceRow]:
     asked: list[takeover.Question] | None = None
+    if principal.once_token_id is None and ids.is_id("rnr", hello.runner_id):
+        placed = await hub.places(Arriving(principal, hello))
+        if placed is not None:
+            return placed
 
-    async def work(tx: Tx) -> tuple[ServedRunner, instances.InstanceRow | list[takeover.Question]]:
+    async def work(tx: Tx) -> tuple[ServedRunner, InstanceRow | list[takeover.Question]]:
         record = await instances.runner_row(tx, principal, hello.runner_id, hello.runner_path)
         gap_ended_at = tx.now - hub.registry.watched_for if hub.registry.watched_for < SILENCE_SECONDS else 0.0
         seats = await takeover_audit.former_instances(tx, record, hello)
         await once_connections.check_seats(tx, principal, hello, seats)
         once = principal.once_token_id
         place = await instances.take(tx, hub.server_id, record, hello, asked, gap_ended_at, once)
-        if isinstance(place, instances.InstanceRow):
+        if isinstance(place, InstanceRow):
             await once_connections.check_place(tx, principal, place.instance_id)
             await takeover_audit.record(tx, principal, record, hello, seats, place)
         return record, place
@@ -119,7 +125,7 @@ async def _place(
             if asked and record is not None:
                 await _note_refused_takeover(hub, principal, record, hello, refusal)
             raise
-        if isinstance(place, instances.InstanceRow):
+        if isinstance(place, InstanceRow):
             return record, place
         asked = place
         await takeover.wait(hub.db, asked)
@@ -137,7 +143,7 @@ async def _note_refused_takeover(
     await hub.db.write(lambda tx: takeover_audit.record_refusal(tx, principal, record, hello, refusal.message))
 
 
-async def welcome(hub: RunnerContext, session: RunnerSession, place: instances.InstanceRow, protocol: int) -> None:
+async def welcome(hub: RunnerContext, session: RunnerSession, place: InstanceRow, protocol: int) -> None:
     session.socket.post(
         messages.RunnerWelcome(
             session.instance_id,
@@ -154,6 +160,6 @@ async def welcome(hub: RunnerContext, session: RunnerSession, place: instances.I
         )
     )
     await ended_attempts.requeue_missing(hub, place.current - session.reported_attempts)
-    await instances.refresh(hub, [session])
+    await instances.refresh_new(hub, session)
     if error := await once_connections.end_of(hub, session):  # it was revoked or used while this connection was made
         raise error

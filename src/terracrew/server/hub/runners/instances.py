@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import islice
 
 import msgspec
@@ -10,7 +10,6 @@ import msgspec
 from terracrew import ids
 from terracrew.errors import Removed, Superseded, Unauthenticated, Unavailable
 from terracrew.protocol import messages
-from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import heartbeats, reads
 from terracrew.server.connections import store as instance_store
 from terracrew.server.connections.reads import ServedRunner
@@ -23,22 +22,12 @@ from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.groups import tree_path as paths
 from terracrew.server.hub.runners import takeover
 from terracrew.server.hub.runners.context import RunnerContext
+from terracrew.server.hub.runners.model import InstanceRow
 from terracrew.server.principals import authorize
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
 
 REMOVED = "this runner was removed; its running attempts deliver their results without it. To use this machine again, register a runner"
-
-
-class InstanceRow(msgspec.Struct, frozen=True):
-    instance_id: str
-    epoch: int
-    current: set[AttemptRef]
-    """The attempts that the instance was granted and that have not ended."""
-    starting: dict[AttemptRef, str]
-    """What the starts of some of them waited for, as it said on an earlier connection."""
-    resume: str
-    """The secret with which the same process reconnects without a takeover."""
 
 
 async def runner_row(tx: Tx, principal: Principal, runner_id: str, path: str = "") -> ServedRunner:
@@ -75,8 +64,20 @@ async def take(
     """Insert or update the instance's row with a new epoch, or return the connections that must be asked first."""
     if questions := await takeover.questions_for(tx, owner, hello, asked, gap_ended_at):
         return questions
+    resume, process = connecting(server_id, owner, hello, once_token_id)
+    connected = await instance_store.connect(tx, process, takeover.resume_digest(hello))
+    if connected is None:
+        raise Unavailable(f"another process has just connected as {hello.instance} of {owner.path}; try again")
+    [row] = await rows_of(tx, [(hello, connected, resume)])
+    return row
+
+
+def connecting(
+    server_id: str, owner: ServedRunner, hello: messages.RunnerHello, once_token_id: str | None = None
+) -> tuple[str, instance_store.Connecting]:
+    """Return a new secret for the next connection of the process, and what is stored of the process."""
     resume = secrets.token_hex(32)
-    process = instance_store.Connecting(
+    return resume, instance_store.Connecting(
         runner_id=owner.id,
         name=hello.instance,
         key_sha256=credentials.digest(hello.instance_key),
@@ -94,14 +95,26 @@ async def take(
         resume_sha256=credentials.digest(resume),
         once_token_id=once_token_id,
     )
-    connected = await instance_store.connect(tx, process, takeover.resume_digest(hello))
-    if connected is None:
-        raise Unavailable(f"another process has just connected as {hello.instance} of {owner.path}; try again")
-    await engine_store.set_available(tx, connected.instance_id, available_engines(hello))
-    active = await reads.active_attempts(tx, connected.instance_id)
-    await heartbeats.named(tx, connected.instance_id, hello.attempts[:MAX_REPORTED_ATTEMPTS])
-    starting = {ref: reason for ref, reason in active.items() if reason}
-    return InstanceRow(connected.instance_id, connected.epoch, set(active), starting, resume)
+
+
+async def rows_of(
+    tx: Tx, arrived: Sequence[tuple[messages.RunnerHello, instance_store.Connected, str]]
+) -> list[InstanceRow]:
+    """Store what these processes said of their engines and attempts, and return their rows; each has its secret beside it."""
+    await engine_store.set_available(tx, {it.instance_id: available_engines(hello) for hello, it, _ in arrived})
+    active = await reads.active_attempts(tx, [it.instance_id for _, it, _ in arrived])
+    named = [(it.instance_id, ref) for hello, it, _ in arrived for ref in hello.attempts[:MAX_REPORTED_ATTEMPTS]]
+    await heartbeats.named(tx, named)
+    return [
+        InstanceRow(
+            it.instance_id,
+            it.epoch,
+            set(active[it.instance_id]),
+            {ref: reason for ref, reason in active[it.instance_id].items() if reason},
+            resume,
+        )
+        for _, it, resume in arrived
+    ]
 
 
 def available_engines(hello: messages.RunnerHello) -> AvailableEngines:
@@ -115,6 +128,23 @@ async def disconnect(db: Database, session: RunnerSession) -> None:
 
 REFRESH_BATCH_ROWS = 100
 """The number of connections in one batch. Between two batches, other tasks of the event loop run."""
+
+
+def standing(db: Database) -> Callable[[str], Awaitable[Row | None]]:
+    """Return the function that reads what the rows of an instance and of its runner say, for many at once."""
+
+    async def work(tx: Tx, instance_ids: list[str]) -> Sequence[Row | None]:
+        found = {row["instance_id"]: row for row in await reads.standing(tx, instance_ids)}
+        return [found.get(each) for each in instance_ids]
+
+    return db.grouped_reads(work)
+
+
+async def refresh_new(hub: RunnerContext, session: RunnerSession) -> None:
+    """Apply the current rows to a connection that was just made; many of them are read at once."""
+    row = await hub.standing(session.instance_id)
+    if hub.registry.has(session):
+        _bring_up_to_date(hub, session, row)
 
 
 async def refresh(hub: RunnerContext, sessions: Iterable[RunnerSession]) -> None:

@@ -9,7 +9,7 @@ from terracrew.server.connections.reads import ServedRunner
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.hub.runners import takeover
-from terracrew.server.hub.runners.instances import InstanceRow
+from terracrew.server.hub.runners.model import InstanceRow
 from terracrew.server.principals.model import Principal
 from terracrew.server.runner_alerts import raising
 from terracrew.server.runner_alerts.model import AlertKind, Occurrence
@@ -23,7 +23,9 @@ class FormerInstance(msgspec.Struct, frozen=True):
     """An instance as it was before a new process took it over."""
 
     id: str
+    runner_id: str
     name: str
+    epoch: int
     key_sha256: str
     resume_sha256: str | None
     address: str | None
@@ -63,11 +65,29 @@ async def record_refusal(tx: Tx, who: Principal, owner: ServedRunner, hello: Run
     await raising.occurred(tx, who, _alerted(owner), _occurrence(AlertKind.REFUSED, who, hello, seat), details)
 
 
+def is_free(seat: FormerInstance, who: Principal, hello: RunnerHello) -> bool:
+    """Return whether a process may have the place of its own instance without a question and without an alert."""
+    is_in_the_way = seat.is_connected and not _is_same_process(seat, hello)
+    return not is_in_the_way and not _is_elsewhere(seat, who, hello)
+
+
+def _is_same_process(seat: FormerInstance, hello: RunnerHello) -> bool:
+    return seat.resume_sha256 == takeover.resume_digest(hello) and _is_same_key(seat, hello)
+
+
+def _is_same_key(seat: FormerInstance, hello: RunnerHello) -> bool:
+    return seat.key_sha256 == credentials.digest(hello.instance_key)
+
+
+def _is_elsewhere(seat: FormerInstance, who: Principal, hello: RunnerHello) -> bool:
+    return seat.address not in (None, who.address) or _is_other_machine(seat, hello)
+
+
 def _kind(seat: FormerInstance, who: Principal, hello: RunnerHello, place: InstanceRow) -> AlertKind | None:
     is_same_place = seat.id == place.instance_id
-    is_same_key = seat.key_sha256 == credentials.digest(hello.instance_key)
-    is_elsewhere = seat.address not in (None, who.address) or _is_other_machine(seat, hello)
-    is_same_process = is_same_place and is_same_key and seat.resume_sha256 == takeover.resume_digest(hello)
+    is_same_key = _is_same_key(seat, hello)
+    is_elsewhere = _is_elsewhere(seat, who, hello)
+    is_same_process = is_same_place and _is_same_process(seat, hello)
     if seat.is_connected and not is_same_process:
         return None if is_same_place and is_same_key and not is_elsewhere else AlertKind.TAKEN_OVER
     return AlertKind.MOVED if is_same_place and is_elsewhere else None
