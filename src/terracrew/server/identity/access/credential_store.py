@@ -3,30 +3,35 @@
 from collections.abc import Iterable
 from typing import LiteralString
 
-from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.seam import Columns, Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.principals.model import AttemptScope
 
 _RUNNER: LiteralString = "SELECT id, name, path, organization_id, worker_token_expires_at"
 _IS_VALID: LiteralString = "(worker_token_expires_at IS NULL OR worker_token_expires_at > :now)"
+_IS_VALID_IN_BATCH: LiteralString = "(worker_token_expires_at IS NULL OR worker_token_expires_at > batch.now)"
+_DIGEST_TYPES: Columns = {"sha256": "text", "now": "double precision"}
+_BY_CURRENT_TOKEN: LiteralString = (
+    _RUNNER + ", worker_token_sha256, false AS is_next FROM batch"
+    f" JOIN runners ON worker_token_sha256 = batch.sha256 WHERE {_IS_VALID_IN_BATCH}"
+)
+_BY_NEXT_TOKEN: LiteralString = (
+    _RUNNER + ", next_worker_token_sha256 AS worker_token_sha256, true AS is_next FROM batch"
+    f" JOIN runners ON next_worker_token_sha256 = batch.sha256 WHERE {_IS_VALID_IN_BATCH}"
+)
 
 
-async def runner_by_worker_token(tx: Tx, token_sha256: str) -> Row | None:
-    """Return the runner that has this token as its current or next one and may use it still.
+async def runners_by_worker_tokens(tx: Tx, digests: Iterable[str]) -> dict[str, Row]:
+    """Return the runners that have these tokens as their current or next ones and may use them still, by their digests.
 
-    `worker_token_sha256` is the hash of that token.
+    `worker_token_sha256` is the digest of that token.
     """
-    return await tx.one(
-        _RUNNER
-        + f", worker_token_sha256, false AS is_next FROM runners WHERE worker_token_sha256 = :sha256 AND {_IS_VALID}",
-        sha256=token_sha256,
-        now=tx.now,
-    ) or await tx.one(
-        _RUNNER + f", next_worker_token_sha256 AS worker_token_sha256, true AS is_next FROM runners"
-        f" WHERE next_worker_token_sha256 = :sha256 AND {_IS_VALID}",
-        sha256=token_sha256,
-        now=tx.now,
-    )
+    wanted = sorted(set(digests))
+    found: dict[str, Row] = {}
+    for sql in (_BY_CURRENT_TOKEN, _BY_NEXT_TOKEN):
+        rows = [(each, tx.now) for each in wanted if each not in found]
+        found |= {row["worker_token_sha256"]: row for row in await tx.each(sql, _DIGEST_TYPES, rows)}
+    return found
 
 
 async def runner_by_expired_token(tx: Tx, token_sha256: str) -> Row | None:
@@ -116,13 +121,16 @@ async def prune_ended_tokens(tx: Tx, before: float, count: int) -> int:
     )
 
 
-async def runner_with_worker_token(tx: Tx, runner_id: str) -> Row | None:
-    return await tx.one(
-        _RUNNER
-        + f", worker_token_sha256 FROM runners WHERE id = :id AND worker_token_sha256 IS NOT NULL AND {_IS_VALID}",
-        id=runner_id,
-        now=tx.now,
+async def runners_with_worker_tokens(tx: Tx, runner_ids: Iterable[str]) -> dict[str, Row]:
+    """Return those of these runners that have a valid token, by their ids."""
+    rows = [(each, tx.now) for each in sorted(set(runner_ids))]
+    found = await tx.each(
+        _RUNNER + f", worker_token_sha256 FROM batch JOIN runners ON runners.id = batch.runner_id"
+        f" WHERE worker_token_sha256 IS NOT NULL AND {_IS_VALID_IN_BATCH}",
+        {"runner_id": "text", "now": "double precision"},
+        rows,
     )
+    return {row["id"]: row for row in found}
 
 
 async def client(tx: Tx, client_id: str) -> tuple[str, str | None]:

@@ -27,6 +27,7 @@ from terracrew.server.identity.federation import store as trust_store
 from terracrew.server.identity.keys.signing import GENERIC, SigningKeys
 from terracrew.server.identity.limits import Limits
 from terracrew.server.identity.oidc.turns import Turns
+from terracrew.server.identity.oidc.worker_token_reads import WorkerTokenReads
 from terracrew.server.once_tokens import model as once_tokens
 from terracrew.server.once_tokens import store as once_store
 from terracrew.server.principals.model import AUDIENCE, Principal
@@ -87,6 +88,7 @@ class AccessTokens:
         self.worker_token_seconds = worker_token_seconds
         """After how long the worker token of a runner ends, unless the runner replaces or uses it."""
         self.turns = Turns()
+        self._worker_tokens = WorkerTokenReads(db)
         self._live: dict[_Claims, tuple[Principal, float]] = {}
         self._generation = 0
         self.on_forget: list[Callable[[str], None]] = []
@@ -102,15 +104,18 @@ class AccessTokens:
 
     async def _exchange(self, client_id: str, client_secret: str, address: str, next_sha256: str) -> AccessToken:
         sha256 = credentials.digest(client_secret)
-        client = await self._db.read(lambda tx: _client(tx, client_id, sha256))
+        runner, now = await self._worker_tokens.by_digest(sha256)
+        if runner is not None and client_id == _client_id(runner):
+            client = _principal("runner", runner, _worker_sid(runner))
+        else:
+            client = await self._db.read(lambda tx: _client(tx, client_id, sha256, runner))
         if client is None:
             if await self._db.read(lambda tx: credential_store.is_removed(tx, sha256)):
                 raise Removed("this runner has been removed. To use this machine again, register a runner")
             raise await self._refused(client_id, sha256, address)
         if client.kind == "service_account":
             await self._note_use(client.credential_id or "")
-        has_worker_token = client.kind == "runner" and client.once_token_id is None
-        is_next_accepted = has_worker_token and await self._rotate(client, sha256, next_sha256, address)
+        is_next_accepted = runner is not None and await self._rotate(client, runner, now, next_sha256, address)
         token = await self.sign(client.kind, client.id, client.organization_id, client.credential_id or "")
         return AccessToken(token, LIFETIME_SECONDS, is_next_secret_accepted=is_next_accepted)
 
@@ -129,10 +134,10 @@ class AccessTokens:
         }
         return await self.signing.sign(claims, KIND)
 
-    async def _rotate(self, runner: Principal, sha256: str, next_sha256: str, address: str) -> bool:
+    async def _rotate(self, runner: Principal, row: Row, now: float, next_sha256: str, address: str) -> bool:
         """End the runner's old token if this is its next one. Returns whether `next_sha256` was accepted to follow this one."""
-        row, is_extended = await self._db.read(lambda tx: self._token_in_use(tx, sha256))
-        if row is not None and row["is_next"]:
+        sha256 = row["worker_token_sha256"]
+        if row["is_next"]:
 
             async def replace(tx: Tx) -> None:
                 if await credential_store.replace_worker_token(tx, sha256, tx.now + self.worker_token_seconds):
@@ -140,7 +145,7 @@ class AccessTokens:
                     await audit.record(tx, who, "runner.token_rotate", "runner", runner.id)
 
             await self._db.write(replace)
-        elif is_extended:
+        elif self._is_extended(row, now):
             await self._db.write(
                 lambda tx: credential_store.extend_worker_token(tx, sha256, tx.now + self.worker_token_seconds)
             )
@@ -152,12 +157,11 @@ class AccessTokens:
         """Give an end to tokens of an earlier version, which had none."""
         await self._db.write(lambda tx: credential_store.bound_worker_tokens(tx, tx.now + self.worker_token_seconds))
 
-    async def _token_in_use(self, tx: Tx, sha256: str) -> tuple[Row | None, bool]:
-        """Return the runner of a token, and whether the use of the token moves its end, unless the runner replaces it by itself."""
-        row = await credential_store.runner_by_worker_token(tx, sha256)
-        if row is None or row["organization_id"] is None:
-            return row, False
-        return row, (row["worker_token_expires_at"] or 0.0) < tx.now + self.worker_token_seconds - EXTENSION_SECONDS
+    def _is_extended(self, runner: Row, now: float) -> bool:
+        """Return whether the use of a token moves its end, unless the runner replaces it by itself."""
+        if runner["organization_id"] is None:
+            return False
+        return (runner["worker_token_expires_at"] or 0.0) < now + self.worker_token_seconds - EXTENSION_SECONDS
 
     async def _refused(self, client_id: str, sha256: str, address: str) -> TerracrewError:
         """Return the error for a secret that is not valid. The holder of an earlier one raises an alert, or learns that it expired."""
@@ -212,10 +216,11 @@ class AccessTokens:
         if cached is not None and time.monotonic() < cached[1]:
             return cached[0]
         generation = self._generation
-        principal = await self._db.read(lambda tx: _live(tx, claims))
-        if principal is None:
+        row = await self._secret(claims.kind, claims.sub, claims.sid)
+        if row is None or row["organization_id"] != claims.org:
             self._live.pop(claims, None)
             raise Unauthenticated(GENERIC)
+        principal = _principal(claims.kind, row, claims.sid, claims.exp)
         if generation == self._generation:  # otherwise something was revoked during the read
             if len(self._live) >= _MAX_CACHED_TOKENS:
                 self._live.clear()
@@ -224,10 +229,14 @@ class AccessTokens:
 
     async def is_live(self, principal: Principal) -> bool:
         """Return whether the secret behind a connection that has been open for a while is still valid."""
-        return (
-            await self._db.read(lambda tx: _secret(tx, principal.kind, principal.id, principal.credential_id))
-            is not None
-        )
+        return await self._secret(principal.kind, principal.id, principal.credential_id or "") is not None
+
+    async def _secret(self, kind: str, principal_id: str, credential_id: str) -> Row | None:
+        """Return the row of the service account or runner, if this secret of it is still valid."""
+        if kind == "service_account" or credential_id.startswith("onc_"):
+            return await self._db.read(lambda tx: _secret(tx, kind, principal_id, credential_id))
+        row = await self._worker_tokens.of_runner(principal_id)
+        return None if row is None or _worker_sid(row) != credential_id else row
 
     def forget(self, principal_id: str) -> None:
         """Forget what is cached about this service account, runner or once token, so that it is read again."""
@@ -272,26 +281,31 @@ async def _alert(tx: Tx, runner: Row, address: str) -> None:
     await raising.occurred(tx, who, alerted, what, {"path": runner["path"]})
 
 
-async def _client(tx: Tx, client_id: str, secret_sha256: str) -> Principal | None:
+def _client_id(runner: Row) -> str:
+    """Return the client id that a runner is registered with; it may also write the name of its organization in it."""
+    return ":".join(filter(None, (runner["organization_id"], runner["id"])))
+
+
+async def _client(tx: Tx, client_id: str, secret_sha256: str, runner: Row | None) -> Principal | None:
+    """Return the owner of a secret; `runner` has it as its worker token."""
     prefix, _, client = client_id.rpartition(":")
     # Names contain no control characters, and a database may refuse to search for them.
     organization_id = await groups.organization_id(tx, prefix) if prefix and prefix.isprintable() else None
     if prefix and organization_id is None:
         return None
     # The secret is looked up, and its owner is compared with the client: without the secret, no name can be probed.
-    found, names = await _by_secret(tx, secret_sha256)
+    found, names = await _by_secret(tx, secret_sha256, runner)
     if found is None or client not in names or found.organization_id != organization_id:
         return None
     return found
 
 
-async def _by_secret(tx: Tx, sha256: str) -> tuple[Principal | None, tuple[str, ...]]:
+async def _by_secret(tx: Tx, sha256: str, runner: Row | None) -> tuple[Principal | None, tuple[str, ...]]:
     """Return the owner of a secret, and the names by which it may introduce itself."""
     account = await access_store.account_by_secret(tx, sha256)
     if account is not None:
         path = tree_path.join(account["group"], account["name"])
         return _principal("service_account", account, account["secret_id"]), (account["id"], path)
-    runner = await credential_store.runner_by_worker_token(tx, sha256)
     if runner is None:
         return await _by_once_token(tx, sha256)
     return _principal("runner", runner, _worker_sid(runner)), (runner["id"],)
@@ -305,25 +319,15 @@ async def _by_once_token(tx: Tx, sha256: str) -> tuple[Principal | None, tuple[s
     return _principal("runner", msgspec.structs.asdict(found), found.token_id), (found.id,)
 
 
-async def _live(tx: Tx, claims: _Claims) -> Principal | None:
-    row = await _secret(tx, claims.kind, claims.sub, claims.sid)
-    if row is None or row["organization_id"] != claims.org:
-        return None
-    return _principal(claims.kind, row, claims.sid, claims.exp)
-
-
-async def _secret(tx: Tx, kind: str, principal_id: str, credential_id: str | None) -> Row | None:
-    """Return the row of the service account or runner, if this secret of it is still valid."""
-    if kind == "service_account" and (credential_id or "").startswith("trp_"):
-        return await trust_store.account_of_policy(tx, principal_id, credential_id or "")
+async def _secret(tx: Tx, kind: str, principal_id: str, credential_id: str) -> Row | None:
+    """Return the row of a service account, or of a runner with a once token."""
+    if kind == "service_account" and credential_id.startswith("trp_"):
+        return await trust_store.account_of_policy(tx, principal_id, credential_id)
     if kind == "service_account":
-        return await access_store.account_of_secret(tx, principal_id, credential_id or "")
-    if (credential_id or "").startswith("onc_"):
-        found = await once_store.find(tx, credential_id or "")
-        is_valid = found is not None and found.id == principal_id and found.status in once_store.VALID
-        return msgspec.structs.asdict(found) if found is not None and is_valid else None
-    row = await credential_store.runner_with_worker_token(tx, principal_id)
-    return None if row is None or _worker_sid(row) != credential_id else row
+        return await access_store.account_of_secret(tx, principal_id, credential_id)
+    found = await once_store.find(tx, credential_id)
+    is_valid = found is not None and found.id == principal_id and found.status in once_store.VALID
+    return msgspec.structs.asdict(found) if found is not None and is_valid else None
 
 
 def _principal(
