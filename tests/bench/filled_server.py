@@ -73,6 +73,8 @@ class Filled(msgspec.Struct):
     token: str
     members: list[Access]
     modules: list[str]
+    database_url: str = ""
+    """Empty for SQLite."""
 
 
 @contextlib.contextmanager
@@ -84,7 +86,8 @@ def filled(
         system.data.mkdir()
         system.env.update(environment or {})
         token, members, paths = asyncio.run(fill(url or str(system.data / "terracrew.db"), runners, modules, queued))
-        yield Filled(system, system.start_server(runner=False), token, members, paths)
+        (system.data / "admin.token").write_text(token)  # a server writes it only where it makes the administrator
+        yield Filled(system, system.start_server(runner=False), token, members, paths, url)
 
 
 def put_load(task: Task) -> Figures:

@@ -254,6 +254,11 @@ class Runner(Client):
         match messages.decode_to_runner(frame):
             case messages.Offer(job_id, attempt):
                 self._send(messages.Claim(job_id, attempt))
+            case messages.ConfigureRunner(heartbeat_seconds):
+                self._heartbeat = heartbeat_seconds
+                if self._beating is not None:  # it answers with a heartbeat
+                    self._beating.cancel()
+                    self._beat()
             case messages.Granted() as granted:
                 ref = AttemptRef(granted.spec.job_id, granted.spec.attempt)
                 self._held.add(ref)

@@ -1,10 +1,15 @@
-"""`reconnect_s`: a server with a fleet is killed and started again; the time until every runner is back with its jobs."""
+"""`reconnect_s`: a server with a fleet is killed and started again; the time until every runner is back with its jobs.
+
+`connect_cpu_ms`: the CPU of the server, and with `.postgres` at its end that of PostgreSQL, for each runner that connects: its
+token, its handshake and its hello.
+"""
 
 import time
 
 import psutil
 
 from terracrew.client.http import Api
+from tests.bench import cpu
 from tests.bench.figures import median
 from tests.bench.filled_server import Env, Filled, Fleet, filled, fleet
 from tests.bench.fleet import Order
@@ -20,7 +25,7 @@ def run(env: Env) -> dict[str, float]:
     for kind in ("sqlite", "postgres"):
         for runners in RUNNERS:
             with filled(env, kind, runners, modules=JOBS) as there, fleet(there) as crew:
-                crew.order(Order("gather", runners))
+                found |= _connect(env, f"connect_cpu_ms.{kind}.{runners}", there, crew, runners)
                 jobs = _start(there)
                 name = f"reconnect_s.{kind}.{runners}"
                 found[name] = _restart(env, name, there, crew)
@@ -28,6 +33,25 @@ def run(env: Env) -> dict[str, float]:
                 found[f"{name}.tokens"] = _restart(env, f"{name}.tokens", there, crew, is_without_tokens=True)
                 _finish(there, crew, jobs)
     return found
+
+
+def _connect(env: Env, name: str, there: Filled, crew: Fleet, runners: int) -> dict[str, float]:
+    cpu.wait_until_quiet(there.process.pid)
+    began, server, postgres = time.monotonic(), cpu.of_process(there.process.pid), _postgres(there)
+    report = crew.order(Order("gather", runners))
+    took = time.monotonic() - began
+    found = {name: 1000 * (cpu.of_process(there.process.pid) - server) / runners}
+    if there.database_url:
+        found[f"{name}.postgres"] = 1000 * (_postgres(there) - postgres) / runners
+    env.say(
+        f"{', '.join(f'{each} {value:.2f}' for each, value in found.items())} "
+        f"({runners / took:.0f} a second; load {1000 * report.cpu_seconds / runners:.2f} ms)"
+    )
+    return found
+
+
+def _postgres(there: Filled) -> float:
+    return cpu.of_postgres(there.database_url) if there.database_url else 0.0
 
 
 def _start(there: Filled) -> list[str]:

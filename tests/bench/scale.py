@@ -15,6 +15,7 @@ import msgspec
 import psutil
 import psycopg
 
+from tests.bench import cpu
 from tests.bench.filled_server import Env, Filled, fill, fleet, put_load
 from tests.bench.fleet import Order
 from tests.bench.load import Task
@@ -38,7 +39,7 @@ class Several(msgspec.Struct):
     servers: list[Filled]
 
     def cpu_seconds(self) -> float:
-        return sum(_cpu(there.process.pid) for there in self.servers)
+        return sum(cpu.of_process(there.process.pid) for there in self.servers)
 
 
 def run(env: Env) -> dict[str, float]:
@@ -108,12 +109,12 @@ def _cost(several: Several, jobs: int, log_kb: int = 0) -> Cost:
         log_kb=log_kb,
     )
     size = _size(several.url)
-    servers, postgres = several.cpu_seconds(), _postgres_cpu(several.url)
+    servers, postgres = several.cpu_seconds(), cpu.of_postgres(several.url)
     figures = put_load(task)
     return Cost(
         figures.seconds[jobs // 10 : -jobs // 10],
         1000 * (several.cpu_seconds() - servers) / jobs,
-        1000 * (_postgres_cpu(several.url) - postgres) / jobs,
+        1000 * (cpu.of_postgres(several.url) - postgres) / jobs,
         1000 * figures.cpu_seconds / jobs,
         (_size(several.url) - size) / jobs / 1024,
         figures.missed,
@@ -160,14 +161,14 @@ def _idle(env: Env, several: Several, runners: int) -> dict[str, float]:
                 raise RuntimeError(f"{len(refused)} connections were refused: {refused[0]}")
         took = time.perf_counter() - began
         time.sleep(SETTLE_SECONDS)
-        servers, postgres, since = several.cpu_seconds(), _postgres_cpu(several.url), time.perf_counter()
+        servers, postgres, since = several.cpu_seconds(), cpu.of_postgres(several.url), time.perf_counter()
         time.sleep(IDLE_SECONDS)
         seconds = time.perf_counter() - since
         size = sum(psutil.Process(there.process.pid).memory_info().rss for there in several.servers) - before
         online = _online(several.url)
         found = {
             f"scale_idle_cpu_percent.{runners}": 100 * (several.cpu_seconds() - servers) / seconds,
-            f"scale_idle_cpu_percent.{runners}.postgres": 100 * (_postgres_cpu(several.url) - postgres) / seconds,
+            f"scale_idle_cpu_percent.{runners}.postgres": 100 * (cpu.of_postgres(several.url) - postgres) / seconds,
             f"scale_kb_per_runner.{runners}": size / runners / 1024,
         }
     env.say(
@@ -176,24 +177,6 @@ def _idle(env: Env, several: Several, runners: int) -> dict[str, float]:
     )
     if online != runners:
         raise RuntimeError(f"{online} of {runners} runners are online")
-    return found
-
-
-def _cpu(pid: int) -> float:
-    times = psutil.Process(pid).cpu_times()
-    return times.user + times.system
-
-
-def _postgres_cpu(url: str) -> float:
-    """Return the CPU of the processes that serve the database, those that have ended included."""
-    with psycopg.connect(url) as connection:
-        server = psutil.Process(connection.info.backend_pid).parent()
-    assert server is not None
-    times = server.cpu_times()
-    found = times.user + times.system + times.children_user + times.children_system
-    for process in server.children():
-        with contextlib.suppress(psutil.NoSuchProcess):
-            found += _cpu(process.pid)
     return found
 
 

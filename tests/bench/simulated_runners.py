@@ -18,7 +18,6 @@ from terracrew.protocol.spec import STEPS_OF
 from terracrew.runner.attempts.claims import Claims
 from tests.bench.wire import BINARY, TEXT, HttpClient, WebSocket
 
-_HEARTBEAT_SECONDS = 10.0
 _TOKENS_AT_ONCE = 8
 _PIECE_BYTES = 8 << 10
 
@@ -87,6 +86,7 @@ class SimulatedRunner:
         self._held: set[AttemptRef] = set()
         self._claims = Claims(crew.capacity)
         self._executors: set[asyncio.Task[None]] = set()
+        self._heartbeat_seconds = 0.0
         self.is_welcome = asyncio.Event()
         self.socket = WebSocket(crew.host, token)
         self.socket.on_open = self._greet
@@ -129,7 +129,8 @@ class SimulatedRunner:
                 self._claims.is_ahead = welcome.reads_standing_claims
                 self._claim()
                 self.is_welcome.set()
-                first = random.uniform(0, _HEARTBEAT_SECONDS)
+                self._heartbeat_seconds = welcome.heartbeat_seconds
+                first = random.uniform(0, self._heartbeat_seconds)
                 asyncio.get_running_loop().call_later(first, self._beat)
             case messages.Refused() as refused:
                 raise RuntimeError(f"a simulated runner was refused: {refused}")
@@ -150,7 +151,7 @@ class SimulatedRunner:
 
     def _beat(self) -> None:
         self._send(messages.Heartbeat("0.1.0", is_draining=False, attempts=sorted(self._held)))
-        asyncio.get_running_loop().call_later(_HEARTBEAT_SECONDS, self._beat)
+        asyncio.get_running_loop().call_later(self._heartbeat_seconds, self._beat)
 
     def _send(self, message: messages.FromRunner) -> None:
         self.socket.send((TEXT, messages.encode(message)))

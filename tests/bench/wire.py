@@ -125,6 +125,9 @@ class WebSocket(asyncio.Protocol):
             end = self._buffer.find(b"\r\n\r\n")
             if end < 0:
                 return
+            if b" 503 " in self._buffer[:16]:  # too many at this moment: a runner comes again later
+                self.drop()
+                return
             if b" 101 " not in self._buffer[:16]:
                 raise RuntimeError(f"the hub refused the handshake: {self._buffer[:200]!r}")
             self._buffer, self._is_open = self._buffer[end + 4 :], True
