@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.protocol.events import StepStatus
+from terracrew.protocol.events import OutputsRead, StepStatus
 from terracrew.protocol.hooks import ApprovedHooks, Hook
 from terracrew.protocol.spec import JobType, Step, StepHook
 from terracrew.testing.executor_processes import ExecutorProcesses, Gate, module
@@ -98,6 +98,20 @@ async def test_a_hook_that_fails_after_an_apply_stops_the_job_and_the_change_is_
     ended = [fact for fact in hub.facts_of(StepStatus) if fact.step == "apply"][-1]
     assert (ended.status, ended.is_cut_short) == ("FAILED", False)
     assert "output SKIPPED" in statuses(hub)
+
+
+@pytest.mark.feature("H1.scripts")
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_hook_that_fails_around_output_fails_the_job_after_its_change(
+    hub: FakeExecutorHub, executors: ExecutorProcesses, when: str
+) -> None:
+    """Such a job was SUCCEEDED: "applied, but its outputs are not kept", even if the hook ran after they were kept."""
+    await run(executors, [hook(Step.OUTPUT, when, "#!/bin/sh\nexit 1\n")], JobType.APPLY)
+    assert hub.result.status == "FAILED"
+    ended = f"output failed: the hook {when} output of `acme` ended with exit code 1"
+    assert hub.result.message == f"the change was made, but {ended}"
+    assert [each for each in statuses(hub) if "RUNNING" not in each][-2:] == ["apply SUCCEEDED", "output FAILED"]
+    assert bool(hub.facts_of(OutputsRead)) is (when == "after")
 
 
 @pytest.mark.feature("H1.scripts")

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 
+import msgspec
+
 from terracrew.durations import duration
 from terracrew.errors import TerracrewError
 from terracrew.executor.engines import error_summary
@@ -41,6 +43,8 @@ class Steps:
         self._context, self._durable_start = context, durable_start
         self._recorder, self._control = context.recorder, context.control
         self._oom_kills = OomKills()
+        self._is_in_hook = False
+        """Whether the current step runs hooks, or ended in them."""
 
     async def run(self) -> Result:
         """Run all steps, or up to the first that does not succeed; the steps after it are reported as skipped."""
@@ -65,6 +69,9 @@ class Steps:
             elif not step.is_mutating or (result := await self._ask_permission(step)) is None:
                 result = await self._run(remaining.pop(0))
                 if step is Step.OUTPUT and result is not None and result.status == "FAILED":
+                    if self._is_in_hook:  # a hook can fail a job at any step
+                        result = msgspec.structs.replace(result, message=f"the change was made, but {result.message}")
+                        continue
                     # The change was made, so the job has succeeded. The outputs of an older job are marked as such where they are shown.
                     warning, result = f"applied, but its outputs are not kept: {result.message}", None
                     self._recorder.say(f"The job was {warning}")
@@ -221,18 +228,23 @@ class Steps:
     async def _do(self, step: Step, since: int) -> int | None:
         """Carry out a step. Returns the exit code of the engine if the step has a command."""
         context = self._context
+        self._is_in_hook = False
         if step is Step.FETCH:
             return await preparation.fetch(context)
         if step is Step.INPUTS:
             return preparation.write_inputs(context)
         self._durable_start.wait()
+        self._is_in_hook = True
         await hooks.before(context, step)
+        self._is_in_hook = False
         try:
             await self._command(step, since)
         except (EngineFailedError, TerracrewError, OSError):
             await hooks.after_failure(context, step)
             raise
+        self._is_in_hook = True
         await hooks.after(context, step)
+        self._is_in_hook = False
         return 0
 
     async def _command(self, step: Step, since: int) -> None:
