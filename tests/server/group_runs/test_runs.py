@@ -18,6 +18,9 @@ from tests.server.simulated_runner import SimulatedRunner
 
 pytestmark = pytest.mark.feature("J6.groups")
 RUNS = "/api/v1/groups/team/runs"
+_LATE_STATE = """INSERT INTO states (id, module_id, version, status, job_id, attempt, event, origin, serial, lineage, sha256, size,
+    content, created_at) SELECT 'sta_late', module_id, 1, 'current', id, 1, 99, 'engine', 1, 'x', 'x', 1, '', finished_at + 1
+    FROM jobs WHERE id = :job"""
 
 
 async def team(application: Application, *edges: str, **settings: Any) -> None:
@@ -132,6 +135,23 @@ async def test_a_group_is_destroyed_in_reverse_order_without_what_has_nothing(ru
     assert (found["b"]["status"], found["a"]["status"]) == ("RUNNING", "WAITING")
     await finish(runner, found["b"]["job_id"])
     assert (await run.statuses())["a"] == "RUNNING"
+
+
+@pytest.mark.parametrize("late", ["job", "queued job", "state", ""])
+async def test_what_was_changed_after_its_destroy_is_destroyed_again(runner: SimulatedRunner, late: str) -> None:
+    """A module was skipped because its newest job was a DESTROY, although an older job had waited and was applied after that."""
+    await team(runner.app, "a")
+    path, db = "/api/v1/modules/team%2Fa/jobs", runner.server.db
+    kinds = ("APPLY", "DESTROY") if "job" in late else ("DESTROY",)
+    *older, destroyed = [(await runner.app.admin.made(path, {"type": kind}))["id"] for kind in kinds]
+    await finish(runner, destroyed)
+    await db.write(lambda tx: tx.run("UPDATE modules SET state_version = 1 WHERE path = 'team/a'"))
+    if late == "job":
+        await finish(runner, older[0])
+    if late == "state":
+        await db.write(lambda tx: tx.run(_LATE_STATE, job=destroyed))
+    found = await (await Run(runner).begin("DESTROY")).step()
+    assert found["a"]["status"] == ("RUNNING" if late else "SUCCEEDED"), found["a"]["message"]
 
 
 async def test_a_stopped_run_queues_nothing_more(runner: SimulatedRunner) -> None:

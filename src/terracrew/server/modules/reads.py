@@ -190,16 +190,27 @@ async def path(tx: Tx, module_id: str, organization_id: str) -> str | None:
     return None if row is None else row["path"]
 
 
+_DESTROYED_AT: LiteralString = """(SELECT max(destroyed.finished_at) FROM jobs AS destroyed
+    WHERE destroyed.module_id = modules.id AND destroyed.type = 'DESTROY' AND destroyed.status = 'SUCCEEDED')"""
+_NOT_ENDED: LiteralString = "9e15"
+"""A time after all others."""
+
+
 async def below(tx: Tx, group_id: str, count: int) -> list[Row]:
     """Return the modules in a group and below it, and whether there is anything to destroy in each.
 
-    There is nothing if Terracrew keeps its state and has none, or if its newest change was a successful DESTROY.
+    There is nothing if Terracrew keeps its state and has none, or if it was destroyed after every other change ended. A job that
+    was queued before the DESTROY may have waited for its approval until after it, and a state may have arrived late.
     """
     return await tx.all(
         _BELOW
-        + """ SELECT modules.id, modules.path, (modules.backend <> 'terracrew' OR modules.state_version > 0) AND NOT EXISTS (
-            SELECT 1 FROM jobs AS newest WHERE newest.type = 'DESTROY' AND newest.status = 'SUCCEEDED' AND newest.id = (
-                SELECT max(jobs.id) FROM jobs WHERE jobs.module_id = modules.id AND jobs.type <> 'PLAN')) AS has_content
+        + f""" SELECT modules.id, modules.path, (modules.backend <> 'terracrew' OR modules.state_version > 0) AND COALESCE(
+            {_DESTROYED_AT} < (
+                SELECT max(COALESCE(jobs.finished_at, {_NOT_ENDED})) FROM jobs WHERE jobs.module_id = modules.id
+                    AND jobs.type <> 'PLAN' AND NOT (jobs.type = 'DESTROY' AND jobs.status = 'SUCCEEDED'))
+            OR {_DESTROYED_AT} < (
+                SELECT states.created_at FROM states WHERE states.module_id = modules.id AND states.status = 'current'),
+            {_DESTROYED_AT} IS NULL) AS has_content
         FROM below JOIN modules ON modules.group_id = below.id ORDER BY modules.path LIMIT :count""",
         group_id=group_id,
         count=count,
