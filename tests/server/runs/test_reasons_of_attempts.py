@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.connections import heartbeats
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import decide, service
 from terracrew.server.runs import attempt_report
@@ -34,6 +35,29 @@ async def test_a_job_that_is_not_heard_says_since_when_in_the_same_words(queue: 
     assert await queue.why() == first
     assert (first.code, first.since) == ("silent", claimed_at)
     assert "queued again" in first.text
+
+
+@pytest.mark.feature("D6.watched", "S6.words")
+async def test_an_executor_that_is_not_heard_although_its_runner_is_says_so(queue: Queue) -> None:
+    """Symptom: the node of a pod had vanished, and the job was PROCESSING for hours without a word."""
+    ref = AttemptRef(queue.job, 1)
+    await queue.runner.has(queue.job)
+    await queue.rows.db.write(lambda tx: heartbeats.executor_came(tx, ref, "srv_1"))
+    since = queue.clock()
+    await queue.set("UPDATE jobs SET status = 'PROCESSING' WHERE id = :id", id=queue.job)
+    for _ in range(4):
+        queue.clock.advance(10)
+        await queue.runner.heartbeat(ref)
+    reason = await queue.why()
+    assert (reason.code, "no contact with its executor" in reason.text) == ("silent", True)
+    assert reason.since is not None
+    assert reason.since.timestamp() == pytest.approx(since)
+    queue.restart_server()
+    assert await queue.code() == "offered", "a server that has just started has heard nobody yet"
+    queue.clock.advance(5)
+    await queue.rows.db.write(lambda tx: heartbeats.executor_came(tx, ref, "srv_2"))
+    queue.clock.advance(10)
+    assert await queue.code() == "offered", "another server hears it"
 
 
 @pytest.mark.feature("O6.blameless", "S6.words")

@@ -163,6 +163,9 @@ def _slow(now: float, job: Job, row: Row, watch: Watch, fenced: Reason | None) -
         left = decide.SILENT_FOR.total_seconds() - watch.registry.watched_for
         text = "the server has just started or was unreachable: the runner of this job has a minute to reconnect"
         return Reason("settling", text, since=_moment(row["heard_at"]), until=_moment(now + max(0.0, left)))
+    if _is_executor_silent(now, ref, row, watch.registry):
+        text = "there is no contact with its executor, and its runner has not reported its end: it may still run"
+        return Reason("silent", text, _page(job.id), since=_moment(row["executor_heard_at"]))
     if fenced is not None:
         return fenced
     if job.retry is not None and job.status is JobStatus.PROCESSING:
@@ -171,6 +174,13 @@ def _slow(now: float, job: Job, row: Row, watch: Watch, fenced: Reason | None) -
         text = "a runner has it and is starting it" + (f": {row['reason']}" if row["reason"] else "")
         return Reason("starting", text, since=_moment(row["claimed_at"]))
     return None
+
+
+def _is_executor_silent(now: float, ref: AttemptRef, row: Row, registry: Registry) -> bool:
+    """Return whether no server hears an executor, although its runner is in contact: its node may be gone, or its network."""
+    heard_at = row["executor_heard_at"]
+    is_known = heard_at is not None and registry.watched_for >= SILENT_AFTER_SECONDS
+    return is_known and ref not in registry.executors and now - heard_at >= SILENT_AFTER_SECONDS
 
 
 def _retrying(retry: JobRetry, now: float) -> Reason:
