@@ -1,5 +1,6 @@
 """Tokens and secrets of runners that end, are renewed or are revoked while things run; on one server and on two."""
 
+import signal
 import sqlite3
 import time
 from collections.abc import Callable
@@ -114,6 +115,38 @@ def test_a_credential_that_ends_on_one_server_ends_its_connections_on_the_other_
         lambda: "this credential is not valid" in runner.log.read_text(), what="the refusal of the dead credential"
     )
     assert not instance(one)["is_connected"]
+
+
+@pytest.mark.feature("A6.revocation", "T3.reload")
+def test_a_secret_that_is_rotated_while_a_job_runs_costs_the_job_nothing(
+    system: System, gate: Gate, tmp_path: Path
+) -> None:
+    system.start_server(runner=False)
+    credentials = system.register_runner()
+    account = system.api.post("/service-accounts", {"name": "crew", "group": ""})["id"]
+    system.api.patch("/runners/crew", {"service_account": account})
+    old, new = (system.api.post(f"/service-accounts/{account}/secrets", {}) for _ in range(2))
+    file = tmp_path / "secret"
+    file.write_text(old["client_secret"])
+    others = {name: value for name, value in credentials.items() if "CREDENTIALS" not in name}
+    external = "TERRACREW_EXTERNAL__SETTINGS__RUNNER__CREDENTIALS__CLIENT_SECRET"
+    runner = system.start_runner(
+        others | {"TERRACREW_RUNNER__CREDENTIALS__CLIENT_ID": account, external: f"file:{file}"}
+    )
+    system.module("app", modules.gated_plan(gate.address))
+    job = system.run("app")
+    assert gate.reached.wait(60)
+    file.write_text(new["client_secret"])
+    runner.kill(signal.SIGHUP)
+    eventually(lambda: "the settings were read again" in runner.log.read_text(), what="the new settings")
+    system.api.delete(f"/service-accounts/{account}/secrets/{old['id']}")
+    eventually(lambda: runner.log.read_text().count(": connected to http") == 2, what="the second connection")
+    gate.open()
+    ended = system.wait(job)
+    assert (ended["status"], ended["attempt"]) == ("SUCCEEDED", 1), system.log(job)
+    assert connected(system)
+    assert old["client_secret"] not in runner.log.read_text()
+    assert new["client_secret"] not in runner.log.read_text()
 
 
 # ---- half an hour without a server
