@@ -58,6 +58,8 @@ def test_malformed_variables_are_named_all_at_once(given: pytest.MonkeyPatch) ->
         "TERRACREW_SERVICE_ACCOUNT_PATH": "//",
         "TERRACREW_SERVICE_DISCOVERY_HOST": "https://modules.example/",
         "TERRACREW_JOB_DISPATCHER_TYPE": "mainframe",
+        "TERRACREW_JOB_DISPATCHER_DATA_API_URL": "inside.example",
+        "TERRACREW_CREDENTIAL_HELPER_CMD_ARGS": "--aud 'crew",
     }
     for name, value in wrong.items():
         given.setenv(name, value)
@@ -83,3 +85,23 @@ def test_missing_variables_are_named_all_at_once(given: pytest.MonkeyPatch) -> N
     for name in ("SERVER__URL", "RUNNER_PATH", "RUNNER__INSTANCE", "RUNNER__ORGANIZATION_ID"):
         assert f"TERRACREW_{name}" in text
     assert "a credential is required" in text
+
+
+@pytest.mark.feature("D7.parameters")
+@pytest.mark.parametrize(
+    ("kind", "missing"),
+    [
+        ("docker", ["IMAGE"]),
+        ("kubernetes", ["IMAGE"]),
+        ("ecs", ["TASK_DEFINITION", "REGION", "CLUSTER", "LAUNCH_TYPE"]),
+    ],
+)
+def test_missing_parameters_of_a_dispatcher_are_named_by_their_variables(
+    given: pytest.MonkeyPatch, kind: str, missing: list[str]
+) -> None:
+    given.setenv("TERRACREW_JOB_DISPATCHER_TYPE", kind)
+    given.setenv("TERRACREW_JOB_DISPATCHERS_FAR_OFF_TYPE", kind)
+    text = "\n".join(problems())
+    for name in missing:
+        assert f"(in the file, or as TERRACREW_JOB_DISPATCHER_DATA_{name})" in text
+        assert f"(in the file, or as TERRACREW_JOB_DISPATCHERS_FAR_OFF_DATA_{name})" in text

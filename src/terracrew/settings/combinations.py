@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from terracrew import plugins
 from terracrew.client import address
+from terracrew.errors import Invalid
 from terracrew.protocol.dispatcher_choice import ChoiceField
 from terracrew.runner import engine_users
 from terracrew.runner.dispatch.applied_choices import APPLIED
@@ -47,6 +48,7 @@ _TRUE = ("1", "true", "t", "yes", "y", "on")
 def check(values: Tree) -> Iterator[Combination]:
     yield from _names(values)
     yield from _credentials(values)
+    yield from _addresses_for_executors(values)
     yield from _plain_http(values)
     yield from _hooks(values)
     yield from _dispatchers(values)
@@ -72,6 +74,16 @@ def _credentials(values: Tree) -> Iterator[Combination]:
         is_incomplete = any(given < pair for pair in _ALLOWED_CREDENTIALS)
         words = f"there is {' and '.join(sorted(given))}: {_PAIRS}"
         yield Combination(section, words, missing=[section] if is_incomplete else [])
+
+
+def _addresses_for_executors(values: Tree) -> Iterator[Combination]:
+    for section in _dispatcher_sections(values):
+        path = (*section, "data", "api_url")
+        if (url := find(values, path)) is not None:
+            try:
+                address.checked(str(url))
+            except Invalid as error:
+                yield Combination(path, error.message)
 
 
 def _plain_http(values: Tree) -> Iterator[Combination]:
@@ -125,12 +137,18 @@ def _dispatcher(values: Tree, section: tuple[str, ...]) -> Iterator[Combination]
         given = {str(name): str(value) for name, value in cast("Tree", data or {}).items() if name != "api_url"}
         for name, words in problems(given).items():
             path = (*section, "data", name)
+            if name not in given:
+                words = f"{words} (in the file, or as {_variable(path)})"
             yield Combination(path, words, missing=[] if name in given else [path])
     if kind not in (None, "local") or not isinstance(data, dict):
         return
     for name in sorted(str(each) for each in cast("Tree", data) if each != "api_url"):
         words = "the dispatcher `local` has no such setting"
         yield Combination((*section, "data", name), words, missing=[(*section, "type")])
+
+
+def _variable(path: tuple[str, ...]) -> str:
+    return f"TERRACREW_{'_'.join(path).upper().replace('-', '_')}"
 
 
 def _engine_users(values: Tree) -> Iterator[Combination]:

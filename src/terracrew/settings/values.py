@@ -72,7 +72,10 @@ def _split(value: Any, split: Callable[[str], list[str]]) -> Any:
             return json.loads(value)
         except (ValueError, RecursionError):
             raise ValueError("it begins with [ and is not a valid JSON list") from None
-    return [part for part in split(value) if part]
+    try:
+        return [part for part in split(value) if part]
+    except ValueError as error:  # a quote that nothing closes
+        raise ValueError(f"it is not a list of arguments: {error}") from None
 
 
 PathText = Annotated[str, AfterValidator(_is_path)]
