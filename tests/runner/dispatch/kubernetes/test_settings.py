@@ -215,3 +215,13 @@ def test_a_context_that_does_not_exist_is_named(tmp_path: Path) -> None:
     chosen = KubernetesSettings("i", kubeconfig=str(_kubeconfig(tmp_path, token="t")), context="there")
     with pytest.raises(Invalid, match=r"KUBECONFIG: .* has no entry 'there' in contexts"):
         open_access(chosen, {})
+
+
+@pytest.mark.feature("D7.parameters")
+def test_a_proxy_that_only_the_kubeconfig_names_is_not_passed_over_in_silence(tmp_path: Path) -> None:
+    path = _kubeconfig(tmp_path, token="t")
+    document = json.loads(path.read_text())
+    document["clusters"][0]["cluster"]["proxy-url"] = "http://proxy.example:3128"
+    path.write_text(json.dumps(document))
+    with pytest.raises(Invalid, match=r"KUBECONFIG: .* has a proxy-url, which is not used: set HTTPS_PROXY"):
+        open_access(KubernetesSettings("i", kubeconfig=str(path)), {})

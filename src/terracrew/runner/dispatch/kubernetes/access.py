@@ -23,6 +23,11 @@ class ClusterAccess(Protocol):
         """The address, without a slash at its end."""
         ...
 
+    @property
+    def certificate_name(self) -> str | None:
+        """The name that the certificate of the API server has; None if it is that of its address."""
+        ...
+
     def tls(self) -> ssl.SSLContext: ...
 
     async def headers(self) -> dict[str, str]:
@@ -57,6 +62,8 @@ class TokenFile:
 
 class InCluster:
     """The service account of the pod that the runner runs in."""
+
+    certificate_name = None
 
     def __init__(self, host: str, port: str, folder: Path = SERVICE_ACCOUNT) -> None:
         if not host:

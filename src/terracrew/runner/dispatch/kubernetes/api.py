@@ -116,7 +116,8 @@ class KubernetesApi:
         session, headers, url = await self._prepare(path)
         params = {**query, "watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(WATCH_SECONDS)}
         timeout = aiohttp.ClientTimeout(total=WATCH_SECONDS + _REQUEST_SECONDS, connect=_REQUEST_SECONDS)
-        async with session.get(url, params=params, headers=headers, timeout=timeout) as response:
+        name = self._access.certificate_name
+        async with session.get(url, params=params, headers=headers, timeout=timeout, server_hostname=name) as response:
             if response.status != 200:
                 self._refuse("GET", response.status, await response.content.read(_MAX_ANSWER_BYTES))
             rest = b""
@@ -133,7 +134,14 @@ class KubernetesApi:
             headers["Content-Type"] = "application/merge-patch+json" if method == "PATCH" else "application/json"
         timeout = aiohttp.ClientTimeout(total=_REQUEST_SECONDS)
         async with session.request(
-            method, url, params=query, data=content, headers=headers, timeout=timeout, allow_redirects=False
+            method,
+            url,
+            params=query,
+            data=content,
+            headers=headers,
+            timeout=timeout,
+            allow_redirects=False,
+            server_hostname=self._access.certificate_name,
         ) as response:
             answer = await response.read()
             if not 200 <= response.status < 300:

@@ -20,6 +20,8 @@ _CLUSTER_HEADER = "x-k8s-aws-id"
 
 
 class Eks:
+    certificate_name = None
+
     def __init__(self, cluster: str, region: str) -> None:
         """Raises Invalid if the library is missing. Asks nobody yet."""
         try:

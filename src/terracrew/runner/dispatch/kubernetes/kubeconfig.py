@@ -40,8 +40,12 @@ class Kubeconfig:
         self.server = str(self._cluster.get("server") or "").rstrip("/")
         if not self.server.startswith(("https://", "http://")):
             raise Invalid(f"the cluster of the context {chosen!r} in {path} has no server with https://")
+        if "proxy-url" in self._cluster:
+            raise Invalid(f"{path} has a proxy-url, which is not used: set HTTPS_PROXY for the runner instead")
         if "auth-provider" in self._user:
             raise Invalid(f"{path} uses an auth-provider, which Kubernetes removed: use a credential plug-in (exec)")
+        name = self._cluster.get("tls-server-name")
+        self.certificate_name = str(name) if name else None
         file = self._user.get("tokenFile")
         self._file = TokenFile(self._beside(str(file))) if file else None
         self._plugin_headers: dict[str, str] | None = None
