@@ -35,6 +35,8 @@ class EcsAgent:
         """Whether tasks get a machine. Without one, they stay in PROVISIONING."""
         self.before_run: Callable[[Any], None] = lambda _task: None
         """Called with each task before its container runs; the task of a test may end there."""
+        self.user = "0:0"
+        """The user of the task definition."""
         self.is_placed = True
         """Whether RunTask starts anything."""
         self.is_answering = True
@@ -164,7 +166,7 @@ class EcsAgent:
             return
         [override] = task.overrides["containerOverrides"]
         variables = [f"--env={each['name']}={each['value']}" for each in override["environment"]]
-        run = [*self._docker, "run", "--detach", "--name", task.id, "--network", "host", "--user", "0:0", *_ENTRYPOINT]
+        run = [*self._docker, "run", "--detach", "--name", task.id, "--network", "host", "--user", self.user, *_ENTRYPOINT]
         # Fargate gives containers these of Docker's capabilities, and a root that can be written to.
         subprocess.run(
             [*run, *variables, self._image, *_ARGUMENTS, *override["command"]], check=True, capture_output=True

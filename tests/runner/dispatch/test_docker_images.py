@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from terracrew.attempt import exit_codes
+from terracrew.protocol.events import Stream
 from terracrew.runner.dispatch.protocol import NotStarted
+from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests.machine import platforms
+from tests.machine.platforms import executor_image
 from tests.runner.dispatch.docker_bench import Bench
 
 pytestmark = [pytest.mark.engine, pytest.mark.platform("docker"), pytest.mark.timeout(600)]
@@ -72,6 +76,42 @@ async def test_a_program_that_the_image_lacks_is_named(bench: Bench) -> None:
     dispatcher, start = bench.open(image="terracrew-test/broken:1"), bench.start()
     with pytest.raises(NotStarted, match=r"cannot be started: .*python3"):
         await dispatcher.watch(await dispatcher.start(start))
+
+
+RUNS_SHELL = 'resource "terraform_data" "one" {\n  provisioner "local-exec" { command = "true" }\n}\n'
+
+
+@pytest.mark.feature("D3.docker")
+async def test_an_image_without_a_shell_runs_jobs_and_a_module_that_needs_one_says_so(bench: Bench) -> None:
+    dispatcher = bench.open(image=executor_image.image(bench.address, has_shell=False))
+    async with asyncio.timeout(END_SECONDS):
+        start = bench.start('resource "terraform_data" "one" {}\n')
+        assert (await dispatcher.watch(await dispatcher.start(start))).code == exit_codes.DELIVERED
+        assert bench.hub.result.status == "SUCCEEDED", bench.hub.result.message
+        hub = FakeExecutorHub()
+        await hub.start()
+        start = bench.start(RUNS_SHELL, 2, hub)
+        assert (await dispatcher.watch(await dispatcher.start(start))).code == exit_codes.DELIVERED
+        await hub.stop()
+    assert hub.result.status == "FAILED"
+    assert hub.result.message == "apply failed: exit code 1: local-exec provisioner error"
+    assert b"/bin/sh: no such file or directory" in hub.log(Stream.OUTPUT)
+
+
+@pytest.mark.feature("D3.docker")
+async def test_an_image_without_the_users_of_executor_and_engine_or_with_another_one_runs_jobs(bench: Bench) -> None:
+    folder = bench.folder / "users"
+    folder.mkdir()
+    (folder / "passwd").write_text("root:x:0:0::/:/bin/sh\n")
+    lines = [f"FROM {bench.settings.image}", "COPY passwd /etc/passwd", "COPY passwd /etc/group", "USER 65534:65534"]
+    (folder / "Dockerfile").write_text("\n".join(lines))
+    bench.containers.run("build", "--quiet", "--tag", "terracrew-test/users:1", str(folder))
+    dispatcher = bench.open(image="terracrew-test/users:1")
+    start = bench.start(RUNS_SHELL.replace("true", "id -u"))
+    async with asyncio.timeout(END_SECONDS):
+        assert (await dispatcher.watch(await dispatcher.start(start))).code == exit_codes.DELIVERED
+    assert bench.hub.result.status == "SUCCEEDED", bench.hub.result.message
+    assert b"10002" in bench.hub.log(Stream.OUTPUT)
 
 
 @pytest.mark.feature("D3.docker")

@@ -263,6 +263,16 @@ class TestWithContainers:
             ended = await dispatcher.watch(handle)
         assert (ended.code, "does not know its task any more" in ended.reason) == (exit_codes.NOTHING_LEFT, True)
 
+    async def test_a_task_definition_without_the_right_user_is_named(
+        self, agent: EcsAgent, opened: OpenEcs, start: ExecutorStart, hub: FakeExecutorHub
+    ) -> None:
+        agent.user = "65534:65534"
+        dispatcher = opened()
+        said = await _not_started(dispatcher, await dispatcher.start(start))
+        assert said.startswith("the executor did not begin: ")
+        assert "the container must be started as root" in agent.logs(Path(start.directory).name)
+        assert not hub.hellos
+
     async def test_a_stolen_ticket_keeps_the_task_from_beginning(
         self, agent: EcsAgent, opened: OpenEcs, start: ExecutorStart, hub: FakeExecutorHub
     ) -> None:
