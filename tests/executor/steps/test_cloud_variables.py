@@ -8,7 +8,7 @@ import pytest
 from terracrew.errors import Invalid
 from terracrew.executor.steps import cloud_variables
 from terracrew.executor.steps.cloud_variables import CloudJob
-from terracrew.protocol.cloud import AwsIdentity, CloudIdentities, GcpIdentity, VaultIdentity
+from terracrew.protocol.cloud import AwsIdentity, AzureIdentity, CloudIdentities, GcpIdentity, VaultIdentity
 from terracrew.protocol.phase import Phase
 
 pytestmark = pytest.mark.feature("X4.identity")
@@ -32,6 +32,20 @@ def test_the_runners_own_credentials_are_removed_for_these_clouds_only() -> None
     kept = cloud_variables.without_other_credentials(runners, CLOUDS)
     assert kept == {"AWS_REGION": "eu-1", "VAULT_TOKEN": "hush", "PATH": "/bin"}
     assert cloud_variables.without_other_credentials(runners, CloudIdentities()) == runners
+
+
+def test_a_secret_in_a_file_of_the_runner_does_not_come_before_the_identity_in_azure() -> None:
+    """The provider prefers a client secret to a token, also one from a file."""
+    tenant = "00000000-0000-0000-0000-000000000001"
+    clouds = CloudIdentities(azure=AzureIdentity(tenant, tenant, tenant))
+    files = {"ARM_CLIENT_SECRET_FILE_PATH": "/secret", "ARM_CLIENT_ID_FILE_PATH": "/id"}
+    others = {
+        "ARM_OIDC_REQUEST_TOKEN": "hush",
+        "ARM_OIDC_REQUEST_URL": "https://ci",
+        "ARM_USE_AKS_WORKLOAD_IDENTITY": "1",
+    }
+    kept = cloud_variables.without_other_credentials(files | others | {"ARM_ENVIRONMENT": "public"}, clouds)
+    assert kept == {"ARM_ENVIRONMENT": "public"}
 
 
 def test_a_module_with_credentials_of_its_own_is_refused_and_they_are_named() -> None:

@@ -31,12 +31,17 @@ CREDENTIALS: dict[CloudName, frozenset[str]] = {
     "azure": frozenset(
         {
             "ARM_CLIENT_ID",
+            "ARM_CLIENT_ID_FILE_PATH",
             "ARM_CLIENT_SECRET",
+            "ARM_CLIENT_SECRET_FILE_PATH",
             "ARM_CLIENT_CERTIFICATE",
             "ARM_CLIENT_CERTIFICATE_PATH",
             "ARM_TENANT_ID",
             "ARM_USE_OIDC",
             "ARM_USE_MSI",
+            "ARM_USE_AKS_WORKLOAD_IDENTITY",
+            "ARM_OIDC_REQUEST_TOKEN",
+            "ARM_OIDC_REQUEST_URL",
             "ARM_OIDC_TOKEN",
             "ARM_OIDC_TOKEN_FILE_PATH",
         }
