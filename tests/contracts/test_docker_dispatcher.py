@@ -1,9 +1,8 @@
 """The dispatcher `docker` keeps the contract of a dispatcher, with a real daemon, real executors and the real OpenTofu."""
 
 import asyncio
-import os
-import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from tests.machine import platforms
 from tests.machine.network_gate import NetworkGate
 from tests.machine.platforms import executor_image
 from tests.machine.platforms.containers import Containers
+from tests.machine.platforms.cut_socket import CutSocket
 
 pytestmark = [
     pytest.mark.engine,
@@ -35,13 +35,17 @@ pytestmark = [
 
 class TestDocker(DispatcherContract):
     has_spare = False
+    not_started_reason = "terracrew-test/missing:1"
 
     @pytest.fixture(autouse=True)
-    def daemon(self, tmp_path: Path) -> Any:
-        self.address = platforms.need("docker")
-        self.image = executor_image.image(self.address)
-        self.containers = Containers(self.address, containers.owner(str(tmp_path), "rnr_1", "one"))
+    async def daemon(self, tmp_path: Path) -> AsyncIterator[None]:
+        address = platforms.need("docker")
+        self.image = executor_image.image(address)
+        self.containers = Containers(address, containers.owner(str(tmp_path), "rnr_1", "one"))
+        self.socket = CutSocket(address, tmp_path / "docker.sock")
+        await self.socket.open()
         yield
+        await self.socket.cut()
         self.containers.remove_all()
 
     @pytest.fixture
@@ -51,25 +55,41 @@ class TestDocker(DispatcherContract):
         yield gate
         await gate.close()
 
-    def opened(self, folder: Path) -> Docker:
+    def opened(self, folder: Path, key: str = "", image: str = "") -> Docker:
+        host = self.socket.address
         settings = DockerSettings(
-            self.image, host=self.address, is_local_image=True, network="host", has_spare=self.has_spare
+            image or self.image, host=host, is_local_image=True, network="host", has_spare=self.has_spare
         )
-        dispatcher = Docker(settings, Daemon(self.address, {}), {}, containers.owner("", "rnr_1", "one"))
-        dispatcher.use_instance(str(folder))
+        dispatcher = Docker(settings, Daemon(host, {}), {}, containers.owner("", "rnr_1", "one"))
+        dispatcher.use_instance(key or str(folder))
         return dispatcher
 
-    def kill_executor(self, directory: Path) -> None:
-        os.kill(self.containers.executor_pid(containers.name_of(directory)), signal.SIGKILL)
+    def opened_without_image(self, folder: Path) -> Docker:
+        return self.opened(folder, image="terracrew-test/missing:1")
+
+    @asynccontextmanager
+    async def away(self, dispatcher: Any) -> AsyncGenerator[None]:
+        await self.socket.cut()
+        yield
+        await self.socket.open()
+
+    def executor_pid(self, directory: Path) -> int:
+        return self.containers.executor_pid(containers.name_of(directory))
 
     def remains(self, directory: Path) -> bool:
-        return self.containers.is_running(containers.name_of(directory))
+        is_marked = (directory / files.CONTAINER).exists()
+        return is_marked and self.containers.is_running(containers.name_of(directory))
+
+    def is_kept(self, directory: Path) -> bool:
+        return bool(self.containers.names())
 
 
 class TestSpareContainer(TestDocker):
     """The attempt of each test gets a container that was started ahead of it."""
 
     has_spare = True
+    starts_at_once = 4
+    away_seconds = 3.0
 
     @pytest.fixture
     async def dispatcher(

@@ -4,10 +4,10 @@ The emulator answers the API; `ecs_agent` runs each task as a container of a rea
 shown here: its rights, its networks, its images, its delays and its eventual consistency.
 """
 
-import os
-import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +29,8 @@ pytestmark = [
 
 
 class TestEcs(DispatcherContract):
+    not_started_reason = "its image cannot be pulled: CannotPullContainerError: manifest unknown"
+
     @pytest.fixture(autouse=True)
     def agent(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[EcsAgent]:
         self.endpoint, docker = platforms.need("aws"), platforms.need("docker")
@@ -45,7 +47,7 @@ class TestEcs(DispatcherContract):
         yield gate
         await gate.close()
 
-    def opened(self, folder: Path) -> Ecs:
+    def opened(self, folder: Path, key: str = "") -> Ecs:
         agent = self.agent_of_test
         chosen = EcsSettings(
             ecs_agent.FAMILY,
@@ -57,11 +59,26 @@ class TestEcs(DispatcherContract):
             endpoint_url=self.endpoint,
         )
         dispatcher = Ecs(chosen, tasks.owner("", "rnr_1", "one"), poll_seconds=0.2)
-        dispatcher.use_instance(str(folder))
+        dispatcher.use_instance(key or str(folder))
         return dispatcher
 
-    def kill_executor(self, directory: Path) -> None:
-        os.kill(self.agent_of_test.executor_pid(directory.name), signal.SIGKILL)
+    def opened_without_image(self, folder: Path) -> Ecs:
+        self.agent_of_test.before_run = _fail_to_pull
+        return self.opened(folder)
+
+    @asynccontextmanager
+    async def away(self, dispatcher: Any) -> AsyncGenerator[None]:
+        self.agent_of_test.is_answering = False
+        yield
+        self.agent_of_test.is_answering = True
+
+    def executor_pid(self, directory: Path) -> int:
+        return self.agent_of_test.executor_pid(directory.name)
 
     def remains(self, directory: Path) -> bool:
         return self.agent_of_test.is_running(directory.name)
+
+
+def _fail_to_pull(task: Any) -> None:
+    task.stop_code, task.stopped_reason = "TaskFailedToStart", "CannotPullContainerError: manifest unknown"
+    task.desired_status = task.last_status = "STOPPED"

@@ -2,7 +2,10 @@
 
 import os
 import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,13 +23,26 @@ pytestmark = [
 
 
 class TestLocal(DispatcherContract):
-    def opened(self, folder: Path) -> Local:
-        return Local("terracrew.executor.main:run", environment.for_zygote(os.environ, is_built_in=False))
+    not_started_reason = "the process that starts executors"
+    away_seconds = 3.0
 
-    def kill_executor(self, directory: Path) -> None:
+    def opened(self, folder: Path, key: str = "", entry: str = "terracrew.executor.main:run") -> Local:
+        dispatcher = Local(entry, environment.for_zygote(os.environ, is_built_in=False))
+        dispatcher.use_instance(key or str(folder))
+        return dispatcher
+
+    def opened_without_image(self, folder: Path) -> Local:
+        return self.opened(folder, entry="terracrew.executor.missing:run")
+
+    @asynccontextmanager
+    async def away(self, dispatcher: Any) -> AsyncGenerator[None]:
+        os.kill(dispatcher._zygote.pid, signal.SIGKILL)
+        yield
+
+    def executor_pid(self, directory: Path) -> int:
         process = ownership.process_of(directory)
         assert process is not None
-        os.kill(process.pid, signal.SIGKILL)
+        return process.pid
 
     def remains(self, directory: Path) -> bool:
         workspace = (directory / files.WORKSPACE).resolve()

@@ -1,4 +1,4 @@
-"""A proxy in front of a daemon's socket that a test can cut: the daemon is away for one client, and for nobody else."""
+"""A proxy in front of a daemon's socket or port that a test can cut: the daemon is away for one client, and for nobody else."""
 
 import asyncio
 import contextlib
@@ -23,6 +23,9 @@ class CutSocket:
     async def open(self) -> None:
         self._server = await asyncio.start_unix_server(self._accept, self._path)
 
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_unix_connection(self._daemon)
+
     async def cut(self) -> None:
         """Drop every connection, and accept none, until `open` is called again."""
         assert self._server
@@ -37,7 +40,7 @@ class CutSocket:
         assert task
         self._connections.add(task)
         try:
-            to, back = await asyncio.open_unix_connection(self._daemon)
+            to, back = await self._connect()
             try:
                 await asyncio.gather(self._pass_on(reader, back, writer), _pump(to, writer))
             finally:
@@ -58,6 +61,21 @@ class CutSocket:
                 daemon.write(data)
                 await daemon.drain()
             daemon.write_eof()
+
+
+class CutPort(CutSocket):
+    """The same in front of a port of a host."""
+
+    def __init__(self, host: str, port: int, path: Path) -> None:
+        super().__init__(host, path)
+        self._target, self.port = port, 0
+
+    async def open(self) -> None:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection(self._daemon, self._target)
 
 
 async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:

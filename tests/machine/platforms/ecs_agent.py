@@ -166,7 +166,18 @@ class EcsAgent:
             return
         [override] = task.overrides["containerOverrides"]
         variables = [f"--env={each['name']}={each['value']}" for each in override["environment"]]
-        run = [*self._docker, "run", "--detach", "--name", task.id, "--network", "host", "--user", self.user, *_ENTRYPOINT]
+        run = [
+            *self._docker,
+            "run",
+            "--detach",
+            "--name",
+            task.id,
+            "--network",
+            "host",
+            "--user",
+            self.user,
+            *_ENTRYPOINT,
+        ]
         # Fargate gives containers these of Docker's capabilities, and a root that can be written to.
         subprocess.run(
             [*run, *variables, self._image, *_ARGUMENTS, *override["command"]], check=True, capture_output=True

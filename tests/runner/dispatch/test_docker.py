@@ -1,7 +1,6 @@
 """The dispatcher `docker` on bad days, with a real daemon: what dies, hangs or is somebody else's."""
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,7 +14,6 @@ from terracrew.protocol.events import Stream
 from terracrew.runner.dispatch.docker import attempt_files
 from terracrew.runner.dispatch.docker.daemon import Daemon
 from terracrew.runner.dispatch.protocol import NotStarted
-from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests.machine import platforms
 from tests.machine.platforms.cut_socket import CutSocket
 from tests.machine.platforms.docker import Docker as DockerPlatform
@@ -24,8 +22,6 @@ from tests.runner.dispatch.docker_bench import Bench
 pytestmark = [pytest.mark.engine, pytest.mark.platform("docker"), pytest.mark.timeout(600)]
 
 END_SECONDS = 300.0
-STARTS = int(os.environ.get("TERRACREW_TEST_DOCKER_STARTS", "6"))
-"""How many executors start at once. 50 take minutes on two cores."""
 
 
 @pytest.fixture
@@ -237,21 +233,3 @@ async def test_a_directory_of_the_host_can_hold_the_attempts(bench: Bench) -> No
     await dispatcher.place.remove(directory)
     assert list(folder.iterdir()) == []
     assert bench.containers.names() == []
-
-
-@pytest.mark.feature("D6.watched")
-async def test_many_executors_start_at_once(bench: Bench) -> None:
-    dispatcher = bench.open()
-    hubs = [FakeExecutorHub() for _ in range(STARTS)]
-    await asyncio.gather(*(hub.start() for hub in hubs))
-    starts = [
-        bench.start('resource "terraform_data" "one" {}\n', number, hub) for number, hub in enumerate(hubs, start=1)
-    ]
-    async with asyncio.timeout(END_SECONDS):
-        handles = await asyncio.gather(*(dispatcher.start(start) for start in starts))
-        ends = await asyncio.gather(*(dispatcher.watch(handle) for handle in handles))
-        assert {end.code for end in ends} == {exit_codes.DELIVERED}
-        assert [hub.result.status for hub in hubs] == ["SUCCEEDED"] * STARTS
-        await asyncio.gather(*(dispatcher.place.remove(Path(start.directory)) for start in starts))
-    assert bench.containers.names() == []
-    await asyncio.gather(*(hub.stop() for hub in hubs))

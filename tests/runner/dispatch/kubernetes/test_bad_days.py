@@ -25,8 +25,6 @@ pytestmark = [
 ]
 
 END_SECONDS = 300.0
-STARTS = int(os.environ.get("TERRACREW_TEST_KUBERNETES_STARTS", "6"))
-"""How many executors start at once. 50 take minutes on two cores."""
 
 
 @pytest.fixture
@@ -225,16 +223,6 @@ async def test_a_runner_that_died_before_the_pod_got_its_start_takes_the_start_b
             await second.watch(second.adopt(Path(start.directory)))
     assert bench.pods.of(Path(start.directory).name) == []
     assert not bench.hub.has_result
-
-
-async def test_many_executors_start_at_once(bench: Bench) -> None:
-    dispatcher = bench.open()
-    main = 'resource "terraform_data" "one" {}\n'
-    starts = [bench.start(main, number) for number in range(1, STARTS + 1)]
-    async with asyncio.timeout(END_SECONDS):
-        handles = await asyncio.gather(*(dispatcher.start(start) for start in starts))
-        ended = await asyncio.gather(*(dispatcher.watch(handle) for handle in handles), return_exceptions=True)
-    assert all(not isinstance(end, BaseException) for end in ended), ended
 
 
 @pytest.mark.feature("X4.isolation")
