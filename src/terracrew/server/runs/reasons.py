@@ -178,9 +178,9 @@ def _slow(now: float, job: Job, row: Row, watch: Watch, fenced: Reason | None) -
 
 def _is_executor_silent(now: float, ref: AttemptRef, row: Row, registry: Registry) -> bool:
     """Return whether no server hears an executor, although its runner is in contact: its node may be gone, or its network."""
-    heard_at = row["executor_heard_at"]
-    is_known = heard_at is not None and registry.watched_for >= SILENT_AFTER_SECONDS
-    return is_known and ref not in registry.executors and now - heard_at >= SILENT_AFTER_SECONDS
+    if row["executor_heard_at"] is None or ref in registry.executors:
+        return False
+    return min(now - float(row["executor_heard_at"]), registry.watched_for) >= SILENT_AFTER_SECONDS
 
 
 def _retrying(retry: JobRetry, now: float) -> Reason:
