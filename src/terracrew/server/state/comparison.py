@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,7 +18,7 @@ from terracrew.server.objects import Objects
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.state import content, quarantine, resources, store
+from terracrew.server.state import content, quarantine, resources, stack_checkpoint, store
 from terracrew.server.state.model import State
 from terracrew.server.state.resources import PathStep
 from terracrew.server.state.store import StoredState
@@ -53,12 +53,41 @@ class _VersionOutput(msgspec.Struct):
     sensitive: bool = False
 
 
+class _StackVersion(msgspec.Struct):
+    urn: str
+    type: str = ""
+    custom: bool = False
+    external: bool = False
+    delete: bool = False
+    id: str = ""
+    outputs: dict[str, Any] = {}
+
+
+class _VersionDeployment(msgspec.Struct):
+    resources: list[_StackVersion] | None = None
+
+
+class _VersionCheckpoint(msgspec.Struct):
+    latest: _VersionDeployment | None = None
+
+
 class _StateContent(msgspec.Struct):
-    resources: list[_VersionResource] = []
+    resources: list[_VersionResource] | None = None
+    """A state that the engine has encrypted does not have this field, and neither has a checkpoint of Pulumi."""
     outputs: dict[str, _VersionOutput] = {}
+    checkpoint: _VersionCheckpoint | None = None
+
+
+class _ComparedState(NamedTuple):
+    instances: dict[str, _VersionInstance]
+    """By their addresses."""
+    outputs: dict[str, _VersionOutput]
 
 
 _state = msgspec.json.Decoder(_StateContent)
+_STACK = "pulumi:pulumi:Stack"
+_SECRET_MARK = b'"4dabf18193072939515e22adb298388d"'
+"""The field that each secret in a state of Pulumi has, which is encrypted."""
 
 
 async def read(
@@ -101,17 +130,27 @@ async def read(
 def compared(before: bytes, after: bytes) -> DiffDocument:
     """Return the diff of two states. Values that are marked as sensitive, or whose names say so, are hidden."""
     try:
-        old, new = _state.decode(before), _state.decode(after)
+        old, new = _content(before), _content(after)
     except (ValueError, RecursionError) as error:
         raise Invalid(
-            f"these states cannot be compared, because one is not in the format of OpenTofu: {error}"
+            f"these states cannot be compared, because one is not in the format of OpenTofu or Pulumi: {error}"
         ) from error
     plan = PlanDescription(list(_resources(old, new)), list(_outputs(old, new)), size=len(before) + len(after))
     return DiffDocument(document.build(plan, lambda text: text))
 
 
-def _resources(before: _StateContent, after: _StateContent) -> Iterator[PlannedResource]:
-    old, new = _instances(before), _instances(after)
+def _content(state: bytes) -> _ComparedState:
+    found = _state.decode(state)
+    if found.resources is not None:
+        return _ComparedState(_instances(found.resources), found.outputs)
+    if found.checkpoint is not None:
+        latest = found.checkpoint.latest
+        return _of_stack((latest.resources if latest else None) or [])
+    raise ValueError("it has no list of resources. Its engine may have encrypted it")
+
+
+def _resources(before: _ComparedState, after: _ComparedState) -> Iterator[PlannedResource]:
+    old, new = before.instances, after.instances
     for address in sorted({**old, **new}):
         was, now = old.get(address), new.get(address)
         if was is None or now is None or bytes(was.attributes) != bytes(now.attributes):
@@ -119,11 +158,30 @@ def _resources(before: _StateContent, after: _StateContent) -> Iterator[PlannedR
             yield PlannedResource(address, action, _values(was, now))
 
 
-def _instances(state: _StateContent) -> dict[str, _VersionInstance]:
+def _of_stack(found: list[_StackVersion]) -> _ComparedState:
+    """Return what a stack manages, and its outputs, which are those of the resource that stands for the stack."""
+    instances: dict[str, _VersionInstance] = {}
+    outputs: dict[str, _VersionOutput] = {}
+    for each in found:
+        if each.type == _STACK:
+            outputs = {name: _VersionOutput(value, _has_secret(value)) for name, value in each.outputs.items()}
+        elif stack_checkpoint.is_managed(each.type, is_custom=each.custom, is_external=each.external):
+            secret = [[PathStep(name)] for name, value in each.outputs.items() if _has_secret(value)]
+            attributes = msgspec.Raw(msgspec.json.encode({"id": each.id} | each.outputs))
+            suffix = f" (replaced object {each.id})" if each.delete else ""
+            instances[stack_checkpoint.address(each.urn) + suffix] = _VersionInstance(None, attributes, secret)
+    return _ComparedState(instances, outputs)
+
+
+def _has_secret(value: Any) -> bool:
+    return _SECRET_MARK in msgspec.json.encode(value)
+
+
+def _instances(found: list[_VersionResource]) -> dict[str, _VersionInstance]:
     return {
         resources.address(each.module, each.type, each.name, one.index_key)
         + (f" (leftover object {one.deposed})" if one.deposed else ""): one
-        for each in state.resources
+        for each in found
         if each.mode == "managed"
         for one in each.instances
     }
@@ -148,7 +206,7 @@ def _marks(instance: _VersionInstance | None, attributes: dict[str, Any] | None)
     return {name: True for name in attributes or {} if name in marked or names.is_secret(name)}
 
 
-def _outputs(before: _StateContent, after: _StateContent) -> Iterator[PlannedOutput]:
+def _outputs(before: _ComparedState, after: _ComparedState) -> Iterator[PlannedOutput]:
     nothing = _VersionOutput()
     for name in sorted({**before.outputs, **after.outputs}):
         was, now = before.outputs.get(name, nothing), after.outputs.get(name, nothing)

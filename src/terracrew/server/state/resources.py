@@ -104,11 +104,13 @@ class _Checkpoint(msgspec.Struct):
 class _Document(msgspec.Struct):
     """A state in the format of OpenTofu and Terraform, or a checkpoint of Pulumi."""
 
-    resources: list[_ListedResource] = []
+    resources: list[_ListedResource] | None = None
+    """A state that the engine has encrypted does not have this field."""
     checkpoint: _Checkpoint | None = None
 
 
 _document = msgspec.json.Decoder(_Document)
+_UNREADABLE = "the state is not in the format of OpenTofu, or its engine has encrypted it"
 
 
 async def current(db: Database, objects: Objects, keys: Keyring, module_id: str, *, is_kept_here: bool) -> Resources:
@@ -131,7 +133,7 @@ async def current(db: Database, objects: Objects, keys: Keyring, module_id: str,
     try:
         is_large = len(plain) > _THREAD_ABOVE_BYTES
         found = await asyncio.to_thread(addresses, plain) if is_large else addresses(plain)
-    except msgspec.MsgspecError:  # a state of another engine
+    except msgspec.MsgspecError:  # a state of another engine, or one that its engine has encrypted
         return Resources(version, counted)
     return Resources(version, len(found), found[:MAX_ADDRESSES])
 
@@ -143,10 +145,17 @@ def addresses(state: bytes) -> list[str]:
         return [each.address for each in _of_stack(document.checkpoint)]
     return [
         address(resource.module, resource.type, resource.name, instance.index_key)
-        for resource in document.resources
+        for resource in _resources(document)
         if resource.mode == "managed"
         for instance in resource.instances
     ]
+
+
+def _resources(document: _Document) -> list[_ListedResource]:
+    """Return the resources of a state. Raises a MsgspecError if it does not tell any: that is not the same as none."""
+    if document.resources is None:
+        raise msgspec.ValidationError("the state has no list of resources")
+    return document.resources
 
 
 def _of_stack(found: _Checkpoint) -> list[ResourceRow]:
@@ -180,7 +189,7 @@ async def page(
     except Undecryptable as error:
         return ResourcePage(version, counted, problem=error.message)
     except (msgspec.MsgspecError, RecursionError):
-        return ResourcePage(version, counted, problem="the state is not in the format of OpenTofu")
+        return ResourcePage(version, counted, problem=_UNREADABLE)
     needle = search.strip().casefold()
     found = [each for each in rows if needle in each.address.casefold() or needle in each.id.casefold()]
     return ResourcePage(version, len(rows), len(found), found[start : start + count], start)
@@ -193,7 +202,7 @@ def listed(state: bytes) -> list[ResourceRow]:
         return sorted(_of_stack(document.checkpoint), key=lambda row: row.address)
     rows = [
         ResourceRow(each.module, address(each.module, each.type, each.name, one.index_key), _id(one))
-        for each in document.resources
+        for each in _resources(document)
         if each.mode == "managed"
         for one in each.instances
     ]

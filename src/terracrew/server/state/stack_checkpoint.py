@@ -38,7 +38,7 @@ class _PendingResource(msgspec.Struct):
 
     @property
     def is_managed(self) -> bool:
-        return self.custom and not self.external and not self.type.startswith(_PROVIDER_PREFIX)
+        return is_managed(self.type, is_custom=self.custom, is_external=self.external)
 
 
 class _Operation(msgspec.Struct):
@@ -78,6 +78,11 @@ def pending(state: bytes) -> list[PendingOperation]:
         for each in found
         if each.type in _ACTIONS and each.resource.is_managed
     ]
+
+
+def is_managed(type_: str, *, is_custom: bool, is_external: bool) -> bool:
+    """Return whether the stack made this resource, and it exists somewhere: components, providers and the stack itself do not."""
+    return is_custom and not is_external and not type_.startswith(_PROVIDER_PREFIX)
 
 
 def address(urn: str) -> str:
