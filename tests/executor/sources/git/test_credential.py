@@ -41,7 +41,7 @@ async def test_a_token_is_used_for_its_host_and_other_credentials_get_nothing_of
     assert fetch.files == {"main.tf": MODULE}
     assert list(scratch.iterdir()) == [], "the files with the token are removed"
     pinned = GitSource(server.of("network"), commit=resolved.commit, credential="OTHER")
-    with pytest.raises(Forbidden, match="the runner has no credentials for it that its server accepts"):
+    with pytest.raises(Forbidden, match="its server does not accept the credential of the source"):
         await fetch(pinned, **given)
     with pytest.raises(Forbidden, match="the runner has no credentials"):
         await fetch(GitSource(server.of("network"), commit=resolved.commit), **given)
@@ -61,7 +61,7 @@ async def test_a_token_does_not_go_to_the_host_of_a_submodule(
     repository.git("update-index", "--add", "--cacheinfo", f"160000,{repository.git('rev-parse', 'HEAD')},x")
     repository.git("commit", "--quiet", "--message", "a submodule")
     source = GitSource(server.of("network"), credential="DEPLOY_TOKEN")
-    with pytest.raises(Forbidden, match=r"the repository https://127\.0\.0\.1:.* has no credentials"):
+    with pytest.raises(Forbidden, match=r"the repository https://127\.0\.0\.1:.* does not accept the credential"):
         await fetch(source, variables={"DEPLOY_TOKEN": TOKEN}, scratch=tmp_path)
 
 
@@ -78,8 +78,21 @@ async def test_a_private_key_is_used_with_the_host_keys_that_are_pinned(
     kind, key = (ssh.folder / "user.pub").read_text().split()[:2]
     other = GitSource(source.url, credential="DEPLOY_KEY", known_hosts=f"[127.0.0.1]:{ssh.port} {kind} {key}\n")
     repository.commit("second")
-    with pytest.raises(Forbidden, match="the host key of its server is not known to the runner, or has changed"):
+    with pytest.raises(Forbidden, match="the host key of its server is not among those that the source has"):
         await fetch(other, **given)
+
+
+async def test_a_credential_that_is_refused_is_not_taken_for_those_of_the_runner(
+    server: GitHttps, repository: Repository, fetch: Fetches, tmp_path: Path
+) -> None:
+    """The error told people to add credentials to the runner, which are not used for such a source."""
+    server.login = f"git:{TOKEN}"
+    (scratch := tmp_path / "scratch").mkdir()
+    source = GitSource(server.of(repository.name), credential="DEPLOY_TOKEN")
+    with pytest.raises(Forbidden, match="its server does not accept the credential of the source"):
+        await fetch(source, variables={"DEPLOY_TOKEN": "another-token"}, scratch=scratch)
+    with pytest.raises(Forbidden, match="the runner has no credentials for it that its server accepts"):
+        await fetch(GitSource(source.url))
 
 
 @pytest.mark.engine

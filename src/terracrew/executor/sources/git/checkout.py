@@ -54,7 +54,7 @@ class Checkout:
                 return Revision(commit, named[1], named[0])
             return revisions.resolve(self.git, source)
         except GitFailed as error:
-            raise remote_errors.explained(error, source.url) from error
+            raise remote_errors.explained(error, source.url, has_credential=self.git.has_credential) from error
 
     def write(self, url: str, revision: Revision) -> None:
         """Write all files. Raises if something of them must not be written."""

@@ -105,6 +105,11 @@ class Git:
         settings = (*_SETTINGS, f"http.lowSpeedTime={max(1, round(deadline.limits.silence_seconds))}")
         self._start = [program, *(part for each in settings for part in ("-c", each))]
 
+    @property
+    def has_credential(self) -> bool:
+        """Whether it authenticates with a credential of the source, and not with those of the runner's user."""
+        return bool(self._credential.identity)
+
     @contextlib.contextmanager
     def inheriting(self, descriptor: int) -> Generator[None]:
         """Give this open file, which is a lock, to every git that is started in this block."""

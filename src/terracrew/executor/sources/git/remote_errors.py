@@ -7,24 +7,29 @@ import re
 
 from terracrew.errors import EngineMissing, Forbidden, Invalid, NotFound, TerracrewError, Unavailable
 
+_UNKNOWN_HOST_KEY = (
+    "the host key of its server is not known to the runner, or has changed: check it, and add it to the known_hosts of "
+    "the runner's user"
+)
+_NO_CREDENTIALS = "the runner has no credentials for it that its server accepts"
+_NO_REPOSITORY = "there is no repository at this address, or the runner's credentials may not read it"
 _KNOWN: tuple[tuple[str, type[TerracrewError], str], ...] = (
     (r"cannot run .*ssh|ssh: (command )?not found", EngineMissing, "the runner has no program `ssh`: install it there"),
     (
         r"Host key verification failed|host key is known",
         Forbidden,
-        "the host key of its server is not known to the runner, or has changed: check it, and add it to the known_hosts of "
-        "the runner's user",
+        _UNKNOWN_HOST_KEY,
     ),
     (
         r"could not read (Username|Password)|Authentication failed|Permission denied|terminal prompts disabled|"
         r"returned error: 40[13]|Access denied|access rights",
         Forbidden,
-        "the runner has no credentials for it that its server accepts",
+        _NO_CREDENTIALS,
     ),
     (
         r"returned error: 404|[Rr]epository .*not found|does not appear to be a git repository|not found: did you run",
         NotFound,
-        "there is no repository at this address, or the runner's credentials may not read it",
+        _NO_REPOSITORY,
     ),
     (
         r"SSL certificate|certificate verif|server certificate",
@@ -45,6 +50,13 @@ _KNOWN: tuple[tuple[str, type[TerracrewError], str], ...] = (
         "it leads to a protocol that is not allowed",
     ),
 )
+_WITH_CREDENTIAL = {
+    _UNKNOWN_HOST_KEY: "the host key of its server is not among those that the source has (known_hosts), or has changed: check "
+    "it, and give the source the right one",
+    _NO_CREDENTIALS: "its server does not accept the credential of the source, or that is not meant for it",
+    _NO_REPOSITORY: "there is no repository at this address, or the credential of the source may not read it",
+}
+"""What is said instead if the source has a credential of its own: those of the runner are not used."""
 _MISSING_COMMIT = re.compile(r"not our ref|unadvertised object|no such remote ref", re.IGNORECASE)
 _CORRUPT = re.compile(
     r"corrupt|bad object|missing (blob|tree|commit|object)|unable to (read|find|parse)|not a git repository|loose object|"
@@ -69,9 +81,10 @@ def is_explained(error: TerracrewError) -> bool:
     return any(re.search(pattern, error.message) for pattern, _, _ in _KNOWN)
 
 
-def explained(error: TerracrewError, url: str) -> TerracrewError:
-    """Return the error that people get if this repository cannot be fetched."""
+def explained(error: TerracrewError, url: str, *, has_credential: bool) -> TerracrewError:
+    """Return the error that people get if this repository cannot be fetched. `has_credential`: with one of the source."""
     for pattern, kind, reason in _KNOWN:
         if re.search(pattern, error.message):
+            reason = _WITH_CREDENTIAL.get(reason, reason) if has_credential else reason
             return kind(f"the repository {url} cannot be fetched: {reason} (git: {error.message})")
     return Unavailable(f"the repository {url} cannot be fetched (git: {error.message})")

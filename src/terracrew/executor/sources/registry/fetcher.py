@@ -82,7 +82,7 @@ class _Fetch:
         try:
             found = checkout.pinned() or revisions.of_any_kind(checkout.git, location.url, location.ref)
         except GitFailed as error:
-            raise remote_errors.explained(error, location.url) from error
+            raise remote_errors.explained(error, location.url, has_credential=False) from error
         checkout.write(location.url, found)
         return found.commit
 
