@@ -2,11 +2,14 @@
 that site's name in its requests, and is refused."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from terracrew.server.addresses import parse
 
 ANY_HOST = "*"
+MAX_HOST_CHARACTERS = 300
+"""No name is longer: a name of DNS has up to 253 characters."""
 _LOOPBACK_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 
@@ -19,14 +22,16 @@ class AllowedHosts:
         self._is_any = ANY_HOST in names
         self._names = frozenset(name for name in names if not name.startswith("*"))
         self._suffixes = tuple(name[1:] for name in names if name.startswith("*."))
+        self._is_known = lru_cache(1024)(self._is_name_or_address)
 
     def is_allowed(self, header: str, local_address: str) -> bool:
         """Return whether a `Host` header names this server. `local_address` is the address that the client has connected to.
 
         That address is allowed, because nobody can make an IP address point to another server, as is possible with a name.
         """
-        if self._is_any:
-            return True
+        return self._is_any or (len(header) <= MAX_HOST_CHARACTERS and self._is_known(header, local_address))
+
+    def _is_name_or_address(self, header: str, local_address: str) -> bool:
         host = _host(header)
         if host is None:
             return False
