@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from terracrew.logging import get_logger
-from terracrew.server.transport import refusals
+from terracrew.server.transport import refusals, upgrades
 from terracrew.server.transport.connections import Connections
 from terracrew.server.transport.handshakes import Handshakes
 from terracrew.server.transport.keepalive import HubWebSocket
@@ -130,7 +130,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._handshakes.end_turn(self)
             return
         try:
-            super().handle_websocket_upgrade()
+            self._become_websocket()
         except Exception:
             # The connection still belongs to this protocol, so `connection_lost` releases its place.
             self._handshakes.end_turn(self)
@@ -145,6 +145,18 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             # It was not a handshake (for example a POST, or a line of 10 kB). Uvicorn would leave the connection open without an answer.
             self.transport.write(_NO_HANDSHAKE)
             self.transport.close()
+
+    def _become_websocket(self) -> None:
+        scope = self.scope
+        answer = upgrades.answer_to(scope["method"], scope["http_version"], self.url, self.headers)
+        if answer is None:
+            super().handle_websocket_upgrade()
+            return
+        self.connections.discard(self)
+        websocket = cast("type[HubWebSocket]", self.ws_protocol_class)(self.config, self.server_state, self.app_state)
+        websocket.connection_made(self.transport)
+        websocket.begin(scope, self.url, answer)
+        self.transport.set_protocol(websocket)
 
     def _release(self) -> None:
         if self._key is not None:

@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+from uvicorn._types import HTTPScope
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
+from websockets.protocol import State
 
 KEEP_ALIVE = "websocket.keep_alive"
 """A message that ASGI does not have: send pings from now on. Runners send heartbeats, so their connections need no pings."""
@@ -34,8 +37,37 @@ class HubWebSocket(WebSocketsSansIOProtocol):
         super().__init__(*arguments, **settings)
         self.close_timeout = CLOSE_SECONDS
         self._bytes_after_close = 0
+        self._answer: bytes | None = None
+
+    def begin(self, request: HTTPScope, path: bytes, answer: bytes) -> None:
+        """Let the application decide about an ordinary handshake. `answer` is sent if it accepts the connection."""
+        self._answer = answer
+        self.handshake_initiated = True
+        self.scope = {
+            "type": "websocket",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "http_version": "1.1",
+            "scheme": self.scheme,
+            "server": self.server,
+            "client": self.client,
+            "root_path": self.root_path,
+            "path": self.root_path + path.decode("ascii"),
+            "raw_path": self.root_path.encode("ascii") + path,
+            "query_string": b"",
+            "headers": request["headers"],
+            "subprotocols": [],
+            "state": self.app_state.copy(),
+            "extensions": {"websocket.http.response": {}},
+        }
+        self.queue.put_nowait({"type": "websocket.connect"})
+        task = self.loop.create_task(self.run_asgi())
+        task.add_done_callback(self.on_task_complete)
+        self.tasks.add(task)
 
     def data_received(self, data: bytes) -> None:
+        if self._answer is not None:
+            self.transport.close()  # a client says nothing before its handshake is answered (RFC 6455)
+            return
         if self.close_sent:
             self._bytes_after_close += len(data)
             if self._bytes_after_close > MAX_BYTES_AFTER_CLOSE:
@@ -56,6 +88,9 @@ class HubWebSocket(WebSocketsSansIOProtocol):
         if message["type"] == END_TURN:
             self._end_turn()
             return
+        if message["type"] == "websocket.accept" and self._answer is not None:
+            self._accept(self._answer)
+            return
         await super().send(message)
         if message["type"] == "websocket.close":
             self._end_turn()
@@ -63,6 +98,17 @@ class HubWebSocket(WebSocketsSansIOProtocol):
             # The headers would be kept in memory as long as the connection lasts, which takes megabytes for a fleet.
             self.request.headers.clear()
             self.response.headers.clear()
+
+    def _accept(self, answer: bytes) -> None:
+        if self.disconnected:
+            raise ClientDisconnected
+        self._answer = None
+        if not self.transport.is_closing():
+            self.handshake_complete = True
+            self.conn.state = State.OPEN
+            self.conn.parser = self.conn.parse()  # which parses frames from now on, and not a request
+            next(self.conn.parser)
+            self.transport.write(answer)
 
     def _end_turn(self) -> None:
         if self.on_turn_end is not None:
