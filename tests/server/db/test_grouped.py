@@ -117,3 +117,32 @@ async def test_a_group_of_reads_sees_what_was_committed_before_each_of_its_items
         assert await early is False
     outcomes = await asyncio.gather(is_there("0"), is_there("wrong"), is_there("1"), return_exceptions=True)
     assert [outcomes[0], type(outcomes[1]), outcomes[2]] == [True, NotFound, True]
+
+
+async def test_a_read_that_fails_does_not_fail_the_others_of_its_group(db: Database, add: Add) -> None:
+    async def look(tx: Tx, items: list[str]) -> list[bool | Exception]:
+        if "wrong" in items:
+            raise NotFound("wrong")
+        return [await tx.one("SELECT id FROM things WHERE id = :id", id=each) is not None for each in items]
+
+    await db.write(add("a"))
+    is_there = db.grouped_reads(look)
+    outcomes = await asyncio.gather(*map(is_there, ["a", "wrong", "b"]), return_exceptions=True)
+    assert [outcomes[0], type(outcomes[1]), outcomes[2]] == [True, NotFound, False]
+
+
+async def test_reads_of_one_moment_share_their_statements(db: Database) -> None:
+    sizes: list[int] = []
+
+    async def look(tx: Tx, items: list[int]) -> list[int | Exception]:
+        await tx.one("SELECT id FROM things")
+        sizes.append(len(items))
+        return list(items)
+
+    read = db.grouped_reads(look)
+    tasks = [asyncio.ensure_future(read(number)) for number in range(100)]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [each for each in outcomes if isinstance(each, int)] == [0, *range(2, 100)]
+    assert len(sizes) < 10

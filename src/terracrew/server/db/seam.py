@@ -115,7 +115,7 @@ class Database(Protocol):
     ) -> Callable[[Item], Awaitable[Result]]:
         """Return a function that reads for items in groups, as `grouped` writes them. Each read begins after its items came.
 
-        It saves round trips where many connections ask the same question. SQLite has none to save, and reads at once.
+        It saves round trips and statements where many connections ask the same question.
         """
         ...
 

@@ -25,6 +25,7 @@ from terracrew.server.db.health import Health
 from terracrew.server.db.migrate import migrate
 from terracrew.server.db.seam import MAX_GROUP_ITEMS, Item, Result, T, Tx, Work
 from terracrew.server.db.sqlite.background import BackgroundReads
+from terracrew.server.db.sqlite.grouped_reads import GroupedReads
 from terracrew.server.db.sqlite.transaction import SqliteTx, connect, drive
 from terracrew.server.db.topics import Topic
 from terracrew.server.db.wakeups import Listener, Wake, WakeupBus
@@ -78,6 +79,9 @@ class SqliteDatabase:
         self._has_clock = False
 
     async def read(self, work: Work[T]) -> T:
+        return self._read_now(work)
+
+    def _read_now(self, work: Work[T]) -> T:
         if self._closed:
             raise Unavailable("the database is closed")
         self._reader.execute("BEGIN")
@@ -111,14 +115,8 @@ class SqliteDatabase:
 
     def grouped_reads(
         self, work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]]
-    ) -> Callable[[Item], Awaitable[Result]]:
-        async def read(item: Item) -> Result:
-            [result] = await self.read(lambda tx: work(tx, [item]))
-            if isinstance(result, Exception):
-                raise result
-            return result
-
-        return read
+    ) -> GroupedReads[Item, Result]:
+        return GroupedReads(self._read_now, work)
 
     def listen(self, *topics: Topic) -> AbstractContextManager[Listener]:
         return self._bus.listen(*topics)
