@@ -54,6 +54,7 @@ _OWNED: LiteralString = f"""
 SELECT {JOBS.columns}, {attempt_store.ATTEMPTS.prefixed("a_")}, attempts.state_key
 FROM batch JOIN attempts ON attempts.job_id = batch.job_id AND attempts.number = batch.number
 JOIN jobs ON jobs.id = attempts.job_id"""
+_PREFIXED = [(name, f"a_{name}") for name in attempt_store.ATTEMPTS.fields]
 
 
 class Transition(NamedTuple):
@@ -120,8 +121,7 @@ async def owned(tx: Tx, attempts: Iterable[tuple[str, int]]) -> dict[tuple[str, 
     rows = await tx.each(_OWNED, {"job_id": "text", "number": "bigint"}, sorted(set(attempts)))
     found: dict[tuple[str, int], tuple[Job, Attempt, bytes]] = {}
     for row in rows:
-        own = {name[2:]: value for name, value in row.items() if name.startswith("a_")}
-        attempt = row_to(Attempt, own)
+        attempt = row_to(Attempt, {name: row[prefixed] for name, prefixed in _PREFIXED})
         found[attempt.job_id, attempt.number] = row_to(Job, row), attempt, bytes(row["state_key"])
     return found
 

@@ -31,6 +31,8 @@ _SCALARS = (
     inspect.LiteralType,
     inspect.UUIDType,
 )
+_PLAIN_TYPES = frozenset({str, int, float, bool, bytes, type(None)})
+"""The types of values that the database accepts as they are. Most values are of these types."""
 
 
 def row_to(kind: type[S], row: Row) -> S:
@@ -84,7 +86,12 @@ def readable_rows(kind: type[S], rows: Iterable[Row]) -> list[S]:
 def to_params(struct: msgspec.Struct, *fields: str) -> dict[str, Param]:
     """Return the values of these fields (of all, if none is named) as the database accepts them."""
     as_json = _json_decoders(type(struct))
-    return {name: _param(getattr(struct, name), name in as_json) for name in fields or struct.__struct_fields__}
+    found: dict[str, Param] = {}
+    for name in fields or struct.__struct_fields__:
+        value = getattr(struct, name)
+        is_plain = type(value) in _PLAIN_TYPES and name not in as_json
+        found[name] = value if is_plain else _param(value, name in as_json)
+    return found
 
 
 @cache
