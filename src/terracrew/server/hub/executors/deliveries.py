@@ -1,7 +1,6 @@
 """The events that a connected executor delivers: joined, checked, stored in one transaction, and acknowledged."""
 
 import asyncio
-import contextlib
 from collections import deque
 from itertools import islice
 from typing import TypeAlias
@@ -12,6 +11,7 @@ from terracrew.protocol import frames, messages
 from terracrew.protocol.events import (
     MAX_BATCH_BYTES,
     MAX_BATCH_RECORDS,
+    Fact,
     Kind,
     OutputsRead,
     PlanDescribed,
@@ -124,15 +124,17 @@ class Deliveries:
         received: dict[int, Received] = {}
         outputs: dict[int, LargeOutputs] = {}
         diffs: dict[int, LargeOutputs] = {}
+        facts: dict[int, Fact] = {}
         for number, record in enumerate(records, first):
             if record.kind == Kind.STATE:
                 found = await self._state(number, record)
                 if found is not None:
                     received[number] = found
             elif record.kind == Kind.FACT:
-                fact = None
-                with contextlib.suppress(ValueError):  # frames that cannot be read are skipped
-                    fact = fact_of(record)
+                try:
+                    fact = facts[number] = fact_of(record)
+                except ValueError:  # the ingest notes that it cannot be read
+                    continue
                 if isinstance(fact, Result):
                     await self._check_kept(fact)
                 elif isinstance(fact, OutputsRead) and not fact.is_inline:
@@ -144,7 +146,7 @@ class Deliveries:
         numbered = list(enumerate(records, first))
         chunk = chunks.pack(numbered) if size < THREAD_ABOVE_BYTES else await asyncio.to_thread(chunks.pack, numbered)
         ref, address = self._session.ref, self._session.address
-        delivery = Delivery(ref.job_id, ref.attempt, first, records, received, chunk, outputs, address, diffs)
+        delivery = Delivery(ref.job_id, ref.attempt, first, records, received, chunk, outputs, address, diffs, facts)
         for _ in range(5):
             try:
                 return await self._hub.ingest(delivery)

@@ -9,7 +9,7 @@ import msgspec
 
 from terracrew.errors import Conflict, Forbidden, NotFound, TerracrewError
 from terracrew.protocol import events
-from terracrew.protocol.events import Kind, Record
+from terracrew.protocol.events import Fact, Kind, Record
 from terracrew.protocol.spec import Step
 from terracrew.server.audit import service as audit
 from terracrew.server.audit import store as audit_store
@@ -50,6 +50,8 @@ class Delivery(msgspec.Struct, frozen=True):
     """The address of the executor."""
     diffs: dict[int, LargeOutputs] = {}
     """Diffs of plans that came by HTTP, by the numbers of their events."""
+    facts: dict[int, Fact] = {}
+    """The facts that were decoded already, by the numbers of their events."""
 
 
 Ingest = Callable[[Delivery], Awaitable[int]]
@@ -109,7 +111,7 @@ class _Change:
 
     def _take(self, number: int, record: Record) -> None:
         try:
-            fact = events.fact_of(record)
+            fact = self.delivery.facts.get(number) or events.fact_of(record)
         except ValueError as error:
             # If it were refused, the executor would send it again forever, and never what follows it, such as the result.
             self._note(number, f"event {number} cannot be read, and was passed over: {str(error)[:200]}")
