@@ -93,4 +93,4 @@ def tree_path(segment: str) -> str:
 
 
 def _keep_slashes(raw: str) -> str:
-    return "/".join(unquote(part).replace("/", "%2F") for part in raw.split("/"))
+    return "/".join(unquote(part).replace("/", "%2F") if "%" in part else part for part in raw.split("/"))
