@@ -30,3 +30,7 @@ class ModuleSecrets:
         is_outputs = isinstance(fact, OutputsRead)
         masked = facts.hide_outputs(fact, self._redactor) if is_outputs else facts.masked(fact, self._redactor)
         return record._replace(payload=events.pack_fact(masked, record.step_name, record.time)[events.HEADER.size :])
+
+
+NO_SECRETS = ModuleSecrets([])
+"""Of the jobs that have none, which are most."""

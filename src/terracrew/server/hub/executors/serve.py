@@ -14,7 +14,7 @@ from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.availability import retry_when_back
 from terracrew.server.hub.executors.context import ExecutorContext
 from terracrew.server.hub.executors.deliveries import Deliveries
-from terracrew.server.hub.executors.module_secrets import ModuleSecrets
+from terracrew.server.hub.executors.module_secrets import NO_SECRETS, ModuleSecrets
 from terracrew.server.jobs import decide
 from terracrew.server.jobs.attempts import begin, claims
 from terracrew.server.principals import authorize
@@ -63,7 +63,7 @@ async def _welcome(hub: ExecutorContext, session: ExecutorSession, protocol: int
     ref, socket = session.ref, session.socket
 
     owned, configured, secrets = await hub.arrivals(session)
-    module_secrets = await asyncio.to_thread(ModuleSecrets, secrets) if secrets else ModuleSecrets([])
+    module_secrets = await asyncio.to_thread(ModuleSecrets, secrets) if secrets else NO_SECRETS
     session.log_settings = LogSettings(False, configured.batch_size_limit, configured.period_seconds)
     job, attempt = owned.job, owned.attempt
     state_key = hub.keys.decrypt(owned.sealed_key, claims.state_key_context(ref.job_id, ref.attempt))
