@@ -98,6 +98,7 @@ class _Lines(logging.Formatter):
 def configure(levels: Mapping[str, str], stream: TextIO = sys.stdout) -> None:
     """Send every logger's entries to the stream; called again, it replaces the levels and the stream."""
     logging.addLevelName(TRACE, "TRACE")
+    _leave_out_unused_facts()
     categories = Categories(levels)
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_Lines("%(asctime)s %(levelname)-8s %(name)s: %(message)s"))
@@ -107,3 +108,9 @@ def configure(levels: Mapping[str, str], stream: TextIO = sys.stdout) -> None:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(categories.lowest)
+
+
+def _leave_out_unused_facts() -> None:
+    """Let entries not look up their thread, process and line of code, which no line shows. The manual of `logging` says how."""
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    setattr(logging, "_srcfile", None)  # noqa: B010 - a type checker would refuse the assignment
