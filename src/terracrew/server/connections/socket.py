@@ -34,9 +34,18 @@ _FINAL_ERRORS = (Invalid, Unauthenticated, Forbidden, NotFound, Conflict, Incomp
 class HubSocket:
     """The task that serves the connection creates it; any task may post to it or drop it."""
 
-    def __init__(self, receive: Receive, send: Send, door: asyncio.Semaphore | None = None) -> None:
-        """`door` limits how many hellos are handled at a time, so that a reconnecting fleet does not block other work."""
-        self._receive, self._send = receive, send
+    def __init__(
+        self,
+        receive: Receive,
+        send: Send,
+        door: asyncio.Semaphore | None = None,
+        send_now: Callable[[bytes], bool] | None = None,
+    ) -> None:
+        """`door` limits how many hellos are handled at a time, so that a reconnecting fleet does not block other work.
+
+        `send_now` sends a frame without waiting, and returns whether it could. Most frames need no writer task then.
+        """
+        self._receive, self._send, self._send_now = receive, send, send_now
         self._door, self._is_in_door = door, False
         self._waiting: deque[bytes] = deque()
         self._size = 0
@@ -66,6 +75,8 @@ class HubSocket:
         if not self.is_open:
             return
         frame = messages.encode(message)
+        if self._writer is None and self._send_now is not None and self._send_now(frame):
+            return
         self._waiting.append(frame)
         self._size += len(frame)
         if self._writer is None:

@@ -14,6 +14,7 @@ from terracrew.server.hub.executors.context import ExecutorContext
 from terracrew.server.hub.runners import serve as runners
 from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.identity.bearer import principal_from_bearer
+from terracrew.server.transport.keepalive import send_now_of
 
 PATH = "/runnerhub"
 HOLD_SECONDS = 8.0
@@ -40,7 +41,7 @@ async def runnerhub(hub: HubContext, door: asyncio.Semaphore, scope: Scope, rece
     if (await receive())["type"] != "websocket.connect":
         return
     await send({"type": "websocket.accept", "subprotocol": None, "headers": []})
-    hub_socket = HubSocket(receive, send, door)
+    hub_socket = HubSocket(receive, send, door, send_now_of(scope))
     error = await _served(hub, hub_socket, scope)
     if error is None:
         await hub_socket.close()

@@ -16,6 +16,8 @@ PONG = "websocket.pong"
 END_TURN = "websocket.end_turn"
 """A message that ASGI does not have: the credential was checked, or its check waits for the database, so the next handshake
 may begin."""
+_SEND_NOW = "websocket.send_now"
+"""An extension that ASGI does not have, see `send_now_of`."""
 SILENT_CODE = 1011
 """The close code if this server disconnects because the other end did not answer. The other end may still be alive."""
 STOPPING_CODE = 1012
@@ -25,6 +27,12 @@ CLOSE_SECONDS = 3.0
 counts towards the limits for that time."""
 MAX_BYTES_AFTER_CLOSE = 64 * 1024
 """After this many bytes nothing more is read. Nothing uses them, and a frame of 5 MB would be buffered until it is complete."""
+
+
+def send_now_of(scope: Any) -> Callable[[bytes], bool] | None:
+    """Return the function that sends a text frame without waiting, and returns whether it could. Not every connection has it."""
+    extensions: dict[str, dict[str, Any]] = scope.get("extensions") or {}
+    return extensions.get(_SEND_NOW, {}).get("function")
 
 
 class HubWebSocket(WebSocketsSansIOProtocol):
@@ -57,7 +65,7 @@ class HubWebSocket(WebSocketsSansIOProtocol):
             "headers": request["headers"],
             "subprotocols": [],
             "state": self.app_state.copy(),
-            "extensions": {"websocket.http.response": {}},
+            "extensions": {"websocket.http.response": {}, _SEND_NOW: {"function": self._send_now}},
         }
         self.queue.put_nowait({"type": "websocket.connect"})
         task = self.loop.create_task(self.run_asgi())
@@ -98,6 +106,15 @@ class HubWebSocket(WebSocketsSansIOProtocol):
             # The headers would be kept in memory as long as the connection lasts, which takes megabytes for a fleet.
             self.request.headers.clear()
             self.response.headers.clear()
+
+    def _send_now(self, text: bytes) -> bool:
+        """Send a text frame, unless the client has not read what it was sent before, or the connection is not open."""
+        is_open = self.handshake_complete and not self.disconnected and not self.close_sent
+        if not is_open or not self.writable.is_set() or self.conn.state is not State.OPEN:
+            return False
+        self.conn.send_text(text)
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        return True
 
     def _accept(self, answer: bytes) -> None:
         if self.disconnected:

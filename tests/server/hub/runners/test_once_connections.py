@@ -358,8 +358,7 @@ async def test_it_opens_nothing_but_the_hub(hub: Hub) -> None:
                 assert answered.status_code == 401 or is_login, (method, url, answered.text)
                 tried += 1
     assert tried > 300
-    async with hub.connected(token.token) as client:
-        await client.send(hub.hello())
+    async with hub.connected(token.token) as client:  # which is refused before its hello
         assert (await refusal(client))[0] == "unauthenticated"
 
 
