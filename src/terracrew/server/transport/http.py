@@ -83,6 +83,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._key: str | None = None
         self._phase = Phase.HEAD
         self._timer: asyncio.TimerHandle | None = None
+        self._deadline: float | None = None
+        """When the phase ends, unless the next one begins before."""
         self._write_timer: asyncio.TimerHandle | None = None
         self._bytes_since_progress = 0
         self._body_bytes_in_window = 0
@@ -248,20 +250,43 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         if self._phase is Phase.IDLE:
             self._table.mark_busy(self)
         self._phase = phase
-        self._stop_timer()
+        self._deadline = None
         if self._key is None or self.transport.is_closing():
+            self._stop_timer()
             return
-        match phase:
-            case Phase.HEAD:
-                self._timer = self.loop.call_later(HEAD_TIMEOUT_SECONDS, self._on_head_timeout)
-            case Phase.BODY:
-                self._body_bytes_in_window = 0
-                self._timer = self.loop.call_later(BODY_WINDOW_SECONDS, self._on_body_window)
-            case Phase.IDLE:
-                self._table.mark_idle(self, self._key)
-                self._timer = self.loop.call_later(IDLE_TIMEOUT_SECONDS, self.close_idle)
-            case Phase.ANSWER:
-                pass  # the application decides how long an answer may take
+        if phase is Phase.HEAD:
+            self._wait(HEAD_TIMEOUT_SECONDS)
+        elif phase is Phase.BODY:
+            self._body_bytes_in_window = 0
+            self._wait(BODY_WINDOW_SECONDS)
+        elif phase is Phase.IDLE:
+            self._table.mark_idle(self, self._key)
+            self._wait(IDLE_TIMEOUT_SECONDS)
+        # In `Phase.ANSWER`, the application decides how long an answer may take.
+
+    def _wait(self, seconds: float) -> None:
+        """Let the phase end after this time.
+
+        A request goes through four phases, so a timer that runs is not replaced. It never runs for longer than the shortest of
+        these times, and is started again if the phase has time left.
+        """
+        self._deadline = self.loop.time() + seconds
+        if self._timer is None:
+            self._timer = self.loop.call_later(_tick(seconds), self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self._deadline is None:
+            return
+        left = self._deadline - self.loop.time()
+        if left > 0:
+            self._timer = self.loop.call_later(_tick(left), self._on_timer)
+        elif self._phase is Phase.HEAD:
+            self._on_head_timeout()
+        elif self._phase is Phase.BODY:
+            self._on_body_window()
+        else:
+            self.close_idle()
 
     def _on_head_timeout(self) -> None:
         if self.flow.read_paused:  # the client may have sent the headers, and this server does not read
@@ -276,7 +301,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         waits_for_us = self.flow.read_paused or (self.cycle and self.cycle.waiting_for_100_continue)
         if waits_for_us or self._body_bytes_in_window >= MIN_BODY_BYTES_PER_WINDOW:
             self._body_bytes_in_window = 0
-            self._timer = self.loop.call_later(BODY_WINDOW_SECONDS, self._on_body_window)
+            self._wait(BODY_WINDOW_SECONDS)
             return
         least = f"{MIN_BODY_BYTES_PER_WINDOW} bytes in {BODY_WINDOW_SECONDS:g} seconds"
         slow = f"the body of this request arrived too slowly: fewer than {least}"
@@ -327,6 +352,10 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             return self._is_answered()
         is_untouched = self.cycle is None or not (self.cycle.response_started or self.pipeline)  # pyright: ignore[reportUnnecessaryComparison]
         return self._phase is Phase.BODY and is_untouched
+
+
+def _tick(seconds: float) -> float:
+    return min(seconds, HEAD_TIMEOUT_SECONDS, BODY_WINDOW_SECONDS, IDLE_TIMEOUT_SECONDS)
 
 
 def _too_large() -> tuple[HTTPStatus, str, str]:
