@@ -65,9 +65,8 @@ _CLAIMED_OF_ATTEMPT = ("job_id", "number", "runner_id", "instance_id", "claimed_
 _ATTEMPT_TYPES = attempt_store.ATTEMPTS.types_of(
     *_CLAIMED_OF_ATTEMPT, hub_sha256="text", api_sha256="text", state_key="bytea"
 )
-_INSERT_ATTEMPTS: LiteralString = (
-    attempt_store.ATTEMPTS.insert_batch(*_CLAIMED_OF_ATTEMPT, "hub_sha256", "api_sha256", "state_key")
-    + " RETURNING job_id"
+_INSERT_ATTEMPTS: LiteralString = attempt_store.ATTEMPTS.insert_batch(
+    *_CLAIMED_OF_ATTEMPT, "hub_sha256", "api_sha256", "state_key"
 )
 
 _GRANTS: LiteralString = f"""

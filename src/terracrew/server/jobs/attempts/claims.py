@@ -2,7 +2,7 @@
 
 import hashlib
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -80,26 +80,28 @@ class ClaimGroup:
 
     async def work(self, tx: Tx, items: list[ClaimRequest]) -> list[ClaimWon | Exception | None]:
         places = await PlacesInGroups.lock(tx, items) if self._has_caps else PlacesInGroups({}, {})
-        won: dict[int, ClaimWon] = {}
+        winners: list[ClaimRequest] = []
         rest = sorted(items, key=lambda item: item.claimant.job_id)
         while rest:
             turn, rest = places.turn(rest)
-            granted, given = await _claim(tx, self._keys, self._precedence, turn)
-            if not self._has_caps and any(row["has_caps"] for row in granted.values()):
-                self._has_caps = True
-                raise CapFound
-            places.take(granted)
-            won |= {
-                id(item): _won(
-                    granted[job_id],
-                    given[job_id],
-                    item.credentials,
-                    self._keys,
-                    await known_revisions.of_job(tx, granted[job_id]),
-                )
-                for item in turn
-                if (job_id := item.claimant.job_id) in given
-            }
+            taken = await claim_store.claim(tx, self._precedence, [item.claimant for item in turn])
+            places.take(taken)
+            winners += [item for item in turn if item.claimant.job_id in taken]
+        granted, given = await _start(tx, self._keys, winners)
+        if not self._has_caps and any(row["has_caps"] for row in granted.values()):
+            self._has_caps = True
+            raise CapFound
+        won = {
+            id(item): _won(
+                granted[job_id],
+                given[job_id],
+                item.credentials,
+                self._keys,
+                await known_revisions.of_job(tx, granted[job_id]),
+            )
+            for item in winners
+            if (job_id := item.claimant.job_id) in given
+        }
         return [won.get(id(item)) for item in items]
 
 
@@ -132,13 +134,13 @@ async def take_back(db: Database, ref: AttemptRef, own: Credentials, reason: str
     await db.write(work)
 
 
-async def _claim(
-    tx: Tx, keys: Keyring, precedence: Precedence, turn: Sequence[ClaimRequest]
+async def _start(
+    tx: Tx, keys: Keyring, claimed: Sequence[ClaimRequest]
 ) -> tuple[dict[str, Row], dict[str, GivenInputs]]:
-    """Claim the jobs of one turn. Returns the rows of those that were claimed, and the inputs of those that can start, by job."""
-    rows = await claim_offered(tx, precedence, [item.claimant for item in turn]) if turn else []
-    taken = {row["id"] for row in rows}
-    winners = [item for item in turn if item.claimant.job_id in taken]
+    """Start the attempts of claimed jobs. Returns the rows of those that stay claimed, and the inputs of those that can start, by job."""
+    rows = await _offered(tx, [item.claimant.job_id for item in claimed])
+    kept = {row["id"] for row in rows}
+    winners = [item for item in claimed if item.claimant.job_id in kept]
     if not winners:
         return {}, {}
     with_versions = await _with_engine_versions(tx, rows)
@@ -179,16 +181,20 @@ async def _claim(
 
 
 async def claim_offered(tx: Tx, precedence: Precedence, claimants: Sequence[Claimant]) -> list[Row]:
-    """Claim jobs for instances that offer everything that the jobs ask of a dispatcher. Returns what each claimed job is given.
+    """Claim jobs for instances that offer everything that the jobs ask of a dispatcher. Returns what each claimed job is given."""
+    return await _offered(tx, await claim_store.claim(tx, precedence, claimants))
+
+
+async def _offered(tx: Tx, claimed: Collection[str]) -> list[Row]:
+    """Return what claimed jobs are given, and undo the claims of instances that do not offer what their jobs ask of a dispatcher.
 
     SQL cannot match the patterns of allow-lists, so a claim of an instance that does not offer it is undone here, in the same
     transaction: nobody sees it. So is the claim of an instance whose once token cannot claim a job.
     Each row has the `choice` with the name of the dispatcher that the job gets.
     """
-    taken = await claim_store.claim(tx, precedence, claimants)
     found: list[Row] = []
     wrong: list[str] = []
-    for row in await claim_store.grants(tx, sorted(taken)) if taken else []:
+    for row in await claim_store.grants(tx, sorted(claimed)) if claimed else []:
         if not (choice := _choice.decode(row["dispatcher"])):
             found.append({**row, "choice": choice})
         elif how := engines.resolve(_engines_of(row), row["engine"], row["wanted_version"], choice):
