@@ -34,8 +34,9 @@ _SETTINGS = {
     "idle_in_transaction_session_timeout": "10s",  # a server that was suspended must not keep its row locks
 }
 # Planning the statement that the scheduler reads a job with takes 9 ms, and running it takes less than one. Lists are planned
-# for their values, because a plan for any value of an optional filter reads whole tables.
-_PLANNED_ONCE = {"plan_cache_mode": "force_generic_plan"}
+# for their values, because a plan for any value of an optional filter reads whole tables. A plan that is made once must not
+# read whole tables either, even if they are still small when it is made.
+_PLANNED_ONCE = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off"}
 _READ_ONLY = {"default_transaction_read_only": "on"}
 
 
