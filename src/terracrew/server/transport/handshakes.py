@@ -8,7 +8,7 @@ import asyncio
 from collections import OrderedDict
 from typing import Protocol
 
-MAX_ACTIVE_HANDSHAKES = 16
+MAX_ACTIVE_HANDSHAKES = 8
 """The most handshakes whose credential is checked at once. An ordinary request waits for at most about this many of them."""
 MAX_WAITING_HANDSHAKES = 8_000
 """The most handshakes that wait, not counting one of each network. `Connections` limits how many networks there can be."""
