@@ -167,7 +167,7 @@ class Instance:
 
         async def work(tx: Tx) -> None:
             await connections.note_instance_contacts(tx, [(self.id, 1, tx.now)])
-            await heartbeats.named(tx, self.id, attempts)
+            await heartbeats.named(tx, [(self.id, ref) for ref in attempts])
 
         await self.rows.db.write(work)
 
