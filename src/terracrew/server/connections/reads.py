@@ -59,6 +59,7 @@ _SEAT: LiteralString = """
 SELECT instances.id, instances.runner_id, instances.name, instances.epoch, instances.key_sha256, instances.resume_sha256,
     instances.address, instances.machine, instances.heard_at, instances.is_connected, instances.once_token_id"""
 _FORMER: LiteralString = _SEAT + " FROM instances"
+_CONTACT: LiteralString = "instances.id, instances.runner_id, instances.name, instances.epoch, instances.heard_at"
 _RUNNERS: LiteralString = f"SELECT {RUNNERS.columns} FROM batch JOIN runners ON runners.id = batch.id"
 _SEATS: LiteralString = (
     _SEAT
@@ -174,14 +175,25 @@ async def questions(tx: Tx, asked: Sequence[tuple[str, int, float]]) -> list[Row
     )
 
 
-async def silent_or_asked(tx: Tx, silence_seconds: float) -> list[Row]:
-    """Return the connected instances that were silent for this long, and those that have to answer a question."""
+async def silent(tx: Tx, silence_seconds: float) -> list[Row]:
+    """Return the connected instances of all servers that were silent for this long. This reads every connected instance."""
     return await tx.all(
-        """SELECT id, runner_id, name, epoch, heard_at, asked_at, CAST(:now AS double precision) - heard_at AS age FROM instances
-        WHERE is_connected AND (heard_at < :since OR asked_at IS NOT NULL)""",
-        now=tx.now,
-        since=tx.now - silence_seconds,
+        f"SELECT {_CONTACT} FROM instances WHERE is_connected AND heard_at < :since", since=tx.now - silence_seconds
     )
+
+
+async def contacts(tx: Tx, instance_ids: Iterable[str]) -> list[Row]:
+    """Return those of these instances that are connected, with their last contact."""
+    return await tx.each(
+        f"SELECT {_CONTACT} FROM batch JOIN instances ON instances.id = batch.id WHERE instances.is_connected",
+        {"id": "text"},
+        [(each,) for each in instance_ids],
+    )
+
+
+async def asked(tx: Tx) -> list[Row]:
+    """Return the connected instances that have to answer a question."""
+    return await tx.all("SELECT id, epoch FROM instances WHERE asked_at IS NOT NULL AND is_connected")
 
 
 async def not_gone(tx: Tx, refs: Iterable[AttemptRef], server_id: str) -> list[AttemptRef]:

@@ -301,6 +301,11 @@ class Registry:
             ages.append(now - session.last_contact_at)
         return min(ages)
 
+    def silent_instances(self, seconds: float) -> list[str]:
+        """Return the instances that are connected here and have sent nothing for this long."""
+        before = self.now() - seconds
+        return [each.instance_id for each in self.runners.values() if each.last_contact_at <= before]
+
     def silence(self, ref: AttemptRef, instance_id: str, age: float) -> tuple[float, bool]:
         """Return for how many seconds an attempt was silent, and whether its executor and its runner both disconnected.
 

@@ -11,6 +11,8 @@ from terracrew.server.hub.context import ConnectionContext
 from terracrew.server.runners.model import SILENCE_SECONDS
 
 POLL_SECONDS = 1.0
+SCAN_SECONDS = 5.0
+"""How often the instances of all servers are checked: with 100,000 of them, each check takes PostgreSQL some 30 ms."""
 log = get_logger("terracrew.hub")
 
 
@@ -20,6 +22,7 @@ class Presence:
     def __init__(self, hub: ConnectionContext) -> None:
         self._hub = hub
         self._registry = hub.registry
+        self._scanned_at = float("-inf")
 
     async def run(self) -> None:
         while True:
@@ -28,22 +31,32 @@ class Presence:
 
     async def step(self) -> None:
         closed = self._registry.closed
-        rows, elsewhere = await self._hub.db.read(lambda tx: self._read(tx, closed))
+        silent, asked, elsewhere, now = await self._hub.db.read(lambda tx: self._read(tx, closed))
         self._registry.look()
         for ref in elsewhere:
             self._registry.is_elsewhere(ref)
-        for row in rows:
-            if row["asked_at"] is not None:
-                self._ask(row)
-            if self._registry.silence_of(row["id"], row["epoch"], row["age"]) >= SILENCE_SECONDS:
+        for row in asked:
+            self._ask(row)
+        for row in silent:
+            if self._registry.silence_of(row["id"], row["epoch"], now - row["heard_at"]) >= SILENCE_SECONDS:
                 await self._hub.db.write(lambda tx, row=row: _offline(tx, row))
                 log.warning("runner silent", runner=row["runner_id"], instance=row["name"])
 
-    async def _read(self, tx: Tx, closed: list[AttemptRef]) -> tuple[list[Row], list[AttemptRef]]:
+    async def _read(self, tx: Tx, closed: list[AttemptRef]) -> tuple[list[Row], list[Row], list[AttemptRef], float]:
         return (
-            await reads.silent_or_asked(tx, SILENCE_SECONDS),
+            await self._silent(tx),
+            await reads.asked(tx),
             await reads.not_gone(tx, closed, self._hub.server_id),
+            tx.now,
         )
+
+    async def _silent(self, tx: Tx) -> list[Row]:
+        """Return instances that may be silent. The connections of this server are known without the rows of a whole fleet."""
+        now = self._registry.now()
+        if 0 <= now - self._scanned_at < SCAN_SECONDS:
+            return await reads.contacts(tx, self._registry.silent_instances(SILENCE_SECONDS))
+        self._scanned_at = now
+        return await reads.silent(tx, SILENCE_SECONDS)
 
     def _ask(self, row: Row) -> None:
         """Forward the question of a takeover, because its wake-up may have been lost."""
