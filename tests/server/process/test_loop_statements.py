@@ -91,7 +91,7 @@ async def test_running_jobs_below_a_group_and_instances_that_left_lately_are_ran
     below = await _index_conditions(rows.db, f"SELECT {counted} AS jobs", organization="org", path="a/b")
     said: list[tuple[LiteralString, dict[str, Param]]] = []
     on_each_unit(rows.db, monkeypatch, lambda tx: RecordingTx(tx, said))
-    await reads.online_elsewhere(rows.db, ())
+    await reads.connected_a_moment_ago(rows.db, ())
     monkeypatch.undo()
     left = await _index_conditions(rows.db, said[-1][0], **said[-1][1])
     assert any("organization_id=" in each and "module_path>" in each and "module_path<" in each for each in below)

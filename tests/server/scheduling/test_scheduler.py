@@ -42,7 +42,9 @@ async def test_a_queue_of_several_pages_is_compared_as_a_whole(
     known = dict.fromkeys(jobs[1:], 1) | {jobs[2]: 7, "job_gone": 1}
     assert await reads.changed(database, known) == {jobs[0], jobs[2], "job_gone"}
     here, *elsewhere = [await rows.runner() for _ in range(5)]
-    assert await reads.online_elsewhere(database, {here.id}) == {each.runner_id: {"one"} for each in elsewhere}
+    expected = {each.runner_id: {"one"} for each in elsewhere}
+    assert await reads.connected_elsewhere(database, {here.id}) == expected
+    assert await reads.connected_of(database, [here.runner_id, *expected], {here.id}) == expected
 
 
 @on_postgres

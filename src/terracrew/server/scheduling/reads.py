@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Container, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Container, Iterable, Mapping, Sequence
 from typing import LiteralString
 
 from terracrew.errors import Damaged
@@ -48,6 +48,9 @@ WHERE instances.is_connected AND {_TAKES_JOBS} AND instances.id > :last ORDER BY
 _ONLINE_A_MOMENT_AGO: LiteralString = f"""
 SELECT instances.id, instances.runner_id, instances.name FROM instances JOIN runners ON runners.id = instances.runner_id
 WHERE {_IN_GRACE} AND {_TAKES_JOBS} AND instances.id || '' > :last ORDER BY instances.id || '' LIMIT :count"""
+_CONNECTED_OF: LiteralString = f"""
+SELECT instances.id, instances.runner_id, instances.name FROM batch JOIN runners ON runners.id = batch.id
+JOIN instances ON instances.runner_id = runners.id AND instances.is_connected WHERE {_TAKES_JOBS}"""
 _CAPS: LiteralString = "SELECT organization_id, path, max_running_jobs FROM groups WHERE max_running_jobs IS NOT NULL"
 # A server of an earlier version that has not been stopped yet writes no path.
 _RUNNING: LiteralString = f"""SELECT id, organization_id, coalesce(module_path, '') AS module_path FROM jobs
@@ -68,14 +71,34 @@ async def changed(db: Database, known: Mapping[str, int]) -> set[str]:
     return found | unseen.keys()
 
 
-async def online_elsewhere(db: Database, here: Container[str]) -> dict[str, set[str]]:
-    """Return the names of the instances that are online for precedence, by their runners, without those with these ids."""
+async def connected_elsewhere(db: Database, here: Container[str]) -> dict[str, set[str]]:
+    """Return the names of the connected instances that take jobs, by their runners, without those with these ids."""
+    return await _names(_pages(db, _ONLINE), here)
+
+
+async def connected_a_moment_ago(db: Database, here: Container[str]) -> dict[str, set[str]]:
+    """Return the names of the instances that count as online for a while after they disconnected, in the same way."""
+    return await _names(_pages(db, _ONLINE_A_MOMENT_AGO), here)
+
+
+async def connected_of(db: Database, runner_ids: Iterable[str], here: Container[str]) -> dict[str, set[str]]:
+    """Return what `connected_elsewhere` does, for these runners only."""
+    wanted = sorted(runner_ids)
+
+    async def batches() -> AsyncGenerator[list[Row]]:
+        for start in range(0, len(wanted), PAGE_ROWS):
+            rows = [(each,) for each in wanted[start : start + PAGE_ROWS]]
+            yield await db.read(lambda tx, rows=rows: tx.each(_CONNECTED_OF, {"id": "text"}, rows))
+
+    return await _names(batches(), here)
+
+
+async def _names(pages: AsyncIterable[list[Row]], here: Container[str]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = defaultdict(set)
-    for sql in (_ONLINE, _ONLINE_A_MOMENT_AGO):
-        async for page in _pages(db, sql):
-            for row in page:
-                if row["id"] not in here:
-                    found[row["runner_id"]].add(row["name"])
+    async for page in pages:
+        for row in page:
+            if row["id"] not in here:
+                found[row["runner_id"]].add(row["name"])
     return found
 
 

@@ -41,7 +41,7 @@ class Scheduler:
         self._routes: dict[str, Route] = {}
         """The line of each waiting job, by its id."""
         self._new = NewJobs(db, lambda job_id: job_id in self._waiting)
-        self._online = OnlineRunners(registry)
+        self._online = OnlineRunners(db, registry)
         self._candidates = Candidates(registry, self._assigned, self._online, precedence)
         self._offers = OpenOffers(self._candidates, lambda job_id: job_id in self._refused, self._again)
         self._reservations = Reservations(self._assigned, self._candidates, self._modules, self._lines)
@@ -58,7 +58,7 @@ class Scheduler:
 
     async def run(self) -> None:
         clock = asyncio.get_running_loop().time
-        with self.freshness.watching(self._db) as wakeups:
+        with self.freshness.watching(self._db) as wakeups, self._online.watching():
             await self._reroute()  # also after the database was unavailable, because changes may have been missed
             next_sweep = clock() + SWEEP_SECONDS
             while True:
@@ -112,7 +112,7 @@ class Scheduler:
         for job_id, (module_id, session) in self._just_claimed.items():
             self._modules.busy.add(module_id)
             session.active_jobs.add(job_id)
-        self._online.replace(await reads.online_elsewhere(self._db, self._registry.runners))
+        await self._online.read()
         await self._load_caps()
         doubtful, self._refused, self._unread = self._refused | self._unread, set(), set()
         known = {job.id: job.attempt for job in self._waiting.values()}
