@@ -12,7 +12,7 @@ import psycopg
 from terracrew.errors import Unavailable
 from terracrew.server.db.group import Grouped
 from terracrew.server.db.health import Health
-from terracrew.server.db.seam import Columns, Database, Param, Row, Tx, Wakeups, Work
+from terracrew.server.db.seam import MAX_GROUP_ITEMS, Columns, Database, Param, Row, Tx, Wakeups, Work
 from terracrew.server.db.topics import Topic
 
 TIMEOUT_SECONDS = 30.0
@@ -96,9 +96,11 @@ class Faulty:
             self._cut.mend()
 
     def grouped(
-        self, work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]]
+        self,
+        work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]],
+        max_items: int = MAX_GROUP_ITEMS,
     ) -> Callable[[Item], Awaitable[Result]]:
-        return Grouped(self.write, work)
+        return Grouped(self.write, work, max_items)
 
     def grouped_reads(
         self, work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]]
