@@ -3,18 +3,21 @@
 `scale_jobs_per_s.N`: no-op jobs through N servers at once, each with its own runners. All processes share this machine, so the CPU
 of a job is what counts: `scale_cpu_ms_per_job.{server,postgres}.N`, and `scale_kb_per_job`, by which the database grows.
 `scale_log.{server_ms,postgres_ms,kb}`: what a MiB of log adds to these.
-`scale_idle_cpu_percent.RUNNERS`, `scale_kb_per_runner.RUNNERS`: connected runners that send only heartbeats, over `SERVERS_OF` servers.
+`scale_connect_cpu_ms.RUNNERS`, `scale_idle_cpu_percent.RUNNERS`, `scale_kb_per_runner.RUNNERS`: runners that connect, and then send
+only heartbeats and renew their tokens. 100,000 of them have the longest heartbeat that an operator can choose.
 """
 
 import asyncio
 import contextlib
 import time
 from collections.abc import Generator
+from typing import NamedTuple
 
 import msgspec
 import psutil
 import psycopg
 
+from terracrew.server.connections.configuration import HEARTBEAT_SECONDS, Configuration
 from tests.bench import cpu
 from tests.bench.filled_server import Env, Filled, fill, fleet, put_load
 from tests.bench.fleet import Order
@@ -25,10 +28,19 @@ from tests.e2e.system import Process, System
 
 JOBS, OUTSTANDING, CREW = 3_000, 100, 10
 LOG_JOBS, LOG_KB = 1_000, 256
-SERVERS_OF = {10_000: 1, 100_000: 6}
-"""A server keeps up to 20,000 connections unless it is told otherwise."""
-SETTLE_SECONDS, IDLE_SECONDS = 30, 60
+SETTLE_SECONDS, IDLE_SECONDS = 30, 120
 CONNECT_SECONDS = 1_200
+
+
+class Idle(NamedTuple):
+    """Connected runners without jobs. A server keeps up to 20,000 connections unless it is told otherwise."""
+
+    runners: int
+    servers: int
+    heartbeat_seconds: float
+
+
+IDLE = (Idle(10_000, 1, HEARTBEAT_SECONDS), Idle(100_000, 6, 30.0))
 
 
 class Several(msgspec.Struct):
@@ -41,6 +53,9 @@ class Several(msgspec.Struct):
     def cpu_seconds(self) -> float:
         return sum(cpu.of_process(there.process.pid) for there in self.servers)
 
+    def rss_bytes(self) -> int:
+        return sum(psutil.Process(there.process.pid).memory_info().rss for there in self.servers)
+
 
 def run(env: Env) -> dict[str, float]:
     found: dict[str, float] = {}
@@ -49,19 +64,22 @@ def run(env: Env) -> dict[str, float]:
             found |= _jobs(env, several)
             if count == 1:
                 found |= _log(env, several, found)
-    for runners, count in SERVERS_OF.items():
-        with _several(env, count, runners, modules=count) as several:
-            found |= _idle(env, several, runners)
+    for idle in IDLE:
+        with _several(env, idle.servers, idle.runners, idle.servers, idle.heartbeat_seconds) as several:
+            found |= _idle(env, several, idle)
     return found
 
 
 @contextlib.contextmanager
-def _several(env: Env, count: int, runners: int, modules: int) -> Generator[Several]:
+def _several(
+    env: Env, count: int, runners: int, modules: int, heartbeat_seconds: float = HEARTBEAT_SECONDS
+) -> Generator[Several]:
     with env.postgres.unmigrated_database() as url:
         system = Fleet(env.folder("scale"), url, count)
         system.balancer.start()
         try:
             token, members, paths = asyncio.run(fill(url, runners, modules))
+            _configure(url, heartbeat_seconds)
             processes = [system.start_one(index) for index in range(count)]
             yield Several(
                 system,
@@ -149,35 +167,66 @@ def _log(env: Env, several: Several, plain: dict[str, float]) -> dict[str, float
     return found
 
 
-def _idle(env: Env, several: Several, runners: int) -> dict[str, float]:
-    before = sum(psutil.Process(there.process.pid).memory_info().rss for there in several.servers)
+def _idle(env: Env, several: Several, idle: Idle) -> dict[str, float]:
+    runners = idle.runners
+    for there in several.servers:
+        cpu.wait_until_quiet(there.process.pid)
+    before = several.rss_bytes()
     with contextlib.ExitStack() as stack:
         crews = [stack.enter_context(fleet(there)) for there in several.servers]
-        began = time.perf_counter()
+        coming = Interval(several)
         for crew, there in zip(crews, several.servers, strict=True):
             crew.begin(Order("gather", len(there.members)))
         for crew in crews:
             if refused := crew.report(CONNECT_SECONDS).refused:
                 raise RuntimeError(f"{len(refused)} connections were refused: {refused[0]}")
-        took = time.perf_counter() - began
+        coming.end()
         time.sleep(SETTLE_SECONDS)
-        servers, postgres, since = several.cpu_seconds(), cpu.of_postgres(several.url), time.perf_counter()
+        staying = Interval(several)
         time.sleep(IDLE_SECONDS)
-        seconds = time.perf_counter() - since
-        size = sum(psutil.Process(there.process.pid).memory_info().rss for there in several.servers) - before
-        online = _online(several.url)
-        found = {
-            f"scale_idle_cpu_percent.{runners}": 100 * (several.cpu_seconds() - servers) / seconds,
-            f"scale_idle_cpu_percent.{runners}.postgres": 100 * (cpu.of_postgres(several.url) - postgres) / seconds,
-            f"scale_kb_per_runner.{runners}": size / runners / 1024,
-        }
+        staying.end()
+        size, online = several.rss_bytes() - before, _online(several.url)
+    found = {
+        f"scale_connect_cpu_ms.{runners}": 1000 * coming.server / runners,
+        f"scale_connect_cpu_ms.{runners}.postgres": 1000 * coming.postgres / runners,
+        f"scale_idle_cpu_percent.{runners}": 100 * staying.server / staying.seconds,
+        f"scale_idle_cpu_percent.{runners}.postgres": 100 * staying.postgres / staying.seconds,
+        f"scale_kb_per_runner.{runners}": size / runners / 1024,
+        "scale_mb_per_server": before / len(several.servers) / (1 << 20),
+    }
     env.say(
-        f"{', '.join(f'{name} {value:.1f}' for name, value in found.items())} "
-        f"({len(several.servers)} servers; connected in {took:.0f} s, {runners / took:.0f} a second; {online} are online)"
+        f"{', '.join(f'{name} {value:.2f}' for name, value in found.items())} ({len(several.servers)} servers; heartbeat "
+        f"{idle.heartbeat_seconds:.0f} s; connected in {coming.seconds:.0f} s, {runners / coming.seconds:.0f} a second; {online} online)"
     )
     if online != runners:
         raise RuntimeError(f"{online} of {runners} runners are online")
     return found
+
+
+class Interval:
+    """The seconds, and the CPU of all servers and of PostgreSQL, from its creation to its end."""
+
+    def __init__(self, several: Several) -> None:
+        self._several = several
+        self.seconds, self.server, self.postgres = self._now()
+
+    def end(self) -> None:
+        seconds, server, postgres = self._now()
+        self.seconds, self.server, self.postgres = (
+            seconds - self.seconds,
+            server - self.server,
+            postgres - self.postgres,
+        )
+
+    def _now(self) -> tuple[float, float, float]:
+        return time.perf_counter(), self._several.cpu_seconds(), cpu.of_postgres(self._several.url)
+
+
+def _configure(url: str, heartbeat_seconds: float) -> None:
+    """Set the heartbeat of all runners, as `terracrew runner configure` does for one."""
+    configuration = msgspec.json.encode(Configuration(heartbeat_seconds=heartbeat_seconds)).decode()
+    with psycopg.connect(url) as connection:
+        connection.execute("UPDATE runners SET configuration = %s", (configuration,))
 
 
 def _size(url: str) -> int:
