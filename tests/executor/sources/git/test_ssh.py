@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.errors import EngineMissing, Forbidden
+from terracrew.errors import EngineMissing, Forbidden, NotFound, Unavailable
 from terracrew.protocol.spec import GitSource
+from tests.e2e.system import free_port
 from tests.executor.sources.git.conftest import Fetches
 from tests.machine import git_ssh
 from tests.machine.git_ssh import GitSsh
@@ -50,6 +51,19 @@ async def test_an_unknown_or_changed_host_key_and_a_missing_key_are_explained(
     ssh.known_hosts.write_text(ssh.known_hosts.read_text().replace("AAAA", "AAAB", 1).rstrip() + "\n")
     with pytest.raises(Forbidden, match="the host key of its server is not known to the runner"):
         await fetch(source, environment=environment | {"GIT_SSH_COMMAND": ssh.command(f"-i {ssh.key}")})
+
+
+@pytest.mark.feature("J10.retry")
+async def test_a_server_that_is_away_is_not_taken_for_one_that_refuses_the_credentials(
+    ssh: GitSsh, repository: Repository, fetch: Fetches
+) -> None:
+    """Git adds "make sure you have the correct access rights" to every error of ssh, so nothing was tried again."""
+    environment = dict(fetch.context.environment) | {"GIT_SSH_COMMAND": ssh.command(f"-i {ssh.key}")}
+    for url in (f"ssh://git@127.0.0.1:{free_port()}/x", "ssh://git@nowhere.invalid/x"):
+        with pytest.raises(Unavailable, match="its server cannot be reached"):
+            await fetch(GitSource(url), environment=environment)
+    with pytest.raises(NotFound, match="there is no repository at this address"):
+        await fetch(GitSource(ssh.of(repository.folder / "nowhere")), environment=environment)
 
 
 async def test_a_runner_without_ssh_says_so(ssh: GitSsh, repository: Repository, fetch: Fetches) -> None:

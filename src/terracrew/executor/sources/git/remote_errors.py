@@ -22,7 +22,7 @@ _KNOWN: tuple[tuple[str, type[TerracrewError], str], ...] = (
     ),
     (
         r"could not read (Username|Password)|Authentication failed|Permission denied|terminal prompts disabled|"
-        r"returned error: 40[13]|Access denied|access rights",
+        r"returned error: 40[13]|Access denied",
         Forbidden,
         _NO_CREDENTIALS,
     ),
@@ -43,12 +43,18 @@ _KNOWN: tuple[tuple[str, type[TerracrewError], str], ...] = (
         "its server cannot be reached",
     ),
     (r"returned error: (429|5[0-9]{2})", Unavailable, "its server is overloaded or has a fault"),
-    (r"Operation too slow|transfer closed|early EOF|hung up", Unavailable, "its server stopped sending"),
+    (
+        r"Operation too slow|transfer closed|early EOF|hung up|Connection (reset|closed) by",
+        Unavailable,
+        "its server stopped sending",
+    ),
     (
         r"transport '.*' not allowed|protocol .* (not supported|disabled)",
         Invalid,
         "it leads to a protocol that is not allowed",
     ),
+    # Over ssh, git adds "make sure you have the correct access rights" to every error, also if the server is away.
+    (r"access rights", Forbidden, _NO_CREDENTIALS),
 )
 _WITH_CREDENTIAL = {
     _UNKNOWN_HOST_KEY: "the host key of its server is not among those that the source has (known_hosts), or has changed: check "
