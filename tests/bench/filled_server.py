@@ -86,8 +86,10 @@ def filled(
         system.data.mkdir()
         system.env.update(environment or {})
         token, members, paths = asyncio.run(fill(url or str(system.data / "terracrew.db"), runners, modules, queued))
-        (system.data / "admin.token").write_text(token)  # a server writes it only where it makes the administrator
-        yield Filled(system, system.start_server(runner=False), token, members, paths, url)
+        process = system.start_server(runner=False)
+        # A server writes this file only where it makes the administrator. At its start it would revoke a token without an end.
+        (system.data / "admin.token").write_text(token)
+        yield Filled(system, process, token, members, paths, url)
 
 
 def put_load(task: Task) -> Figures:
