@@ -5,9 +5,10 @@ Times are stored as seconds since 1970, booleans may come back as 0 and 1, and w
 
 import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import cache
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -31,8 +32,16 @@ _SCALARS = (
     inspect.LiteralType,
     inspect.UUIDType,
 )
-_PLAIN_TYPES = frozenset({str, int, float, bool, bytes, type(None)})
-"""The types of values that the database accepts as they are. Most values are of these types."""
+_PLAIN = (
+    inspect.NoneType,
+    inspect.BoolType,
+    inspect.IntType,
+    inspect.FloatType,
+    inspect.StrType,
+    inspect.BytesType,
+    inspect.LiteralType,
+)
+"""The types of fields whose values the database accepts as they are."""
 
 
 def row_to(kind: type[S], row: Row) -> S:
@@ -85,13 +94,32 @@ def readable_rows(kind: type[S], rows: Iterable[Row]) -> list[S]:
 
 def to_params(struct: msgspec.Struct, *fields: str) -> dict[str, Param]:
     """Return the values of these fields (of all, if none is named) as the database accepts them."""
-    as_json = _json_decoders(type(struct))
-    found: dict[str, Param] = {}
-    for name in fields or struct.__struct_fields__:
-        value = getattr(struct, name)
-        is_plain = type(value) in _PLAIN_TYPES and name not in as_json
-        found[name] = value if is_plain else _param(value, name in as_json)
+    names = fields or struct.__struct_fields__
+    return dict(zip(names, to_values(struct, *names), strict=True))
+
+
+def to_values(struct: msgspec.Struct, *fields: str) -> list[Param]:
+    """Return the values of these fields in their order, as the database accepts them."""
+    get, converted = _conversion(type(struct), fields)
+    found: list[Any] = list(get(struct)) if len(fields) > 1 else [get(struct)]
+    for place, as_json in converted:
+        if (value := found[place]) is not None:
+            found[place] = _param(value, as_json)
     return found
+
+
+@cache
+def _conversion(
+    kind: type[msgspec.Struct], fields: tuple[str, ...]
+) -> tuple[Callable[[msgspec.Struct], Any], list[tuple[int, bool]]]:
+    """Return a function that gets the values of fields, and the places of those to convert, each with whether it is JSON.
+
+    Most fields are texts, numbers and booleans, which the database accepts as they are.
+    """
+    types = {field.name: inspect.type_info(field.type) for field in msgspec.structs.fields(kind)}
+    as_json = _json_decoders(kind)
+    places = [(place, name in as_json) for place, name in enumerate(fields) if not _is_of(types[name], _PLAIN)]
+    return attrgetter(*fields), places
 
 
 @cache
@@ -99,21 +127,19 @@ def _json_decoders(kind: type[msgspec.Struct]) -> dict[str, msgspec.json.Decoder
     return {
         field.name: msgspec.json.Decoder(field.type)
         for field in msgspec.structs.fields(kind)
-        if not _is_scalar(inspect.type_info(field.type))
+        if not _is_of(inspect.type_info(field.type), _SCALARS)
     }
 
 
-def _is_scalar(kind: inspect.Type) -> bool:
+def _is_of(kind: inspect.Type, types: tuple[type[inspect.Type], ...]) -> bool:
     if isinstance(kind, inspect.Metadata):
-        return _is_scalar(kind.type)
+        return _is_of(kind.type, types)
     if isinstance(kind, inspect.UnionType):
-        return all(_is_scalar(member) for member in kind.types)
-    return isinstance(kind, _SCALARS)
+        return all(_is_of(member, types) for member in kind.types)
+    return isinstance(kind, types)
 
 
 def _param(value: Any, as_json: bool) -> Param:
-    if value is None:
-        return None
     if as_json:
         return msgspec.json.encode(value).decode()
     if isinstance(value, datetime):

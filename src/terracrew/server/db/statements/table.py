@@ -7,7 +7,7 @@ import msgspec
 from msgspec import inspect
 
 from terracrew.server.db.seam import Columns, Param
-from terracrew.server.db.statements.mapping import to_params
+from terracrew.server.db.statements.mapping import to_values
 
 S = TypeVar("S", bound=msgspec.Struct)
 _TYPES: tuple[tuple[type[inspect.Type], LiteralString], ...] = (
@@ -79,9 +79,9 @@ def excluded_assignments(*fields: LiteralString) -> LiteralString:
     return _joined(f"{field} = excluded.{field}" for field in fields)
 
 
-def values(struct: msgspec.Struct, *fields: str) -> tuple[Param, ...]:
-    """Return the values of these fields in their order, as a row of a batch."""
-    return tuple(to_params(struct, *fields).values())
+def values(struct: msgspec.Struct, *fields: str) -> list[Param]:
+    """Return the values of these fields (of all, if none is named) in their order, as a row of a batch."""
+    return to_values(struct, *(fields or struct.__struct_fields__))
 
 
 def _joined(parts: Iterable[str]) -> LiteralString:
