@@ -24,6 +24,9 @@ class LimitsChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     answer. A change is never repeated."""
 
 
+_NO_LIMITS = JobLimits()
+
+
 def changed(limits: JobLimits, wanted: LimitsChange) -> JobLimits:
     """Return the limits after a change."""
     given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
@@ -39,8 +42,10 @@ def applying(places: Iterable[JobLimits]) -> JobLimits:
     Of each limit the smallest applies: who is responsible for a group can rely on its limits, whatever modules below it say.
     The number of retries is a choice and not a limit, so the nearest place that has one decides.
     """
-    found = JobLimits()
+    found = _NO_LIMITS
     for each in places:
+        if each == _NO_LIMITS:
+            continue
         steps = {
             step: _smaller(found.step_seconds.get(step), each.step_seconds.get(step))
             for step in sorted(found.step_seconds.keys() | each.step_seconds.keys(), key=lambda step: step.number)
