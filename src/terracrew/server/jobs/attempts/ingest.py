@@ -122,8 +122,8 @@ class _Change:
         match fact:
             case events.StepStatus():
                 self._step(fact, record.time)
-                if is_current:
-                    self._facts(retry=_retry(fact, self.now, self.job.retry))
+                if is_current and (retry := _retry(fact, self.now, self.job.retry)) != self.job.retry:
+                    self._facts(retry=retry)
             case events.Result():
                 self._end(number, fact, is_current=is_current)
             case events.OutputsRead() if is_current and events.is_deep(fact):
