@@ -43,6 +43,16 @@ def forbid_inspection() -> None:
     _libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0)
 
 
+def show_as(command: str) -> None:
+    """Show another command line for this process, for example in `ps`, as far as there is space for it."""
+    with open("/proc/self/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    first, end = (int(fields[index]) for index in (45, 46))  # `arg_start` and `arg_end`
+    if 0 < first < end:
+        text = command.encode().replace(b" ", b"\0")[: end - first - 1]
+        ctypes.memmove(first, text.ljust(end - first, b"\0"), end - first)
+
+
 def become_subreaper() -> None:
     """Make this process the new parent of every descendant whose parent ends, instead of init."""
     _libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

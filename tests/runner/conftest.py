@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import terracrew
 from terracrew.attempt import directories
 from terracrew.protocol.messages import AttemptRef, Claim, Granted, Heartbeat, Offer, Settled
 from terracrew.protocol.spec import Credentials, JobSpec, JobType, LocalSource, StateSeed
-from terracrew.runner import handover
+from terracrew.runner import environment, handover
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.one_job import OneJobSettings
 from terracrew.testing import fake_runner_hub
@@ -42,12 +41,12 @@ async def executors() -> AsyncIterator[ScriptedExecutors]:
 
 class RunnerProcess:
     def __init__(self, process: asyncio.subprocess.Process, output: Path) -> None:
-        self._process, self._output = process, output
+        self._process, self.log = process, output
         self.pid = process.pid
 
     @property
     def output(self) -> str:
-        return self._output.read_text()
+        return self.log.read_text()
 
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
@@ -99,19 +98,16 @@ class Runners:
         return msgspec.structs.replace(config, **changes)
 
     async def start(self, *, one_job: OneJobSettings | None = None, **changes: Any) -> RunnerProcess:
-        descriptor = handover.offer(self.config(**changes), one_job=one_job)
+        config = self.config(**changes)
+        descriptor = handover.offer(config, one_job=one_job)
         output = self.directory.parent / f"runner-{len(self._runners)}.log"
         with output.open("wb") as file:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-P",
-                "-m",
-                "terracrew.runner",
-                str(descriptor),
+                *handover.command(config, descriptor),
                 pass_fds=[descriptor],
                 stdout=file,
                 stderr=file,
-                env={**os.environ, **self.environment},
+                env=environment.for_zygote({**os.environ, **self.environment}, is_built_in=config.is_built_in),
             )
         os.close(descriptor)
         self._runners.append(RunnerProcess(process, output))

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
@@ -16,8 +17,13 @@ from terracrew.executor import startup
 from terracrew.executor.startup import DurableStart
 from terracrew.protocol.start import ExecutorStart
 
-HELPER = os.getpid()
-"""The process that has imported this module, and that the executor is forked from."""
+_helper = 0
+"""The process that the executor is forked from."""
+
+
+def warm(_engine_paths: Sequence[str]) -> None:
+    global _helper
+    _helper = os.getpid()
 
 
 def run(start: ExecutorStart, process: ProcessRecord) -> int:
@@ -36,7 +42,7 @@ def _act(start: ExecutorStart, durable_start: DurableStart, address: str = "") -
             line,
             pid=os.getpid(),
             session=os.getsid(0),
-            helper=HELPER,
+            helper=_helper,
             is_salvage=start.is_salvage,
             directory=start.directory,
             server_url=start.server_url,

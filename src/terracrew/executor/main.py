@@ -10,7 +10,7 @@ import contextlib
 import logging
 import signal
 from collections.abc import Coroutine, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,8 +64,9 @@ def warm(engine_paths: Sequence[str]) -> None:
     preload()
 
 
+@cache
 def preload() -> None:
-    """Import everything that an attempt uses, and fill tables. This starts no program."""
+    """Import everything that an attempt uses, and fill tables. This starts no program and no thread."""
     plugins.preload(plugins.ENGINES)
     plugins.preload(plugins.SOURCES)
     deferred_import.load_all()

@@ -6,10 +6,11 @@ import signal
 import sys
 
 from terracrew import logging as diagnostics
-from terracrew import procfs
+from terracrew import plugins, procfs
 from terracrew.errors import TerracrewError
-from terracrew.runner import handover
+from terracrew.runner import engine_users, handover
 from terracrew.runner.config import RunnerConfig
+from terracrew.runner.dispatch import early_zygote
 from terracrew.runner.handover import SettingsSource
 from terracrew.runner.main import run
 from terracrew.runner.one_job import OneJob, OneJobSettings
@@ -42,7 +43,12 @@ async def _run(config: RunnerConfig, source: SettingsSource | None, wanted: OneJ
 
 def main() -> int:
     procfs.forbid_inspection()
-    config, source, one_job = handover.accept(int(sys.argv[1]))
+    descriptor, *local = sys.argv[1:]
+    if local:
+        entry, *engine_paths = local
+        plugins.load(plugins.DISPATCHERS, engine_users.DISPATCHER)
+        early_zygote.fork(int(descriptor), entry, engine_paths)
+    config, source, one_job = handover.accept(int(descriptor))
     diagnostics.configure(config.log_level)
     try:
         return asyncio.run(_run(config, source, one_job))

@@ -6,7 +6,7 @@ from typing import NamedTuple, NoReturn
 
 import msgspec
 
-from terracrew.runner import environment
+from terracrew.runner import engine_users, environment
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.one_job import OneJobSettings
 
@@ -64,7 +64,13 @@ def become(
     kept = environment.for_zygote(without, is_built_in=False)
     removed = {name: value for name, value in os.environ.items() if name not in kept}
     source = SettingsSource(file, options, flags, removed)
-    arguments = [sys.executable, "-P", "-m", "terracrew.runner", str(offer(config, source, one_job))]
+    arguments = command(config, offer(config, source, one_job))
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(sys.executable, arguments, kept)  # noqa: S606
+
+
+def command(config: RunnerConfig, settings: int) -> list[str]:
+    """Return the command line of the runner process. It forks a zygote before it reads its settings, if it needs one."""
+    local = [config.executor_entry, *config.engine_paths] if config.dispatcher == engine_users.DISPATCHER else []
+    return [sys.executable, "-P", "-m", "terracrew.runner", str(settings), *local]
