@@ -22,6 +22,7 @@ from terracrew.masking import names
         "apiKey",
         "dbPassword",
         "db_pwd",
+        "db_pw",
         "VAULT_SECRET_ID",
         "private_key_pem",
         "DIGITALOCEAN_ACCESS_TOKEN",

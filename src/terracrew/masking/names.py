@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SECRET_WORD = re.compile(
-    r"auth|cookie|creds|jwt|keys?|pass|pat|pin|private|pwd|sas"
+    r"auth|cookie|creds|jwt|keys?|pass|pat|pin|private|pw|pwd|sas"
     # Words like these are also written together with others: `PGPASSWORD`, `apikey`.
     r"|\w*(credentials?|passphrase|passwd|passwords?|secrets?|tokens?)"
     r"|\w*(access|account|api|auth|encryption|master|private|secret|shared|signing|ssh)key"
