@@ -225,3 +225,19 @@ def test_the_limit_of_jobs_is_shown_for_each_instance(terracrew: Terracrew, serv
     assert "each instance runs at most 4 jobs" in shown
     assert [line.split()[-3] for line in shown.splitlines() if line.startswith(("one", "two"))] == ["2/4", "0"]
     assert max(map(len, [*lines, *shown.splitlines()])) <= 80
+
+
+@pytest.mark.feature("J4.version")
+def test_the_engines_of_each_connected_instance_are_shown(terracrew: Terracrew, server: ScriptedServer) -> None:
+    """The API told which engines and versions an instance has, and the command line did not."""
+    instances = [
+        {"name": "one", "status": "ONLINE", "is_connected": True, "capacity": 4, "jobs": 0, "heard_at": THEN}
+        | {"engine_versions": {"tofu": ["1.12.6", "1.13.0"], "pulumi": ["3.255.0"]}},
+        {"name": "gone", "status": "OFFLINE", "is_connected": False, "engine_versions": {"tofu": ["1.12.1"]}},
+    ]
+    server.on(f"GET {R}", RUNNER | {"instances": instances})
+    server.on(f"GET {R}/assignments", {"items": [], "next": None})
+    lines = [line.split() for line in terracrew("runner", "show", "a/r").splitlines()]
+    assert ["one", "tofu", "1.12.6,", "1.13.0"] in lines
+    assert ["one", "pulumi", "3.255.0"] in lines
+    assert not any("1.12.1" in line for line in lines)

@@ -83,9 +83,22 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
             for i in instances
         ]
         output.table(("INSTANCE", "STATUS", "VERSION", "JOBS", "LAST CONTACT"), rows, empty="")
+        if engines := _engines(instances):
+            click.echo()
+            output.table(("INSTANCE", "ENGINE", "VERSIONS"), engines, empty="")
     if found.get("alerts"):
         output.note(f"Somebody else may use its credentials: `terracrew runner alerts {found['path']}`")
     return None
+
+
+def _engines(instances: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    """Return the engines that each connected instance has announced; of the versions, the one that a job uses by default is first."""
+    return [
+        (each["name"], name, ", ".join(versions))
+        for each in instances
+        if each.get("is_connected")
+        for name, versions in each.get("engine_versions", {}).items()
+    ]
 
 
 def _type(runner: dict[str, Any]) -> str:
