@@ -3,6 +3,7 @@
 import os
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from terracrew import deferred_import, engine_flags
@@ -88,13 +89,13 @@ async def _run_program(context: StepContext, step: Step, command: Command) -> No
     )
     if step is Step.INIT:
         ahead.start_plan(context)
-    if step in (Step.INIT, Step.PLAN) and command.stdout is None:
-        ahead.start_description(context)
+    is_description_next = step in (Step.INIT, Step.PLAN) and command.stdout is None
+    later = partial(ahead.start_description, context) if is_description_next else None
     context.mutation.is_started = step.is_mutating
     states.is_writable = step.is_mutating
     try:
         async with _followed(context, step):
-            context.mutation.exit_code = code = await step_process.wait(context, step, process)
+            context.mutation.exit_code = code = await step_process.wait(context, step, process, later)
     finally:
         states.is_writable = False
         # The engine may have been killed while its last state was still being written to the disk.

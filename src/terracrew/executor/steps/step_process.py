@@ -1,6 +1,7 @@
 """Waits for a program of a step, and stops it when the job is canceled, reaches a limit, or its host shuts down."""
 
 import asyncio
+from collections.abc import Callable
 
 from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.process import EngineProcess
@@ -11,8 +12,11 @@ _SIGNAL_SECONDS = 1.0
 """How long an engine has to print that it received the same signal as its executor."""
 
 
-async def wait(context: StepContext, step: Step, process: EngineProcess) -> int:
-    """Return the exit code of a program of this step, when it has ended."""
+async def wait(
+    context: StepContext, step: Step, process: EngineProcess, later: Callable[[], None] | None = None
+) -> int:
+    """Return the exit code of a program of this step, when it has ended. `later` is called when other tasks, such as the one that
+    connects to the server, have had their turn."""
     control, since = context.control, context.recorder.offsets.position
 
     def react() -> None:
@@ -31,6 +35,10 @@ async def wait(context: StepContext, step: Step, process: EngineProcess) -> int:
 
     async with context.cloud.renewed():
         with context.output.feeding(process), control.listening(react):
+            if later is not None:
+                await asyncio.sleep(0)  # see `run_before_loop`: there may be no loop yet
+                await asyncio.sleep(0)
+                later()
             code = await process.wait()
     context.mutation.was_killed |= process.was_killed
     return code
