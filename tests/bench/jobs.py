@@ -1,9 +1,7 @@
 """`jobs_per_s`: no-op jobs through the whole lifecycle over the real protocol, and procrastinate on the same PostgreSQL."""
 
-import psutil
-
 from terracrew.client.http import Api
-from tests.bench import peer
+from tests.bench import cpu, peer
 from tests.bench.filled_server import Env, Filled, filled, put_load
 from tests.bench.load import Task
 
@@ -26,20 +24,20 @@ def run(env: Env) -> dict[str, float]:
 
 
 def _rate(env: Env, kind: str, there: Filled) -> float:
-    before = psutil.Process(there.process.pid).cpu_times()
+    cpu.wait_until_quiet(there.process.pid)
+    before = cpu.of_process(there.process.pid)
     task = Task(
         "jobs", there.system.url, there.token, there.members, there.modules, JOBS, capacity=100, outstanding=OUTSTANDING
     )
     figures = put_load(task)
-    after = psutil.Process(there.process.pid).cpu_times()
+    used = cpu.of_process(there.process.pid) - before
     moments = figures.seconds[SKIPPED : JOBS - SKIPPED]
     rate = (len(moments) - 1) / (moments[-1] - moments[0])
     succeeded = sum(1 for _ in Api(there.system.url, there.token).list("/jobs", status="SUCCEEDED", limit=200))
     if succeeded != JOBS:
         raise RuntimeError(f"{succeeded} of {JOBS} jobs are SUCCEEDED")
-    cpu = (after.user + after.system - before.user - before.system) / JOBS * 1000
     env.say(
-        f"jobs_per_s.{kind}: {rate:.0f} (CPU a job: server {cpu:.2f} ms, load {figures.cpu_seconds / JOBS * 1000:.2f} ms; "
+        f"jobs_per_s.{kind}: {rate:.0f} (CPU a job: server {used / JOBS * 1000:.2f} ms, load {figures.cpu_seconds / JOBS * 1000:.2f} ms; "
         f"{figures.missed} claims missed)"
     )
     return rate
