@@ -3,9 +3,12 @@
 from datetime import UTC, datetime
 from itertools import product
 
+import msgspec
 import pytest
 
+from terracrew import ids
 from terracrew.errors import Conflict, Invalid, Superseded
+from terracrew.protocol.spec import JobLimits, JobType
 from terracrew.server.jobs import store
 from terracrew.server.jobs.model import ACTIVE, TERMINAL, TRANSITIONS, Job, JobStatus
 from terracrew.testing.job_rows import JobRows
@@ -76,3 +79,35 @@ async def test_the_database_itself_refuses_what_the_table_excludes(rows: JobRows
     await _job_in(rows, JobStatus.QUEUED)
     with pytest.raises((Invalid, Conflict)):
         await rows.db.write(lambda tx: tx.run(rubbish))  # pyright: ignore[reportArgumentType]
+
+
+async def test_a_new_job_is_read_back_as_it_was_written(rows: JobRows) -> None:
+    """What is decided later is not written, so the defaults of the table must be those of the struct."""
+    like = await rows.load(await rows.job(await rows.module()))
+    new = Job(
+        ids.new("job"),
+        like.organization_id,
+        like.module_id,
+        number=9_999,
+        type=JobType.PLAN,
+        status=JobStatus.QUEUED,
+        attempt=1,
+        priority=3,
+        source=like.source,
+        created_by="somebody",
+        created_at=NOW,
+        queued_at=NOW,
+        needs_approval=True,
+        approval_seconds=5,
+        interrupted="retry",
+        is_destroy_plan=True,
+        is_fresh=True,
+        has_own_source=True,
+        limits=JobLimits(job_seconds=60),
+        cause_job_id=like.id,
+        group_run_id="run",
+    )
+    plain = msgspec.structs.replace(like, id=ids.new("job"), number=10_000)
+    await rows.db.write(lambda tx: store.insert(tx, [(new, "key"), (plain, None)]))
+    assert await rows.load(new.id) == new
+    assert await rows.load(plain.id) == plain

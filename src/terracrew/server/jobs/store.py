@@ -16,8 +16,6 @@ from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.jobs.plans import store as plan_store
 
 JOBS = Table("jobs", Job)
-_INSERT_JOBS = JOBS.insert_batch(*JOBS.fields, "idempotency_key")
-_INSERT_JOBS_TYPES = JOBS.types_of(*JOBS.fields, idempotency_key="text")
 _DECIDED_OF_JOB = (
     "status",
     "attempt",
@@ -44,6 +42,11 @@ _DECIDED_OF_JOB = (
     "replanned_by",
 )
 """The columns of a job that may change after it was created."""
+_UNDECIDED_OF_JOB = {*_DECIDED_OF_JOB, "pinned_engine_version"} - {"status", "attempt", "queued_at"}
+"""The columns that have their defaults in a new job."""
+_NEW_OF_JOB: tuple[LiteralString, ...] = tuple(name for name in JOBS.fields if name not in _UNDECIDED_OF_JOB)
+_INSERT_JOBS = JOBS.insert_batch(*_NEW_OF_JOB, "idempotency_key")
+_INSERT_JOBS_TYPES = JOBS.types_of(*_NEW_OF_JOB, idempotency_key="text")
 _SAVE_JOBS: LiteralString = f"""
 UPDATE jobs SET {batch_assignments(*_DECIDED_OF_JOB)}
 FROM batch WHERE jobs.id = batch.id AND jobs.status = batch.was AND jobs.attempt = batch.was_attempt
@@ -142,7 +145,7 @@ async def find_created(tx: Tx, organization_id: str, created_by: str, idempotenc
 
 async def insert(tx: Tx, jobs: Sequence[tuple[Job, str | None]]) -> None:
     """Write new jobs by one statement, each with the idempotency key of its request. `wake_queue` lets them be offered."""
-    await tx.each(_INSERT_JOBS, _INSERT_JOBS_TYPES, [(*values(job), key) for job, key in jobs])
+    await tx.each(_INSERT_JOBS, _INSERT_JOBS_TYPES, [(*values(job, *_NEW_OF_JOB), key) for job, key in jobs])
     for job, _ in jobs:
         tx.wake("jobs", job.id)
 
