@@ -13,7 +13,7 @@ import pytest
 
 from terracrew.runner.dispatch.ecs import tasks
 from terracrew.runner.dispatch.ecs.dispatcher import Ecs
-from terracrew.runner.dispatch.ecs.settings import EcsSettings
+from terracrew.runner.dispatch.ecs.settings import EcsSettings, LaunchType
 from terracrew.testing.dispatcher_contract import DispatcherContract
 from tests.machine import platforms
 from tests.machine.network_gate import NetworkGate
@@ -28,7 +28,8 @@ pytestmark = [
 ]
 
 
-class TestEcs(DispatcherContract):
+class TestFargate(DispatcherContract):
+    launch_type: LaunchType = "fargate"
     not_started_reason = "its image cannot be pulled: CannotPullContainerError: manifest unknown"
 
     @pytest.fixture(autouse=True)
@@ -36,7 +37,9 @@ class TestEcs(DispatcherContract):
         self.endpoint, docker = platforms.need("aws"), platforms.need("docker")
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-        self.agent_of_test = EcsAgent(self.endpoint, docker, executor_image.image(docker))
+        has_machine = self.launch_type == "ec2"
+        image = executor_image.image(docker)
+        self.agent_of_test = EcsAgent(self.endpoint, docker, image, has_machine=has_machine)
         yield self.agent_of_test
         self.agent_of_test.close()
 
@@ -53,9 +56,9 @@ class TestEcs(DispatcherContract):
             ecs_agent.FAMILY,
             ecs_agent.REGION,
             agent.cluster,
-            "fargate",
-            subnets=[agent.subnet],
-            security_groups=[agent.security_group],
+            self.launch_type,
+            subnets=[agent.subnet] if self.launch_type == "fargate" else [],
+            security_groups=[agent.security_group] if self.launch_type == "fargate" else [],
             endpoint_url=self.endpoint,
         )
         dispatcher = Ecs(chosen, tasks.owner("", "rnr_1", "one"), poll_seconds=0.2)
@@ -77,6 +80,14 @@ class TestEcs(DispatcherContract):
 
     def remains(self, directory: Path) -> bool:
         return self.agent_of_test.is_running(directory.name)
+
+
+class TestMachineOfEc2(TestFargate):
+    """Tasks without a network of their own, on a machine of the cluster that has room for some of them."""
+
+    launch_type: LaunchType = "ec2"
+    starts_at_once = 4
+    away_seconds = 3.0
 
 
 def _fail_to_pull(task: Any) -> None:

@@ -276,14 +276,17 @@ class DispatcherContract:
     ) -> None:
         handle = await dispatcher.start(start)
         await gate.reached()
+        watching = asyncio.create_task(dispatcher.watch(handle))
         other = self.opened(tmp_path, "another instance")
         try:
             await other.place.sweep(list)
-            await _is_pending(asyncio.create_task(dispatcher.watch(handle)))
+            await _is_pending(watching)
         finally:
             await other.close()
         await gate.open()
-        assert await ended(dispatcher, handle) == exit_codes.DELIVERED
+        async with asyncio.timeout(MAX_END_SECONDS):
+            end = await watching
+        assert end == AttemptEnd(exit_codes.DELIVERED), end
         assert hub.result.status == "SUCCEEDED"
         assert b"Stopping" not in hub.log(Stream.SYSTEM)
 
@@ -307,7 +310,7 @@ class DispatcherContract:
             async with asyncio.timeout(MAX_MANY_SECONDS):
                 handles = await asyncio.gather(*(dispatcher.start(start) for start in starts))
                 ends = await asyncio.gather(*(dispatcher.watch(handle) for handle in handles))
-            assert {end.code for end in ends} == {exit_codes.DELIVERED}
+            assert set(ends) == {AttemptEnd(exit_codes.DELIVERED)}, set(ends)
             assert {(hub.result.status, hub.result.message) for hub in hubs} == {("SUCCEEDED", "")}
             assert not any(self.remains(Path(start.directory)) for start in starts)
         finally:

@@ -1,4 +1,4 @@
-"""Plays Fargate on the emulator of ECS, which runs nothing: each task is a real container of the Docker daemon.
+"""Plays Fargate, or a machine of EC2, on the emulator of ECS, which runs nothing: each task is a real container of the Docker daemon.
 
 moto answers the requests of the dispatcher and checks their parameters. The agent gives its tasks the life that they have in
 ECS: they are provisioned, run the container's first process with the overrides of the request, get SIGTERM and later SIGKILL
@@ -27,9 +27,9 @@ _ATTEMPT_TAG = "terracrew:attempt"
 class EcsAgent:
     """A cluster of the emulator with a task definition, and the machine that its tasks run on."""
 
-    def __init__(self, endpoint: str, docker: str = "", image: str = "") -> None:
-        """Without a daemon and an image, tasks do not run."""
-        self._docker, self._image = ["docker", "--host", docker], image
+    def __init__(self, endpoint: str, docker: str = "", image: str = "", *, has_machine: bool = False) -> None:
+        """Without a daemon and an image, tasks do not run. With a machine of EC2, they run on it instead of on Fargate."""
+        self._docker, self._image, self._has_machine = ["docker", "--host", docker], image, has_machine
         self.cluster = f"crew-{uuid.uuid4().hex[:12]}"
         self.is_capable = True
         """Whether tasks get a machine. Without one, they stay in PROVISIONING."""
@@ -64,16 +64,25 @@ class EcsAgent:
         ecs.create_cluster(clusterName=self.cluster)
         ecs.register_task_definition(
             family=FAMILY,
-            networkMode="awsvpc",
-            requiresCompatibilities=["FARGATE"],
+            networkMode="bridge" if self._has_machine else "awsvpc",
+            requiresCompatibilities=["EC2" if self._has_machine else "FARGATE"],
             cpu="256",
             memory="512",
             containerDefinitions=[
                 {"name": CONTAINER, "image": "test", "cpu": 256, "memory": 512, "stopTimeout": STOP_TIMEOUT_SECONDS}
             ],
         )
+        if self._has_machine:
+            self._add_machine(ecs, ec2)
         self.subnet = ec2.describe_subnets()["Subnets"][0]["SubnetId"]
         self.security_group = ec2.describe_security_groups()["SecurityGroups"][0]["GroupId"]
+
+    def _add_machine(self, ecs: Any, ec2: Any) -> None:
+        """Let a machine of EC2 join the cluster, as its agent does."""
+        image = ec2.describe_images()["Images"][0]["ImageId"]
+        [made] = ec2.run_instances(ImageId=image, MinCount=1, MaxCount=1)["Instances"]
+        document = json.dumps({"instanceId": made["InstanceId"]})
+        ecs.register_container_instance(cluster=self.cluster, instanceIdentityDocument=document)
 
     # ---- what tests look at
 
