@@ -5,6 +5,7 @@ It acts on wake-ups. A lost wake-up costs only time: a sweep regularly checks ev
 
 import asyncio
 import time
+from itertools import islice
 
 from terracrew.errors import Unauthenticated
 from terracrew.protocol.messages import AttemptRef
@@ -99,10 +100,13 @@ class HubNotifier:
 
     async def _revoked(self, key: str) -> None:
         """Drop connections with a revoked secret of this runner or service account; those with other secrets stay."""
-        for session in list(self._registry.runners.values()):
-            is_meant = key in ("", session.runner_id, session.principal.id, session.principal.credential_id)
-            if is_meant:
-                await self._drop_unless_live(session)
+        meant = (
+            session
+            for session in list(self._registry.runners.values())
+            if key in ("", session.runner_id, session.principal.id, session.principal.credential_id)
+        )
+        while few := list(islice(meant, instances.REFRESH_BATCH_ROWS)):  # they share a statement
+            await asyncio.gather(*map(self._drop_unless_live, few))
 
     async def _drop_unless_live(self, session: RunnerSession) -> None:
         if error := await once_connections.end_of(self._hub, session):
