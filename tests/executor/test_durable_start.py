@@ -78,7 +78,7 @@ async def test_an_attempt_whose_start_cannot_be_made_durable_does_nothing(
     hub: FakeExecutorHub, executors: ExecutorProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executor = await start(executors, BROKEN_DISK, monkeypatch)
-    assert await executor.exit_code() == exit_codes.CRASHED
+    assert await executor.exit_code() == exit_codes.NOT_DURABLE
     assert "cannot be synced: [Errno 5] Input/output error" in executor.said
     assert not (executors.folder / "hook-ran").exists()
     assert not hub.hellos

@@ -8,6 +8,8 @@ INCOMPATIBLE = 4
 """The server does not speak this protocol version. An updated runner delivers what the directory holds."""
 CRASHED = 70
 """The executor failed with an exception that it did not expect; its log has the traceback."""
+NOT_DURABLE = 73
+"""The start of the attempt could not be synced to the disk. This executor did nothing."""
 NOTHING_LEFT = 74
 """There is no directory of this attempt any more, so nothing of it can be delivered."""
 IN_USE = 75

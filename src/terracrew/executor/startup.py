@@ -65,6 +65,9 @@ def exit_code_of(work: Callable[[], int]) -> int:
     """Do the work and return its exit code, or `CRASHED` with a traceback on standard error if it raises anything."""
     try:
         return work()
+    except NotDurableError as error:
+        print(f"an executor cannot start: {error}", file=sys.stderr)
+        return exit_codes.NOT_DURABLE
     except OSError as error:
         if error.errno == errno.ENOSPC:  # the runner starts the delivery again until the disk has space
             print(f"an executor cannot start: {error}", file=sys.stderr)

@@ -222,6 +222,8 @@ class AttemptSupervisor:
         try:
             handle = await self._start(ref, granted) if granted else self._dispatchers.adopt(directory)
             ended = await self._watch(ref, handle)
+            if ended.code == exit_codes.NOT_DURABLE:
+                raise NotStarted(f"{directory} cannot be synced to the disk, so its executor has not begun")
         except NotStarted as error:
             if granted:
                 self._claims.failed_to_start(ref.job_id, time.monotonic())

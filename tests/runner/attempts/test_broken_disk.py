@@ -1,0 +1,39 @@
+"""What a runner does with a grant if its disk fails before the executor has begun."""
+
+from pathlib import Path
+
+import pytest
+
+from terracrew.protocol.messages import Claim, HandBack, Heartbeat, Offer
+from tests.runner.conftest import Runners, granted
+
+pytestmark = pytest.mark.feature("O4.salvaged")
+
+DISK = """
+import errno, os
+sync = os.fsync
+def fsync(descriptor):
+    if os.path.exists({mark!r}):
+        raise OSError(errno.EIO, "Input/output error")
+    sync(descriptor)
+os.fsync = fsync
+"""
+
+
+async def test_an_attempt_whose_start_cannot_be_synced_is_handed_back(runners: Runners, tmp_path: Path) -> None:
+    """Symptom: the executor had signed the directory, so its delivery was tried again and again, and the job was stuck."""
+    broken = tmp_path / "broken"
+    (tmp_path / "sitecustomize.py").write_text(DISK.format(mark=str(broken)))
+    runners.environment["PYTHONPATH"] = f"{tmp_path}:{runners.environment['PYTHONPATH']}"
+    runner, peer = await runners.connected()
+    broken.touch()
+    await peer.send(Offer("job_1", 1))
+    await peer.receive(Claim)
+    await peer.send(granted())
+    assert "cannot be synced" in (await peer.receive(HandBack)).reason
+    await runners.settle(peer)
+    await peer.send(Offer("job_2", 1))
+    for _ in range(3):
+        await peer.receive(Heartbeat)
+    assert [claim.job_id for claim in peer.received(Claim)] == ["job_1"], "the obstacle is this machine's"
+    assert "Traceback" not in runner.output
