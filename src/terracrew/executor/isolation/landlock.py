@@ -209,7 +209,7 @@ class Surroundings:
             yield path
             return
         try:
-            self.listed[path] = os.stat(path).st_mtime_ns
+            self.listed[path] = os.stat(path).st_ctime_ns
             children = [f"{path}/{name}" for name in os.listdir(path)]
         except OSError:  # no process that this one starts can list the directory either
             return

@@ -121,8 +121,9 @@ def _roots() -> dict[str, tuple[int, int]]:
 
 
 def _changed_ns(path: str) -> int | None:
+    """Return the time that only the kernel sets: `rsync` and others set the time of modification to an earlier one."""
     try:
-        return os.stat(path).st_mtime_ns
+        return os.stat(path).st_ctime_ns
     except OSError:
         return None
 
