@@ -67,6 +67,8 @@ class Runners:
     def __init__(self, hub: FakeRunnerHub, executors: ScriptedExecutors, directory: Path) -> None:
         self.hub, self.executors, self.directory = hub, executors, directory
         self.environment = {"SCRIPTED_EXECUTORS": executors.path, "PYTHONPATH": f"{ROOT}:{SOURCES}"}
+        self.inherited: list[int] = []
+        """Descriptors of the test that each runner inherits."""
         self._runners: list[RunnerProcess] = []
 
     @property
@@ -104,7 +106,7 @@ class Runners:
         with output.open("wb") as file:
             process = await asyncio.create_subprocess_exec(
                 *handover.command(config, descriptor),
-                pass_fds=[descriptor],
+                pass_fds=[descriptor, *self.inherited],
                 stdout=file,
                 stderr=file,
                 env=environment.for_zygote({**os.environ, **self.environment}, is_built_in=config.is_built_in),

@@ -47,7 +47,7 @@ def main() -> int:
     if local:
         entry, *engine_paths = local
         plugins.load(plugins.DISPATCHERS, engine_users.DISPATCHER)
-        early_zygote.fork(int(descriptor), entry, engine_paths)
+        early_zygote.fork(entry, engine_paths)
     config, source, one_job = handover.accept(int(descriptor))
     diagnostics.configure(config.log_level)
     try:

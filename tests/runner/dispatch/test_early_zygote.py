@@ -45,8 +45,11 @@ def holds(pid: int, text: bytes) -> bool:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can read the memory of these processes")
-async def test_it_has_no_secret_of_the_runner(runners: Runners) -> None:
-    runner, _, zygote = await connected(runners)
+async def test_it_has_no_secret_of_the_runner(runners: Runners, tmp_path: Path) -> None:
+    (tmp_path / "secret").touch()
+    with (tmp_path / "secret").open() as file:
+        runners.inherited = [file.fileno()]
+        runner, _, zygote = await connected(runners)
     assert holds(runner.pid, TOKEN.encode())
     assert not holds(zygote, TOKEN.encode())
     files = [os.readlink(each) for each in Path(f"/proc/{zygote}/fd").iterdir()]

@@ -38,8 +38,8 @@ class EarlyZygote:
 _waiting: EarlyZygote | None = None
 
 
-def fork(settings: int, entry: str, engine_paths: Sequence[str]) -> None:
-    """Fork it, for the first dispatcher of this process that needs one, which is the default one. Only the runner reads `settings`.
+def fork(entry: str, engine_paths: Sequence[str]) -> None:
+    """Fork it, for the first dispatcher of this process that needs one, which is the default one.
 
     This process must not have started a thread, and must not have read anything that is secret.
     """
@@ -57,8 +57,6 @@ def fork(settings: int, entry: str, engine_paths: Sequence[str]) -> None:
         theirs.close()
         _waiting = EarlyZygote(pid, ours)
     else:
-        os.close(settings)
-        ours.close()
         _become_zygote(theirs, entry, engine_paths)
 
 
@@ -78,7 +76,9 @@ def _become_zygote(runner: socket.socket, entry: str, engine_paths: Sequence[str
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, 0)
         os.dup2(nothing, 1)
-        os.close(nothing)
+        # The runner's settings are in one of the others, and the runner may have inherited more of them.
+        os.closerange(3, runner.fileno())
+        os.closerange(runner.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
         procfs.show_as(f"{sys.executable} -m {zygote.__name__}")
         zygote.be(runner, entry, engine_paths)
         code = 0
