@@ -1,5 +1,6 @@
 """Chooses the program that a job runs with: the version that the server has resolved, which may have to be installed first."""
 
+import asyncio
 import os
 import sys
 
@@ -40,6 +41,7 @@ async def _install(context: StepContext, version: str) -> None:
     It runs with the environment of the executor, not with that of the job: a module must not choose where an engine comes from.
     """
     name = context.engine.name
+    await asyncio.sleep(0)  # see `run_before_loop`: when there is a loop, the start of the attempt is durable
     context.recorder.say(f"This runner does not have {name} {version}, so it is installed first")
     command = [sys.executable, "-m", "terracrew.cli", "engine", "install", name, "--version", version]
     process = EngineProcess(
