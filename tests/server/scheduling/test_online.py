@@ -12,6 +12,7 @@ from terracrew.server.scheduling.assignment_view import AssignedRunners
 from terracrew.server.scheduling.online import WHOLE_READ_SECONDS, OnlineRunners
 from terracrew.testing.clock import ManualClock, ShiftedClock
 from terracrew.testing.job_rows import Instance, JobRows
+from tests.server.scheduling.recorded_offers import OfferRecorder
 
 REPORTED: dict[str, Any] = {"version": "1", "is_draining": False, "is_disk_full": False}
 
@@ -95,3 +96,37 @@ async def test_everything_is_read_again_after_nobody_listened(seen: Seen) -> Non
     with seen.online.watching():
         await seen.online.read()
     assert seen.is_online(missed)
+
+
+async def test_a_change_of_a_runner_does_not_keep_an_instance_online_that_has_left(
+    seen: Seen, clock: ShiftedClock
+) -> None:
+    gone = await seen.rows.runner()
+    with seen.online.watching():
+        await seen.disconnect(gone)
+        await seen.online.read()
+        names = await seen.rows.db.read(lambda tx: reads.online_of_runner(tx, gone.runner_id))
+        seen.online.change(gone.runner_id, *names)
+        assert seen.is_online(gone)  # for a moment
+        clock.advance(GRACE_SECONDS + 1)
+        await seen.online.read()
+        assert not seen.is_online(gone)
+
+
+async def test_an_instance_whose_end_is_not_written_yet_stays_online(rows: JobRows, clock: ShiftedClock) -> None:
+    recorder = OfferRecorder(rows)
+    instance, online = await rows.runner(), OnlineRunners(rows.db, recorder.registry)
+    session, _ = recorder.connect(instance)
+    tier = AssignedRunners([instance.runner_id])
+    with online.watching():
+        await online.read()
+        recorder.registry.remove(session)
+        online.left(session)
+        await online.read()
+        assert online.has_one_of(tier, None)
+        await rows.db.write(lambda tx: store.disconnect(tx, instance.runner_id, instance.id, 1))
+        await online.read()
+        assert online.has_one_of(tier, None)
+        clock.advance(GRACE_SECONDS + 1)
+        await online.read()
+        assert not online.has_one_of(tier, None)

@@ -1,7 +1,7 @@
 """Knows which runners are online for precedence: those that are connected here, and those that other servers have."""
 
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from itertools import chain
 
@@ -53,16 +53,18 @@ class OnlineRunners:
             self._elsewhere = await reads.connected_elsewhere(self._db, here)
         self._lately = await reads.connected_a_moment_ago(self._db, here)
 
-    def change(self, runner_id: str, names: Iterable[str]) -> None:
-        """Set the instances of one runner, as the database has them."""
+    def change(self, runner_id: str, connected: set[str], lately: set[str]) -> None:
+        """Set the names of the instances of one runner, as the database has them."""
         here = {session.name for session in self._registry.of(runner_id)}
-        self._elsewhere[runner_id] = set(names) - here
-        self._lately.pop(runner_id, None)
+        self._elsewhere[runner_id], self._lately[runner_id] = connected - here, lately - here
 
     def left(self, session: RunnerSession) -> None:
-        """Count an instance that has just disconnected as online until the database is read again."""
+        """Count an instance that has just disconnected as online until the database says what became of it.
+
+        Its row says that it is connected until its end is written. A wake-up follows then, and its runner is read again.
+        """
         if session.takes_jobs:
-            self._lately.setdefault(session.runner_id, set()).add(session.name)
+            self._elsewhere.setdefault(session.runner_id, set()).add(session.name)
 
     def has_one_of(self, tier: AssignedRunners, name: str | None) -> bool:
         """Return whether a runner of the tier is online, with an instance of this name if there is one.

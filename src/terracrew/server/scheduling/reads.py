@@ -37,9 +37,9 @@ WHERE jobs.status = 'QUEUED' AND jobs.plan_attempt IS NOT NULL AND attempts.runn
 _TAKES_JOBS: LiteralString = "NOT instances.is_draining AND NOT runners.is_draining AND NOT runners.is_disabled"
 _IN_GRACE: LiteralString = "NOT instances.is_connected AND instances.disconnected_at > :since"
 _ONLINE_OF_RUNNER: LiteralString = f"""
-SELECT instances.name FROM instances JOIN runners ON runners.id = instances.runner_id
+SELECT instances.name, instances.is_connected FROM instances JOIN runners ON runners.id = instances.runner_id
 WHERE runners.id = :id AND {_TAKES_JOBS} AND instances.is_connected
-UNION SELECT instances.name FROM instances JOIN runners ON runners.id = instances.runner_id
+UNION SELECT instances.name, instances.is_connected FROM instances JOIN runners ON runners.id = instances.runner_id
 WHERE runners.id = :id AND {_TAKES_JOBS} AND {_IN_GRACE}"""
 _ONLINE: LiteralString = f"""
 SELECT instances.id, instances.runner_id, instances.name FROM instances JOIN runners ON runners.id = instances.runner_id
@@ -124,10 +124,11 @@ async def busy(tx: Tx) -> tuple[set[str], dict[str, set[str]]]:
     return {row["module_id"] for row in (*active, *waiting, *dependent)}, held
 
 
-async def online_of_runner(tx: Tx, runner_id: str) -> set[str]:
-    """Return the names of the runner's instances that are online for precedence."""
+async def online_of_runner(tx: Tx, runner_id: str) -> tuple[set[str], set[str]]:
+    """Return the names of the runner's instances that are online for precedence: the connected ones, and those of a moment ago."""
     rows = await tx.all(_ONLINE_OF_RUNNER, id=runner_id, since=tx.now - GRACE_SECONDS)
-    return {row["name"] for row in rows}
+    connected = {row["name"] for row in rows if row["is_connected"]}
+    return connected, {row["name"] for row in rows} - connected
 
 
 async def caps(tx: Tx) -> dict[str, int]:
