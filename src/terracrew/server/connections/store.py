@@ -152,14 +152,10 @@ async def connect_each(tx: Tx, seated: Sequence[Seated]) -> dict[str, int]:
         )
         for each in seated
     }
-    new, known = (
-        [
-            rows[each.instance_id]
-            for each in sorted(seated, key=lambda each: each.instance_id)
-            if bool(each.epoch) is had
-        ]
-        for had in (False, True)
-    )
+    # Rows are locked in the same order by every server. A new id is known to one server only, so new rows go by their names.
+    named = sorted(seated, key=lambda each: (each.process.runner_id, each.process.name))
+    new = [rows[each.instance_id] for each in named if not each.epoch]
+    known = [rows[each.instance_id] for each in sorted(seated, key=lambda each: each.instance_id) if each.epoch]
     found = [
         *await tx.each(_CONNECT_NEW, _GROUPED_TYPES, new),
         *await tx.each(_CONNECT_AGAIN, _GROUPED_TYPES, known),

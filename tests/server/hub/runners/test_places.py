@@ -156,3 +156,12 @@ async def test_of_two_servers_that_give_away_the_same_places_at_once_each_place_
         for runner_id, one in zip(runners, first, strict=True):
             assert rows_now[runner_id]["server_id"] == ("srv_2" if one is None else "srv_1")
         await disconnect_all(rows)
+
+
+@on_postgres
+async def test_two_servers_that_make_the_same_places_in_another_order_do_not_wait_for_each_other(rows: JobRows) -> None:
+    runners = [await runner(rows, several=True) for _ in range(100)]
+    for number in range(5):
+        those = [arriving(rows, each, instance=f"{number}") for each in runners]
+        await asyncio.gather(take(rows, *those), take(rows, *reversed(those), server_id="srv_2"))
+    assert rows.db.health.errors.values["deadlock",] == 0
