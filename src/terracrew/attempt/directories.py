@@ -23,7 +23,7 @@ def create(root: Path, granted: Granted, server_url: str) -> Path:
 
 
 def make(root: Path, granted: Granted, server_url: str) -> Path:
-    """Do the same without a sync, for an executor that calls `sync` itself before it does anything that must not be forgotten."""
+    """Create the directory and its record without a sync. An executor calls `sync` before it does what must not be forgotten."""
     directory = path_of(root, AttemptRef(granted.spec.job_id, granted.spec.attempt))
     directory.mkdir(mode=0o700)
     record.write(directory, record.for_grant(granted, server_url))

@@ -1,5 +1,5 @@
-"""The rules for programs, libraries and the configuration of the machine, which are the same for every attempt. They are most of all
-rules if there are secrets beside them, so an executor that waits for its job makes them ahead (ADR 0064)."""
+"""The rules for programs, libraries and the configuration of the machine, which are the same for every attempt. They are most of
+the rules if there are secrets among them, so an executor that waits for its job makes them ahead (ADR 0064)."""
 
 import contextlib
 import os
@@ -32,6 +32,7 @@ SYSTEM_PATHS = (
     "/run/NetworkManager/resolv.conf",
     "/var/lib/ca-certificates",
 )
+"""Programs, libraries and the configuration of the machine."""
 SECRET_SYSTEM_PATHS = (
     "/etc/gshadow",
     "/etc/gshadow-",

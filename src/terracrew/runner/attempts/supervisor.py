@@ -261,7 +261,9 @@ class AttemptSupervisor:
         server_url = opened.executor_server_url or self._config.url_for_executors
         is_local = opened.type == engine_users.DISPATCHER
         try:
-            directory = await self._directory(granted, server_url, is_local=is_local)
+            # An executor on this disk makes the directory durable itself, beside its other work.
+            create = directories.make if is_local else directories.create
+            directory = await asyncio.to_thread(create, self._instance.attempts, granted, server_url)
             temp_directory = self._temp_directories.make(ref)
             account = await self._users.take(directory) if is_local else None
             if account is not None:
@@ -273,11 +275,6 @@ class AttemptSupervisor:
         return await self._dispatchers.start(
             self._starts.for_grant(directory, granted, temp_directory, server_url, account)
         )
-
-    async def _directory(self, granted: Granted, server_url: str, *, is_local: bool) -> Path:
-        if is_local:  # the executor itself makes it durable, beside its other work
-            return directories.make(self._instance.attempts, granted, server_url)
-        return await asyncio.to_thread(directories.create, self._instance.attempts, granted, server_url)
 
     async def _hand_back(self, ref: AttemptRef, directory: Path, reason: str) -> None:
         self._free_slot(ref)

@@ -80,7 +80,7 @@ def _become_zygote(runner: socket.socket, entry: str, engine_paths: Sequence[str
         os.closerange(3, runner.fileno())
         os.closerange(runner.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
         procfs.show_as(f"{sys.executable} -m {zygote.__name__}")
-        zygote.be(runner, entry, engine_paths)
+        zygote.run(runner, entry, engine_paths)
         code = 0
     finally:
         os._exit(code)

@@ -206,7 +206,7 @@ def _separate(channel: int, zygote: socket.socket, cgroup: str, is_inside: bool)
     return process
 
 
-def be(runner: socket.socket, entry_name: str, engine_paths: Sequence[str]) -> None:
+def run(runner: socket.socket, entry_name: str, engine_paths: Sequence[str]) -> None:
     """Be the zygote until the runner closes its end of the socket. `entry_name` is module:function."""
     # An executor may be interrupted as soon as it is forked. Python would raise KeyboardInterrupt wherever it is at that moment.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -231,7 +231,7 @@ def main() -> None:
     arguments = parser.parse_args()
     runner = socket.socket(fileno=arguments.socket)
     os.set_inheritable(runner.fileno(), False)
-    be(runner, arguments.entry, arguments.engine_path)
+    run(runner, arguments.entry, arguments.engine_path)
 
 
 if __name__ == "__main__":
