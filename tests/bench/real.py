@@ -7,6 +7,7 @@ from collections.abc import Generator
 from typing import Any, NamedTuple
 
 from terracrew.client.http import segment
+from tests.bench import cpu
 from tests.bench.filled_server import Env, filled
 from tests.bench.proxy import distant
 from tests.e2e.system import ACTIVE, Process, System, eventually
@@ -38,6 +39,7 @@ def crewed(env: Env, *, capacity: int = 4, is_distant: bool = False) -> Generato
         runner = system.start_runner(credentials)
         system.url = near
         eventually(lambda: _is_online(system), what="the runner's connection")
+        cpu.wait_until_quiet(there.process.pid)
         yield Crewed(system, there.process, runner)
 
 
