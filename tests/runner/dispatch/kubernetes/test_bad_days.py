@@ -175,7 +175,7 @@ async def test_two_runners_of_one_namespace_do_not_touch_each_others_pods(bench:
     await second.place.sweep(list)
     with pytest.raises(NotStarted):
         await second.watch(second.adopt(Path(bench.start(number=2).directory)))
-    assert bench.pods.is_running(Path(start.directory).name)
+    await _eventually(lambda: bench.pods.is_running(Path(start.directory).name))  # the node reports it a moment later
     await bench.gate.open()
     async with asyncio.timeout(END_SECONDS):
         assert (await first.watch(handle)).code == exit_codes.DELIVERED
