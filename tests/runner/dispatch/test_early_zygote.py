@@ -15,7 +15,7 @@ from terracrew.testing.fake_runner_hub import Peer
 from tests.runner.conftest import TIMEOUT_SECONDS, RunnerProcess, Runners
 
 TOKEN = "a-token-that-is-in-no-other-process"
-MEMORY_MB = 40
+MIN_SHARED_MB = 10
 
 
 async def zygote_of(runner: RunnerProcess) -> int:
@@ -58,15 +58,12 @@ async def test_it_has_no_secret_of_the_runner(runners: Runners, tmp_path: Path) 
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can see the memory of these processes")
-async def test_runner_and_zygote_are_small_together(runners: Runners) -> None:
-    runner, _, zygote = await connected(runners, executor_entry="terracrew.executor.main:run")
-    await asyncio.sleep(1)  # until the zygote has found the engines
-    proportional = {
-        pid: int(Path(f"/proc/{pid}/smaps_rollup").read_text().split("Pss:")[1].split()[0])
-        for pid in (runner.pid, zygote)
-    }
-    print(f"runner and zygote: {proportional} KiB of proportional memory")
-    assert sum(proportional.values()) / 1024 <= MEMORY_MB
+async def test_it_shares_its_memory_with_the_runner(runners: Runners) -> None:
+    """Pages of libraries are shared with every process that uses them, so only memory that no file backs is counted."""
+    _, _, zygote = await connected(runners, executor_entry="terracrew.executor.main:run")
+    shared = int(Path(f"/proc/{zygote}/smaps_rollup").read_text().split("Shared_Dirty:")[1].split()[0]) / 1024
+    print(f"runner and zygote share {shared:.1f} MB")
+    assert shared >= MIN_SHARED_MB
 
 
 async def test_another_one_takes_its_place_when_it_is_killed(runners: Runners) -> None:

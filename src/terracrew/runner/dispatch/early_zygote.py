@@ -5,7 +5,6 @@ import gc
 import importlib
 import os
 import select
-import signal
 import socket
 import subprocess
 import sys
@@ -71,7 +70,6 @@ def _become_zygote(runner: socket.socket, entry: str, engine_paths: Sequence[str
     code = 1
     try:
         os.setsid()  # so that Ctrl-C in the runner's terminal does not reach it
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.chdir("/")
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, 0)
