@@ -6,10 +6,12 @@ import time
 import psutil
 import psycopg
 
+from terracrew.server.dashboard import render
+
 _QUIET_SHARE = 0.05
 _QUIET_SECONDS = 3
-_BEFORE_TEMPLATES_SECONDS = 11
-"""A server begins to compile its templates when it is this old: 0.6 s of CPU, which would count as CPU of jobs."""
+_BEFORE_TEMPLATES_SECONDS = render.COMPILE_AFTER_SECONDS + 1
+"""A server begins to compile its templates when it is about this old: 0.6 s of CPU, which would count as CPU of jobs."""
 
 
 def of_process(pid: int) -> float:

@@ -11,9 +11,6 @@ from tests.e2e.system import Process, System
 
 PLANS = 30
 _LOOK_SECONDS = 5.0
-_SETTLE_SECONDS = 300.0
-_IDLE_RATIO = 0.02
-"""A server that uses less of a CPU than this is idle. After its start, it compiles its templates one by one in a thread."""
 _PROCESS_CLOCK = 2
 _POLL_SECONDS = 0.001
 
@@ -56,14 +53,10 @@ def _executor_ms(system: System) -> float:
 
 
 def _idle_ms(*processes: Process) -> list[float]:
-    """Wait until the processes have settled after their start, and return the CPU time that each of them uses in a second."""
-    end = time.monotonic() + _SETTLE_SECONDS
-    while True:
-        before = [_cpu_ms(each.pid) for each in processes]
-        time.sleep(_LOOK_SECONDS)
-        used = [(_cpu_ms(each.pid) - was) / _LOOK_SECONDS for each, was in zip(processes, before, strict=True)]
-        if max(used) <= 1000 * _IDLE_RATIO or time.monotonic() > end:
-            return used
+    """Return the CPU time that each of these processes uses in a second."""
+    before = [_cpu_ms(each.pid) for each in processes]
+    time.sleep(_LOOK_SECONDS)
+    return [(_cpu_ms(each.pid) - was) / _LOOK_SECONDS for each, was in zip(processes, before, strict=True)]
 
 
 def _cpu_ms(pid: int) -> float:

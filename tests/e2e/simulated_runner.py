@@ -13,6 +13,7 @@ from websockets.sync.client import ClientConnection, connect
 from terracrew.protocol import events, frames, messages, version
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import Step
+from terracrew.testing import hellos
 from tests.e2e.system import System
 
 
@@ -81,18 +82,7 @@ def runner_token(system: System, credentials: dict[str, str]) -> str:
 
 
 def runner_hello(credentials: dict[str, str], **changes: Any) -> messages.RunnerHello:
-    hello = messages.RunnerHello(
-        runner_id=credentials["TERRACREW_RUNNER__ID"],
-        instance="one",
-        instance_key="k" * 32,
-        version="0.1.0",
-        oldest_protocol=version.OLDEST_VERSION,
-        newest_protocol=version.NEWEST_VERSION,
-        capacity=4,
-        engines={"tofu": "1.12.6"},
-        attempts=[],
-    )
-    return msgspec.structs.replace(hello, **changes)
+    return hellos.runner_hello(credentials["TERRACREW_RUNNER__ID"], **changes)
 
 
 def executor_hello(ref: AttemptRef, **changes: Any) -> messages.ExecutorHello:

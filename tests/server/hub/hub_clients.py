@@ -16,6 +16,7 @@ from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.context import Server
 from terracrew.server.process import serve
+from terracrew.testing import hellos
 from terracrew.testing.transactions import held_open
 from tests.server.declarations import declared_runner
 from tests.server.simulated_runner import SimulatedRunner
@@ -105,18 +106,7 @@ class Hub:
         other._secret = self._secret
 
     def hello(self, **changes: Any) -> messages.RunnerHello:
-        hello = messages.RunnerHello(
-            runner_id=self.runner_id,
-            instance="one",
-            instance_key="k" * 32,
-            version="0.1.0",
-            oldest_protocol=version.OLDEST_VERSION,
-            newest_protocol=version.NEWEST_VERSION,
-            capacity=4,
-            engines={"tofu": "1.12.6"},
-            attempts=[],
-        )
-        return msgspec.structs.replace(hello, **changes)
+        return hellos.runner_hello(self.runner_id, **changes)
 
     def session(self) -> RunnerSession:
         (session,) = self.server.registry.of_runner[self.runner_id].values()

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 
 from terracrew import ids
-from terracrew.protocol import version
-from terracrew.protocol.messages import AttemptRef, RunnerHello
+from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import store
 from terracrew.server.db.seam import Row
 from terracrew.server.hub.runners import places
 from terracrew.server.hub.runners.model import Arriving, Placed
 from terracrew.server.principals.model import Principal
+from terracrew.testing import hellos
 from terracrew.testing.job_rows import JobRows
 from tests.server.hub.hub_clients import on_postgres
 
@@ -27,19 +27,8 @@ async def runner(rows: JobRows, *, several: bool = False) -> str:
 
 
 def arriving(rows: JobRows, runner_id: str, who: str = "", **changes: Any) -> Arriving:
-    hello = RunnerHello(
-        runner_id=runner_id,
-        instance="one",
-        instance_key="k" * 32,
-        version="0.1.0",
-        oldest_protocol=version.OLDEST_VERSION,
-        newest_protocol=version.NEWEST_VERSION,
-        capacity=4,
-        engines={"tofu": "1.12.6"},
-        attempts=[],
-    )
     principal = Principal("runner", who or runner_id, "runner", rows.organization, address=ADDRESS)
-    return Arriving(principal, msgspec.structs.replace(hello, **changes))
+    return Arriving(principal, hellos.runner_hello(runner_id, **changes))
 
 
 async def take(rows: JobRows, *those: Arriving, server_id: str = "srv") -> list[Placed | None]:

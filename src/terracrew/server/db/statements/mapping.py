@@ -20,18 +20,6 @@ from terracrew.server.db.seam import Param, Row
 S = TypeVar("S", bound=msgspec.Struct)
 _WORDS = re.compile("[A-Z][a-z]+")
 _MAX_ERROR_CHARACTERS = 300
-_SCALARS = (
-    inspect.NoneType,
-    inspect.BoolType,
-    inspect.IntType,
-    inspect.FloatType,
-    inspect.StrType,
-    inspect.BytesType,
-    inspect.DateTimeType,
-    inspect.EnumType,
-    inspect.LiteralType,
-    inspect.UUIDType,
-)
 _PLAIN = (
     inspect.NoneType,
     inspect.BoolType,
@@ -42,6 +30,7 @@ _PLAIN = (
     inspect.LiteralType,
 )
 """The types of fields whose values the database accepts as they are."""
+_SCALARS = (*_PLAIN, inspect.DateTimeType, inspect.EnumType, inspect.UUIDType)
 
 
 def row_to(kind: type[S], row: Row) -> S:
