@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from terracrew.executor.limits import available_memory
+from terracrew.protocol.spec import JobLimits
+from terracrew.runner.processes import controllers
 
 pytestmark = pytest.mark.feature("J10.collector")
 
@@ -36,9 +38,18 @@ def test_a_cgroup_above_has_less_than_the_machine(machine: Path) -> None:
     limit(machine, "service", str(2000 << 20))
     limit(machine, "service/runner", "max")
     assert available_memory.share_mb(None, 4) == 500
-    # The cgroup of the attempt has the limit of the attempt, which no other one shares.
-    limit(machine, "service/runner/attempt", str(400 << 20))
-    assert available_memory.share_mb(400, 4) == 400
+
+
+def test_no_other_attempt_shares_the_cgroup_of_an_attempt(machine: Path) -> None:
+    """The runner adds some room for the executor to the limit of the cgroup."""
+    (machine / "own").write_text("0::/service/runner/attempt\n")
+    limit(machine, "service/runner/attempt", "max")
+    own = machine / "cgroup/service/runner/attempt"
+    controllers.limit(own, JobLimits(memory_mb=1000))
+    assert (own / "memory.max").read_text().strip() != "max"
+    assert available_memory.share_mb(1000, 10, own) == 1000
+    limit(machine, "service", str(5000 << 20))
+    assert available_memory.share_mb(1000, 10, own) == 500
 
 
 def test_a_container_has_a_limit_of_its_own(machine: Path) -> None:

@@ -7,31 +7,34 @@ from pathlib import Path, PurePosixPath
 _ROOT, _OWN, _MACHINE = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup"), Path("/proc/meminfo")
 
 
-def share_mb(limit_mb: int | None, slots: int) -> int | None:
+def share_mb(limit_mb: int | None, slots: int, own_cgroup: Path | None = None) -> int | None:
     """Return the megabytes for one of the attempts that may run at once; None if nothing says how much there is.
 
-    `limit_mb` is the limit of the attempt. Its own cgroup has the same limit, which it shares with no other attempt.
+    `limit_mb` is the limit of the attempt. Its own cgroup, if it has one, has that limit and some room for the executor. No other
+    attempt shares it.
     """
-    shared = [found // max(slots, 1) for found in (*_cgroup_limits_mb(), *_machine_mb()) if found != limit_mb]
+    shared = [found // max(slots, 1) for found in (*_cgroup_limits_mb(own_cgroup), *_machine_mb())]
     return min(shared if limit_mb is None else [*shared, limit_mb], default=None)
 
 
-def _cgroup_limits_mb() -> Iterator[int]:
-    """Yield the limits of this process's cgroup and of all cgroups above, of both versions."""
+def _cgroup_limits_mb(own_cgroup: Path | None) -> Iterator[int]:
+    """Yield the limits of this process's cgroup and of all cgroups above, of both versions, without that of the attempt's own one."""
     with contextlib.suppress(OSError):
         for line in _OWN.read_text().splitlines():
             number, controllers, path = line.split(":", 2)
             if number == "0":
-                yield from _limits_mb(_ROOT, path, "memory.max")
+                yield from _limits_mb(_ROOT, path, "memory.max", own_cgroup)
             elif "memory" in controllers.split(","):
-                yield from _limits_mb(_ROOT / "memory", path, "memory.limit_in_bytes")
+                yield from _limits_mb(_ROOT / "memory", path, "memory.limit_in_bytes", own_cgroup)
 
 
-def _limits_mb(root: Path, path: str, name: str) -> Iterator[int]:
+def _limits_mb(root: Path, path: str, name: str, own_cgroup: Path | None) -> Iterator[int]:
     place = PurePosixPath(path)
     for each in (place, *place.parents):
-        with contextlib.suppress(OSError, ValueError):  # it has no limit, or is outside of this container
-            yield int((root / str(each).lstrip("/") / name).read_text()) >> 20
+        folder = root / str(each).lstrip("/")
+        if folder != own_cgroup:
+            with contextlib.suppress(OSError, ValueError):  # it has no limit, or is outside of this container
+                yield int((folder / name).read_text()) >> 20
 
 
 def _machine_mb() -> Iterator[int]:

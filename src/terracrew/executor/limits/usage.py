@@ -28,7 +28,7 @@ class KernelLimits:
 
     def __init__(self, cgroup: str = "") -> None:
         """`cgroup` is the attempt's own cgroup; empty if it has none."""
-        self._folder = Path(cgroup) if cgroup else None
+        self.cgroup = Path(cgroup) if cgroup else None
 
     @property
     def has_memory(self) -> bool:
@@ -40,14 +40,14 @@ class KernelLimits:
 
     def stop_slowing(self) -> None:
         """Let an engine that was interrupted use its memory up to the limit: slowed down, it could not save its state in time."""
-        if self._folder is not None:
+        if self.cgroup is not None:
             with contextlib.suppress(OSError):
-                (self._folder / _MEMORY_HIGH).write_text("max")
+                (self.cgroup / _MEMORY_HIGH).write_text("max")
 
     def _is_set(self, name: str) -> bool:
-        if self._folder is None:
+        if self.cgroup is None:
             return False
         try:
-            return (self._folder / name).read_text().strip() != "max"
+            return (self.cgroup / name).read_text().strip() != "max"
         except OSError:
             return False

@@ -63,6 +63,7 @@ class StepContext:
         self.cloud = CloudTokens(self.files, self.spec, transfer=transfer, recorder=recorder)
         self.ladder = Ladder(*start.interrupt_seconds)
         self.isolation = Isolation(start, self.files)
+        self._kernel_limits = kernel_limits
         self.limits = LimitWatch(self.spec.limits, control, recorder.note, kernel_limits)
         self.state_version = self.spec.state.version
         self.mutation = Mutation()
@@ -96,7 +97,7 @@ class StepContext:
     @cached_property
     def memory_mb(self) -> int | None:
         """How much memory the attempt can count on; None if that is not known."""
-        return available_memory.share_mb(self.spec.limits.memory_mb, self.start.slots)
+        return available_memory.share_mb(self.spec.limits.memory_mb, self.start.slots, self._kernel_limits.cgroup)
 
     @property
     def output_file(self) -> Path:
