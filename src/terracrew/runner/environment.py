@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 PREFIX = "TERRACREW_"
 _ALLOWED_BESIDE_SERVER = re.compile(
-    r"PATH|HOME|LANG|LC_\w+|TZ|TMPDIR|SSL_CERT_\w+|GIT_SSL_CA(INFO|PATH)|\w+_proxy|\w+_PROXY"
+    r"PATH|HOME|LANG|LC_\w+|TZ|TMPDIR|SSL_CERT_\w+|GIT_SSL_CA(INFO|PATH)|\w+_proxy|\w+_PROXY|GOGC|GOMEMLIMIT"
 )
 """The only variables of the server's environment that an engine of the built-in runner gets."""
 _NEEDED_BY_ZYGOTE = re.compile(r"PYTHON\w+|TERRACREW_CACHE|XDG_CACHE_HOME|TERRACREW_[A-Z]+_(RELEASES|SHA256)")
