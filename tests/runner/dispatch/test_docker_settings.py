@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.errors import Invalid
+from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.runner.dispatch.docker import settings
 from terracrew.settings import layers
 
@@ -105,3 +106,10 @@ def test_a_runner_that_starts_reports_them_with_all_other_mistakes(
 def test_the_password_of_a_registry_is_not_shown() -> None:
     chosen = settings.parse({"image": "a", "registry_username": "robot", "registry_password": "hush"})
     assert "hush" not in repr(chosen)
+
+
+@pytest.mark.feature("J10.collector")
+def test_containers_without_a_limit_share_the_memory_of_their_machine() -> None:
+    without = settings.DockerSettings("image")
+    assert settings.sharing(without, 10) == 10
+    assert settings.sharing(settings.with_choice(without, DispatcherChoice(memory_mb=700)), 10) == 1

@@ -10,8 +10,13 @@ from terracrew.executor.container import paths
 from terracrew.protocol.start import ExecutorStart, IsolationSettings
 
 
-def inside(start: ExecutorStart, environment: Mapping[str, str], *, waits_for_server: bool) -> ExecutorStart:
-    """Return the start of an executor with the paths of its container instead of the runner's."""
+def inside(
+    start: ExecutorStart, environment: Mapping[str, str], *, waits_for_server: bool, slots: int = 1
+) -> ExecutorStart:
+    """Return the start of an executor with the paths of its container instead of the runner's.
+
+    `slots` is how many containers share the memory that the executor sees: only one if the container has its own limit.
+    """
     name = Path(start.directory).name
     given = start.isolation
     isolation = IsolationSettings(
@@ -29,7 +34,7 @@ def inside(start: ExecutorStart, environment: Mapping[str, str], *, waits_for_se
         environment=dict(environment),
         isolation=isolation,
         waits_for_server=waits_for_server,
-        slots=1,
+        slots=slots,
         warm=None,  # the disk of the container does not outlive it
     )
 

@@ -135,7 +135,9 @@ class Docker:
         chosen = settings.with_choice(self._settings, start.choice)
         notes = await self._images.ensure(chosen.image)
         given = container_start.chosen(self._environment, self._settings.environment)
-        inside = container_start.inside(start, given, waits_for_server=not self._settings.bind_path)
+        inside = container_start.inside(
+            start, given, waits_for_server=not self._settings.bind_path, slots=settings.sharing(chosen, start.slots)
+        )
         inside = msgspec.structs.replace(inside, notes=[*start.notes, *notes])
         archive = attempt_files.upload(inside, directory)
         if not start.is_salvage:

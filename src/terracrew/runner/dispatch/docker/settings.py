@@ -65,6 +65,12 @@ def with_choice(chosen: DockerSettings, choice: DispatcherChoice) -> DockerSetti
     )
 
 
+def sharing(chosen: DockerSettings, slots: int) -> int:
+    """Return how many containers of a runner share the memory that one of them can use. Without a limit, all of them share that of
+    their machine."""
+    return 1 if chosen.memory_bytes else slots
+
+
 def problems(data: Mapping[str, str]) -> dict[str, str]:
     """Return what is wrong, by the name of the setting."""
     return _read(data)[1]
