@@ -1,8 +1,13 @@
 """Engines and providers are programs in Go, and their collector is set for short-lived processes."""
 
+from pathlib import Path
+
 import pytest
 
-from terracrew.executor.engines import go_collector
+from terracrew.attempt.engine_directory import EngineDirectory
+from terracrew.executor.engines import go_collector, registry
+from terracrew.executor.engines.contract import ApiAccess, EngineContext
+from terracrew.toolchains.discovery import FoundEngine
 
 
 @pytest.mark.feature("J10.collector")
@@ -21,6 +26,26 @@ def test_a_process_stays_below_the_memory_limit_of_its_attempt() -> None:
 def test_a_process_with_very_little_memory_collects_as_by_default() -> None:
     assert go_collector.environment({}, 199) == {}
     assert go_collector.environment({}, 200)["GOMEMLIMIT"] == "100MiB"
+
+
+@pytest.mark.feature("J10.collector")
+def test_several_providers_with_little_memory_together_collect_as_by_default() -> None:
+    """Each of them stays below its own limit, but not all of them together below that of the attempt."""
+    assert go_collector.environment({}, 1199, providers=2) == {}
+    assert go_collector.environment({}, 1200, providers=2)["GOMEMLIMIT"] == "600MiB"
+    assert go_collector.environment({}, 200, providers=1)["GOMEMLIMIT"] == "100MiB"
+
+
+@pytest.mark.feature("J10.collector")
+def test_the_lock_file_says_how_many_providers_there_are(tmp_path: Path) -> None:
+    files = EngineDirectory(tmp_path / "engine")
+    files.make()
+    context = EngineContext(tmp_path, files, tmp_path / "cache", {}, memory_mb=1000)
+    session = registry.get("tofu").open(FoundEngine("tofu", "/usr/bin/tofu", "1.12.6"), context)
+    assert session.environment({}, ApiAccess("http://server", "token"))["GOMEMLIMIT"] == "500MiB"
+    names = [f'provider "registry.opentofu.org/hashicorp/{name}" {{\n  version = "1.0.0"\n}}\n' for name in ("a", "b")]
+    (tmp_path / ".terraform.lock.hcl").write_text("".join(names))
+    assert "GOGC" not in session.environment({}, ApiAccess("http://server", "token"))
 
 
 @pytest.mark.feature("J10.collector")

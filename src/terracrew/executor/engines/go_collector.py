@@ -13,16 +13,20 @@ _LIMIT_PERCENT = 50
 """Near this part of the attempt's memory, each process collects as often as it must. Its providers need the rest."""
 _MIN_LIMIT_MB = 100
 """An engine needs about this much for a small plan. Below it, the limit would keep the collector busy all the time."""
+_PROCESS_MEGABYTES = 400
+"""What the engine and each provider may need with _PERCENT. Several providers can pass the attempt's memory together, although each of
+them stays below its limit."""
 
 
-def environment(base: Mapping[str, str], memory_mb: int | None) -> dict[str, str]:
+def environment(base: Mapping[str, str], memory_mb: int | None, providers: int = 0) -> dict[str, str]:
     """Return the variables to add. Nothing is added where the owner of the runner or the module has chosen one of them, and where
-    there is so little memory that a process must not use more of it than by default."""
+    there is so little memory that the engine and its providers must not use more of it than by default."""
     if _PERCENT_VARIABLE in base or _LIMIT_VARIABLE in base:
         return {}
     if memory_mb is None:
         return {_PERCENT_VARIABLE: str(_PERCENT)}
     limit_mb = memory_mb * _LIMIT_PERCENT // 100
-    if limit_mb < _MIN_LIMIT_MB:
+    is_shared_by_many = providers > 1 and memory_mb < (1 + providers) * _PROCESS_MEGABYTES
+    if limit_mb < _MIN_LIMIT_MB or is_shared_by_many:
         return {}
     return {_PERCENT_VARIABLE: str(_PERCENT), _LIMIT_VARIABLE: f"{limit_mb}MiB"}

@@ -95,7 +95,7 @@ class HclSession:
         env = dict(base)
         env.pop("TF_DATA_DIR", None)  # two attempts would share it
         env |= {"TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1"}
-        env |= go_collector.environment(env, self._context.memory_mb)
+        env |= go_collector.environment(env, self._context.memory_mb, len(lockfile.read(self._context.folder)))
         self._plugins.private.mkdir(mode=0o700, exist_ok=True)  # an engine refuses to start without it
         env |= plugins.environment(self._plugins.private)
         self._choose_configuration(env)
