@@ -115,9 +115,11 @@ async def test_many_small_chunks_are_found_by_their_number_and_read_in_one_go(ru
         await attempt.deliver(log(f"{n}\n"))
     assert [event.n for event in await events(db, attempt, 600)] == list(range(601, 701))
     page = await db.read(lambda tx: reads.page(tx, attempt.ref.job_id, 1, 0))
-    assert len(page) == 500
+    assert (len(page.stored), page.is_last) == (500, False)
     small = await db.read(lambda tx: reads.page(tx, attempt.ref.job_id, 1, 10, size=1))
-    assert [chunk.last for chunk in small] == [11]
+    assert ([chunk.last for chunk in small.stored], small.is_last) == ([11], False)
+    rest = await db.read(lambda tx: reads.page(tx, attempt.ref.job_id, 1, 600))
+    assert (len(rest.stored), rest.is_last) == (100, True)
     assert (await whole(db, attempt)).split() == [b"%d" % n for n in range(1, 701)]
 
 

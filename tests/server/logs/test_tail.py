@@ -9,7 +9,7 @@ from terracrew.server.db.seam import Database, T, Work
 from terracrew.server.logs import tail
 from terracrew.server.logs.reads import Standing
 from terracrew.server.logs.tail import Position, TailBatch, Tails
-from terracrew.testing.deliveries import RUNNING, log
+from terracrew.testing.deliveries import DONE, RUNNING, log
 from tests.server.simulated_runner import SimulatedRunner
 
 
@@ -47,6 +47,21 @@ async def test_who_joins_a_reading_that_began_too_early_reads_again(runner: Simu
         assert isinstance(found, TailBatch)
         assert found.position == Position(1, 2)
     assert db.reads == 2
+
+
+async def test_only_a_read_of_its_own_tells_a_viewer_that_nothing_follows(runner: SimulatedRunner) -> None:
+    """A batch in memory may be older than the last wake-up of the viewer that gets it."""
+    attempt, tails, db = await runner.run(), Tails(runner.server.objects), runner.server.db
+    await attempt.deliver(RUNNING, log("one\n"))
+    own = await tails.next(db, attempt.ref.job_id, Position(1, 0))
+    await attempt.deliver(log("two\n"), DONE)
+    other = await tails.next(db, attempt.ref.job_id, Position(1, 0))
+    last = await tails.next(db, attempt.ref.job_id, Position(1, 2))
+    assert isinstance(own, TailBatch)
+    assert isinstance(other, TailBatch)
+    assert isinstance(last, TailBatch)
+    assert (own.data, own.position) == (other.data, other.position)
+    assert [each.standing for each in (own, other, last)] == [Standing(1, False), None, Standing(1, True)]
 
 
 async def test_a_viewer_that_gives_up_takes_nobody_along(runner: SimulatedRunner) -> None:

@@ -3,17 +3,19 @@
 import asyncio
 import json
 import time
-from typing import Any
+from typing import Any, LiteralString
 
 import pytest
 
 from terracrew.client.sse import Event
 from terracrew.protocol.messages import AttemptRef, LogSettings
 from terracrew.server.connections.registry import ExecutorSession
+from terracrew.server.db.seam import Param
 from terracrew.server.logs.tail import Position, TailBatch
 from terracrew.server.runs.follow import Watchers, follow
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, log
+from tests.server.hub.statement_counts import RecordingTx, on_each_unit
 from tests.server.simulated_runner import TIMEOUT_SECONDS, SimulatedRunner, watching
 
 
@@ -219,6 +221,36 @@ async def test_many_viewers_at_once_all_see_everything_in_order(runner: Simulate
             await attempt.deliver(log(f"{n}\n"))
         await attempt.deliver(log("end\n"), DONE)
     assert [task.result() for task in tasks] == [list(range(2, 203))] * viewers
+
+
+async def test_a_viewer_reads_the_log_once_for_each_wake_up(
+    runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt, server = await runner.run(), runner.server
+    if server.db.kind != "sqlite":
+        pytest.skip("PostgreSQL may report the topics of one transaction one by one")
+    said: list[tuple[LiteralString, dict[str, Param]]] = []
+    on_each_unit(server.db, monkeypatch, lambda tx: RecordingTx(tx, said))
+    news = follow(server.db, server.watchers, asyncio.Event(), attempt.ref.job_id, Position(1, 0))
+
+    def reads() -> tuple[int, int]:
+        """Return how often the standing of the job was read, and its chunks."""
+        return sum("AS is_terminal" in sql for sql, _ in said), sum("FROM log_chunks" in sql for sql, _ in said)
+
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        assert await anext(news) == "changed"
+        coming = asyncio.ensure_future(anext(news))
+        while not said:  # until it has seen that there is no log yet
+            await asyncio.sleep(0.001)
+        for n in range(1, 4):
+            await attempt.deliver(log(f"{n}\n"))
+            assert isinstance(await coming, TailBatch)
+            assert reads() == (1 + n, n)
+            coming = asyncio.ensure_future(anext(news))
+        await attempt.deliver(log("end\n"), DONE)
+        assert isinstance(await coming, TailBatch)
+        assert [each async for each in news] == ["changed", "changed", "end"]
+    assert reads() == (6, 5)  # the last one finds only events that are no output
 
 
 @pytest.mark.feature("S6.words")

@@ -19,6 +19,7 @@ from terracrew.server.objects import Objects
 
 PAGE_BYTES = 1 << 20
 """About how many bytes of log are read at once. A single chunk may be larger."""
+MAX_PAGE_CHUNKS = 500
 THREAD_ABOVE_BYTES = 64 << 10
 T = TypeVar("T")
 
@@ -36,6 +37,13 @@ class Stored(msgspec.Struct, frozen=True):
     async def open(self, decode: Callable[[bytes], T]) -> T:
         """Decode the data, in a thread if it is so large that it would block the event loop."""
         return await asyncio.to_thread(decode, self.data) if self.size > THREAD_ABOVE_BYTES else decode(self.data)
+
+
+class LogPage(msgspec.Struct, frozen=True):
+    """A part of a log, and whether nothing was stored after it."""
+
+    stored: list[Stored]
+    is_last: bool
 
 
 class Extent(msgspec.Struct, frozen=True):
@@ -78,7 +86,27 @@ async def extent(tx: Tx, job_id: str, attempt: int | None = None) -> Extent:
     return Extent(1, 0, 0)
 
 
-async def page(tx: Tx, job_id: str, attempt: int, after: int, size: int = PAGE_BYTES) -> list[Stored]:
+async def tail(tx: Tx, job_id: str, attempt: int, after: int, size: int) -> tuple[Standing, LogPage]:
+    """Return the standing of the job and a page of its log after this event.
+
+    The standing is read first: if the job has ended by then, its whole log is stored. So is everything up to the mark.
+    """
+    row = await tx.one(
+        """SELECT jobs.attempt, jobs.finished_at IS NOT NULL AS is_terminal, coalesce(attempts.mark, 0) AS mark
+        FROM jobs LEFT JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = :attempt
+        WHERE jobs.id = :job_id""",
+        job_id=job_id,
+        attempt=attempt,
+    )
+    if row is None:
+        raise NotFound(f"there is no job {job_id}")
+    has_more = row["mark"] > after
+    return row_to(Standing, row), await page(tx, job_id, attempt, after, size) if has_more else LogPage(
+        [], is_last=True
+    )
+
+
+async def page(tx: Tx, job_id: str, attempt: int, after: int, size: int = PAGE_BYTES) -> LogPage:
     """Return the next chunks or blocks with events after this one: about `size` bytes of log, but at least one if there is one.
 
     The chunks are read first. PostgreSQL shows each statement what is committed when it starts, and the chunks of a log are
@@ -93,7 +121,7 @@ async def page(tx: Tx, job_id: str, attempt: int, after: int, size: int = PAGE_B
                 WHERE job_id = :job_id AND attempt = :attempt AND last > :after AND first >= coalesce((
                     SELECT max(first) FROM log_chunks
                     WHERE job_id = :job_id AND attempt = :attempt AND first <= :next), 0)
-                ORDER BY first LIMIT 500
+                ORDER BY first LIMIT :most
             ) AS following
         ) AS near
         JOIN log_chunks USING (job_id, attempt, first)
@@ -103,16 +131,20 @@ async def page(tx: Tx, job_id: str, attempt: int, after: int, size: int = PAGE_B
         after=after,
         next=after + 1,
         size=size,
+        most=MAX_PAGE_CHUNKS,
+    )
+    found = LogPage(
+        rows_to(Stored, rows), is_last=len(rows) < MAX_PAGE_CHUNKS and sum(row["size"] for row in rows) < size
     )
     if rows and rows[0]["first"] <= after + 1:
-        return rows_to(Stored, rows)
+        return found
     part = await object_reads.part_after(tx, job_id, attempt, after)
     if isinstance(part, moved.Part):
-        return _blocks(part, after, size)
+        return LogPage(_blocks(part, after, size), is_last=False)
     if part is not None:
         notice = part.notice()
-        return [Stored(notice.last, notice.size, notice.data)]
-    return rows_to(Stored, rows)
+        return LogPage([Stored(notice.last, notice.size, notice.data)], is_last=False)
+    return found
 
 
 def _blocks(part: moved.Part, after: int, size: int) -> list[Stored]:
@@ -140,8 +172,8 @@ async def read_page(
     db: Database, objects: Objects, job_id: str, attempt: int, after: int, size: int = PAGE_BYTES
 ) -> list[Stored]:
     """Return the next chunks or blocks with events after this one, with their data."""
-    stored = await db.read(lambda tx: page(tx, job_id, attempt, after, size))
-    return await load_or_say(db, objects, job_id, attempt, after, stored)
+    found = await db.read(lambda tx: page(tx, job_id, attempt, after, size))
+    return await load_or_say(db, objects, job_id, attempt, after, found.stored)
 
 
 async def load_or_say(
@@ -151,7 +183,7 @@ async def load_or_say(
     try:
         return await load(objects, stored)
     except NotFound:
-        again = await db.read(lambda tx: page(tx, job_id, attempt, after))
+        again = (await db.read(lambda tx: page(tx, job_id, attempt, after))).stored
     try:
         return await load(objects, again)  # retention has removed the log between the two reads, or it is lost
     except NotFound:

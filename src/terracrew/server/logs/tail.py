@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.seam import Database
 from terracrew.server.logs import chunks, reads
 from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.logs.reads import Standing, Stored
@@ -41,10 +41,21 @@ class TailBatch(msgspec.Struct, frozen=True):
 
     position: Position
     data: bytes
+    standing: Standing | None = None
+    """The standing of the job when this was read, if nothing followed the batch then. None if something did, or if the read may
+    have begun before it was asked for: then the next one tells."""
 
     @property
     def cost(self) -> int:
         return len(self.data) + 500  # what the objects around it take
+
+
+class _TailRead(msgspec.Struct, frozen=True):
+    """What a read has found: the standing of the job, the first batch, and whether nothing follows it yet."""
+
+    standing: Standing
+    batch: TailBatch | None = None
+    is_last: bool = False
 
 
 _Place: TypeAlias = tuple[str, Position]
@@ -56,7 +67,7 @@ class Tails:
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._batches: OrderedDict[_Place, TailBatch] = OrderedDict()
-        self._reading: dict[_Place, asyncio.Task[TailBatch | Standing]] = {}
+        self._reading: dict[_Place, asyncio.Task[_TailRead]] = {}
         self.used = 0
 
     async def next(self, db: Database, job_id: str, position: Position) -> TailBatch | Standing:
@@ -67,37 +78,39 @@ class Tails:
             return batch
         if joined := self._reading.get(place):
             found = await asyncio.shield(joined)
-            if isinstance(found, TailBatch):
-                return found
+            if found.batch is not None:
+                return found.batch
             # That read may have begun before the wake-up that led here, so "nothing new" is not a valid answer yet.
         reading = self._reading.get(place)
-        if reading is None:
+        if is_own := reading is None:
             reading = self._reading[place] = asyncio.create_task(self._read(db, job_id, position))
             reading.add_done_callback(lambda done: self._done(place, done))
-        return await asyncio.shield(reading)
+        found = await asyncio.shield(reading)
+        if found.batch is None:
+            return found.standing
+        return (
+            msgspec.structs.replace(found.batch, standing=found.standing) if is_own and found.is_last else found.batch
+        )
 
     def clear(self) -> None:
         self._batches.clear()
         self.used = 0
 
-    async def _read(self, db: Database, job_id: str, position: Position) -> TailBatch | Standing:
-        async def work(tx: Tx) -> tuple[Standing, list[Stored]]:
-            # The standing is read first: if the job has ended by then, its whole log is stored.
-            standing = await reads.standing(tx, job_id)
-            return standing, await reads.page(tx, job_id, position.attempt, position.event, BATCH_BYTES)
-
-        standing, found = await db.read(work)
-        if not found:
-            return standing
-        stored = await reads.load_or_say(db, self._objects, job_id, position.attempt, position.event, found)
+    async def _read(self, db: Database, job_id: str, position: Position) -> _TailRead:
+        standing, found = await db.read(
+            lambda tx: reads.tail(tx, job_id, position.attempt, position.event, BATCH_BYTES)
+        )
+        if not found.stored:
+            return _TailRead(standing)
+        stored = await reads.load_or_say(db, self._objects, job_id, position.attempt, position.event, found.stored)
         if not stored:  # the module was deleted at this moment
-            return standing
+            return _TailRead(standing)
         is_large = sum(chunk.size for chunk in stored) > reads.THREAD_ABOVE_BYTES
         batches = await asyncio.to_thread(_batches, stored, position) if is_large else _batches(stored, position)
         for batch in batches:
             self._keep((job_id, position), batch)
             position = batch.position
-        return batches[0]
+        return _TailRead(standing, batches[0], is_last=found.is_last and len(batches) == 1)
 
     def _keep(self, place: _Place, batch: TailBatch) -> None:
         if old := self._batches.pop(place, None):
@@ -107,7 +120,7 @@ class Tails:
         while self.used > CACHE_BYTES:
             self.used -= self._batches.popitem(last=False)[1].cost
 
-    def _done(self, place: _Place, reading: "asyncio.Task[TailBatch | Standing]") -> None:
+    def _done(self, place: _Place, reading: "asyncio.Task[_TailRead]") -> None:
         del self._reading[place]
         if not reading.cancelled():
             reading.exception()  # marks it as retrieved: perhaps nobody waits for it any more

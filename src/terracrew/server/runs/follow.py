@@ -96,21 +96,22 @@ async def follow(
                         yield "quiet"
                     continue
                 if isinstance(found, More):
-                    cursor = found.cursor
+                    cursor, is_all = found.cursor, found.standing is not None
                     yield found
                 elif found.is_terminal or found.attempt > cursor.main.attempt:
                     yield "changed"
                     yield "end"
                     return
-                elif not is_changed:
+                else:
+                    is_all = True
+                if is_changed:  # reported after the output that was printed before the change
+                    yield "changed"
+                is_changed = False
+                if is_all:
                     woken = await _woken(wakeups, job_id, stopping)
                     is_changed = "jobs" in woken
                     if not woken:
                         yield "quiet"
-                    continue
-                if is_changed:  # reported after the output that was printed before the change
-                    yield "changed"
-                    is_changed = False
     finally:
         stopping.cancel()
 
@@ -121,7 +122,10 @@ async def _next(db: Database, tails: Tails, job_id: str, cursor: Cursor, one_att
         main, late = cursor.main, cursor.late
         found = await tails.next(db, job_id, main)
         if isinstance(found, TailBatch):
-            return More(found.position, found.data, cursor=Cursor(found.position, late))
+            is_open = found.standing is not None and _is_open(found.standing, main.attempt) and not late
+            return More(
+                found.position, found.data, found.standing if is_open else None, cursor=Cursor(found.position, late)
+            )
         for at, each in enumerate(late):
             more = await tails.next(db, job_id, each)
             if isinstance(more, TailBatch):
@@ -136,6 +140,11 @@ async def _next(db: Database, tails: Tails, job_id: str, cursor: Cursor, one_att
         cursor = Cursor(Position(main.attempt + 1, 0), open_ends)
         if line is not None:
             return More(cursor.main, msgspec.json.encode([line]), cursor=cursor)
+
+
+def _is_open(standing: Standing, attempt: int) -> bool:
+    """Return whether more can only come from this attempt of the job."""
+    return standing.attempt == attempt and not standing.is_terminal
 
 
 async def _after(tx: Tx, job_id: str, number: int) -> tuple[LogEvent | None, bool]:
