@@ -73,6 +73,27 @@ async def test_init_runs_for_another_source_configuration_or_environment_of_the_
     assert (await runner.job(source)).kept_from == 1
 
 
+def version_of(program: Path, real: str, version: str) -> None:
+    """Write a program that runs the real engine, and says that it is of another version."""
+    shown = f"'{real}' \"$@\" | sed 's/[0-9]*[.][0-9]*[.][0-9]*/{version}/'"
+    program.write_text(f'#!/bin/sh\nif [ "$1" = version ]; then {shown}; else exec \'{real}\' "$@"; fi\n')
+    program.chmod(0o755)
+
+
+async def test_init_runs_for_another_engine_or_another_version_of_it(runner: WarmRunner, tofu: str) -> None:
+    source = runner.source(SMALL)
+    programs = runner.folder / "programs"
+    programs.mkdir()
+    start = {"engine_paths": [str(programs)], "isolation": IsolationSettings("none")}
+    version_of(programs / "tofu", tofu, "1.12.1")
+    assert [(await runner.job(source, start=start)).kept_from for _ in range(2)] == [None, 1]
+    version_of(programs / "tofu", tofu, "1.12.2")
+    assert [(await runner.job(source, start=start)).kept_from for _ in range(2)] == [None, 3]
+    assert (await runner.job(source, start=start | {"engine_paths": []})).kept_from is None, "at another path"
+    version_of(programs / "terraform", tofu, "1.5.7")
+    assert (await runner.job(source, start=start, engine="terraform")).kept_from is None
+
+
 NEVER: dict[str, dict[str, Any]] = {
     "it is asked for": {"is_fresh": True},
     "a hook belongs to it": {"hooks": [StepHook(Step.INIT, "after", Hook("#!/bin/sh\ntrue\n"), "acme")]},

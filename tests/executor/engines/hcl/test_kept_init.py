@@ -57,6 +57,20 @@ def test_no_pipe_in_the_home_of_jobs_is_waited_for(tmp_path: Path) -> None:
     assert operator_paths.find(TOFU, environment)
 
 
+@pytest.mark.feature("J3.warm")
+@pytest.mark.parametrize(
+    "name", ["home/.terraform.d/a.tfrc", "home/.config/opentofu/b.tfrc.json", "xdg/opentofu/c.tfrc"]
+)
+def test_every_configuration_file_of_the_program_counts(tmp_path: Path, name: str) -> None:
+    environment = {"HOME": str(tmp_path / "home"), "XDG_CONFIG_HOME": str(tmp_path / "xdg")}
+    without = kept_init.configurations(TOFU, environment)
+    (tmp_path / name).parent.mkdir(parents=True)
+    (tmp_path / name).write_text("disable_checkpoint = true\n")
+    first = kept_init.configurations(TOFU, environment)
+    (tmp_path / name).write_text("disable_checkpoint = false\n")
+    assert without != first != kept_init.configurations(TOFU, environment) != without
+
+
 @pytest.mark.timeout(20)
 def test_a_package_with_a_pipe_in_it_is_not_used(tmp_path: Path) -> None:
     provider = Provider("registry.opentofu.org/terracrew/fake", "1.2.3")

@@ -88,8 +88,10 @@ def configurations(dialect: Dialect, environment: Mapping[str, str]) -> list[str
     home = Path(environment.get("HOME", "/nowhere"))
     paths = [Path(environment.get("TF_CLI_CONFIG_FILE", "/nowhere"))]
     paths += [home / name for name in dialect.home_configurations]
-    for name in _CONFIGURATION_FOLDERS:
-        paths += sorted((home / name).glob("*.tfrc*"))
+    folders = [home / name for name in _CONFIGURATION_FOLDERS]
+    folders.append(Path(environment.get("XDG_CONFIG_HOME") or "/nowhere", "opentofu"))
+    for folder in folders:
+        paths += sorted(folder.glob("*.tfrc*"))
     found: list[str | bytes] = []
     for path in paths:
         try:
