@@ -64,7 +64,7 @@ class WarmRunner:
         for name, text in files.items():
             path = place / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            path.write_text(text, newline="")
         return archive.pack(place)
 
     @asynccontextmanager

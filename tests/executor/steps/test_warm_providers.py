@@ -73,6 +73,30 @@ async def test_a_module_with_a_complete_lock_file_is_warm_when_the_runner_has_it
     assert "1 added" in applied.log
 
 
+FORMS = {"lines of Windows": ("\n", "\r\n"), "a comment": ('" {\n', '"  { # pinned\n')}
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+async def test_a_lock_file_may_have_another_form_than_init_gives_it(runner: WarmRunner, form: str) -> None:
+    """Every second plan failed, because its workspace was warm and had no providers."""
+    files = locked(runner, "tofu", TIME)
+    source = runner.source(files | {lockfile.NAME: files[lockfile.NAME].replace(*FORMS[form])})
+    await fill_cache(runner, "tofu")
+    assert [(await runner.job(source)).kept_from for _ in range(3)] == [None, 1, 1]
+
+
+async def test_a_lock_file_that_only_the_engine_can_read_is_never_warm_and_says_why(runner: WarmRunner) -> None:
+    files = locked(runner, "tofu", TIME)
+    source = runner.source(
+        files | {lockfile.NAME: files[lockfile.NAME].replace("provider ", "provider /* of time */ ")}
+    )
+    await fill_cache(runner, "tofu")
+    for _ in range(2):
+        ran = await runner.job(source)
+        assert ran.kept_from is None
+        assert "The next job runs init again, too: the lock file of the source has another form" in ran.log
+
+
 async def test_a_module_without_a_lock_file_is_never_warm_and_says_why(runner: WarmRunner) -> None:
     source = runner.source(TIME)
     await fill_cache(runner, "tofu")

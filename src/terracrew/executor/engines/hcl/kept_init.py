@@ -33,6 +33,7 @@ MAX_BYTES = 64 << 20
 """Of modules that are larger together, each job downloads its own copy."""
 _MAX_FILES = 20_000
 _MAX_LEVELS = 40
+_PROVIDER_LEVELS = 4
 _BACKEND, _MODULES, _PROVIDERS = "terraform.tfstate", "modules", "providers"
 _REPOSITORY = ".git"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -122,6 +123,10 @@ def capture(
                 files += _modules(top, folder, workspace, patterns)
             elif name != _PROVIDERS:
                 raise Invalid(f"{FOLDER} has a file {name!r}, which is not known")
+            elif unknown := _providers(top) - {each.provider.folder for each in lockfile.read(folder)}:
+                raise Invalid(
+                    f"the lock file of the source has another form than `init` gives it: {min(unknown)} is missing"
+                )
     except OSError as error:
         raise Invalid(f"{FOLDER} cannot be read: {error}") from error
     finally:
@@ -170,6 +175,22 @@ def remove(folder: Path, workspace: Path) -> None:
         raise OSError(f"{FOLDER} has too many levels of folders") from error
     finally:
         os.close(parent)
+
+
+def _providers(top: int) -> set[str]:
+    """Return the folders of the providers that `init` has installed, as the caches have them: `<host>/<namespace>/<type>/<version>`."""
+    found = {_PROVIDERS}
+    for _ in range(_PROVIDER_LEVELS):
+        found = {f"{path}/{name}" for path in found for name in _names(top, path)}
+    return {path.removeprefix(f"{_PROVIDERS}/") for path in found}
+
+
+def _names(top: int, path: str) -> list[str]:
+    directory = os.open(path, _DIRECTORY, dir_fd=top)
+    try:
+        return os.listdir(directory)
+    finally:
+        os.close(directory)
 
 
 def _modules(top: int, folder: Path, workspace: Path, patterns: Sequence[str]) -> list[InitFile]:

@@ -14,7 +14,7 @@ from terracrew.errors import Invalid
 
 NAME = ".terraform.lock.hcl"
 _MAX_BYTES = 1 << 20
-_BLOCK = re.compile(r'^provider "(?P<address>[^"\n]{1,300})" \{\n(?P<body>.*?)^\}', re.M | re.S)
+_BLOCK = re.compile(r'^[ \t]*provider[ \t]+"(?P<address>[^"\n]{1,300})"[ \t]*\{(?P<body>.*?)^[ \t]*\}', re.M | re.S)
 _VERSION = re.compile(r'^\s*version\s*=\s*"([^"\n]{1,100})"', re.M)
 _HASH = re.compile(r'"((?:h1|zh):[^"\n]{1,100})"')
 _ADDRESS = re.compile(r"[a-z0-9][a-z0-9.-]*(?::\d{1,5})?/[a-z0-9][a-z0-9_-]*/[a-z0-9][a-z0-9_-]*")
