@@ -104,6 +104,8 @@ def _both_parsed(before: Any, after: Any) -> tuple[Any, Any]:
 
 def _is_compared_inside(before: Any, after: Any) -> bool:
     """Return whether two values are shown by their parts. Short ones without sensitive or unknown parts are shown whole."""
+    if not isinstance(before, dict | list) and not isinstance(after, dict | list):
+        return False
     is_objects = all(each is None or values.is_object(each) for each in (before, after))
     is_lists = all(each is None or values.is_list(each) for each in (before, after))
     if not (is_objects or is_lists) or not (before or after) or _is_huge(before) or _is_huge(after):

@@ -7,6 +7,7 @@ read without decoding the others.
 import time
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -31,6 +32,8 @@ MAX_LINE_BYTES = 256 << 10
 MAX_OUTPUTS_BYTES = 1 << 20
 MAX_DOCUMENT_BYTES = 16 << 20
 """A larger document is not decompressed."""
+_MAX_REMEMBERED_TEXTS = 2000
+_MAX_REMEMBERED_CHARACTERS = 100
 _MAX_SECONDS = 30.0
 """Once comparing has taken this long, further resources are only named."""
 _head = msgspec.json.Decoder(DiffHead)
@@ -57,6 +60,7 @@ class PlanDescription(NamedTuple):
 
 def build(plan: PlanDescription, mask: Mask) -> bytes:
     """Return the document of a plan, bounded in size and in the time that it takes."""
+    mask = _remembering(mask)
     rank = {action: at for at, action in enumerate(plan_words.ORDER)}
     ordered = sorted(plan.resources, key=lambda each: rank[each.action])
     writer = _Writer(mask, is_large=plan.size > MAX_PLAN_BYTES)
@@ -77,6 +81,12 @@ def build(plan: PlanDescription, mask: Mask) -> bytes:
         outputs_left_out=outputs_left_out,
     )
     return zlib.compress(b"\n".join((_encode(head), *writer.lines)), 6)
+
+
+def _remembering(mask: Mask) -> Mask:
+    """Mask a short text once. Names of attributes, and many of their values, are the same in many resources."""
+    remembered = lru_cache(_MAX_REMEMBERED_TEXTS)(mask)
+    return lambda text: remembered(text) if len(text) <= _MAX_REMEMBERED_CHARACTERS else mask(text)
 
 
 class _Writer:

@@ -1,6 +1,6 @@
 """Turns what an engine plans for a resource into its diff."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -69,15 +69,18 @@ def diff(planned: PlannedResource, mask: Mask, *, with_attributes: bool = True) 
 
 def _with_attributes(named: ResourceDiff, planned: PlannedResource, mask: Mask) -> ResourceDiff:
     found = planned.read_values()
-    before = values.marked(found.before, None, found.before_sensitive)
-    after = values.marked(found.after, found.unknown, found.after_sensitive)
-    mask = _with_hidden(mask, values.hidden_texts([before, after]))
-    changed = list(_changed(_parts(before), _parts(after)))
+    is_sensitive = values.has_mark(found.before_sensitive) or values.has_mark(found.after_sensitive)
+    before = _parts(values.marked(found.before, None, found.before_sensitive))
+    after = _parts(values.marked(found.after, found.unknown, found.after_sensitive))
+    if is_sensitive:
+        mask = _with_hidden(mask, values.hidden_texts([before, after]))
+    changed = [name for name in sorted({**before, **after}) if not values.is_same(before.get(name), after.get(name))]
+    differing = set(changed)
+    same = [name for name, value in after.items() if value is not None and name not in differing]
     forcing = {str(path[0]) for path in planned.replace_paths if path}
     changed.sort(key=lambda name: name not in forcing)
-    same = [name for name in _parts(after) if name not in set(changed) and _parts(after)[name] is not None]
     attributes = [
-        _attribute(name, _parts(before).get(name), _parts(after).get(name), mask, forces=name in forcing)
+        _attribute(name, before.get(name), after.get(name), mask, forces=name in forcing)
         for name in changed[:MAX_ATTRIBUTES]
     ]
     left = len(changed) - len(attributes)
@@ -86,7 +89,7 @@ def _with_attributes(named: ResourceDiff, planned: PlannedResource, mask: Mask) 
         attributes=attributes,
         changed=len(changed),
         unchanged=len(same),
-        unchanged_attributes=[_unchanged(name, _parts(after)[name], mask) for name in sorted(same)[:MAX_UNCHANGED]],
+        unchanged_attributes=[_unchanged(name, after[name], mask) for name in sorted(same)[:MAX_UNCHANGED]],
         left_out=f"{left:,} more changed attributes are not kept." if left else "",
     )
 
@@ -101,10 +104,6 @@ def _with_hidden(mask: Mask, hidden: set[str]) -> Mask:
         return mask(shown)
 
     return replaced if hidden else mask
-
-
-def _changed(before: dict[str, Any], after: dict[str, Any]) -> Iterable[str]:
-    return (name for name in sorted({**before, **after}) if not values.is_same(before.get(name), after.get(name)))
 
 
 def _attribute(name: str, before: Any, after: Any, mask: Mask, *, forces: bool) -> AttributeDiff:

@@ -12,6 +12,7 @@ MAX_NAME_CHARACTERS = 300
 _MIN_HIDDEN_CHARACTERS = 8
 _MAX_HIDDEN_TEXTS = 50
 _NAME = re.compile(r"[A-Za-z_][\w-]*\Z", re.ASCII)
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 
 Mask: TypeAlias = Callable[[str], str]
 """Replaces the secrets that the executor knows in a text."""
@@ -97,7 +98,7 @@ def _marked_list(value: list[Any], unknown: list[Any], sensitive: list[Any], lev
 
 def has_mark(mark: object) -> bool:
     """Return whether a mark names any part of its value. The depth of a mark is limited by the decoder that read it."""
-    waiting = [mark]
+    waiting = [mark] if mark else []
     while waiting:
         each = waiting.pop()
         if each is True:
@@ -116,6 +117,8 @@ def has_marked_part(value: object) -> bool:
 
 def has_hidden_part(value: object, other: object = None) -> bool:
     """Return whether a value is, or contains, something sensitive, or this other object."""
+    if value is None or isinstance(value, str):
+        return False
     waiting = [value]
     while waiting:
         each = waiting.pop()
@@ -170,7 +173,9 @@ def text(value: object, mask: Mask) -> tuple[str, int]:
     """Return a value as it is shown, and its number of characters if it was cut, otherwise 0."""
     if isinstance(value, str):
         value = mask(value)
-    shown = mask(printable(json.dumps(value, ensure_ascii=False)))
+    shown = printable(_encode(value))
+    if shown[1:-1] != value:  # otherwise nothing had to be escaped, and it has been masked already
+        shown = mask(shown)
     if len(shown) <= MAX_TEXT_CHARACTERS:
         return shown, 0
     return shown[:MAX_TEXT_CHARACTERS], len(shown)
@@ -189,7 +194,7 @@ def short(shown: str, max_characters: int = MAX_NAME_CHARACTERS) -> str:
 
 def name(shown: str, mask: Mask) -> str:
     """Return a name of an attribute or an address without anything harmful or secret in it."""
-    return short(printable(mask(shown)))
+    return short(printable(mask(shown))) if shown else ""
 
 
 def joined(path: str, key: str | int, mask: Mask) -> str:
@@ -198,7 +203,7 @@ def joined(path: str, key: str | int, mask: Mask) -> str:
         return f"{path}[{key}]"
     if _NAME.match(key):
         return short(f"{path}.{mask(key)}" if path else mask(key))
-    return short(f"{path}[{printable(json.dumps(mask(key), ensure_ascii=False))}]")
+    return short(f"{path}[{printable(_encode(mask(key)))}]")
 
 
 def _object(value: object) -> dict[str, Any]:
