@@ -17,6 +17,7 @@ _MAX_LINES = 10_000
 """Texts with more lines are compared as a whole."""
 _MAX_COMPARED_PARTS = 50_000
 """Values with more parts are compared as a whole."""
+_WITH_PARTS = (dict, list)
 _MAX_ONE_LINE_CHARACTERS = 120
 """A list or object is shown as one value if its text is not longer."""
 
@@ -104,7 +105,7 @@ def _both_parsed(before: Any, after: Any) -> tuple[Any, Any]:
 
 def _is_compared_inside(before: Any, after: Any) -> bool:
     """Return whether two values are shown by their parts. Short ones without sensitive or unknown parts are shown whole."""
-    if not isinstance(before, dict | list) and not isinstance(after, dict | list):
+    if type(before) not in _WITH_PARTS and type(after) not in _WITH_PARTS:
         return False
     is_objects = all(each is None or values.is_object(each) for each in (before, after))
     is_lists = all(each is None or values.is_list(each) for each in (before, after))
