@@ -1,9 +1,9 @@
-"""The API shows what is known of an attempt."""
+"""The API shows what is known of an attempt, and of its job."""
 
 import pytest
 
 from terracrew.server.db.seam import Work
-from terracrew.testing.deliveries import log
+from terracrew.testing.deliveries import DONE, RUNNING, log
 from tests.server.simulated_runner import SimulatedRunner
 
 
@@ -13,14 +13,7 @@ async def test_the_view_of_an_attempt_reads_its_log_beside_the_event_loop(
     """Up to 2 MiB of a log were read and searched on the event loop, and every other request waited for it."""
     attempt = await runner.begun()
     await attempt.deliver(log("a.x: Creating...\n"))
-    reads: list[str] = []
-    read_in_background = runner.server.db.read_in_background
-
-    async def read(work: Work[object]) -> object:
-        reads.append("background")
-        return await read_in_background(work)
-
-    monkeypatch.setattr(runner.server.db, "read_in_background", read)
+    reads = _background_reads(runner, monkeypatch)
     path = f"/api/v1/jobs/{attempt.ref.job_id}/attempts/1"
     found = (await runner.app.admin.get(path)).json()
     assert (found["made"], found["last_line"]) == (
@@ -30,3 +23,39 @@ async def test_the_view_of_an_attempt_reads_its_log_beside_the_event_loop(
     assert reads == ["background"]
     assert (await runner.app.stranger().get(path)).status_code == 401
     assert (await runner.app.admin.get(path[:-1] + "2")).status_code == 404
+
+
+async def test_the_view_of_a_job_needs_a_thread_only_if_it_is_more_than_a_few_rows(
+    runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The place in a queue and what a lost attempt has made take long to read; everything else does not."""
+    rows, reads = runner.rows, _background_reads(runner, monkeypatch)
+    running = await runner.run()
+    waiting = await rows.job(await rows.module())
+    own, doubtful, again, done = [await runner.run() for _ in range(4)]
+    await rows.run("UPDATE modules SET backend = 'own' WHERE id = :id", id=own.module_id)
+    await rows.run("UPDATE attempts SET is_in_doubt = true WHERE job_id = :id", id=doubtful.ref.job_id)
+    await rows.run("UPDATE jobs SET attempt = 21 WHERE id = :id", id=again.ref.job_id)
+    await done.deliver(RUNNING, DONE)
+
+    async def reads_of(job_id: str) -> int:
+        reads.clear()
+        assert (await runner.app.admin.get(f"/api/v1/jobs/{job_id}")).json()["id"] == job_id
+        return len(reads)
+
+    assert [await reads_of(each.ref.job_id) for each in (running, done)] == [0, 0]
+    others = (waiting, own.ref.job_id, doubtful.ref.job_id, again.ref.job_id)
+    assert [await reads_of(each) for each in others] == [1, 1, 1, 1]
+
+
+def _background_reads(runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets an item for each read beside the event loop."""
+    reads: list[str] = []
+    read_in_background = runner.server.db.read_in_background
+
+    async def read(work: Work[object]) -> object:
+        reads.append("background")
+        return await read_in_background(work)
+
+    monkeypatch.setattr(runner.server.db, "read_in_background", read)
+    return reads

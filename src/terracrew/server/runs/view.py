@@ -1,24 +1,63 @@
 """The view of a job: everything that people see of it except its log."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
 from terracrew.protocol.spec import STEPS_OF
-from terracrew.server.db.seam import Tx
+from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.jobs import attempt_store, service
+from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.jobs.model import Job, JobStatus, Plan, StepRow
 from terracrew.server.jobs.plans import approver_rules, approvers
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.modules import policy
 from terracrew.server.runs import attempt_report, held_lock, placement, reads, reasons, summary
-from terracrew.server.runs.model import JobView, LapsedApproval
+from terracrew.server.runs.model import AttemptReport, JobView, LapsedApproval
+
+MAX_QUICK_ATTEMPTS = 20
+"""The view of a job with more attempts than this is not read on the event loop."""
+
+
+async def current(db: Database, find: Callable[[Tx], Awaitable[Job]], watch: reasons.Watch) -> JobView:
+    """Read the view of a job: on the event loop if it is a few rows, which costs less than a thread, and elsewhere if not."""
+
+    async def quickly(tx: Tx) -> JobView | None:
+        return await _read_quickly(tx, await find(tx), watch)
+
+    async def wholly(tx: Tx) -> JobView:
+        return await read(tx, await find(tx), watch)
+
+    return await db.read(quickly) or await db.read_in_background(wholly)
 
 
 async def read(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
     """Return the view of a job."""
+    row = await _module_and_runner(tx, job)
+    doubts = [] if job.is_terminal else await attempt_report.doubts(tx, job.module_id)
+    held = await held_lock.of_module(tx, job.module_id, row["backend"]) if _is_concerned(job) else None
+    return await _view(tx, job, watch, row, doubts, held)
+
+
+async def _read_quickly(tx: Tx, job: Job, watch: reasons.Watch) -> JobView | None:
+    """Return the view of a job; None if it may depend on the queue, on logs, or on all attempts of its module."""
+    is_simple = (job.is_active or job.is_terminal) and job.attempt <= MAX_QUICK_ATTEMPTS
+    if not is_simple or (not job.is_terminal and await attempt_reads.in_doubt(tx, job.module_id)):
+        return None
+    row = await _module_and_runner(tx, job)
+    return None if _is_concerned(job) and row["backend"] == "own" else await _view(tx, job, watch, row, [], None)
+
+
+async def _module_and_runner(tx: Tx, job: Job) -> Row:
     row = await reads.module_and_runner(tx, job.id)
     assert row is not None
+    return row
+
+
+async def _view(
+    tx: Tx, job: Job, watch: reasons.Watch, row: Row, doubts: list[AttemptReport], held: held_lock.HeldLock | None
+) -> JobView:
     names = {name: value for name, value in row.items() if name not in ("state_version", "backend")}
     kept = None if job.plan_attempt is None else await plan_store.get(tx, job.id, job.plan_attempt)
     attempts = await attempt_store.attempts(tx, job.id)
@@ -34,8 +73,8 @@ async def read(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
         kept_plan=kept,
         **await _approvals(tx, job, kept),
         is_plan_stale=kept is not None and not job.is_terminal and kept.state_version != row["state_version"],
-        doubts=[] if job.is_terminal else await attempt_report.doubts(tx, job.module_id),
-        held_lock=await held_lock.of_module(tx, job.module_id, row["backend"]) if _is_concerned(job) else None,
+        doubts=doubts,
+        held_lock=held,
         **names,
     )
 

@@ -87,11 +87,7 @@ async def list_jobs(
 async def get_job(request: RunsCall, job: FromPath[str]) -> JobView:
     """Show a job by its id or number: its steps, its attempts, its plan, and why it waits."""
     who, watch = request.user, request.context.watch.for_reader(request.user)
-
-    async def read(tx: Tx) -> JobView:
-        return await view.read(tx, await service.find(tx, who, job, Verb.JOB_READ), watch)
-
-    return await request.context.db.read_in_background(read)
+    return await view.current(request.context.db, lambda tx: service.find(tx, who, job, Verb.JOB_READ), watch)
 
 
 @patch("/jobs/{job:str}", summary="Change the priority of a job")

@@ -141,19 +141,17 @@ async def _json_lines(found: "AsyncIterator[list[reads.LogEvent]]") -> AsyncIter
 
 
 async def _sent(request: RunsCall, job_id: str, news: AsyncGenerator[object]) -> AsyncIterator[bytes]:
-    async def read_view(tx: Tx) -> bytes:
-        found = await jobs.find(tx, request.user, job_id, Verb.JOB_READ)
-        return msgspec.json.encode(await view.read(tx, found, request.context.watch.for_reader(request.user)))
-
+    who, db, watch = request.user, request.context.db, request.context.watch.for_reader(request.user)
     seen = b""
     yield b"retry: 1000\n\n"
     async for each in news:
         if isinstance(each, More):
             yield b"id: %b\nevent: log\ndata: %b\n\n" % (str(each.cursor).encode(), each.data)
             continue
-        if each == "changed" or (each == "quiet" and await request.context.db.ready(0)):
+        if each == "changed" or (each == "quiet" and await db.ready(0)):
             # Also without any event: the reason why a job waits can change with time.
-            now = await request.context.db.read_in_background(read_view)
+            found = await view.current(db, lambda tx: jobs.find(tx, who, job_id, Verb.JOB_READ), watch)
+            now = msgspec.json.encode(found)
             if now != seen:
                 yield b"event: job\ndata: %b\n\n" % now
             seen = now
