@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from terracrew import procfs
-from terracrew.runner.dispatch import zygote
+from terracrew.runner.dispatch import library_pages, zygote
 
 
 class EarlyZygote:
@@ -55,6 +55,7 @@ def fork(entry: str, engine_paths: Sequence[str]) -> None:
     if pid := os.fork():
         theirs.close()
         _waiting = EarlyZygote(pid, ours)
+        library_pages.unmap_unused()  # most of them are those of modules that only executors use
     else:
         _become_zygote(theirs, entry, engine_paths)
 
