@@ -7,11 +7,11 @@ import re
 _DONTNEED = 4
 """`MADV_DONTNEED` of madvise(2)."""
 _UNCHANGED = re.compile(
-    rb"^(\w+)-(\w+) r-.p \w+ \S+ [1-9].*\n(?:(?!Anonymous:).*\n)*Anonymous: +0 kB$",
+    rb"^(\w+)-(\w+) r-.p \w+ \S+ [1-9].*\n(?:(?!Anonymous:).*\n)*Anonymous: +0 kB\n(?:(?!Swap:).*\n)*Swap: +0 kB$",
     re.M,
 )
-"""A mapping of a file that is not writable and has no page that differs from the file. The linker changes some pages of a library
-when it loads it, and makes them read-only afterwards: those have to stay."""
+"""A mapping of a file that is not writable and has no page that differs from the file, not even one that was swapped out. The linker
+changes some pages of a library when it loads it, and makes them read-only afterwards: those have to stay."""
 _libc = ctypes.CDLL(None)
 
 
