@@ -46,7 +46,7 @@ class Grouped(Generic[Item, Result]):
             return
         items = [item for item, _ in group]
         try:
-            results = await self._write(lambda tx: self._whole(tx, items))
+            results = await self._write(lambda tx: results_of(self._work, tx, items))
         except Exception as error:
             # It is unknown whether a lost connection has committed, so the callers must find out.
             if len(group) > 1 and not isinstance(error, Unavailable):
@@ -67,8 +67,12 @@ class Grouped(Generic[Item, Result]):
             else:
                 future.set_result(result)
 
-    async def _whole(self, tx: Tx, items: list[Item]) -> Sequence[Result | Exception]:
-        results = await self._work(tx, items)
-        if len(results) != len(items):
-            raise RuntimeError(f"{len(items)} items came back as {len(results)} results")
-        return results
+
+async def results_of(
+    work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]], tx: Tx, items: list[Item]
+) -> Sequence[Result | Exception]:
+    """Do the work of a group and return a result for each item. Otherwise somebody would wait forever."""
+    results = await work(tx, items)
+    if len(results) != len(items):
+        raise RuntimeError(f"{len(items)} items came back as {len(results)} results")
+    return results

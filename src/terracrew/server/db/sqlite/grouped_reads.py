@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic
 
+from terracrew.server.db.group import results_of
 from terracrew.server.db.seam import Item, Result, Tx, Work
 
 MAX_GROUP_ITEMS = 32
@@ -39,7 +40,7 @@ class GroupedReads(Generic[Item, Result]):
         if not group:
             return
         try:
-            results = self._read(lambda tx: self._work(tx, [item for item, _ in group]))
+            results = self._read(lambda tx: results_of(self._work, tx, [item for item, _ in group]))
         except Exception as error:
             if len(group) > 1:  # so that one item does not fail the others
                 for one in group:
