@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from terracrew import procfs
+from terracrew import plugins, procfs
 from terracrew.runner.dispatch import library_pages, zygote
 
 
@@ -47,10 +47,13 @@ def fork(entry: str, engine_paths: Sequence[str]) -> None:
         module = importlib.import_module(entry.partition(":")[0])
         if preload := getattr(module, "preload", None):
             preload()
+        plugins.names(plugins.ENGINES)  # the runner would read the metadata of all packages after the fork otherwise
     except Exception:  # a zygote that is started later says what is wrong, and the runner hands its jobs back
         return
     gc.collect()
     gc.freeze()  # so that the collectors of both do not touch, and thereby copy, shared pages
+    # Python remembers names of attributes that it has looked up, and touches each one that it forgets later.
+    sys._clear_type_cache()  # pyright: ignore[reportPrivateUsage]
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if pid := os.fork():
         theirs.close()

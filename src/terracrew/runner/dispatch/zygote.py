@@ -7,7 +7,6 @@ from a child of the zygote, its subreaper, which knows when the last process of 
 itself does everything that does not concern forking, such as taking the attempt's directory (`executor.startup`).
 """
 
-import argparse
 import contextlib
 import gc
 import importlib
@@ -224,6 +223,8 @@ def run(runner: socket.socket, entry_name: str, engine_paths: Sequence[str]) -> 
 
 
 def main() -> None:
+    import argparse  # only a zygote that is a program of its own needs it
+
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--entry", required=True, help="module:function that runs one attempt")
     parser.add_argument("--engine-path", action="append", default=[], help="where engines are looked for before PATH")
