@@ -3,6 +3,7 @@
 import base64
 import html
 import json
+import subprocess
 import urllib.parse
 from collections.abc import Callable
 from xml.sax.saxutils import quoteattr
@@ -36,6 +37,16 @@ def test_an_escaped_secret_is_masked(form: Callable[[str], str]) -> None:
     """The value printed by `jsonencode` or in a URL passed, as only the plain text was searched for."""
     masked = Redactor([SECRET]).mask_text(f"before {form(SECRET)} after")
     assert masked.replace('"', "").replace("'", "") == "before *** after"
+
+
+@pytest.mark.feature("L5.executor")
+@pytest.mark.parametrize("script", ['printf %q "$1"', 'echo "${1@Q}"', "x=$1; declare -p x", 'set -x; true "$1"'])
+@pytest.mark.parametrize("secret", [SECRET, "to$ken`with,all|of;them{!}*[0]^(1)~#", "~#only-at-the-start"])
+def test_a_secret_that_a_shell_has_quoted_is_masked(script: str, secret: str) -> None:
+    done = subprocess.run(["bash", "-c", script, "bash", secret], capture_output=True, text=True, check=True)
+    masked = Redactor([secret]).mask_text(done.stdout + done.stderr)
+    assert "***" in masked
+    assert not any(part in masked for part in (secret[-5:], "with", "start", "w/o"))
 
 
 @pytest.mark.feature("L5.executor")

@@ -35,6 +35,9 @@ _OUTER_URL_SAFE_CHARACTERS = ("", "/", "!'()*")
 _TO_URL_ALPHABET = bytes.maketrans(b"+/", b"-_")
 _NEVER_ESCAPED = re.compile(r"[A-Za-z0-9_.~-]*")
 """Most tokens have only these characters, so that they look the same in JSON, URLs, XML and shells."""
+_SHELL_CHARACTERS = re.compile(r"""[ !"$&'()*,;<>?\[\\\]^`{|}]""")
+"""What Bash writes a backslash before."""
+_SHELL_CHARACTERS_IN_QUOTES = re.compile(r"""["$\\`]""")
 _PERCENT = re.compile("%[0-9A-F]{2}")
 _UNICODE_ESCAPE = re.compile(r"\\u[0-9a-f]{4}")
 
@@ -92,6 +95,8 @@ def _escaped(text: str) -> Iterator[str]:
     yield markup.replace('"', "&quot;").replace("'", "&#x27;")  # Python
     yield text.replace("'", "'\\''")  # the trace of a shell, and arguments that were quoted for one
     yield text.replace("'", "'\"'\"'")
+    yield _SHELL_CHARACTERS.sub(r"\\\g<0>", text)  # `printf %q`
+    yield _SHELL_CHARACTERS_IN_QUOTES.sub(r"\\\g<0>", text)  # `declare -p`
     yield text.replace("\\", "\\\\").replace("'", "\\'")  # Python
 
 
