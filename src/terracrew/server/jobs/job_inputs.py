@@ -64,7 +64,7 @@ async def resolve(tx: Tx, keys: Keyring, granted: Mapping[str, Row]) -> dict[str
     The values are those of this moment, so a job that waited gets a secret that was replaced meanwhile.
     """
     placed = await input_reads.of_modules(tx, [row["module_id"] for row in granted.values()])
-    contents = await own(tx, keys, list(granted))
+    contents = await own(tx, keys, [job_id for job_id, row in granted.items() if row["has_own_inputs"]])
     found: dict[str, GivenInputs | str] = {}
     for job_id, row in granted.items():
         content = contents.get(job_id, JobContent())

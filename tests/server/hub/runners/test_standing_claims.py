@@ -9,6 +9,8 @@ import pytest
 
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.db.postgres.transaction import PostgresTx
+from terracrew.server.db.sqlite.transaction import SqliteTx
 from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Client, Hub
 
 pytestmark = pytest.mark.feature("S3.offers")
@@ -49,6 +51,38 @@ async def test_a_new_job_is_granted_without_an_offer_and_runs(hub: Hub) -> None:
         assert (stored.status, stored.instance_id) == ("CLAIMED", hub.session().instance_id)
         assert hub.session().standing == 0
         assert hub.session().reported_attempts == {AttemptRef(job["id"], 1)}
+
+
+MAX_STATEMENTS = 10
+"""Two of them say who asks and find the module. On PostgreSQL each of them is a round trip, so there should never be more."""
+
+
+async def test_a_job_is_created_claimed_and_granted_with_one_commit(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before standing claims, a dispatch was two transactions."""
+    said: list[str] = []
+
+    def counted(method: Any) -> Any:
+        def run(tx: Any, sql: str, *rest: Any, **params: Any) -> Any:
+            if rest[1:] != ([],):  # a statement for no rows is not sent
+                said.append(sql)
+            return method(tx, sql, *rest, **params)
+
+        return run
+
+    for kind in (PostgresTx, SqliteTx):
+        for name in ("all", "one", "run", "each"):
+            monkeypatch.setattr(kind, name, counted(getattr(kind, name)))
+    commits = hub.server.db.health.commits
+    async with standing(hub, 2) as runner:
+        await create(hub)
+        await runner.get("granted")
+        module = await hub.crew.rows.module("app")
+        before = commits.count()
+        said.clear()
+        job = await create(hub, module)
+        assert (await runner.get("granted"))["spec"]["job_id"] == job["id"]
+        assert commits.count() - before == 1
+        assert len(said) <= MAX_STATEMENTS, said
 
 
 async def test_without_a_standing_claim_that_is_left_a_job_is_offered(hub: Hub) -> None:

@@ -86,7 +86,8 @@ SELECT jobs.id, jobs.attempt, jobs.number, jobs.created_at, jobs.queued_at, jobs
     {eligibility.HAS_CAPS} AS has_caps,
     {eligibility.WANTED_VERSION} AS wanted_version, instances.engines, instances.engine_versions,
     instances.installable_engines, instances.dispatchers, instances.once_token_id, jobs.instance_id,
-    EXISTS (SELECT 1 FROM step_settings WHERE step_settings.organization_id = jobs.organization_id) AS has_step_settings
+    EXISTS (SELECT 1 FROM step_settings WHERE step_settings.organization_id = jobs.organization_id) AS has_step_settings,
+    EXISTS (SELECT 1 FROM job_inputs WHERE job_inputs.job_id = jobs.id) AS has_own_inputs
 FROM batch
 JOIN jobs ON jobs.id = batch.job_id
 JOIN modules ON modules.id = jobs.module_id
