@@ -29,11 +29,13 @@ def test_a_process_with_very_little_memory_collects_as_by_default() -> None:
 
 
 @pytest.mark.feature("J10.collector")
-def test_several_providers_with_little_memory_together_collect_as_by_default() -> None:
-    """Each of them stays below its own limit, but not all of them together below that of the attempt."""
+def test_an_engine_and_providers_with_little_memory_together_collect_as_by_default() -> None:
+    """Each of them stays below its own limit, but not all of them together below that of the attempt. A large provider would collect
+    all the time near a low limit, and be slower than by default."""
     assert go_collector.environment({}, 1199, providers=2) == {}
     assert go_collector.environment({}, 1200, providers=2)["GOMEMLIMIT"] == "600MiB"
-    assert go_collector.environment({}, 200, providers=1)["GOMEMLIMIT"] == "100MiB"
+    assert go_collector.environment({}, 799, providers=1) == {}
+    assert go_collector.environment({}, 800, providers=1)["GOMEMLIMIT"] == "400MiB"
 
 
 @pytest.mark.feature("J10.collector")

@@ -14,8 +14,8 @@ _LIMIT_PERCENT = 50
 _MIN_LIMIT_MB = 100
 """An engine needs about this much for a small plan. Below it, the limit would keep the collector busy all the time."""
 _PROCESS_MEGABYTES = 400
-"""What the engine and each provider may need with _PERCENT. Several providers can pass the attempt's memory together, although each of
-them stays below its limit."""
+"""What the engine and each provider may need with _PERCENT. With less, several of them can pass the attempt's memory together, although
+each stays below its limit, and the limit can keep the collector of a large provider busy all the time."""
 
 
 def environment(base: Mapping[str, str], memory_mb: int | None, providers: int = 0) -> dict[str, str]:
@@ -26,7 +26,7 @@ def environment(base: Mapping[str, str], memory_mb: int | None, providers: int =
     if memory_mb is None:
         return {_PERCENT_VARIABLE: str(_PERCENT)}
     limit_mb = memory_mb * _LIMIT_PERCENT // 100
-    is_shared_by_many = providers > 1 and memory_mb < (1 + providers) * _PROCESS_MEGABYTES
-    if limit_mb < _MIN_LIMIT_MB or is_shared_by_many:
+    is_scarce = providers > 0 and memory_mb < (1 + providers) * _PROCESS_MEGABYTES
+    if limit_mb < _MIN_LIMIT_MB or is_scarce:
         return {}
     return {_PERCENT_VARIABLE: str(_PERCENT), _LIMIT_VARIABLE: f"{limit_mb}MiB"}
