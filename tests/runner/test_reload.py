@@ -98,6 +98,22 @@ async def test_a_rotated_secret_is_used_without_a_new_connection(runners: Runner
         assert "hush" not in "".join(lines.all)
 
 
+@pytest.mark.feature("T3.reload")
+async def test_a_signal_that_comes_while_the_runner_starts_is_not_lost(runners: Runners, tmp_path: Path) -> None:
+    """A service manager may reload a service that it has just started; the signal ended the runner."""
+    secret, file = tmp_path / "secret", tmp_path / "runner.json"
+    os.mkfifo(secret)  # so that its settings are not complete yet
+    write(file, runners, secret)
+    async with started(file) as (process, lines):
+        with await asyncio.to_thread(secret.open, "w") as writer:  # when this returns, the settings are being read
+            process.send_signal(signal.SIGHUP)
+            secret.unlink()
+            secret.write_text("hush-two")
+            writer.write("hush-one")
+        await runners.hub.peer()
+        assert "changed: runner.credentials" in await lines.until("the settings were read again")
+
+
 @pytest.mark.feature("T3.reload", "A4.command")
 async def test_a_secret_is_replaced_by_a_credential_helper_without_a_new_connection(
     runners: Runners, tmp_path: Path

@@ -1,5 +1,6 @@
 """`terracrew runner start`: reads and checks the settings, then replaces this process by the runner."""
 
+import signal
 from pathlib import Path
 
 import click
@@ -33,6 +34,8 @@ def start(
     from terracrew.runner.one_job import TOKEN_PREFIX, OneJobSettings
     from terracrew.settings import layers
 
+    # One that comes while the runner starts waits until the runner can react: it would end the process otherwise.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     config = layers.load(file, given, flags)
     if config.client_secret.startswith(TOKEN_PREFIX) and not once:
         raise Invalid("this token is for one job: start the runner with --once")
