@@ -21,7 +21,7 @@ WITHOUT_UNIT = {
     *("DELIVERED", "UNDELIVERED", "INCOMPATIBLE", "CRASHED", "IN_USE", "NOTHING_LEFT", "NOT_DURABLE"),
     *("SALVAGED", "ABANDONED", "NOT_BEGUN", "TICKET_REFUSED"),
     *("_SET_KEEP_CAPABILITIES", "EXECUTOR_UID", "ENGINE_UID", "_PRIVATE_MODE", "_READABLE_MODE", "_SHARED_MODE"),
-    "_TMP_MODE",
+    *("_TMP_MODE", "_WRITABLE_MODE"),
 }
 """Numbers that the kernel or the logging library defines, ids of users, modes of files, the number of no event, and exit codes in a
 module of that name."""

@@ -50,6 +50,32 @@ def test_what_a_link_leads_to_and_read_only_directories(tmp_path: Path) -> None:
     assert (other / "file").read_text() == "kept"
 
 
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_files_and_directories_of_every_level_are_removed(tmp_path: Path, count: int) -> None:
+    root, beside = tmp_path / "root", tmp_path / "beside"
+    beside.write_text("kept")
+    folders = [root] + [root / f"{one}" / f"{two}" for one in range(count) for two in range(count)]
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+        for number in range(count):
+            (folder / f"file-{number}").write_text("")
+            (folder / f"link-{number}").symlink_to(beside)
+    trees.remove(root)
+    assert list(tmp_path.iterdir()) == [beside]
+    assert beside.read_text() == "kept"
+
+
+def test_what_does_not_exist_cannot_be_removed(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        trees.remove(tmp_path / "nothing")
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / "link").symlink_to(tmp_path)
+    for name in ("file", "link"):
+        with pytest.raises(OSError, match="irectory"):
+            trees.remove(tmp_path / name)
+    assert (tmp_path / "file").read_text() == "kept"
+
+
 @pytest.mark.feature("X4.isolation")
 def test_a_directory_that_is_moved_meanwhile_ends_the_walk(tmp_path: Path) -> None:
     (tmp_path / "root" / "a" / "b").mkdir(parents=True)

@@ -1,7 +1,7 @@
 """Walks and removes directory trees of any depth. A job can create anything in its own directories.
 
 `os.walk` and `shutil.rmtree` call themselves for each level, so they fail at about 1,000 levels, and a path may have no more
-than 4,096 bytes. Here the walk has one open directory at a time, and goes back through `..`.
+than 4,096 bytes. Here the walk has two open directories at most, and goes back through `..`.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ from typing import NamedTuple
 log = logging.getLogger(__name__)
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_WRITABLE_MODE = 0o700
 
 
 class _Level(NamedTuple):
@@ -23,29 +24,36 @@ class _Level(NamedTuple):
     """The names of the directories in it that are still to be visited."""
 
 
-def below(root: str | Path, *, is_made_writable: bool = False) -> Iterator[tuple[int, str]]:
+def below(root: str | Path, *, is_emptied: bool = False) -> Iterator[tuple[int, str]]:
     """Yield every directory below the root, children before parents, as the descriptor of its parent and its name.
 
+    With `is_emptied`, everything but directories is removed from the root and from each directory when it is reached first.
     The descriptor is valid until the next step. A directory that cannot be opened is not descended into. Raises OSError
     if a directory was moved during the walk, because `..` would then lead to other files.
     """
-    current = os.open(root, _DIRECTORY)
+    current = _open(root, None, is_made_readable=is_emptied)
     try:
-        levels = [_level("", current)]
+        levels = [_level("", current, is_emptied=is_emptied)]
         while True:
             if levels[-1].unvisited:
                 name = levels[-1].unvisited.pop()
                 try:
-                    if is_made_writable:
-                        with contextlib.suppress(OSError):
-                            os.chmod(name, 0o700, dir_fd=current)
-                    child = os.open(name, _DIRECTORY, dir_fd=current)
+                    child = _open(name, current, is_made_readable=is_emptied)
                 except OSError:
+                    yield current, name
+                    continue
+                try:
+                    level = _level(name, child, is_emptied=is_emptied)
+                except BaseException:
+                    os.close(child)
+                    raise
+                if not level.unvisited:
+                    os.close(child)
                     yield current, name
                     continue
                 os.close(current)
                 current = child
-                levels.append(_level(name, current))
+                levels.append(level)
                 continue
             name = levels.pop().name
             if not levels:
@@ -53,7 +61,7 @@ def below(root: str | Path, *, is_made_writable: bool = False) -> Iterator[tuple
             parent = os.open("..", _DIRECTORY, dir_fd=current)
             os.close(current)
             current = parent
-            if _inode(current) != levels[-1].inode:
+            if _inode(os.fstat(current)) != levels[-1].inode:
                 raise OSError(f"a directory below {root} was moved while it was walked")
             yield current, name
     finally:
@@ -62,39 +70,43 @@ def below(root: str | Path, *, is_made_writable: bool = False) -> Iterator[tuple
 
 def remove(root: Path) -> None:
     """Remove a directory and its content, even if it has read-only directories, as Go's module cache does."""
-    with contextlib.suppress(PermissionError):
-        os.chmod(root, 0o700)
-    for parent, name in below(root, is_made_writable=True):
+    with contextlib.suppress(OSError):
+        os.rmdir(root)  # many are empty
+        return
+    for parent, name in below(root, is_emptied=True):
         with contextlib.suppress(FileNotFoundError):
-            _unlink_files(os.open(name, _DIRECTORY, dir_fd=parent))
             os.rmdir(name, dir_fd=parent)
-    _unlink_files(os.open(root, _DIRECTORY))
     os.rmdir(root)
 
 
-def _unlink_files(directory: int) -> None:
-    """Unlink everything but directories, and close the descriptor."""
+def _open(name: str | Path, parent: int | None, *, is_made_readable: bool) -> int:
     try:
-        with os.scandir(directory) as entries:
-            names = [entry.name for entry in entries if not entry.is_dir(follow_symlinks=False)]
-        for name in names:
-            os.unlink(name, dir_fd=directory)
-    finally:
-        os.close(directory)
+        return os.open(name, _DIRECTORY, dir_fd=parent)
+    except PermissionError:
+        if not is_made_readable:
+            raise
+        os.chmod(name, _WRITABLE_MODE, dir_fd=parent)
+        return os.open(name, _DIRECTORY, dir_fd=parent)
 
 
-def _level(name: str, directory: int) -> _Level:
-    try:
-        with os.scandir(directory) as entries:
-            names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except OSError:  # a cgroup that was removed meanwhile
-        names = []
-    return _Level(name, _inode(directory), names)
-
-
-def _inode(directory: int) -> tuple[int, int]:
+def _level(name: str, directory: int, *, is_emptied: bool) -> _Level:
+    folders, files = list[str](), list[str]()
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:  # a cgroup may have been removed meanwhile
+        for entry in entries:
+            (folders if entry.is_dir(follow_symlinks=False) else files).append(entry.name)
     found = os.fstat(directory)
-    return found.st_dev, found.st_ino
+    if is_emptied:
+        if found.st_mode & _WRITABLE_MODE != _WRITABLE_MODE:
+            with contextlib.suppress(OSError):
+                os.fchmod(directory, _WRITABLE_MODE)
+        for each in files:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(each, dir_fd=directory)
+    return _Level(name, _inode(found), folders)
+
+
+def _inode(directory: os.stat_result) -> tuple[int, int]:
+    return directory.st_dev, directory.st_ino
 
 
 def remove_if_possible(tree: Path) -> None:

@@ -1,6 +1,7 @@
 """Creates, finds and removes the directories of a runner's attempts. `files` describes what is in them."""
 
 import contextlib
+import os
 from pathlib import Path
 
 from terracrew import durable, trees
@@ -52,12 +53,13 @@ def remove(directory: Path) -> None:
     """Remove an attempt's directory. `done` goes last, so that a crash in between leaves a directory that is done."""
     if not is_done(directory):
         (directory / files.DONE).write_text("0")
-    for entry in directory.iterdir():
-        if entry.name not in _REMOVED_LAST:
-            if entry.is_dir() and not entry.is_symlink():
-                trees.remove(entry)
-            else:
-                entry.unlink()
-    for name in _REMOVED_LAST:
-        (directory / name).unlink(missing_ok=True)
-    directory.rmdir()
+    with os.scandir(directory) as entries:
+        is_folder = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+    last = [name for name in _REMOVED_LAST if name in is_folder]
+    for name in [*(is_folder.keys() - last), *last]:
+        path = directory / name
+        if is_folder[name]:
+            trees.remove(path)
+        else:
+            os.unlink(path)
+    os.rmdir(directory)
