@@ -1,5 +1,6 @@
 """The process that runs an attempt, identified by its id and its start time because the kernel reuses ids."""
 
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -31,6 +32,7 @@ class ProcessRecord(msgspec.Struct, frozen=True):
     """The parent of the process, which ends after every descendant has ended. An attempt in a cgroup has none."""
 
 
+@cache
 def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 

@@ -41,8 +41,9 @@ def offer(config: RunnerConfig, source: SettingsSource | None = None, one_job: O
 def in_memory(name: str, content: bytes) -> int:
     """Return the descriptor of a file that has no path. Unlike a pipe, it can hold content of any size before anything reads it."""
     descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
-    with open(os.dup(descriptor), "wb") as file:
-        file.write(content)
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
     return descriptor
 
 

@@ -123,7 +123,7 @@ def assign(path: str, attempt: str) -> None:
 
 def is_known(path: str) -> bool:
     """Return whether the file system of the cgroup can be seen from here. A missing cgroup was removed only if it can."""
-    return Path(path).parent.joinpath(_PROCS).exists()
+    return os.path.exists(f"{os.path.dirname(path)}/{_PROCS}")
 
 
 def processes(path: str) -> set[int]:
@@ -177,21 +177,31 @@ async def until_empty(path: str) -> None:
         events = os.open(f"{path}/{_EVENTS}", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return
+    try:
+        if _is_populated(events):  # it is often empty already, because the executor ends after everything else
+            await _until_unpopulated(events)
+    finally:
+        os.close(events)
+
+
+async def _until_unpopulated(events: int) -> None:
     loop, changed = asyncio.get_running_loop(), asyncio.Event()
     with select.epoll() as poll:  # a loop waits for POLLIN, which is always set here; a change is POLLPRI
+        poll.register(events, select.EPOLLPRI)
+        loop.add_reader(poll.fileno(), changed.set)
         try:
-            poll.register(events, select.EPOLLPRI)
-            loop.add_reader(poll.fileno(), changed.set)
             while _is_populated(events):
                 await changed.wait()
                 changed.clear()
         finally:
             loop.remove_reader(poll.fileno())
-            os.close(events)
 
 
 def remove(path: Path) -> None:
     """Remove a cgroup if it is empty, with the empty cgroups that its processes have made below it."""
+    with contextlib.suppress(OSError):
+        os.rmdir(path)  # most have none below them
+        return
     try:
         for parent, name in trees.below(path):
             with contextlib.suppress(FileNotFoundError):
