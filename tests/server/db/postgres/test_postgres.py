@@ -10,7 +10,10 @@ import asyncpg
 import pytest
 
 from terracrew.errors import Unavailable
+from terracrew.server.connections import store
 from terracrew.server.db import Database, Tx, open_database
+from terracrew.testing.job_rows import insert_instance
+from terracrew.testing.rows import insert
 from tests.machine.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.postgres
@@ -131,6 +134,41 @@ async def test_a_server_that_is_not_there_is_unavailable_and_keeps_the_password(
         with pytest.raises(Unavailable) as caught:
             await open_database(url)
         assert "s3cret" not in str(caught.value)
+
+
+async def test_heartbeats_of_a_whole_page_of_instances_stay_on_that_page(postgres: Database) -> None:
+    """Each of them moved to another page, and to a new entry of every index: most of what idle runners cost PostgreSQL."""
+    made = [f"ins_{number:04}" for number in range(500)]
+
+    async def fill(tx: Tx) -> None:
+        await insert(tx, "runners", id="rnr_1", name="a", path="a", type="self-hosted", max_jobs=1, created_at=tx.now)
+        for each in made:
+            await insert_instance(tx, "rnr_1", id=each, name=each)
+
+    async def beat(tx: Tx) -> tuple[int, int]:
+        await store.note_instance_contacts(tx, [(each, 1, tx.now + 1) for each in made])
+        row = await tx.one(
+            "SELECT n_tup_upd AS moved, n_tup_hot_upd AS kept FROM pg_stat_xact_user_tables WHERE relname = 'instances'"
+        )
+        assert row is not None
+        return row["moved"], row["kept"]
+
+    await postgres.write(fill)
+    assert await postgres.write(beat) == (len(made), len(made))
+
+
+async def test_a_fill_factor_that_the_owner_of_the_database_has_chosen_is_kept(
+    postgres: Database, postgres_url: str
+) -> None:
+    async def chosen(tx: Tx) -> list[str]:
+        row = await tx.one("SELECT reloptions FROM pg_class WHERE oid = 'instances'::regclass")
+        assert row is not None
+        return row["reloptions"]
+
+    assert await postgres.read(chosen) == ["fillfactor=45"]
+    await postgres.write(lambda tx: tx.run("ALTER TABLE instances SET (fillfactor = 70)"))
+    await (await open_database(postgres_url)).close()
+    assert await postgres.read(chosen) == ["fillfactor=70"]
 
 
 def test_a_missing_driver_says_how_to_get_it() -> None:
