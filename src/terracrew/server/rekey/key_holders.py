@@ -30,6 +30,11 @@ async def withdraw(db: Database, server_id: str, keys: Keyring) -> None:
         await lease.release(db, LEASE_PREFIX + server_id, keys.key_id)
 
 
+async def servers(tx: Tx) -> list[str]:
+    """Return the ids of the running servers. One that was killed is among them until its lease has expired."""
+    return list(await lease.holders(tx, LEASE_PREFIX))
+
+
 async def problem(tx: Tx, key_id: str) -> str:
     """Return which running servers do not encrypt under this key and what to do; an empty text if all of them do."""
     others = {name: other for name, other in (await lease.holders(tx, LEASE_PREFIX)).items() if other != key_id}
