@@ -26,6 +26,8 @@ from terracrew.server.transport.keepalive import HubWebSocket
 MAX_FRAME_BYTES = 5 * 1024 * 1024
 PING_SECONDS = 20
 """The time between pings to a silent connection, and how long it may take to answer one."""
+DATE_SECONDS = 1.0
+"""The resolution of the header `Date`."""
 GRACE_SECONDS = 5
 """How long running requests may still take after the server was told to stop."""
 BACKLOG_CONNECTIONS = 4096
@@ -94,14 +96,11 @@ async def serve(
         ws_ping_timeout=PING_SECONDS,
         ws_per_message_deflate=False,
     )
-    web = _Uvicorn(config, started)
-    async with asyncio.TaskGroup() as tasks:
-        stop = tasks.create_task(_stop(server.closing, web))
-        try:
-            await web.serve([listener, *(listener.dup() for _ in range(MAX_ACCEPTS_PER_TURN - 1))])
-        finally:
-            server.closing.set()
-            stop.cancel()
+    web = _Uvicorn(config, started, server.closing)
+    try:
+        await web.serve([listener, *(listener.dup() for _ in range(MAX_ACCEPTS_PER_TURN - 1))])
+    finally:
+        server.closing.set()
 
 
 @contextlib.contextmanager
@@ -137,21 +136,27 @@ def _max_connections(settings: ServerSettings) -> int:
 
 
 class _Uvicorn(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, is_serving: asyncio.Event | None) -> None:
+    def __init__(self, config: uvicorn.Config, is_serving: asyncio.Event | None, closing: asyncio.Event) -> None:
         super().__init__(config)
         self._is_serving = is_serving
+        self._closing = closing
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self._is_serving is not None and self.started:
             self._is_serving.set()
 
+    async def main_loop(self) -> None:
+        """Set the header `Date` every second until the server closes. Uvicorn's own method wakes ten times a second."""
+        while not self._closing.is_set():
+            await self.on_tick(0)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(DATE_SECONDS):
+                    await self._closing.wait()
+        self.should_exit = True
+
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
         # Uvicorn's own method raises the signal again at the end, which would end the process before the database is closed.
         yield
 
-
-async def _stop(closing: asyncio.Event, web: uvicorn.Server) -> None:
-    await closing.wait()
-    web.should_exit = True
