@@ -159,4 +159,3 @@ class _Uvicorn(uvicorn.Server):
     def capture_signals(self) -> Generator[None]:
         # Uvicorn's own method raises the signal again at the end, which would end the process before the database is closed.
         yield
-

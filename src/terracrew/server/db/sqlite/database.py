@@ -73,6 +73,8 @@ class SqliteDatabase:
         self._waiting: deque[_Unit] = deque()
         self.health = Health(lambda: len(self._waiting))
         self._is_writing = False
+        self._is_in_group = False
+        """Whether the writing connection has a transaction, or is committing one in its thread."""
         self._busy_since: float | None = None
         self._idle = asyncio.Event()
         self._closed = False
@@ -82,14 +84,20 @@ class SqliteDatabase:
         return self._read_now(work)
 
     def _read_now(self, work: Work[T]) -> T:
+        """Read with the writing connection while it is free: it has the changed pages in memory, and another one must load them."""
         if self._closed:
             raise Unavailable("the database is closed")
-        self._reader.execute("BEGIN")
+        connection = self._reader if self._is_in_group else self._writer
+        before = connection.total_changes
+        connection.execute("BEGIN")
         try:
-            return drive(work, SqliteTx(self._reader, self._clock()))
+            found = drive(work, SqliteTx(connection, self._clock()))
+            if connection.total_changes != before:
+                raise sqlite3.OperationalError("a unit of work of `read` is read-only: what it wrote was rolled back")
+            return found
         finally:
-            if self._reader.in_transaction:  # a disk that fails may have ended it
-                self._reader.execute("ROLLBACK")
+            if connection.in_transaction:  # a disk that fails may have ended it
+                connection.execute("ROLLBACK")
 
     async def read_in_background(self, work: Work[T]) -> T:
         if self._closed:
@@ -157,6 +165,7 @@ class SqliteDatabase:
             self._put_off(error)
             return
         self._busy_since = None
+        self._is_in_group = True
         try:
             self._store_clock()
             self._run_units(group)
@@ -233,6 +242,7 @@ class SqliteDatabase:
 
         `started` is None where nothing was written, which says nothing about the disk.
         """
+        self._is_in_group = False
         if error is not None:
             is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
             self.health.refused("busy" if is_busy else "storage", str(error))
