@@ -55,6 +55,8 @@ class Outbox:
         self.acknowledged = 0
         self.urgent = 0
         """The number of the last event that must not wait for a batch to fill."""
+        self.prompt = 0
+        """The number of the last event that is not only sent with those that follow it a moment later."""
         self.last_output = 0
         """The number of the last event with output of the engine that was found when the outbox was opened."""
         self.has_lost_events = False
@@ -71,13 +73,17 @@ class Outbox:
             elif _is_padding(record):
                 self.has_lost_events = True
         os.ftruncate(self._fd, self._ends[-1])
+        self.prompt = self.last
 
     @property
     def last(self) -> int:
         return self._base + len(self._ends) - 1
 
-    def append(self, record: bytes) -> int:
-        """Write a record and return its number. A write that fails leaves nothing behind."""
+    def append(self, record: bytes, *, can_wait: bool = False) -> int:
+        """Write a record and return its number. A write that fails leaves nothing behind.
+
+        `can_wait` says that others mostly follow it within milliseconds, and that it need not be sent before them.
+        """
         end = self._ends[-1]
         if len(record) > MAX_RECORD_BYTES + HEADER.size:
             raise ValueError(f"a record of {len(record):,} bytes is larger than the protocol allows")
@@ -92,6 +98,8 @@ class Outbox:
         self._ends.append(end + len(record))
         if record[4] != Kind.LOG:  # the byte after the size, see HEADER
             self.urgent = self.last
+        if not can_wait:
+            self.prompt = self.last
         self.on_append()
         return self.last
 

@@ -37,6 +37,8 @@ else:
 
 WINDOW_BATCHES = 16
 """The most batches that are sent before an acknowledgement, so that the throughput does not depend on the network's latency."""
+GATHER_SECONDS = 0.05
+"""How long an event that can wait does so. Each frame costs executor and server a millisecond or more."""
 _STABLE_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 1.0
 """How long to read the server's last messages after the connection was closed."""
@@ -162,6 +164,8 @@ class Shipper:
         waiting = self._outbox.last - self._sent
         if waiting <= 0:
             return False
+        if self._is_gathering() and not self._permit.is_wanted and self._flush_to <= self._sent:
+            return self._waited() >= GATHER_SECONDS
         if (
             self._log_settings.is_watched
             or self._permit.is_wanted
@@ -171,6 +175,10 @@ class Shipper:
         if self._settings.eagerly_emit_first_event and not self._is_batch_open():
             return True
         return self._is_batch_full()
+
+    def _is_gathering(self) -> bool:
+        """Return whether everything that waits may wait a moment for what follows it."""
+        return self._outbox.prompt <= self._sent
 
     def _is_batch_full(self) -> bool:
         """Return whether what waits is as much as a batch may have, or has waited for as long as it may."""
@@ -209,7 +217,8 @@ class Shipper:
 
     async def _wait(self) -> None:
         has_deadline = self._sent < self._outbox.last and len(self._window) < WINDOW_BATCHES
-        timeout = self._remaining() if has_deadline else None
+        left = GATHER_SECONDS - self._waited() if self._is_gathering() else self._remaining()
+        timeout = left if has_deadline else None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._changed.wait()
@@ -277,7 +286,11 @@ class Shipper:
 
     def _remaining(self) -> float:
         """Return how long the oldest waiting event may still wait for its batch to fill."""
-        return self._period - (time.monotonic() - (self._oldest or 0.0))
+        return self._period - self._waited()
+
+    def _waited(self) -> float:
+        """Return for how many seconds the oldest waiting event has waited."""
+        return time.monotonic() - (self._oldest or 0.0)
 
     def _appended(self) -> None:
         if self._oldest is None:
