@@ -32,7 +32,7 @@ class _Reader:
             self._connection = connect(self._path, read_only=True)
         self._connection.execute("BEGIN")
         try:
-            return drive(work, SqliteTx(self._connection, now))
+            return drive(work, SqliteTx(self._connection, lambda: now))
         finally:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")

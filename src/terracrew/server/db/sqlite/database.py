@@ -91,7 +91,7 @@ class SqliteDatabase:
         before = connection.total_changes
         connection.execute("BEGIN")
         try:
-            found = drive(work, SqliteTx(connection, self._clock()))
+            found = drive(work, SqliteTx(connection, self._clock))
             if connection.total_changes != before:
                 raise sqlite3.OperationalError("a unit of work of `read` is read-only: what it wrote was rolled back")
             return found
@@ -155,7 +155,8 @@ class SqliteDatabase:
         os.close(self._lock)
 
     def _run_group(self) -> None:
-        """Run all waiting units of work in one transaction. A unit that fails is rolled back to its own savepoint only."""
+        """Run all waiting units of work in one transaction. A unit that fails is rolled back alone: to its own savepoint, or with
+        the transaction if there is no other."""
         group: list[_Unit] = []
         started = time.monotonic()
         before = self._writer.total_changes
@@ -167,10 +168,13 @@ class SqliteDatabase:
         self._busy_since = None
         self._is_in_group = True
         try:
-            self._store_clock()
-            self._run_units(group)
+            has_stored_clock = self._store_clock()
+            self._run_units(group, is_alone=len(self._waiting) == 1 and not has_stored_clock)
         except sqlite3.Error as error:
             self._end(group, started, error)
+            return
+        if not self._writer.in_transaction:
+            self._end(group, None, None)  # the only unit has failed
             return
         if self._writer.total_changes == before:
             self._end(group, None, _try(self._writer.execute, "COMMIT"))  # nothing to wait for
@@ -190,15 +194,16 @@ class SqliteDatabase:
         group, self._waiting = list(self._waiting), deque()
         self._end(group, now, error)
 
-    def _run_units(self, group: list[_Unit]) -> None:
+    def _run_units(self, group: list[_Unit], *, is_alone: bool) -> None:
         until = time.monotonic() + MAX_GROUP_SECONDS
         while self._waiting and len(group) < MAX_UNITS_PER_COMMIT:
             unit = self._waiting.popleft()
             if unit.future.cancelled():
                 continue
             group.append(unit)
-            self._writer.execute("SAVEPOINT unit")
-            tx = SqliteTx(self._writer, self._clock())
+            if not is_alone:
+                self._writer.execute("SAVEPOINT unit")
+            tx = SqliteTx(self._writer, self._clock)
             unit.failure_actions = tx.failure_actions
             try:
                 unit.result, unit.wakes, unit.actions = drive(unit.work, tx), tx.wakes, tx.actions
@@ -211,15 +216,19 @@ class SqliteDatabase:
             ):  # SQLite itself has rolled everything back, for example because the disk is full
                 raise sqlite3.OperationalError("the transaction was rolled back")
             if unit.error is not None:
-                self._writer.execute("ROLLBACK TO unit")
+                self._writer.execute("ROLLBACK" if is_alone else "ROLLBACK TO unit")
+            if is_alone:
+                return
             self._writer.execute("RELEASE unit")
             if time.monotonic() > until:
                 return
 
-    def _store_clock(self) -> None:
+    def _store_clock(self) -> bool:
         """Store the correction together with other writes, which always happen while a runner is connected."""
         if isinstance(self._clock, SteadyClock) and self._has_clock and self._clock.is_to_be_stored:
             self._writer.execute("INSERT OR REPLACE INTO clock VALUES ('wall', ?, ?)", self._clock.store())
+            return True
+        return False
 
     async def resume_clock(self) -> None:
         """Continue with the time of the earlier process, once the tables exist."""

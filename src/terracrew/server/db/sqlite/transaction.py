@@ -1,6 +1,5 @@
 """A transaction on SQLite: its statements run at once and never suspend."""
 
-import contextlib
 import json
 import sqlite3
 import time
@@ -52,11 +51,10 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 class SqliteTx:
     """The transaction as a unit of work sees it."""
 
-    def __init__(self, connection: sqlite3.Connection, now: float | None = None) -> None:
+    def __init__(self, connection: sqlite3.Connection, clock: Callable[[], float] = time.time) -> None:
         self._connection = connection
-        self._now = (
-            time.time() if now is None else now
-        )  # there is one process on one machine, so its clock is the database's
+        self._clock = clock  # there is one process on one machine, so its clock is the database's
+        self._now: float | None = None
         self.wakes: list[Wake] = []
         self.actions: list[Callable[[], None]] = []
         self.failure_actions: list[Callable[[], None]] = []
@@ -64,6 +62,8 @@ class SqliteTx:
 
     @property
     def now(self) -> float:
+        if self._now is None:
+            self._now = self._clock()
         return self._now
 
     async def all(self, sql: LiteralString, /, **params: Param) -> list[Row]:
@@ -76,10 +76,12 @@ class SqliteTx:
     async def one(self, sql: LiteralString, /, **params: Param) -> Row | None:
         self._check()
         try:
-            # The cursor is closed in any case: an unfinished statement would hold up the commit, and keep a reader's snapshot.
-            with contextlib.closing(self._connection.execute(texts.for_sqlite(sql), params)) as cursor:
+            cursor = self._connection.execute(texts.for_sqlite(sql), params)
+            try:
                 row = cursor.fetchone()
                 names = cursor.description
+            finally:
+                cursor.close()  # an unfinished statement would hold up the commit, and keep a reader's snapshot
         except Exception as error:
             raise self._failed(error) from error
         return None if row is None else {name[0]: value for name, value in zip(names, row, strict=True)}
