@@ -27,7 +27,8 @@ MAX_LATE_ATTEMPTS = 4
 """How many lost attempts are followed beside the current one."""
 
 News = TailBatch | Literal["changed", "quiet", "end"]
-"""A batch is more of the log. `changed`: the job has changed. `quiet`: nothing has happened for a while. `end`: nothing more follows."""
+"""A batch is more of the log. `changed`: the job has changed. `quiet`: nothing has happened for a while. `end`: the job may have
+changed, and nothing more follows."""
 
 
 class Watchers:
@@ -76,7 +77,7 @@ async def follow(
     place: Position | Cursor,
     one_attempt: bool = False,
 ) -> AsyncGenerator[News]:
-    """Yield what happens to a job and its log after this place, with a "changed" at the start and before the "end".
+    """Yield what happens to a job and its log after this place, with a "changed" at the start.
 
     When the job is requeued, this continues with the next attempt, with a line between them, unless `one_attempt` is set. It
     also yields what a lost attempt delivers later. When the server stops, it ends without "end", and the viewer reconnects to
@@ -99,7 +100,6 @@ async def follow(
                     cursor, is_all = found.cursor, found.standing is not None
                     yield found
                 elif found.is_terminal or found.attempt > cursor.main.attempt:
-                    yield "changed"
                     yield "end"
                     return
                 else:

@@ -143,21 +143,23 @@ async def _json_lines(found: "AsyncIterator[list[reads.LogEvent]]") -> AsyncIter
 async def _sent(request: RunsCall, job_id: str, news: AsyncGenerator[object]) -> AsyncIterator[bytes]:
     who, db, watch = request.user, request.context.db, request.context.watch.for_reader(request.user)
     seen = b""
-    yield b"retry: 1000\n\n"
+    piece = b"retry: 1000\n\n"
     async for each in news:
         if isinstance(each, More):
-            yield b"id: %b\nevent: log\ndata: %b\n\n" % (str(each.cursor).encode(), each.data)
-            continue
-        if each == "changed" or (each == "quiet" and await db.ready(0)):
+            piece += b"id: %b\nevent: log\ndata: %b\n\n" % (str(each.cursor).encode(), each.data)
+        elif each != "quiet" or await db.ready(0):
             # Also without any event: the reason why a job waits can change with time.
             found = await view.current(db, lambda tx: jobs.find(tx, who, job_id, Verb.JOB_READ), watch)
             now = msgspec.json.encode(found)
             if now != seen:
-                yield b"event: job\ndata: %b\n\n" % now
+                piece += b"event: job\ndata: %b\n\n" % now
             seen = now
-        if each != "changed":
+        if each in ("quiet", "end"):
             # A browser sees no comment, so that a page can tell a quiet stream from a dead one only by an event.
-            yield b"event: %b\ndata: {}\n\n" % (b"end" if each == "end" else b"ping")
+            piece += b"event: %b\ndata: {}\n\n" % (b"end" if each == "end" else b"ping")
+        if piece:
+            yield piece
+        piece = b""
 
 
 router = Router("/api/v1", route_handlers=[read_log, stream_log], tags=["logs"])
