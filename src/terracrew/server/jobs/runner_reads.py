@@ -41,7 +41,7 @@ _WAITING: LiteralString = f"""
         OR EXISTS (SELECT 1 FROM runners WHERE runners.id = :runner_id AND runners.organization_id IS NULL))
     ORDER BY jobs.priority DESC, jobs.queued_at, jobs.id LIMIT :count"""
 _OF_ORGANIZATION: LiteralString = """ SELECT jobs.id FROM jobs
-    JOIN modules ON modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id
+    JOIN modules ON modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id || ''
     WHERE jobs.organization_id || '' = :organization_id AND"""
 """The expression `organization_id || ''` keeps SQLite from reading all jobs of the organization instead of the few queued ones."""
 _OF_READER: LiteralString = """ SELECT jobs.id FROM jobs JOIN seen_modules ON seen_modules.id = jobs.module_id
