@@ -58,6 +58,8 @@ GOALS: dict[str, Goal] = {
     "connect_cpu_ms.postgres.5000.postgres": _at_most(1.5),
     "idle_cpu_percent.sqlite": _at_most(10),
     "idle_cpu_percent.postgres": _at_most(10),
+    "scale_heartbeat_lag_s.10000": _at_most(10),
+    "scale_heartbeat_lag_s.100000": _at_most(10),
     "kb_per_runner.sqlite": _at_most(30),
     "kb_per_runner.postgres": _at_most(30),
     "loop_block_ms.sqlite": _at_most(20),

@@ -5,6 +5,8 @@ of a job is what counts: `scale_cpu_ms_per_job.{server,postgres}.N`, and `scale_
 `scale_log.{server_ms,postgres_ms,kb}`: what a MiB of log adds to these.
 `scale_connect_cpu_ms.RUNNERS`, `scale_idle_cpu_percent.RUNNERS`, `scale_kb_per_runner.RUNNERS`: runners that connect, and then send
 only heartbeats and renew their tokens. 100,000 of them have the longest heartbeat that an operator can choose.
+`scale_heartbeat_lag_s.RUNNERS`: by how much the oldest stored contact of a connected runner is older than its heartbeat allows.
+Servers write every 5 s, so more than that means that they do not keep up, and that their CPU would be more if they did.
 """
 
 import asyncio
@@ -30,6 +32,7 @@ JOBS, OUTSTANDING, CREW = 3_000, 100, 10
 LOG_JOBS, LOG_KB = 1_000, 256
 SETTLE_SECONDS, IDLE_SECONDS = 30, 120
 CONNECT_SECONDS = 1_200
+LAG_SAMPLE_SECONDS = 1.0
 
 
 class Idle(NamedTuple):
@@ -185,12 +188,14 @@ def _idle(env: Env, several: Several, idle: Idle) -> dict[str, float]:
         staying = Interval(several)
         time.sleep(IDLE_SECONDS)
         staying.end()
+        lag = _heartbeat_lag(several.url, idle.heartbeat_seconds)
         size, online = several.rss_bytes() - before, _online(several.url)
     found = {
         f"scale_connect_cpu_ms.{runners}": 1000 * coming.server / runners,
         f"scale_connect_cpu_ms.{runners}.postgres": 1000 * coming.postgres / runners,
         f"scale_idle_cpu_percent.{runners}": 100 * staying.server / staying.seconds,
         f"scale_idle_cpu_percent.{runners}.postgres": 100 * staying.postgres / staying.seconds,
+        f"scale_heartbeat_lag_s.{runners}": lag,
         f"scale_kb_per_runner.{runners}": size / runners / 1024,
         "scale_mb_per_server": before / len(several.servers) / (1 << 20),
     }
@@ -235,6 +240,20 @@ def _size(url: str) -> int:
 
 def _online(url: str) -> int:
     return _number(url, "SELECT count(*) FROM instances WHERE is_connected")
+
+
+def _heartbeat_lag(url: str, heartbeat_seconds: float) -> float:
+    """Watch for two heartbeats, after the CPU was measured, because reading the contacts of a whole fleet takes CPU, too."""
+    question = """SELECT extract(epoch FROM clock_timestamp())::double precision - min(heard_at)
+        FROM instances WHERE is_connected"""
+    end, oldest = time.monotonic() + 2 * heartbeat_seconds, 0.0
+    with psycopg.connect(url, autocommit=True) as connection:
+        while time.monotonic() < end:
+            row = connection.execute(question).fetchone()
+            assert row is not None
+            oldest = max(oldest, row[0])
+            time.sleep(LAG_SAMPLE_SECONDS)
+    return oldest - heartbeat_seconds
 
 
 def _number(url: str, question: str) -> int:
