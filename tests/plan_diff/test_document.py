@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from terracrew.errors import Invalid
+from terracrew.masking.redactor import Redactor
 from terracrew.plan_diff import document as documents
 from terracrew.plan_diff.document import DiffDocument, PlanDescription, PlannedOutput, build
 from terracrew.plan_diff.resources import Values
@@ -111,6 +112,14 @@ def test_secrets_that_the_executor_knows_are_masked_before_a_value_is_cut() -> N
     plan = PlanDescription([planned(None, {"a": value, "TOKEN-123": 1}, action="create", address='a["TOKEN-123"]')])
     found = DiffDocument(build(plan, mask)).page().resources
     assert "TOKEN" not in repr(found)
+
+
+@pytest.mark.parametrize("secret", ['"quoted-secret"', '"quoted-secret', 'quoted-secret"'])
+def test_a_secret_with_quotation_marks_is_masked_where_a_value_is_shown_with_them(secret: str) -> None:
+    """A variable of the type `any` is given as an expression: the engine shows its value without them."""
+    plan = PlanDescription([planned({"a": "quoted-secret"}, {"a": "other", "b": "quoted-secret"})])
+    found = DiffDocument(build(plan, Redactor([secret]).mask_text)).page().resources
+    assert "quoted-secret" not in repr(found)
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", zlib.compress(b"[]"), zlib.compress(b'{"format":99}')])

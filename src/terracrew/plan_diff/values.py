@@ -171,11 +171,10 @@ def _revealed(value: object) -> object:
 
 def text(value: object, mask: Mask) -> tuple[str, int]:
     """Return a value as it is shown, and its number of characters if it was cut, otherwise 0."""
-    if isinstance(value, str):
-        value = mask(value)
     shown = printable(_encode(value))
-    if shown[1:-1] != value:  # otherwise nothing had to be escaped, and it has been masked already
-        shown = mask(shown)
+    if isinstance(value, str) and shown[1:-1] != value:  # a secret in it may look different when it is escaped
+        shown = printable(_encode(mask(value)))
+    shown = mask(shown)  # with the quotation marks, which may be a part of a secret
     if len(shown) <= MAX_TEXT_CHARACTERS:
         return shown, 0
     return shown[:MAX_TEXT_CHARACTERS], len(shown)
