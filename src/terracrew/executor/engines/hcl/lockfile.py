@@ -15,7 +15,8 @@ from terracrew.errors import Invalid
 NAME = ".terraform.lock.hcl"
 _MAX_BYTES = 1 << 20
 _BLOCK = re.compile(r'^[ \t]*provider[ \t]+"(?P<address>[^"\n]{1,300})"[ \t]*\{(?P<body>.*?)^[ \t]*\}', re.M | re.S)
-_VERSION = re.compile(r'^\s*version\s*=\s*"([^"\n]{1,100})"', re.M)
+_END = re.compile(r"^[ \t]*\}", re.M)
+_VERSION = re.compile(r'^[ \t]*version\s*=\s*"([^"\n]{1,100})"', re.M)
 _HASH = re.compile(r'"((?:h1|zh):[^"\n]{1,100})"')
 _ADDRESS = re.compile(r"[a-z0-9][a-z0-9.-]*(?::\d{1,5})?/[a-z0-9][a-z0-9_-]*/[a-z0-9][a-z0-9_-]*")
 _NUMBER = re.compile(r"\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
@@ -63,7 +64,9 @@ def content(folder: Path) -> bytes:
 
 
 def _parsed(text: str) -> Iterator[LockedProvider]:
-    for block in _BLOCK.finditer(text):
+    # After the last end of a block, each beginning of one would be searched for its end up to the end of the file.
+    last = max((end.end() for end in _END.finditer(text)), default=0)
+    for block in _BLOCK.finditer(text, 0, last):
         version = _VERSION.search(block["body"])
         provider = Provider(block["address"], version[1] if version else "")
         if is_sound(provider):
