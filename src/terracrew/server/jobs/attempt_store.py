@@ -61,6 +61,10 @@ RETURNING attempts.job_id"""
 _SAVE_PROGRESS_TYPES = ATTEMPTS.types_of(
     *_REPORTED_OF_ATTEMPT, was="bigint", was_outcome="text", was_in_doubt="boolean"
 )
+_IS_DOUBT_OF_MODULE: LiteralString = """attempts.is_in_doubt AND EXISTS (
+    SELECT 1 FROM jobs WHERE jobs.id = attempts.job_id AND jobs.module_id || '' = :module_id)"""
+"""`module_id || ''` keeps SQLite from reading every job that the module ever had: few attempts are in doubt. For the same reason,
+they are ordered by `job_id || ''`, because SQLite would otherwise read all attempts in the order of the primary key."""
 _SAVE_STEPS: LiteralString = (
     STEPS.insert_batch("job_id", *STEPS.fields)
     + """ ON CONFLICT (job_id, attempt, name) DO UPDATE SET status = excluded.status, exit_code = excluded.exit_code,
@@ -201,9 +205,8 @@ async def doubtful(tx: Tx, module_id: str) -> list[Attempt]:
     rows = await tx.all(
         "SELECT "
         + ATTEMPTS.columns
-        + """ FROM attempts
-        WHERE attempts.is_in_doubt AND attempts.job_id IN (SELECT id FROM jobs WHERE module_id = :module_id)
-        ORDER BY attempts.job_id, attempts.number FOR NO KEY UPDATE""",
+        + f""" FROM attempts WHERE {_IS_DOUBT_OF_MODULE}
+        ORDER BY attempts.job_id || '', attempts.number FOR NO KEY UPDATE""",
         module_id=module_id,
     )
     return rows_to(Attempt, rows)
@@ -211,8 +214,7 @@ async def doubtful(tx: Tx, module_id: str) -> list[Attempt]:
 
 async def end_doubt(tx: Tx, module_id: str) -> None:
     await tx.run(
-        """UPDATE attempts SET is_in_doubt = false
-        WHERE is_in_doubt AND job_id IN (SELECT id FROM jobs WHERE module_id = :module_id)""",
+        f"UPDATE attempts SET is_in_doubt = false WHERE {_IS_DOUBT_OF_MODULE}",
         module_id=module_id,
     )
 

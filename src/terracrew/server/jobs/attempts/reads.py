@@ -11,10 +11,13 @@ _NUMBERED: Columns = {"job_id": "text", "attempt": "bigint"}
 
 
 async def in_doubt(tx: Tx, module_id: str) -> list[Row]:
-    """Return the job and the number of each attempt that puts a module in doubt, oldest first."""
+    """Return the job and the number of each attempt that puts a module in doubt, oldest first.
+
+    Few attempts are in doubt. `module_id || ''` keeps SQLite from reading every job that the module ever had.
+    """
     return await tx.all(
         """SELECT attempts.job_id, attempts.number FROM attempts JOIN jobs ON jobs.id = attempts.job_id
-        WHERE jobs.module_id = :module_id AND attempts.is_in_doubt ORDER BY attempts.ended_at""",
+        WHERE jobs.module_id || '' = :module_id AND attempts.is_in_doubt ORDER BY attempts.ended_at""",
         module_id=module_id,
     )
 
@@ -24,8 +27,8 @@ async def in_doubt_for_each(tx: Tx, waiting: Sequence[tuple[str, str]]) -> list[
     return await tx.each(
         "SELECT batch.id AS waiting, jobs.number AS job_number, "
         + ATTEMPTS.columns
-        + """ FROM batch JOIN jobs ON jobs.module_id = batch.module_id
-        JOIN attempts ON attempts.job_id = jobs.id AND attempts.is_in_doubt""",
+        + """ FROM attempts JOIN jobs ON jobs.id = attempts.job_id JOIN batch ON batch.module_id = jobs.module_id || ''
+        WHERE attempts.is_in_doubt""",
         _OF_MODULE,
         waiting,
     )
