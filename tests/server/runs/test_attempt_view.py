@@ -3,6 +3,7 @@
 import pytest
 
 from terracrew.server.db.seam import Work
+from terracrew.server.runs import view
 from terracrew.testing.deliveries import DONE, RUNNING, log
 from tests.server.simulated_runner import SimulatedRunner
 
@@ -30,6 +31,7 @@ async def test_the_view_of_a_job_needs_a_thread_only_if_it_is_more_than_a_few_ro
 ) -> None:
     """The place in a queue and what a lost attempt has made take long to read; everything else does not."""
     rows, reads = runner.rows, _background_reads(runner, monkeypatch)
+    monkeypatch.setattr(view, "MAX_BLOCKED_SECONDS", 1e6)
     running = await runner.run()
     waiting = await rows.job(await rows.module())
     own, doubtful, again, done = [await runner.run() for _ in range(4)]
@@ -48,8 +50,26 @@ async def test_the_view_of_a_job_needs_a_thread_only_if_it_is_more_than_a_few_ro
     assert [await reads_of(each) for each in others] == [1, 1, 1, 1]
 
 
+async def test_views_that_would_block_the_event_loop_for_long_are_read_in_threads(
+    runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of 300 viewers of one job read its view on the event loop at once, and nothing else was answered meanwhile."""
+    if runner.server.db.kind != "sqlite":
+        pytest.skip("no statement of PostgreSQL blocks the event loop")
+    running, reads = await runner.run(), _background_reads(runner, monkeypatch)
+    monkeypatch.setattr(view, "MAX_BLOCKED_SECONDS", 1e-6)
+    monkeypatch.setattr(view, "BLOCKED_WITHIN_SECONDS", 1e6)
+    path = f"/api/v1/jobs/{running.ref.job_id}"
+    assert [(await runner.app.admin.get(path)).json()["id"] for _ in range(3)] == [running.ref.job_id] * 3
+    assert reads == ["background"] * 2
+    monkeypatch.setattr(view, "BLOCKED_WITHIN_SECONDS", 0.0)
+    await runner.app.admin.get(path)
+    assert reads == ["background"] * 2, "after a while, the event loop has time for a view again"
+
+
 def _background_reads(runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that gets an item for each read beside the event loop."""
+    """Return a list that gets an item for each read beside the event loop, which has not read any view yet."""
+    monkeypatch.setattr(view, "_share", view.LoopShare())
     reads: list[str] = []
     read_in_background = runner.server.db.read_in_background
 

@@ -1,6 +1,8 @@
 """The view of a job: everything that people see of it except its log."""
 
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -18,6 +20,35 @@ from terracrew.server.runs.model import AttemptReport, JobView, LapsedApproval
 
 MAX_QUICK_ATTEMPTS = 20
 """The view of a job with more attempts than this is not read on the event loop."""
+MAX_BLOCKED_SECONDS, BLOCKED_WITHIN_SECONDS = 0.01, 0.1
+"""How much of its time views may take from the event loop, and within which time. Many viewers of one job all ask at once, and one
+view takes tens of milliseconds if its plan has very many resources: what is more than this is read in threads."""
+
+
+class LoopShare:
+    """Measures how long the event loop was blocked lately."""
+
+    def __init__(self) -> None:
+        self._since = float("-inf")
+        self._spent = 0.0
+
+    def is_left(self) -> bool:
+        now = time.monotonic()
+        if now - self._since >= BLOCKED_WITHIN_SECONDS:
+            self._since, self._spent = now, 0.0
+        return self._spent < MAX_BLOCKED_SECONDS
+
+    @contextmanager
+    def spending(self) -> Generator[None]:
+        started = time.thread_time()
+        try:
+            yield
+        finally:
+            self._spent += time.thread_time() - started
+
+
+_share = LoopShare()
+"""All servers of a process have one event loop."""
 
 
 async def current(db: Database, find: Callable[[Tx], Awaitable[Job]], watch: reasons.Watch) -> JobView:
@@ -29,7 +60,13 @@ async def current(db: Database, find: Callable[[Tx], Awaitable[Job]], watch: rea
     async def wholly(tx: Tx) -> JobView:
         return await read(tx, await find(tx), watch)
 
-    return await db.read(quickly) or await db.read_in_background(wholly)
+    if db.kind != "sqlite":  # its statements block nobody
+        return await db.read(quickly) or await db.read_in_background(wholly)
+    found = None
+    if _share.is_left():
+        with _share.spending():
+            found = await db.read(quickly)
+    return found or await db.read_in_background(wholly)
 
 
 async def read(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
