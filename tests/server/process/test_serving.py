@@ -1,5 +1,6 @@
 """A real server process starts, serves on a socket and stops as its operators expect."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -8,9 +9,11 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.process import serve
@@ -132,3 +135,25 @@ def test_settings_that_cannot_work_are_refused_all_at_once() -> None:
     assert "secret" not in repr(ServerSettings(master_key="secret", database_url="postgresql://u:secret@db"))
     assert ServerSettings(host="0.0.0.0", port=80).url == "http://localhost:80"
     assert ServerSettings(host="::1", port=80).url == "http://[::1]:80"
+
+
+async def test_the_header_date_follows_the_clock_until_the_server_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    closing, date = asyncio.Event(), "never"
+    serving: Any = serve
+
+    def now(*_: object, **__: object) -> str:
+        return date
+
+    monkeypatch.setattr(serve, "DATE_SECONDS", 0.001)
+    monkeypatch.setattr("uvicorn.server.formatdate", now)
+    web = serving._Uvicorn(uvicorn.Config("none:none"), None, closing)
+    running = asyncio.create_task(web.main_loop())
+    async with asyncio.timeout(STARTS):
+        for date in ("one", "two", "three"):
+            while (b"date", date.encode()) not in web.server_state.default_headers:
+                await asyncio.sleep(0.001)
+        monkeypatch.setattr(serve, "DATE_SECONDS", 1e6)
+        await asyncio.sleep(0.1)
+        closing.set()
+        await running
+    assert web.should_exit
