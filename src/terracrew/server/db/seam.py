@@ -1,7 +1,7 @@
 """The interface of a database, which is the same for SQLite and PostgreSQL.
 
 A unit of work is an `async def` that awaits nothing but its own transaction's statements. PostgreSQL runs it on a
-pooled connection. SQLite drives it to its end in one go, several units to a commit, each in a savepoint of its own.
+pooled connection. SQLite drives it to its end in one go, several units to a commit. A unit that fails is rolled back alone.
 So the same code serves both, and a unit of work that awaits anything else is refused.
 
 What a unit of work must know of the two:

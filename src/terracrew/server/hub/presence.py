@@ -14,7 +14,7 @@ from terracrew.server.runners.model import SILENCE_SECONDS
 POLL_SECONDS = 1.0
 SCAN_SECONDS = 5.0
 """How often the instances of all servers are checked: with 100,000 of them, each check takes PostgreSQL some 30 ms. The servers take
-turns, so that the cost does not grow with their number."""
+turns, so that the cost does not grow with their number; with more than seven, `MAX_SCAN_SECONDS` comes first."""
 MAX_SCAN_SECONDS = 35.0
 """A server does not wait longer than this for its turn. A server that was killed misses its turns until its lease has expired."""
 log = get_logger("terracrew.hub")
