@@ -10,7 +10,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from terracrew.cli.commands.runner.start import start
 from terracrew.runner import reload
 from terracrew.runner.attempts.engine_directories import EngineDirectories
 from terracrew.runner.attempts.executor_starts import ExecutorStarts
@@ -112,6 +114,14 @@ async def test_a_signal_that_comes_while_the_runner_starts_is_not_lost(runners: 
             writer.write("hush-one")
         await runners.hub.peer()
         assert "changed: runner.credentials" in await lines.until("the settings were read again")
+
+
+def test_a_command_that_does_not_become_a_runner_reacts_to_signals_as_before(tmp_path: Path) -> None:
+    """The next program that the process started ignored every SIGHUP."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    result = CliRunner().invoke(start, ["--check", "--config", str(tmp_path / "missing.json")])
+    assert result.exit_code
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
 
 
 @pytest.mark.feature("T3.reload", "A4.command")

@@ -1,6 +1,8 @@
 """`terracrew runner start`: reads and checks the settings, then replaces this process by the runner."""
 
+import contextlib
 import signal
+from collections.abc import Generator
 from pathlib import Path
 
 import click
@@ -8,6 +10,16 @@ import click
 from terracrew.cli.arguments.durations import Duration
 from terracrew.cli.commands.runner.options import setting_options
 from terracrew.errors import Invalid
+
+
+@contextlib.contextmanager
+def _hangup_later() -> Generator[None]:
+    """Let a SIGHUP wait until the runner, which this process becomes, can react to it. It would end the process otherwise."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    try:
+        yield
+    finally:  # it has not become the runner
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @click.command("start")
@@ -34,15 +46,14 @@ def start(
     from terracrew.runner.one_job import TOKEN_PREFIX, OneJobSettings
     from terracrew.settings import layers
 
-    # One that comes while the runner starts waits until the runner can react: it would end the process otherwise.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
-    config = layers.load(file, given, flags)
-    if config.client_secret.startswith(TOKEN_PREFIX) and not once:
-        raise Invalid("this token is for one job: start the runner with --once")
-    if check:
-        click.echo("the settings are valid")
-        return
-    from terracrew.runner import handover
+    with _hangup_later():
+        config = layers.load(file, given, flags)
+        if config.client_secret.startswith(TOKEN_PREFIX) and not once:
+            raise Invalid("this token is for one job: start the runner with --once")
+        if check:
+            click.echo("the settings are valid")
+            return
+        from terracrew.runner import handover
 
-    one_job = OneJobSettings(wait) if once else None
-    handover.become(config, str(file.absolute()) if file else None, given, flags, one_job)
+        one_job = OneJobSettings(wait) if once else None
+        handover.become(config, str(file.absolute()) if file else None, given, flags, one_job)
