@@ -27,9 +27,8 @@ async def _run(config: RunnerConfig, source: SettingsSource | None, wanted: OneJ
         loop.add_signal_handler(number, stop.request)
     reload = Reload(config, source, updates) if source else None
     loop.add_signal_handler(signal.SIGHUP, reload.request if reload else lambda: None)
-    signal.pthread_sigmask(
-        signal.SIG_UNBLOCK, {signal.SIGHUP}
-    )  # `terracrew runner start` blocks it before it reads the settings
+    # `terracrew runner start` blocks it before it reads the settings.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
     reloading = asyncio.create_task(reload.run()) if reload else None
 
     def set_levels(levels: dict[str, str]) -> None:

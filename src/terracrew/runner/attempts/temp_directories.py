@@ -71,4 +71,4 @@ def _name(ref: AttemptRef) -> str:
 
 
 def _short(text: str, length: int) -> str:
-    return base64.b32encode(hashlib.sha256(text.encode()).digest()[:_NAME_CHARACTERS]).decode().lower()[:length]
+    return base64.b32encode(hashlib.sha256(text.encode()).digest()).decode().lower()[:length]

@@ -100,10 +100,10 @@ async def tail(tx: Tx, job_id: str, attempt: int, after: int, size: int) -> tupl
     )
     if row is None:
         raise NotFound(f"there is no job {job_id}")
-    has_more = row["mark"] > after
-    return row_to(Standing, row), await page(tx, job_id, attempt, after, size) if has_more else LogPage(
-        [], is_last=True
-    )
+    standing = row_to(Standing, row)
+    if row["mark"] <= after:
+        return standing, LogPage([], is_last=True)
+    return standing, await page(tx, job_id, attempt, after, size)
 
 
 async def page(tx: Tx, job_id: str, attempt: int, after: int, size: int = PAGE_BYTES) -> LogPage:
