@@ -14,6 +14,8 @@ _POSTGRES_ONLY = re.compile(
 )
 _WRITE = re.compile(rf"{_OPAQUE}|(?P<write>\b(?:INSERT|UPDATE|DELETE)\b)", re.DOTALL | re.IGNORECASE)
 _WITH = re.compile(r"\s*WITH\s+(RECURSIVE\s+)?", re.IGNORECASE)
+_RETURNING = re.compile(rf"{_OPAQUE}|(?P<returning>\bRETURNING\b)", re.DOTALL | re.IGNORECASE)
+_NUMBERED = re.compile(rf"{_OPAQUE}|\$(?P<number>\d+)", re.DOTALL)
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
 
 
@@ -32,6 +34,49 @@ def numbered(sql: LiteralString) -> Numbered:
         return match[0] if name is None else f"${places.setdefault(name[1:], len(places) + 1)}"
 
     return Numbered(_literal(_NAMED.sub(replace, sql)), tuple(places))
+
+
+class Combined(NamedTuple):
+    text: LiteralString
+    returning: tuple[int, ...]
+    """The places of the statements that return rows."""
+
+
+ROW_NUMBER = "row_number_of_statement"
+
+
+@cache
+def combined(texts: tuple[LiteralString, ...], counts: tuple[int, ...]) -> Combined:
+    """Return one statement for PostgreSQL that runs several, which have this many parameters each.
+
+    A row of the result has the columns of one row of each statement that returns rows, side by side. Before the columns of each
+    statement comes the number of its row, which is NULL if the statement has fewer rows than another one.
+    """
+    relations: list[str] = []
+    results: list[str] = []
+    returning = tuple(place for place, text in enumerate(texts) if is_read(text) or _has_returning(text))
+    for place, text in enumerate(texts):
+        relations.append(f"s{place} AS ({_renumbered(text, sum(counts[:place]))}\n)")  # the text may end with a comment
+    for before, place in zip(([*returning[:count]] for count in range(len(returning))), returning, strict=True):
+        result = f"(SELECT row_number() OVER () AS {ROW_NUMBER}, * FROM s{place}) AS r{place}"
+        if before:
+            numbers = ", ".join(f"r{each}.{ROW_NUMBER}" for each in before)
+            result = f"FULL JOIN {result} ON r{place}.{ROW_NUMBER} = coalesce({numbers})"
+        results.append(result)
+    columns = ", ".join(f"r{place}.*" for place in returning)
+    read = f"SELECT {columns} FROM {' '.join(results)}" if returning else "SELECT 1 WHERE false"
+    return Combined(_literal(f"WITH {', '.join(relations)} {read}"), returning)
+
+
+def _has_returning(sql: LiteralString) -> bool:
+    return any(match["returning"] for match in _RETURNING.finditer(sql))
+
+
+def _renumbered(text: str, offset: int) -> str:
+    """Return a statement whose parameters come after `offset` others."""
+    return _NUMBERED.sub(
+        lambda match: match[0] if match["number"] is None else f"${int(match['number']) + offset}", text
+    )
 
 
 @cache
