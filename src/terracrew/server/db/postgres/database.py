@@ -37,6 +37,9 @@ _SETTINGS = {
 # for their values, because a plan for any value of an optional filter reads whole tables. A plan that is made once must not
 # read whole tables either, even if they are still small when it is made.
 _PLANNED_ONCE = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off"}
+# A unit of work that writes looks up a few rows by their keys. Its statements are planned without statistics of its values, and
+# the costly conditions of a claim made it look cheaper to read all jobs for a join than to look up one.
+_LOOKS_UP = {"enable_hashjoin": "off", "enable_mergejoin": "off"}
 _READ_ONLY = {"default_transaction_read_only": "on"}
 
 
@@ -231,7 +234,7 @@ async def open_postgres(url: str, clock: Callable[[], float] | None = None) -> P
     try:
         with translated():
             await _migrate(url)
-            writers = await _pool(url, WRITER_CONNECTIONS, **_PLANNED_ONCE)
+            writers = await _pool(url, WRITER_CONNECTIONS, **_PLANNED_ONCE, **_LOOKS_UP)
             readers = await _pool(url, READER_CONNECTIONS, **_PLANNED_ONCE, **_READ_ONLY)
             background = await _pool(url, BACKGROUND_CONNECTIONS, **_READ_ONLY)
         database = PostgresDatabase(url, writers, readers, background, clock)
