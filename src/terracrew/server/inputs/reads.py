@@ -1,9 +1,9 @@
 """Reads the inputs that apply to a place: its own, and those of all groups above it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import LiteralString
 
-from terracrew.server.db.seam import Tx
+from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.inputs.model import Input, PlacedInput
 from terracrew.server.inputs.store import INPUTS
@@ -24,8 +24,12 @@ SELECT above.start_id, above.path, above.level, {INPUTS.columns},
         AS source_path
 FROM above JOIN inputs ON inputs.place_id = above.place_id AND inputs.is_current"""
 _ABOVE: LiteralString = "WITH RECURSIVE above (start_id, place_id, parent_id, path, level) AS ("
+_MODULE: LiteralString = "SELECT modules.id, modules.id, modules.group_id, modules.path, 0"
 _OF_MODULES: LiteralString = f"""{_ABOVE}
-    SELECT modules.id, modules.id, modules.group_id, modules.path, 0 FROM batch JOIN modules ON modules.id = batch.id
+    {_MODULE} FROM batch JOIN modules ON modules.id = batch.id
+{_UP}{_PLACED}"""
+_OF_MODULES_WITH_JOBS: LiteralString = f"""{_ABOVE}
+    {_MODULE} FROM batch JOIN jobs ON jobs.id = batch.id JOIN modules ON modules.id = jobs.module_id
 {_UP}{_PLACED}"""
 _OF_GROUP: LiteralString = f"""{_ABOVE}
     SELECT groups.id, groups.id, groups.parent_id, groups.path, 0 FROM groups WHERE groups.id = :id
@@ -34,7 +38,15 @@ _OF_GROUP: LiteralString = f"""{_ABOVE}
 
 async def of_modules(tx: Tx, module_ids: Sequence[str]) -> dict[str, list[PlacedInput]]:
     """Return the inputs that are set at each of these modules and at the groups above it, removals included."""
-    rows = await tx.each(_OF_MODULES, {"id": "text"}, [(each,) for each in sorted(set(module_ids))])
+    return _by_module(await tx.each(_OF_MODULES, {"id": "text"}, [(each,) for each in sorted(set(module_ids))]))
+
+
+async def of_modules_with(tx: Tx, job_ids: Sequence[str]) -> dict[str, list[PlacedInput]]:
+    """Return the same for the modules of these jobs, no two of which are of the same module."""
+    return _by_module(await tx.each(_OF_MODULES_WITH_JOBS, {"id": "text"}, [(each,) for each in job_ids]))
+
+
+def _by_module(rows: Iterable[Row]) -> dict[str, list[PlacedInput]]:
     found: dict[str, list[PlacedInput]] = {}
     for row in rows:
         found.setdefault(row["start_id"], []).append(row_to(PlacedInput, row))

@@ -1,7 +1,7 @@
 """New jobs: requests that come at the same time share a transaction and its statements."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -173,15 +173,18 @@ async def create_all(
     tx: Tx, items: list[JobRequest], *, keys: Keyring, roots: Sequence[Path], ahead: ClaimAhead | None = None
 ) -> list[Created | TerracrewError]:
     """Create jobs within a transaction. A request that is refused has an error in its place, and does not affect the others."""
-    found = await modules.find_many(tx, [(item.principal, item.module) for item in items], Verb.JOB_RUN)
-    may_use = await _may_use_secrets(tx, [item.principal for item in items])
+    found, allowed = await tx.together(
+        modules.get_many(tx, [(item.principal, item.module) for item in items]),
+        _allowed(tx, [item.principal for item in items]),
+    )
     checked: list[_Checked | TerracrewError] = []
     for item in items:
-        module = found[modules.asked_for(item.principal, item.module)]
+        who = item.principal
+        module, may = found.get(modules.asked_for(who, item.module)), allowed[who.id, who.organization_id]
         try:  # a request that is refused here has written nothing yet, so the other requests of the group are not affected
-            if isinstance(module, TerracrewError):
-                raise module
-            await _check_secrets(tx, may_use, item.principal, module)
+            if module is None or not may[Verb.JOB_RUN].covers(modules.place(module)):
+                module = await modules.find(tx, who, item.module, Verb.JOB_RUN)  # raises the right error
+            await _check_secrets(tx, may[Verb.SECRET_USE], who, module)
             checked.append(await _check(tx, keys, item, module, roots))
         except TerracrewError as error:
             checked.append(error)
@@ -206,21 +209,21 @@ async def _with_imports(db: Database, imports: Imports, wanted: JobRequest, lost
     return msgspec.structs.replace(wanted, imports=found)
 
 
-async def _may_use_secrets(tx: Tx, principals: Sequence[Principal]) -> dict[tuple[str, str | None], authorize.Visible]:
-    """Return where each of these principals may use secrets."""
-    found: dict[tuple[str, str | None], authorize.Visible] = {}
+async def _allowed(
+    tx: Tx, principals: Sequence[Principal]
+) -> dict[tuple[str, str | None], dict[Verb, authorize.Visible]]:
+    """Return where each of these principals may run jobs, and where they may use secrets."""
+    found: dict[tuple[str, str | None], dict[Verb, authorize.Visible]] = {}
     for who in principals:
         if (actor := (who.id, who.organization_id)) not in found:
-            found[actor] = await authorize.visible(tx, who, Verb.SECRET_USE)
+            found[actor] = await authorize.visible_by_verb(tx, who, Verb.JOB_RUN, Verb.SECRET_USE)
     return found
 
 
-async def _check_secrets(
-    tx: Tx, may_use: Mapping[tuple[str, str | None], authorize.Visible], who: Principal, module: Module
-) -> None:
+async def _check_secrets(tx: Tx, may_use: authorize.Visible, who: Principal, module: Module) -> None:
     """Refuse a job whose engine would be given secrets that the principal may not use."""
     place = modules.place(module)
-    if not may_use[who.id, who.organization_id].covers(place) and await job_inputs.has_secrets(tx, module.id):
+    if not may_use.covers(place) and await job_inputs.has_secrets(tx, module.id):
         await authorize.require(tx, who, Verb.SECRET_USE, place)
 
 
@@ -293,26 +296,21 @@ def _other_job(job: Job) -> Conflict:
 
 
 async def _insert(tx: Tx, keys: Keyring, checked: Sequence[_Checked], ahead: ClaimAhead | None) -> list[Job]:
-    numbers = await _numbers(tx, Counter(one.module.organization_id for one in checked))
-    now = store.moment(tx)
-    applying = await job_settings.applying(tx, [one.module for one in checked])
-    jobs = [_job(one, next(numbers[one.module.organization_id]), applying[one.module.id], now) for one in checked]
-    await store.insert(tx, [(job, one.wanted.idempotency_key) for job, one in zip(jobs, checked, strict=True)])
-    await job_inputs.save_own(tx, keys, {job.id: one.content for job, one in zip(jobs, checked, strict=True)})
-    await audit.record_all(
-        tx,
-        [
-            audit.Change(
-                one.wanted.principal,
-                "job.run",
-                "job",
-                job.id,
-                _details(job, one),
-                job.organization_id,
-            )
-            for job, one in zip(jobs, checked, strict=True)
-        ],
+    numbers, applying = await tx.together(
+        _numbers(tx, Counter(one.module.organization_id for one in checked)),
+        job_settings.applying(tx, [one.module for one in checked]),
     )
+    now = store.moment(tx)
+    jobs = [_job(one, next(numbers[one.module.organization_id]), applying[one.module.id], now) for one in checked]
+    changes = [
+        audit.Change(one.wanted.principal, "job.run", "job", job.id, _details(job, one), job.organization_id)
+        for job, one in zip(jobs, checked, strict=True)
+    ]
+    await tx.together(
+        store.insert(tx, [(job, one.wanted.idempotency_key) for job, one in zip(jobs, checked, strict=True)]),
+        audit.record_all(tx, changes),
+    )
+    await job_inputs.save_own(tx, keys, {job.id: one.content for job, one in zip(jobs, checked, strict=True)})
     new = [(job, one.module) for job, one in zip(jobs, checked, strict=True)]
     if ahead is None:
         store.wake_queue(tx, [job.id for job in jobs])

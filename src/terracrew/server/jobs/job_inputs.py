@@ -58,12 +58,13 @@ async def has_secrets(tx: Tx, module_id: str) -> bool:
     return any(each.input.kind == "secret" for each in effective.applying(found))
 
 
-async def resolve(tx: Tx, keys: Keyring, granted: Mapping[str, Row]) -> dict[str, GivenInputs | str]:
+async def resolve(
+    tx: Tx, keys: Keyring, granted: Mapping[str, Row], placed: Mapping[str, list[PlacedInput]]
+) -> dict[str, GivenInputs | str]:
     """Return by job what its attempt is given, or a sentence that says why it cannot be.
 
-    The values are those of this moment, so a job that waited gets a secret that was replaced meanwhile.
+    `placed` has the inputs that apply to the modules now, so a job that waited gets a secret that was replaced meanwhile.
     """
-    placed = await input_reads.of_modules(tx, [row["module_id"] for row in granted.values()])
     contents = await own(tx, keys, [job_id for job_id, row in granted.items() if row["has_own_inputs"]])
     found: dict[str, GivenInputs | str] = {}
     for job_id, row in granted.items():

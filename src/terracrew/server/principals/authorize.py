@@ -277,18 +277,26 @@ class Visible(msgspec.Struct, frozen=True):
 
 async def visible(source: Tx | Database, principal: Principal, verb: Verb) -> Visible:
     """Return all places where the principal may use the verb. It agrees with what `require` decides for each single place."""
+    return (await visible_by_verb(source, principal, verb))[verb]
+
+
+async def visible_by_verb(source: Tx | Database, principal: Principal, *verbs: Verb) -> dict[Verb, Visible]:
+    """Return the same for several verbs, of which the roles are read once."""
     if principal.attempt is not None or principal.kind == "runner":
-        return Visible("")
+        return dict.fromkeys(verbs, Visible(""))
     if principal.kind == "system" or principal.is_system_admin:
-        return Visible("" if verb in MACHINE_ONLY else None)
+        return {verb: Visible("" if verb in MACHINE_ONLY else None) for verb in verbs}
     as_of, found = await _read(source, principal)
-    return Visible(
-        principal.organization_id or "",
-        tuple((each.place_kind, each.path) for each in found if allows(frozenset({each.role}), verb)),
-        principal.id,
-        f" {' '.join(role.value for role in Role if verb in GRANTS[role])} ",
-        as_of,
-    )
+    return {
+        verb: Visible(
+            principal.organization_id or "",
+            tuple((each.place_kind, each.path) for each in found if allows(frozenset({each.role}), verb)),
+            principal.id,
+            f" {' '.join(role.value for role in Role if verb in GRANTS[role])} ",
+            as_of,
+        )
+        for verb in verbs
+    }
 
 
 async def roles_at(source: Tx | Database, principal: Principal, place: Place) -> frozenset[Role]:

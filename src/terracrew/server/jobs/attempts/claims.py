@@ -17,6 +17,7 @@ from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.engines import model as engines
 from terracrew.server.engines import store as engine_store
 from terracrew.server.engines.model import AvailableEngines
+from terracrew.server.inputs import reads as input_reads
 from terracrew.server.inputs.effective import GivenInputs
 from terracrew.server.jobs import decide, job_inputs, store
 from terracrew.server.jobs import metrics as counts
@@ -138,7 +139,10 @@ async def _start(
     tx: Tx, keys: Keyring, claimed: Sequence[ClaimRequest]
 ) -> tuple[dict[str, Row], dict[str, GivenInputs]]:
     """Start the attempts of claimed jobs. Returns the rows of those that stay claimed, and the inputs of those that can start, by job."""
-    rows = await _offered(tx, [item.claimant.job_id for item in claimed])
+    if not claimed:
+        return {}, {}
+    ids = sorted(item.claimant.job_id for item in claimed)
+    rows, inputs = await tx.together(_offered(tx, ids), input_reads.of_modules_with(tx, ids))
     kept = {row["id"] for row in rows}
     winners = [item for item in claimed if item.claimant.job_id in kept]
     if not winners:
@@ -148,7 +152,7 @@ async def _start(
         job_id: {**row, "steps": await _steps(tx, row), "module_key": await _module_key(tx, keys, row)}
         for job_id, row in with_versions.items()
     }
-    resolved = await job_inputs.resolve(tx, keys, granted)
+    resolved = await job_inputs.resolve(tx, keys, granted, inputs)
     given = {job_id: each for job_id, each in resolved.items() if isinstance(each, GivenInputs)}
     await claim_store.insert_attempts(
         tx,
