@@ -131,10 +131,10 @@ class RunForm(msgspec.Struct, frozen=True):
 async def read_page(tx: Tx, who: Principal, search: str, after: str = "") -> ModulesPage:
     """Return a page of the modules that match a search, ordered by group and name."""
     seen = await authorize.visible(tx, who, Verb.TREE_READ)
-    organization_id = who.organization_id or ""
-    ids = await reads.search(tx, organization_id, seen, search, after, PAGE_ROWS + 1)
+    within = reads.ModuleScope(who.organization_id or "")
+    ids = await reads.search(tx, seen, within, search, after, PAGE_ROWS + 1)
     shown = await read_rows(tx, who, ids[:PAGE_ROWS])
-    count = await reads.count(tx, organization_id, seen, search, nav.MAX_COUNTED + 1)
+    count = await reads.count(tx, seen, within, search, nav.MAX_COUNTED + 1)
     groups = [(group, list(of)) for group, of in groupby(shown, key=lambda row: row.group)]
     following = shown[-1].path if len(ids) > PAGE_ROWS and shown else ""
     may_create = not (await authorize.visible(tx, who, Verb.TREE_WRITE)).is_nothing

@@ -4,8 +4,8 @@ from collections.abc import Collection
 from typing import LiteralString
 
 from terracrew.server.db.seam import Param, Row, Tx
-from terracrew.server.db.statements.fragments import IS_OPEN_JOB
-from terracrew.server.principals import visibility
+from terracrew.server.db.statements.fragments import IS_OPEN_JOB, child_of
+from terracrew.server.principals import authorize, visibility
 from terracrew.server.principals.authorize import Visible
 
 _GROUPS_ABOVE: LiteralString = """WITH RECURSIVE above (start_id, id, parent_id, depth) AS (
@@ -39,6 +39,16 @@ _PATHS_OF_READER: LiteralString = (
     + """ SELECT groups.path FROM seen_groups JOIN groups ON groups.id = seen_groups.id
     ORDER BY groups.path LIMIT :most"""
 )
+_PATHS_BELOW: LiteralString = f"""WITH RECURSIVE below (id) AS (
+    SELECT CAST(:group_id AS text) UNION SELECT groups.id FROM below JOIN groups ON {child_of("below")})
+SELECT groups.path FROM below JOIN groups ON groups.id = below.id ORDER BY groups.path LIMIT :most"""
+_PATHS_BELOW_OF_READER: LiteralString = (
+    visibility.SEEN_GROUPS
+    + """ SELECT groups.path FROM seen_groups JOIN groups ON groups.id = seen_groups.id
+    WHERE groups.path = CAST(:path AS text)
+        OR substr(groups.path, 1, length(CAST(:path AS text)) + 1) = CAST(:path AS text) || '/'
+    ORDER BY groups.path LIMIT :most"""
+)
 
 
 async def counts(tx: Tx, organization_id: str, seen: Visible, most: int, *, is_shared: bool) -> Row | None:
@@ -60,6 +70,17 @@ async def paths(tx: Tx, organization_id: str, seen: Visible, most: int) -> list[
         rows = await tx.all(_PATHS_OF_ORGANIZATION, id=organization_id, most=most)
     else:
         rows = await tx.all(_PATHS_OF_READER, most=most, **visibility.params(seen))
+    return [row["path"] for row in rows]
+
+
+async def paths_below(tx: Tx, seen: Visible, organization_id: str, group_id: str, path: str, most: int) -> list[str]:
+    """Return the paths of the first `most` of a group and the groups below it, ordered."""
+    if seen.is_nothing:
+        return []
+    if seen.covers(authorize.group(organization_id, path)):
+        rows = await tx.all(_PATHS_BELOW, group_id=group_id, most=most)
+    else:
+        rows = await tx.all(_PATHS_BELOW_OF_READER, path=path, most=most, **visibility.params(seen))
     return [row["path"] for row in rows]
 
 

@@ -6,13 +6,13 @@ from typing import LiteralString
 import msgspec
 
 from terracrew.server.db.seam import Param, Row, Tx
-from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, child_of
 from terracrew.server.db.statements.search import patterns
-from terracrew.server.principals import visibility
+from terracrew.server.principals import authorize, visibility
 from terracrew.server.principals.authorize import Visible
 
-_BELOW: LiteralString = """WITH RECURSIVE below (id) AS (
-    SELECT CAST(:group_id AS text) UNION SELECT groups.id FROM below JOIN groups ON groups.parent_id = below.id)"""
+_BELOW: LiteralString = f"""WITH RECURSIVE below (id) AS (
+    SELECT CAST(:group_id AS text) UNION SELECT groups.id FROM below JOIN groups ON {child_of("below")})"""
 _END: LiteralString = " AND modules.id > :after ORDER BY modules.id LIMIT :count"
 _OF_ORGANIZATION: LiteralString = (
     "SELECT modules.* FROM modules WHERE modules.organization_id = :organization_id" + _END
@@ -42,7 +42,13 @@ _SEARCHED_IN_ORGANIZATION: LiteralString = (
 _SEARCHED_BY_READER: LiteralString = (
     visibility.SEEN_MODULES
     + """ SELECT modules.id FROM seen_modules JOIN modules ON modules.id = seen_modules.id
-    JOIN groups ON groups.id = modules.group_id WHERE """
+    JOIN groups ON groups.id = modules.group_id
+    WHERE substr(modules.path, 1, length(CAST(:below AS text))) = CAST(:below AS text) AND """
+    + _SEARCHED
+)
+_SEARCHED_BELOW_GROUP: LiteralString = (
+    _BELOW
+    + """ SELECT modules.id FROM below JOIN groups ON groups.id = below.id JOIN modules ON modules.group_id = below.id WHERE """
     + _SEARCHED
 )
 _PATHS_ONLY: tuple[LiteralString, LiteralString] = ("modules.path || ' ' || modules.description", "modules.path")
@@ -88,15 +94,16 @@ async def page(tx: Tx, seen: Visible, within: ModuleScope, after: str, count: in
 
 
 async def search(
-    tx: Tx, organization_id: str, seen: Visible, words: str, after: str, count: int, *, only_paths: bool = False
+    tx: Tx, seen: Visible, within: ModuleScope, words: str, after: str, count: int, *, only_paths: bool = False
 ) -> list[str]:
     """Return the ids of the first `count` modules after the path `after` that match, ordered by group and name.
 
-    A module matches if each word is in its path or description; with `only_paths`, in its path.
+    The modules below a group are searched, too. A module matches if each word is in its path or description; with `only_paths`,
+    in its path.
     """
     if seen.is_nothing:
         return []
-    sql, given = _searching(organization_id, seen, words, after, only_paths=only_paths)
+    sql, given = _searching(seen, within, words, after, only_paths=only_paths)
     return [row["id"] for row in await tx.all(sql + _BY_PATH, count=count, **given)]
 
 
@@ -106,24 +113,27 @@ async def paths(tx: Tx, module_ids: Sequence[str]) -> list[str]:
     return [row["path"] for row in await tx.each(sql, {"id": "text"}, [(each,) for each in module_ids])]
 
 
-async def count(tx: Tx, organization_id: str, seen: Visible, words: str, most: int) -> int:
+async def count(tx: Tx, seen: Visible, within: ModuleScope, words: str, most: int) -> int:
     """Return how many modules match, or `most` if there are more."""
     if seen.is_nothing:
         return 0
-    sql, given = _searching(organization_id, seen, words, "", only_paths=False)
+    sql, given = _searching(seen, within, words, "", only_paths=False)
     row = await tx.one("SELECT count(*) AS modules FROM (" + sql + " LIMIT :most) AS counted", most=most, **given)
     return 0 if row is None else row["modules"]
 
 
 def _searching(
-    organization_id: str, seen: Visible, words: str, after: str, *, only_paths: bool
+    seen: Visible, within: ModuleScope, words: str, after: str, *, only_paths: bool
 ) -> tuple[LiteralString, dict[str, Param]]:
     group_path, _, name = after.rpartition("/")
     given: dict[str, Param] = {"group_path": group_path, "name": name, **patterns(words)}
-    if seen.is_everything(organization_id):
-        sql, given = _SEARCHED_IN_ORGANIZATION, {**given, "organization_id": organization_id}
+    if within.group_path and seen.covers(authorize.group(within.organization_id, within.group_path)):
+        sql, given = _SEARCHED_BELOW_GROUP, {**given, "group_id": within.group_id}
+    elif seen.is_everything(within.organization_id):
+        sql, given = _SEARCHED_IN_ORGANIZATION, {**given, "organization_id": within.organization_id}
     else:
-        sql, given = _SEARCHED_BY_READER, {**given, **visibility.params(seen)}
+        below = f"{within.group_path}/" if within.group_path else ""
+        sql, given = _SEARCHED_BY_READER, {**given, "below": below, **visibility.params(seen)}
     return sql.replace(*_PATHS_ONLY) if only_paths else sql, given
 
 

@@ -72,10 +72,10 @@ async def test_a_runner_is_assigned_and_unassigned_on_its_page(application: Appl
 async def test_the_form_suggests_the_groups_and_modules_that_the_runner_can_be_assigned_to(
     application: Application,
 ) -> None:
-    for path in ("team", "team/a", "elsewhere"):
+    for path in ("team", "team/a", "team-b", "elsewhere", "elsewhere/team"):
         await application.admin.made("/api/v1/groups", {"path": path})
     source = {"kind": "local", "path": "/srv/sources"}
-    for path in ("team/a/network", "team/shop", "elsewhere/network"):
+    for path in ("team/a/network", "team/shop", "team-b/shop", "elsewhere/network", "elsewhere/team/shop"):
         await application.admin.made("/api/v1/modules", {"path": path, "source": source})
     made = await application.admin.made("/api/v1/runners", {"name": "r", "group": "team"})
     someone, page = await logged_in(application), f"/dashboard/runners/{made['id']}"
@@ -88,6 +88,11 @@ async def test_the_form_suggests_the_groups_and_modules_that_the_runner_can_be_a
     assert offered(await someone.see(f"{page}/places?place={'x' * 5000}")) == []
     await application.person("otto", "operator", "team")
     await (await logged_in(application, "otto")).see(f"{page}/places", 403)
+    await application.person("olga", "owner", "team")
+    await application.admin.made("/api/v1/roles", {"principal": "olga", "role": "owner", "path": "elsewhere"})
+    olga = await logged_in(application, "olga")
+    assert offered(await olga.see(page)) == ["team", "team/a", "team/a/network", "team/shop"]
+    assert offered(await olga.see(f"{page}/places?place=shop")) == ["team/shop"]
 
 
 @pytest.mark.feature("R6.place")

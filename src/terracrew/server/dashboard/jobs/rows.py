@@ -118,7 +118,8 @@ async def _searched(
             found = []
     else:
         # Rows of jobs do not show the descriptions of modules, so a match in a description would look wrong.
-        modules = await module_reads.search(tx, organization_id, seen, typed, "", MAX_SEARCHED_MODULES, only_paths=True)
+        within = module_reads.ModuleScope(organization_id)
+        modules = await module_reads.search(tx, seen, within, typed, "", MAX_SEARCHED_MODULES, only_paths=True)
         of_each = [msgspec.structs.replace(wanted, module_id=each) for each in modules]
         found = [job for each in of_each for job in await reads.ids(tx, organization_id, seen, each, count)]
     return await _made(tx, await reads.rows(tx, reads.COLUMNS_OF_A_ROW, sorted(found, reverse=True)[:count]), watch)

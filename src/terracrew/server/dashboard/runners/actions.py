@@ -79,7 +79,7 @@ async def places(request: DashboardCall, runner: FromPath[str], place: FromQuery
 
     async def read(tx: Tx) -> list[str]:
         found = await service.find(tx, who, runner, Verb.RUNNER_WRITE)
-        return await page.offered(tx, who, found.group or "", place[:MAX_TYPED_CHARACTERS])
+        return await page.offered(tx, who, found, place[:MAX_TYPED_CHARACTERS])
 
     offered = await request.context.db.read_in_background(read)
     return await render.page(request, "runners/offered.html", "runners/offered.html", offered=offered)

@@ -14,12 +14,13 @@ from terracrew.server.groups import tree_path
 from terracrew.server.identity.access import account_reads
 from terracrew.server.jobs import runner_reads
 from terracrew.server.modules import reads as module_reads
+from terracrew.server.modules.reads import ModuleScope
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runner_alerts.model import RunnerAlert
 from terracrew.server.runners import alerts, place_reads, service, views
-from terracrew.server.runners.model import Instance, RunnerStatus, RunnerView
+from terracrew.server.runners.model import Instance, Runner, RunnerStatus, RunnerView
 from terracrew.server.runners.removal import remaining
 from terracrew.server.runs.reasons import Watch
 
@@ -137,7 +138,7 @@ async def read(tx: Tx, who: Principal, reference: str, watch: Watch) -> RunnerPa
         or (runner.service_account_id or ""),
         accounts=accounts if may_change else [],
         alerts=(await alerts.of(tx, who, runner.id)).items if may_change else [],
-        offered=await offered(tx, who, runner.group or "") if may_change else [],
+        offered=await offered(tx, who, record) if may_change else [],
     )
 
 
@@ -156,14 +157,17 @@ async def _accounts(tx: Tx, who: Principal, runner: RunnerView) -> list[AccountC
     ]
 
 
-async def offered(tx: Tx, who: Principal, group: str, typed: str = "") -> list[str]:
-    """Return the paths of the first groups and modules in a group that the reader may see and that contain what was typed."""
-    seen, organization_id = await authorize.visible(tx, who, Verb.TREE_READ), who.organization_id or ""
-    groups = await group_reads.paths(tx, organization_id, seen, MAX_CHOICES)
-    found = await module_reads.search(tx, organization_id, seen, f"{group} {typed}", "", MAX_MODULES, only_paths=True)
+async def offered(tx: Tx, who: Principal, runner: Runner, typed: str = "") -> list[str]:
+    """Return the paths of the first groups and modules in the runner's group that the reader may see and that contain what was
+    typed."""
+    seen = await authorize.visible(tx, who, Verb.TREE_READ)
+    organization_id = runner.organization_id or who.organization_id or ""
+    if runner.group and runner.group_id:
+        within = ModuleScope(organization_id, runner.group_id, runner.group)
+        groups = await group_reads.paths_below(tx, seen, organization_id, runner.group_id, runner.group, MAX_CHOICES)
+    else:
+        within = ModuleScope(organization_id)
+        groups = await group_reads.paths(tx, organization_id, seen, MAX_CHOICES)
+    found = await module_reads.search(tx, seen, within, typed, "", MAX_MODULES, only_paths=True)
     modules = await module_reads.paths(tx, found)
-    return [
-        path
-        for path in [*groups, *modules]
-        if path and tree_path.is_within(path, group) and typed.strip().lower() in path.lower()
-    ]
+    return [path for path in [*groups, *modules] if path and typed.strip().lower() in path.lower()]
