@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import LiteralString
 
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, IS_OPEN_JOB
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, IS_OPEN_JOB, child_of
 from terracrew.server.modules import level_reads as module_reads
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
@@ -20,9 +20,9 @@ WHERE ranked.place <= ranked.most ORDER BY ranked.id DESC"""
 _ACTIVE: LiteralString = (
     f" jobs.runner_id = :runner_id AND jobs.status IN {ACTIVE_STATUSES} ORDER BY jobs.id DESC LIMIT :count"
 )
-_PLACES: LiteralString = """places (id) AS (
+_PLACES: LiteralString = f"""places (id) AS (
     SELECT place_id FROM assignments WHERE runner_id = :runner_id
-    UNION SELECT groups.id FROM places JOIN groups ON groups.parent_id = places.id)"""
+    UNION SELECT groups.id FROM places JOIN groups ON {child_of("places")})"""
 """Defines `places`: the modules and groups that a runner is assigned to, and all groups below them."""
 _OWN_MODULES: LiteralString = """own_modules (id) AS (
     SELECT modules.id FROM places JOIN modules ON modules.group_id = places.id
