@@ -3,6 +3,7 @@
 from typing import LiteralString
 
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.fragments import child_of
 from terracrew.server.groups.model import Group
 from terracrew.server.principals import authorize, visibility
 from terracrew.server.principals.authorize import Visible
@@ -15,13 +16,15 @@ _IN_GROUP_OF_READER: LiteralString = (
     + " WHERE modules.group_id = :group_id"
     + _PAGE
 )
-_COUNT_BELOW: LiteralString = """WITH RECURSIVE below (id) AS (
-    SELECT CAST(:group_id AS text) UNION SELECT groups.id FROM below JOIN groups ON groups.parent_id = below.id)
+_COUNT_BELOW: LiteralString = f"""WITH RECURSIVE below (id) AS (
+    SELECT CAST(:group_id AS text) UNION SELECT groups.id FROM below JOIN groups ON {child_of("below")})
 SELECT count(*) AS modules FROM (
     SELECT 1 FROM below JOIN modules ON modules.group_id = below.id LIMIT :most) AS counted"""
-_COUNT_OF_RUNNER: LiteralString = """WITH RECURSIVE places (id) AS (
+_COUNT_OF_ORGANIZATION: LiteralString = """SELECT count(*) AS modules FROM (
+    SELECT 1 FROM modules WHERE modules.organization_id = :organization_id LIMIT :most) AS counted"""
+_COUNT_OF_RUNNER: LiteralString = f"""WITH RECURSIVE places (id) AS (
     SELECT place_id FROM assignments WHERE runner_id = :runner_id
-    UNION SELECT groups.id FROM places JOIN groups ON groups.parent_id = places.id)
+    UNION SELECT groups.id FROM places JOIN groups ON {child_of("places")})
 SELECT count(*) AS modules FROM (
     SELECT 1 FROM places JOIN modules ON modules.group_id = places.id LIMIT :most) AS counted"""
 
@@ -37,9 +40,12 @@ async def in_group(tx: Tx, seen: Visible, group: Group, after: str, count: int) 
     return [row["id"] for row in rows]
 
 
-async def count_below(tx: Tx, group_id: str, most: int) -> int:
+async def count_below(tx: Tx, group: Group, most: int) -> int:
     """Return how many modules are in a group and below it, or `most` if there are more."""
-    row = await tx.one(_COUNT_BELOW, group_id=group_id, most=most)
+    if group.path == "":
+        row = await tx.one(_COUNT_OF_ORGANIZATION, organization_id=group.organization_id, most=most)
+    else:
+        row = await tx.one(_COUNT_BELOW, group_id=group.id, most=most)
     return 0 if row is None else row["modules"]
 
 

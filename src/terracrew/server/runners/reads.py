@@ -10,6 +10,7 @@ import msgspec
 
 from terracrew.server.db.kept import KeptAnswers
 from terracrew.server.db.seam import Param, Row, Tx
+from terracrew.server.db.statements.fragments import child_of
 from terracrew.server.db.statements.search import UNUSED
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
@@ -47,8 +48,8 @@ _SEARCHED: LiteralString = (
     + " AND "
     + _word("CAST(:word_4 AS text)")
 )
-_BELOW: LiteralString = """WITH RECURSIVE places (id) AS (
-    SELECT CAST(:group_id AS text) UNION SELECT groups.id FROM places JOIN groups ON groups.parent_id = places.id)"""
+_BELOW: LiteralString = f"""WITH RECURSIVE places (id) AS (
+    SELECT CAST(:group_id AS text) UNION SELECT groups.id FROM places JOIN groups ON {child_of("places")})"""
 _SEEN: LiteralString = visibility.SEEN_GROUPS + ", places (id) AS (SELECT id FROM seen_groups)"
 _COLUMNS: LiteralString = (
     "runners.id, runners.path, runners.description, runners.region, runners.tags, runners.is_draining"
@@ -189,7 +190,9 @@ def _source(seen: Visible, within: RunnerScope) -> tuple[str, dict[str, Param]]:
     if not seen.is_everything(within.organization_id):
         below = f"{within.group_path}/" if within.group_path else ""
         return "reader", {**given, "below": below, **visibility.params(seen)}
-    if within.group_id is None:
+    if (
+        within.group_id is None or within.group_path == ""
+    ):  # every runner of an organization is in its topmost group or below it
         return "organization", {**given, "organization_id": within.organization_id}
     return "group", {**given, "below": "", "group_id": within.group_id}
 

@@ -66,7 +66,7 @@ async def read(tx: Tx, who: Principal, kind: PlaceKind, reference: str, verb: Ve
         await authorize.require(tx, who, verb, place, service.unseen(reference))
         found = group.id, group.organization_id, group.path, group.name
         lineage = await level_reads.lineage(tx, group.id)
-        count = await module_reads.count_below(tx, group.id, nav.MAX_COUNTED + 1)
+        count = await module_reads.count_below(tx, group, nav.MAX_COUNTED + 1)
     if place.organization_id != who.organization_id:
         raise service.unseen(reference)
     may_change = (await authorize.visible(tx, who, Verb.ACCESS_WRITE)).covers(place)

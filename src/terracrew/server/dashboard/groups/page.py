@@ -163,7 +163,7 @@ async def read(
         shown,
         [RunnerLine(each) for each in await views.views_of(tx, runner_ids[:MAX_RUNNERS])],
         {name: inheritance.in_force(head.lineage, name) for name in inheritance.DEFAULTS},
-        await module_reads.count_below(tx, group.id, nav.MAX_COUNTED + 1) if is_whole else None,
+        await module_reads.count_below(tx, group, nav.MAX_COUNTED + 1) if is_whole else None,
         await inputs.panel(tx, who, keys, places.of_group(group)) if is_whole else None,
         await steps.panel(tx, who, places.of_group(group)) if is_whole else None,
         await _run(tx, group) if is_whole else None,
