@@ -8,7 +8,8 @@ import psycopg
 
 from terracrew.server.dashboard import render
 
-_QUIET_SHARE = 0.05
+_QUIET_SHARE = 0.02
+"""An idle server uses a tenth of this. One that compiles its templates pauses between them, and uses several times as much."""
 _QUIET_SECONDS = 3
 _BEFORE_TEMPLATES_SECONDS = render.COMPILE_AFTER_SECONDS + 1
 """A server begins to compile its templates when it is about this old: 0.6 s of CPU, which would count as CPU of jobs."""
