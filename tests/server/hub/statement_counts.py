@@ -30,6 +30,25 @@ class RecordingTx:
         return getattr(self._tx, name)
 
 
+class NotingTx:
+    """Passes everything on to a transaction, and notes the text of each statement, also of those for batches."""
+
+    def __init__(self, tx: Tx, texts: list[str]) -> None:
+        self._tx, self._texts = tx, texts
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._tx, name)
+        if name not in ("all", "one", "run", "each"):
+            return found
+
+        def run(sql: str, *rest: Any, **params: Any) -> Any:
+            if name != "each" or rest[1]:  # a batch without rows needs no statement
+                self._texts.append(sql)
+            return found(sql, *rest, **params)
+
+        return run
+
+
 def on_each_unit(db: Database, monkeypatch: pytest.MonkeyPatch, wrap: Callable[[Tx], Any]) -> None:
     """Have every unit of work use a wrapped transaction from now on."""
 

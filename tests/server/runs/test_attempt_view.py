@@ -3,8 +3,12 @@
 import pytest
 
 from terracrew.server.db.seam import Work
+from terracrew.server.jobs import service as jobs
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import SYSTEM
 from terracrew.server.runs import view
 from terracrew.testing.deliveries import DONE, RUNNING, log
+from tests.server.hub.statement_counts import NotingTx, on_each_unit
 from tests.server.simulated_runner import SimulatedRunner
 
 
@@ -65,6 +69,25 @@ async def test_views_that_would_block_the_event_loop_for_long_are_read_in_thread
     monkeypatch.setattr(view, "BLOCKED_WITHIN_SECONDS", 0.0)
     await runner.app.admin.get(path)
     assert reads == ["background"] * 2, "after a while, the event loop has time for a view again"
+
+
+async def test_the_view_of_a_job_takes_few_statements(runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever follows a job gets its view whenever it changes. It took 12 statements, and 10 after its end."""
+    attempt, server, statements = await runner.run(), runner.server, list[str]()
+    monkeypatch.setattr(view, "_share", view.LoopShare())
+    on_each_unit(server.db, monkeypatch, lambda tx: NotingTx(tx, statements))
+    name, reader = attempt.ref.job_id, server.watch.for_reader(SYSTEM)
+
+    async def count() -> int:
+        statements.clear()
+        found = await view.current(server.db, lambda tx: jobs.find(tx, SYSTEM, name, Verb.JOB_READ), reader)
+        assert found.id == name
+        return len(statements)
+
+    await attempt.deliver(RUNNING)
+    assert await count() == 6
+    await attempt.deliver(DONE)
+    assert await count() == 6
 
 
 def _background_reads(runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -207,6 +207,19 @@ async def id_of_number(tx: Tx, organization_id: str | None, number: int) -> str 
     return None if row is None else row["id"]
 
 
+async def with_module_path(tx: Tx, job_id: str) -> tuple[Job, str] | None:
+    """Return a job and the path of its module; None if either was deleted. Deleting a module moves it to another organization."""
+    row = await tx.one(
+        "SELECT "
+        + store.JOBS.columns
+        + """, modules.path AS module_path FROM jobs
+        JOIN modules ON modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id
+        WHERE jobs.id = :id""",
+        id=job_id,
+    )
+    return None if row is None else (row_to(Job, row), row["module_path"])
+
+
 async def lock_holder(tx: Tx, module_id: str) -> Row | None:
     """Return the active job of a module, which holds the lock of the module, and its attempt."""
     return await tx.one(

@@ -60,12 +60,13 @@ async def find(tx: Tx, principal: Principal, name: str, verb: Verb) -> Job:
         if numbered is None:
             raise unseen
         name = numbered
-    job = await store.get(tx, ids.parse("job", name))
-    unseen = unseen or NotFound(f"there is no job {job.id}")
-    try:
-        place = await place_of(tx, job)
-    except NotFound:
-        raise unseen from None
+    job_id = ids.parse("job", name)
+    unseen = unseen or NotFound(f"there is no job {job_id}")
+    found = await reads.with_module_path(tx, job_id)
+    if found is None:
+        raise unseen
+    job, path = found
+    place = authorize.module(job.organization_id, path, job.id, job.attempt)
     await authorize.require(tx, principal, verb, place, unseen)
     return job
 

@@ -1,10 +1,15 @@
 """Reads what people see of jobs and attempts, joined from the tables of jobs, states, modules, plans and runners."""
 
 from collections.abc import Sequence
+from typing import LiteralString
 
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.fragments import instance_name, runner_path
 from terracrew.server.inputs.reads import IS_WAITED_FOR
+
+_PLACEMENT: LiteralString = (
+    f"{runner_path('modules')} AS pinned_runner_path, modules.runner_instance_name, modules.tags, modules.group_id"
+)
 
 
 async def attempt_facts(tx: Tx, job_id: str, attempt: int) -> Row | None:
@@ -31,11 +36,20 @@ async def attempt_facts(tx: Tx, job_id: str, attempt: int) -> Row | None:
     )
 
 
-async def module_and_runner(tx: Tx, job_id: str) -> Row | None:
-    """Return the module of a job and the names of its runner and instance, which may have been removed."""
+async def surroundings(tx: Tx, job_id: str) -> Row | None:
+    """Return what the view of a job needs to know of other rows, in one statement, because each change of a job that is followed
+    asks for it: its module with its placement, the names of its runner and instance, which may have been removed, whether it has
+    notes, and whether its module is in doubt before the job has ended.
+
+    `module_id || ''` keeps SQLite from reading every job that the module ever had: few attempts are in doubt.
+    """
     return await tx.one(
         f"""SELECT modules.path AS module_path, modules.engine, modules.state_version, modules.backend,
-            {runner_path("jobs")} AS runner_path, {instance_name("jobs")} AS instance_name
+            {runner_path("jobs")} AS runner_path, {instance_name("jobs")} AS instance_name, {_PLACEMENT},
+            EXISTS (SELECT 1 FROM notes WHERE notes.job_id = jobs.id) AS has_notes,
+            jobs.finished_at IS NULL AND EXISTS (
+                SELECT 1 FROM attempts JOIN jobs AS cut ON cut.id = attempts.job_id
+                WHERE cut.module_id || '' = modules.id AND attempts.is_in_doubt) AS is_in_doubt
         FROM jobs JOIN modules ON modules.id = jobs.module_id WHERE jobs.id = :id""",
         id=job_id,
     )
@@ -43,11 +57,7 @@ async def module_and_runner(tx: Tx, job_id: str) -> Row | None:
 
 async def module_placement(tx: Tx, module_id: str) -> Row | None:
     """Return the runner and the instance that a module is pinned to, its tags and its group."""
-    return await tx.one(
-        f"""SELECT {runner_path("modules")} AS runner_path, modules.runner_instance_name, modules.tags, modules.group_id
-        FROM modules WHERE modules.id = :id""",
-        id=module_id,
-    )
+    return await tx.one(f"SELECT {_PLACEMENT} FROM modules WHERE modules.id = :id", id=module_id)
 
 
 async def held_lock(tx: Tx, module_id: str) -> Row | None:

@@ -18,7 +18,8 @@ _DONE = {JobType.PLAN: "Planned", JobType.APPLY: "Applied", JobType.DESTROY: "De
 async def parts(tx: Tx, job: Job, attempts: Sequence[Attempt] | None = None) -> list[RunPart]:
     """Return how each attempt of a job ended, in the order of the attempts."""
     attempts = await attempt_store.attempts(tx, job.id) if attempts is None else attempts
-    plans = {plan.attempt: plan for plan in await plan_store.of_job(tx, job.id)}
+    has_waited = any(each.outcome == "waiting" for each in attempts)
+    plans = {plan.attempt: plan for plan in await plan_store.of_job(tx, job.id)} if has_waited else {}
     return [part(job, each, plans.get(each.number)) for each in attempts]
 
 

@@ -1,7 +1,7 @@
 """The view of a job: everything that people see of it except its log."""
 
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,8 +10,7 @@ import msgspec
 from terracrew.protocol.spec import STEPS_OF
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.jobs import attempt_store, service
-from terracrew.server.jobs.attempts import reads as attempt_reads
-from terracrew.server.jobs.model import Job, JobStatus, Plan, StepRow
+from terracrew.server.jobs.model import Attempt, Job, JobStatus, Lock, Plan, StepRow
 from terracrew.server.jobs.plans import approver_rules, approvers
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.modules import policy
@@ -71,7 +70,7 @@ async def current(db: Database, find: Callable[[Tx], Awaitable[Job]], watch: rea
 
 async def read(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
     """Return the view of a job."""
-    row = await _module_and_runner(tx, job)
+    row = await _surroundings(tx, job)
     doubts = [] if job.is_terminal else await attempt_report.doubts(tx, job.module_id)
     held = await held_lock.of_module(tx, job.module_id, row["backend"]) if _is_concerned(job) else None
     return await _view(tx, job, watch, row, doubts, held)
@@ -80,14 +79,16 @@ async def read(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
 async def _read_quickly(tx: Tx, job: Job, watch: reasons.Watch) -> JobView | None:
     """Return the view of a job; None if it may depend on the queue, on logs, or on all attempts of its module."""
     is_simple = (job.is_active or job.is_terminal) and job.attempt <= MAX_QUICK_ATTEMPTS
-    if not is_simple or (not job.is_terminal and await attempt_reads.in_doubt(tx, job.module_id)):
+    if not is_simple:
         return None
-    row = await _module_and_runner(tx, job)
+    row = await _surroundings(tx, job)
+    if row["is_in_doubt"]:
+        return None
     return None if _is_concerned(job) and row["backend"] == "own" else await _view(tx, job, watch, row, [], None)
 
 
-async def _module_and_runner(tx: Tx, job: Job) -> Row:
-    row = await reads.module_and_runner(tx, job.id)
+async def _surroundings(tx: Tx, job: Job) -> Row:
+    row = await reads.surroundings(tx, job.id)
     assert row is not None
     return row
 
@@ -95,7 +96,6 @@ async def _module_and_runner(tx: Tx, job: Job) -> Row:
 async def _view(
     tx: Tx, job: Job, watch: reasons.Watch, row: Row, doubts: list[AttemptReport], held: held_lock.HeldLock | None
 ) -> JobView:
-    names = {name: value for name, value in row.items() if name not in ("state_version", "backend")}
     kept = None if job.plan_attempt is None else await plan_store.get(tx, job.id, job.plan_attempt)
     attempts = await attempt_store.attempts(tx, job.id)
     return JobView(
@@ -103,17 +103,28 @@ async def _view(
         steps=await _steps(tx, job),
         attempts=attempts,
         run=await summary.parts(tx, job, attempts),
-        notes=await attempt_store.notes(tx, job.id),
-        lock=await service.lock(tx, job.module_id),
-        placement=await placement.of_module(tx, job.module_id),
+        notes=await attempt_store.notes(tx, job.id) if row["has_notes"] else [],
+        lock=await _lock(tx, job, attempts),
+        placement=await placement.of_row(tx, row),
         reason=await reasons.why(tx, job, watch),
         kept_plan=kept,
         **await _approvals(tx, job, kept),
         is_plan_stale=kept is not None and not job.is_terminal and kept.state_version != row["state_version"],
         doubts=doubts,
         held_lock=held,
-        **names,
+        module_path=row["module_path"],
+        engine=row["engine"],
+        runner_path=row["runner_path"],
+        instance_name=row["instance_name"],
     )
+
+
+async def _lock(tx: Tx, job: Job, attempts: Sequence[Attempt]) -> Lock | None:
+    """Return who holds the lock of the module, which is the job itself while it is active."""
+    own = next((each for each in attempts if each.number == job.attempt), None) if job.is_active else None
+    if own is None:
+        return await service.lock(tx, job.module_id)
+    return Lock(job.id, job.number, job.attempt, own.claimed_at, own.lost_at)
 
 
 def _is_concerned(job: Job) -> bool:
