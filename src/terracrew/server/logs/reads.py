@@ -92,7 +92,8 @@ async def tail(tx: Tx, job_id: str, attempt: int, after: int, size: int) -> tupl
     The standing is read first: if the job has ended by then, its whole log is stored. So is everything up to the mark.
     """
     row = await tx.one(
-        """SELECT jobs.attempt, jobs.finished_at IS NOT NULL AS is_terminal, coalesce(attempts.mark, 0) AS mark
+        """SELECT jobs.attempt, jobs.finished_at IS NOT NULL AS is_terminal, coalesce(attempts.mark, 0) AS mark,
+            attempts.ended_at IS NULL AS is_in_rows
         FROM jobs LEFT JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = :attempt
         WHERE jobs.id = :job_id""",
         job_id=job_id,
@@ -103,11 +104,15 @@ async def tail(tx: Tx, job_id: str, attempt: int, after: int, size: int) -> tupl
     standing = row_to(Standing, row)
     if row["mark"] <= after:
         return standing, LogPage([], is_last=True)
-    return standing, await page(tx, job_id, attempt, after, size)
+    return standing, await page(tx, job_id, attempt, after, size, is_in_rows=row["is_in_rows"])
 
 
-async def page(tx: Tx, job_id: str, attempt: int, after: int, size: int = PAGE_BYTES) -> LogPage:
+async def page(
+    tx: Tx, job_id: str, attempt: int, after: int, size: int = PAGE_BYTES, *, is_in_rows: bool = False
+) -> LogPage:
     """Return the next chunks or blocks with events after this one: about `size` bytes of log, but at least one if there is one.
+
+    `is_in_rows` tells that the attempt has not ended. Its log is not moved before some minutes after that.
 
     The chunks are read first. PostgreSQL shows each statement what is committed when it starts, and the chunks of a log are
     deleted only after its object is known, so a chunk that was deleted before the first statement is found by the second.
@@ -136,7 +141,7 @@ async def page(tx: Tx, job_id: str, attempt: int, after: int, size: int = PAGE_B
     found = LogPage(
         rows_to(Stored, rows), is_last=len(rows) < MAX_PAGE_CHUNKS and sum(row["size"] for row in rows) < size
     )
-    if rows and rows[0]["first"] <= after + 1:
+    if is_in_rows or (rows and rows[0]["first"] <= after + 1):
         return found
     part = await object_reads.part_after(tx, job_id, attempt, after)
     if isinstance(part, moved.Part):
