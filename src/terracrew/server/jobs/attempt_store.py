@@ -96,18 +96,6 @@ async def get_attempt(tx: Tx, job_id: str, number: int) -> Attempt | None:
     return None if row is None else row_to(Attempt, row)
 
 
-async def get_attempts(tx: Tx, refs: Sequence[tuple[str, int]]) -> list[Attempt]:
-    """Read many attempts by the ids of their jobs and their numbers."""
-    rows = await tx.each(
-        "SELECT "
-        + ATTEMPTS.columns
-        + " FROM attempts JOIN batch ON batch.job_id = attempts.job_id AND batch.number = attempts.number",
-        ATTEMPTS.types_of("job_id", "number"),
-        refs,
-    )
-    return rows_to(Attempt, rows)
-
-
 async def attempts(tx: Tx, job_id: str) -> list[Attempt]:
     rows = await tx.all(
         "SELECT " + ATTEMPTS.columns + " FROM attempts WHERE job_id = :job_id ORDER BY number", job_id=job_id

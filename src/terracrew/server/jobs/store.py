@@ -6,7 +6,7 @@ from functools import partial
 from typing import LiteralString, NamedTuple
 
 from terracrew.errors import NotFound, Superseded
-from terracrew.server.db.seam import Tx
+from terracrew.server.db.seam import Columns, Row, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.db.statements.table import Table, batch_assignments, values
 from terracrew.server.jobs import attempt_store, decide
@@ -53,10 +53,13 @@ FROM batch WHERE jobs.id = batch.id AND jobs.status = batch.was AND jobs.attempt
     AND coalesce(jobs.cancel_mode, '') = batch.was_cancel
 RETURNING jobs.id"""
 _SAVE_JOBS_TYPES = JOBS.types_of("id", *_DECIDED_OF_JOB, was="text", was_attempt="bigint", was_cancel="text")
-_OWNED: LiteralString = f"""
-SELECT {JOBS.columns}, {attempt_store.ATTEMPTS.prefixed("a_")}, attempts.state_key
+_WITH_ATTEMPTS: LiteralString = f"{JOBS.columns}, {attempt_store.ATTEMPTS.prefixed('a_')}"
+_OF_ATTEMPTS: LiteralString = """
 FROM batch JOIN attempts ON attempts.job_id = batch.job_id AND attempts.number = batch.number
 JOIN jobs ON jobs.id = attempts.job_id"""
+_REPORTING: LiteralString = f"SELECT {_WITH_ATTEMPTS} {_OF_ATTEMPTS}"
+_OWNED: LiteralString = f"SELECT {_WITH_ATTEMPTS}, attempts.state_key {_OF_ATTEMPTS}"
+_ATTEMPT_KEY: Columns = {"job_id": "text", "number": "bigint"}
 _PREFIXED = [(name, f"a_{name}") for name in attempt_store.ATTEMPTS.fields]
 
 
@@ -121,12 +124,18 @@ async def hold_job(tx: Tx, job_id: str) -> Job:
 
 async def owned(tx: Tx, attempts: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[Job, Attempt, bytes]]:
     """Return attempts, their jobs, and the keys of their states as they are stored; one question, since every executor asks it."""
-    rows = await tx.each(_OWNED, {"job_id": "text", "number": "bigint"}, sorted(set(attempts)))
-    found: dict[tuple[str, int], tuple[Job, Attempt, bytes]] = {}
-    for row in rows:
-        attempt = row_to(Attempt, {name: row[prefixed] for name, prefixed in _PREFIXED})
-        found[attempt.job_id, attempt.number] = row_to(Job, row), attempt, bytes(row["state_key"])
-    return found
+    rows = await tx.each(_OWNED, _ATTEMPT_KEY, sorted(set(attempts)))
+    return {(row["id"], row["a_number"]): (*_with_attempt(row), bytes(row["state_key"])) for row in rows}
+
+
+async def reporting(tx: Tx, attempts: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[Job, Attempt]]:
+    """Return attempts and their jobs, by the ids of the jobs and the numbers of the attempts; every delivery asks for them."""
+    rows = await tx.each(_REPORTING, _ATTEMPT_KEY, sorted(set(attempts)))
+    return {(row["id"], row["a_number"]): _with_attempt(row) for row in rows}
+
+
+def _with_attempt(row: Row) -> tuple[Job, Attempt]:
+    return row_to(Job, row), row_to(Attempt, {name: row[prefixed] for name, prefixed in _PREFIXED})
 
 
 async def find_created(tx: Tx, organization_id: str, created_by: str, idempotency_key: str) -> Job | None:

@@ -22,6 +22,7 @@ from terracrew.server.logs import chunks
 from terracrew.server.state import service as states
 from terracrew.testing.deliveries import DONE, RUNNING, delivery, fact, log, state
 from terracrew.testing.job_rows import KEYS, JobRows, begin, begin_code
+from tests.server.hub.statement_counts import NotingTx, on_each_unit
 
 
 async def _text(db: Database, ref: AttemptRef) -> str:
@@ -49,6 +50,21 @@ async def test_repeated_and_overlapping_batches_are_stored_once_and_in_order(row
     assert await _text(rows.db, ref) == "".join(f"{n}\n" for n in range(1, 10))
     (attempt,) = await rows.attempts(job)
     assert (attempt.mark, attempt.lines) == (9, 9)
+
+
+async def test_deliveries_that_come_together_share_five_statements(
+    rows: JobRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs and attempts were read by two statements."""
+    runner, texts = await rows.runner(), list[str]()
+    refs = [await runner.claimed(await rows.job(await rows.module())) for _ in range(4)]
+    on_each_unit(rows.db, monkeypatch, lambda tx: NotingTx(tx, texts))
+    take = ingest(rows.db, KEYS)
+    assert await asyncio.gather(*(take(delivery(ref, 1, RUNNING, log("a\n"))) for ref in refs)) == [2] * 4
+    assert len(texts) == 5  # jobs with their attempts are read; chunks, steps, attempts and jobs are written
+    texts.clear()
+    assert await take(delivery(refs[0], 3, log("b\n"))) == 3
+    assert len(texts) == 3
 
 
 @pytest.mark.feature("C4.idempotent")

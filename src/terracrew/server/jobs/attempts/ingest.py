@@ -219,18 +219,16 @@ def ingest(db: Database, keys: Keyring, late_delivery: timedelta = decide.LATE_D
 async def _work_out(
     tx: Tx, deliveries: list[Delivery], late_delivery: timedelta
 ) -> tuple[list[int | Exception], list[_Change]]:
-    jobs = {job.id: job for job in await store.get_many(tx, [delivery.job_id for delivery in deliveries])}
-    refs = [(delivery.job_id, delivery.attempt) for delivery in deliveries]
-    attempts = {(each.job_id, each.number): each for each in await attempt_store.get_attempts(tx, refs)}
+    known = await store.reporting(tx, ((delivery.job_id, delivery.attempt) for delivery in deliveries))
     results: list[int | Exception] = []
     changes: list[_Change] = []
     now = datetime.fromtimestamp(tx.now, UTC)
     for delivery in deliveries:
-        job, attempt = jobs.get(delivery.job_id), attempts.get((delivery.job_id, delivery.attempt))
+        found = known.get((delivery.job_id, delivery.attempt))
         try:
-            if job is None or attempt is None:
+            if found is None:
                 raise NotFound(f"there is no attempt {delivery.attempt} of {delivery.job_id} any more")
-            change = _Change(delivery, job, attempt, now, late_delivery)
+            change = _Change(delivery, *found, now, late_delivery)
         except (TerracrewError, ValueError) as error:
             results.append(error)
         else:
