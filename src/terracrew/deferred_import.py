@@ -15,7 +15,10 @@ class _Deferred:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        return getattr(importlib.import_module(self._name), attribute)
+        """Python calls this only for an attribute that is not set yet."""
+        found = getattr(importlib.import_module(self._name), attribute)
+        setattr(self, attribute, found)
+        return found
 
 
 def module(name: str) -> Any:
