@@ -54,14 +54,11 @@ class LimitWatch:
 
     def explain(self) -> str:
         """Return what people should know about limits that the kernel does not enforce here; empty if there are none."""
-        unenforced = [
-            name
-            for name, limit, is_enforced in (
-                ("memory", self._limits.memory_mb, self._kernel.has_memory),
-                ("processes", self._limits.processes, self._kernel.has_processes),
-            )
-            if limit is not None and not is_enforced
-        ]
+        unenforced: list[str] = []
+        if self._limits.memory_mb is not None and not self._kernel.has_memory:
+            unenforced.append("memory")
+        if self._limits.processes is not None and not self._kernel.has_processes:
+            unenforced.append("processes")
         if not unenforced:
             return ""
         return (
