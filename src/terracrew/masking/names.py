@@ -63,7 +63,8 @@ def secrets_of(values: Mapping[str, Any]) -> list[str]:
             if isinstance(value, str):
                 found |= dict.fromkeys(_passwords_of_address(value))
                 below += [(False, each) for each in _documents_of(value)]
-        level = below
+        if not (level := below):
+            break
     return [value for value in found if len(value) >= MIN_SECRET_BYTES][:MAX_SECRETS]
 
 
