@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import msgspec
 
 from terracrew.attempt.engine_directory import EngineDirectory
+from terracrew.executor.engines.ability import AbilityType
 from terracrew.protocol import events
 from terracrew.protocol.events import OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
@@ -95,7 +96,7 @@ class FailureDetails(msgspec.Struct, frozen=True):
 
 
 @runtime_checkable
-class DeclaresInputs(Protocol):
+class DeclaresInputs(Protocol, metaclass=AbilityType):
     """A session of an engine whose source says which inputs it has. Others are given every input."""
 
     def declared_inputs(self) -> Collection[str]:
@@ -104,7 +105,7 @@ class DeclaresInputs(Protocol):
 
 
 @runtime_checkable
-class DescribesPlans(Protocol):
+class DescribesPlans(Protocol, metaclass=AbilityType):
     """A session of an engine that can say what its plan would do to each attribute. Jobs of others have no diff."""
 
     def description_arguments(self) -> list[str] | None:
@@ -119,7 +120,7 @@ class DescribesPlans(Protocol):
 
 
 @runtime_checkable
-class EncryptsInputs(Protocol):
+class EncryptsInputs(Protocol, metaclass=AbilityType):
     """A session of an engine that keeps secret inputs encrypted. Others are given them with all inputs."""
 
     def encrypt_inputs(self, inputs: Mapping[str, object], environment_: Mapping[str, str]) -> None:
@@ -129,7 +130,7 @@ class EncryptsInputs(Protocol):
 
 
 @runtime_checkable
-class WarnsAboutStates(Protocol):
+class WarnsAboutStates(Protocol, metaclass=AbilityType):
     """A session of an engine whose states tell that an earlier change was cut short."""
 
     def state_warning(self, state: bytes) -> str:
@@ -138,7 +139,7 @@ class WarnsAboutStates(Protocol):
 
 
 @runtime_checkable
-class ValidatesInPlan(Protocol):
+class ValidatesInPlan(Protocol, metaclass=AbilityType):
     """An engine whose plan makes all checks of its validate step. That step then runs only for modules that add something to it."""
 
     validates_in_plan: bool
@@ -154,14 +155,14 @@ class InitFile(msgspec.Struct, frozen=True):
 
 
 @runtime_checkable
-class MayNeedNoInit(Protocol):
+class MayNeedNoInit(Protocol, metaclass=AbilityType):
     """A session of an engine whose `init` has nothing to do for some sources."""
 
     def needs_init(self) -> bool: ...
 
 
 @runtime_checkable
-class KeepsInit(Protocol):
+class KeepsInit(Protocol, metaclass=AbilityType):
     """A session of an engine whose `init` need not run again as long as nothing that it reads has changed (ADR 0060).
 
     Each function raises Invalid, with the reason, where `init` has to run.
@@ -189,8 +190,9 @@ class KeepsInit(Protocol):
 
 
 @runtime_checkable
-class StartsAhead(Protocol):
-    """An engine that can be started before its command may run: it loads, and waits at the file that it reads first."""
+class StartsAhead(Protocol, metaclass=AbilityType):
+    """An engine that can be started before its command may run: it loads, and waits at the file that it reads first. Its session is
+    opened before the source is there."""
 
     def gate_variable(self, environment: Mapping[str, str]) -> str | None:
         """Return the variable that names this file. The engine reads the file before anything that another command may change, and
@@ -199,7 +201,7 @@ class StartsAhead(Protocol):
 
 
 @runtime_checkable
-class HasSensitiveOutputs(Protocol):
+class HasSensitiveOutputs(Protocol, metaclass=AbilityType):
     """An engine whose states say which outputs are sensitive. Their values are masked in the log."""
 
     def sensitive_outputs(self, content: bytes) -> Mapping[str, object]:
@@ -208,7 +210,7 @@ class HasSensitiveOutputs(Protocol):
 
 
 @runtime_checkable
-class ImportsResources(Protocol):
+class ImportsResources(Protocol, metaclass=AbilityType):
     """A session of an engine that can import resources that exist already, by blocks in its configuration."""
 
     def without_destroyed(self, state: bytes, destroyed: Mapping[str, str]) -> bytes:
@@ -221,7 +223,7 @@ class ImportsResources(Protocol):
 
 
 @runtime_checkable
-class HasStateFile(Protocol):
+class HasStateFile(Protocol, metaclass=AbilityType):
     """A session of an engine that keeps its state in a file and cannot reach the attempt's backend by HTTP.
 
     If Terracrew holds the state, it is placed in this file before each command. While a mutating command runs, the executor
