@@ -152,7 +152,7 @@ async def _fetch_source(context: StepContext) -> None:
         control=context.control,
         say=context.recorder.say,
     )
-    _load_ahead(context, place)
+    is_open = _load_ahead(context, place)
     folder, resolved = await sources.fetch(spec, place, able)
     context.resolved = resolved
     context.recorder.fact(resolved)
@@ -160,23 +160,27 @@ async def _fetch_source(context: StepContext) -> None:
     patterns = context.engine.configuration_patterns
     if not any(configurations.is_match(each.name, patterns) for each in os.scandir(folder)):
         raise Invalid(configurations.missing(spec.source.subdirectory, spec.engine, patterns))
-    _open_session(context, folder)
+    if not is_open:
+        _open_session(context, folder)
+    _remove_leftover(context)
 
 
-def _load_ahead(context: StepContext, place: Path) -> None:
-    """Let the engine load while the source is fetched, if everything that it is started with is known before."""
+def _load_ahead(context: StepContext, place: Path) -> bool:
+    """Let the engine load while the source is fetched, if everything that it is started with is known before. Returns whether its
+    session is open."""
     spec = context.spec
     is_known = isinstance(spec.source, ArchiveSource | LocalSource) and not spec.source.subdirectory
     if not is_known or context.cloud or not ahead.is_possible(context):
-        return
+        return False
     context.resolved = SourceResolved(spec.source_digest, "", "", "")
     try:
         _open_session(context, place)
         _set_environment(context)
         engine_user.prepare()
     except (TerracrewError, OSError):  # the steps that follow say what is wrong
-        return
+        return False
     ahead.start_plan(context)
+    return True
 
 
 async def _restore(context: StepContext, resume: Resume) -> bool:
@@ -202,6 +206,7 @@ async def _restore(context: StepContext, resume: Resume) -> bool:
     context.recorder.say(f"Going on with the plan of attempt {resume.attempt}, which was approved")
     context.resolved = SourceResolved(spec.source_digest, "", spec.source_commit, spec.source_revision)
     _open_session(context, sources.folder_in(place, spec.source, spec.source_digest))
+    _remove_leftover(context)
     _set_environment(context)
     context.plan_attempt = resume.attempt
     is_ready = context.session.is_ready()
@@ -226,6 +231,11 @@ def _open_session(context: StepContext, folder: Path) -> None:
     )
     if isinstance(session, HasStateFile) and context.spec.backend == "terracrew":
         context.state_file = StateFile(session.state_file, context.files.produced)
+
+
+def _remove_leftover(context: StepContext) -> None:
+    """Remove a file of the source in whose place the engine would leave a state that it cannot save."""
+    session = context.session
     if leftover.remove(session.leftover, leftover.place_of(session.leftover, context.directory, context.files)):
         context.recorder.say(
             f"The source has a file {session.leftover.name}, a state that some engine could not save; it is not used"
