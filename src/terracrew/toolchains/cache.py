@@ -51,13 +51,17 @@ def binary(spec: specs.Spec, version: str) -> Path | None:
 def installed(spec: specs.Spec) -> list[tuple[str, Path]]:
     """Return every installed version of an engine, newest first."""
     found: list[tuple[str, Path]] = []
-    for entry in sorted((root() / "engines" / spec.name).glob("*")):
+    try:
+        names = sorted(os.listdir(root() / "engines" / spec.name))
+    except OSError:
+        return found
+    for name in names:
         try:
-            specs.order(entry.name)
+            specs.order(name)
         except Invalid:
             continue  # something else made this entry
-        if path := binary(spec, entry.name):
-            found.append((entry.name, path))
+        if path := binary(spec, name):
+            found.append((name, path))
     return sorted(found, key=lambda one: specs.order(one[0]), reverse=True)
 
 

@@ -10,6 +10,7 @@
 A directory with anything else in it is not kept. Everything is read without following links.
 """
 
+import contextlib
 import os
 import re
 import shlex
@@ -92,7 +93,8 @@ def configurations(dialect: Dialect, environment: Mapping[str, str]) -> list[str
     folders = [home / name for name in _CONFIGURATION_FOLDERS]
     folders.append(Path(environment.get("XDG_CONFIG_HOME") or "/nowhere", "opentofu"))
     for folder in folders:
-        paths += sorted(folder.glob("*.tfrc*"))
+        with contextlib.suppress(OSError):  # there is no such folder
+            paths += [folder / name for name in sorted(os.listdir(folder)) if ".tfrc" in name]
     found: list[str | bytes] = []
     for path in paths:
         try:
