@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 _ROOT, _OWN, _MACHINE = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup"), Path("/proc/meminfo")
 
@@ -29,12 +29,15 @@ def _cgroup_limits_mb(own_cgroup: Path | None) -> Iterator[int]:
 
 
 def _limits_mb(root: Path, path: str, name: str, own_cgroup: Path | None) -> Iterator[int]:
-    place = PurePosixPath(path)
-    for each in (place, *place.parents):
-        folder = root / str(each).lstrip("/")
-        if folder != own_cgroup:
-            with contextlib.suppress(OSError, ValueError):  # it has no limit, or is outside of this container
-                yield int((folder / name).read_text()) >> 20
+    own, place = str(own_cgroup), path.strip("/")
+    while True:
+        folder = f"{root}/{place}".rstrip("/")
+        if folder != own:
+            with contextlib.suppress(OSError, ValueError), open(f"{folder}/{name}") as file:
+                yield int(file.read()) >> 20  # otherwise, it has no limit, or is outside of this container
+        if not place:
+            return
+        place = place.rpartition("/")[0]
 
 
 def _machine_mb() -> Iterator[int]:
