@@ -5,10 +5,10 @@ it back after a power cut, as if nothing had happened. Syncs take as long as all
 An engine that waits at its gate (ADR 0063) is no such program: it does nothing before it is let on.
 """
 
+import _thread
 import errno
 import os
 import sys
-import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -30,12 +30,15 @@ class DurableStart:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._error: OSError | None = None
-        self._thread = threading.Thread(target=self._sync, name="durable-start")
-        self._thread.start()
+        self._ended = _thread.allocate_lock()
+        """Held until everything is durable, or cannot be."""
+        self._ended.acquire()
+        _thread.start_new_thread(self._sync, ())  # one of `threading` would make this thread wait until it runs
 
     def wait(self) -> None:
         """Return when everything in the directory is durable. Raises NotDurableError."""
-        self._thread.join()
+        with self._ended:
+            pass
         if self._error is not None:
             raise NotDurableError(f"{self._directory} cannot be synced: {self._error}") from self._error
 
@@ -44,6 +47,8 @@ class DurableStart:
             directories.sync(self._directory)
         except OSError as error:
             self._error = error
+        finally:
+            self._ended.release()
 
 
 def run_in_directory(
