@@ -8,13 +8,14 @@ import asyncio
 import base64
 import contextlib
 import logging
+import os
 import signal
 from collections.abc import Coroutine, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from terracrew import configurations, deferred_import, plugins
+from terracrew import configurations, deferred_import, plugins, procfs
 from terracrew.attempt import encryption, files, record
 from terracrew.attempt.encryption import AttemptCipher
 from terracrew.attempt.engine_directory import EngineDirectory
@@ -73,6 +74,8 @@ def preload() -> None:
     facts.prepare()
     encryption.prepare()
     Redactor(["any + text"])  # fills the tables of encodings
+    names.secrets_of(os.environ)  # decides about each name
+    procfs.has_children_files()
     OomKills()  # reads the mounts of this machine
     configurations.files(["main.tf"])  # compiles the patterns of all engines
 

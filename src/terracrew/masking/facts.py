@@ -47,8 +47,20 @@ _PLAIN_TYPES = (
 
 def prepare() -> None:
     """Inspect all kinds of facts ahead of time, for a process whose forks mask them."""
-    for kind in get_args(Fact):
-        _text_fields(kind)
+    waiting = [*inspect.multi_type_info(get_args(Fact))]
+    while waiting:
+        match waiting.pop():
+            case inspect.StructType(cls, fields):
+                _text_fields(cls)
+                waiting += [field.type for field in fields]
+            case inspect.UnionType(types):
+                waiting += types
+            case inspect.ListType(item):
+                waiting.append(item)
+            case inspect.DictType(_, value):
+                waiting.append(value)
+            case _:
+                pass
 
 
 def masked(fact: Fact, redactor: Redactor) -> Fact:

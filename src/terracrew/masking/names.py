@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, cast
 from urllib.parse import unquote
 
@@ -33,6 +34,7 @@ _MIN_TOKEN_CHARACTERS = 16
 """A shorter name in an address without a password is the name of a user: `ssh://git@host`."""
 
 
+@lru_cache(maxsize=1024)  # the environment has the same names in every job of a runner
 def is_secret(name: str) -> bool:
     """Return whether a variable, an input or an attribute with this name holds a secret."""
     if name in _SHELL_NAMES:
