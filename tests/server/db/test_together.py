@@ -144,10 +144,19 @@ async def test_an_error_of_a_part_itself_reaches_the_caller(db: Database, is_fir
     assert await db.read(count) == 0, "the connection can be used"
 
 
+async def test_a_read_that_locks_its_rows_returns_them(db: Database, add: Add) -> None:
+    async def hold(tx: Tx) -> Row | None:
+        return await tx.one("SELECT n FROM things WHERE id = :id FOR NO KEY UPDATE OF things", id="a")
+
+    async def work(tx: Tx) -> object:
+        return await tx.together(hold(tx), count(tx))
+
+    await db.write(add("a", 7))
+    assert await db.write(work) == ({"n": 7}, 1)
+
+
 def test_parameters_are_counted_on_and_texts_are_left_alone() -> None:
-    read, write = "SELECT '$1', $1, $2", 'UPDATE things SET "$1" = $1 -- RETURNING'
-    found = texts.combined((read, write, read), (2, 1, 2))
-    assert found.returning == (0, 2)
+    found = texts.combined("SELECT '$1', $1, $2", 'UPDATE things SET "$1" = $1 -- RETURNING', 2)
+    assert found.returning == (0,)
     assert "s0 AS (SELECT '$1', $1, $2\n)" in found.text
     assert 's1 AS (UPDATE things SET "$1" = $3 -- RETURNING\n)' in found.text
-    assert "s2 AS (SELECT '$1', $4, $5\n)" in found.text

@@ -128,13 +128,12 @@ class PostgresTx:
     async def _answer_all(self, statements: Sequence[AskedStatement]) -> list[Any]:
         if len(statements) < 2 or any(each.wants == "count" for each in statements):
             return [await self._answer(each) for each in statements]
-        combined = texts.combined(
-            tuple(each.text for each in statements), tuple(len(each.values) for each in statements)
-        )
+        first, second = statements
+        combined = texts.combined(first.text, second.text, len(first.values))
         with self._failing():
-            rows = await self._connection.fetch(combined.text, *(value for each in statements for value in each.values))
+            rows = await self._connection.fetch(combined.text, *first.values, *second.values)
         found = dict(zip(combined.returning, _apart(rows, len(combined.returning)), strict=True))
-        answers = [found.get(place, []) for place in range(len(statements))]
+        answers = found.get(0, []), found.get(1, [])
         return [
             answer if each.wants == "rows" else next(iter(answer), None)
             for each, answer in zip(statements, answers, strict=True)

@@ -46,37 +46,36 @@ ROW_NUMBER = "row_number_of_statement"
 
 
 @cache
-def combined(texts: tuple[LiteralString, ...], counts: tuple[int, ...]) -> Combined:
-    """Return one statement for PostgreSQL that runs several, which have this many parameters each.
+def combined(first: LiteralString, second: LiteralString, first_count: int) -> Combined:
+    """Return one statement for PostgreSQL that runs two, of which the first has `first_count` parameters.
 
     A row of the result has the columns of one row of each statement that returns rows, side by side. Before the columns of each
-    statement comes the number of its row, which is NULL if the statement has fewer rows than another one.
+    statement comes the number of its row, which is NULL if the statement has fewer rows than the other one.
     """
-    relations: list[str] = []
-    results: list[str] = []
-    returning = tuple(place for place, text in enumerate(texts) if is_read(text) or _has_returning(text))
-    for place, text in enumerate(texts):
-        relations.append(f"s{place} AS ({_renumbered(text, sum(counts[:place]))}\n)")  # the text may end with a comment
-    for before, place in zip(([*returning[:count]] for count in range(len(returning))), returning, strict=True):
-        result = f"(SELECT row_number() OVER () AS {ROW_NUMBER}, * FROM s{place}) AS r{place}"
-        if before:
-            numbers = ", ".join(f"r{each}.{ROW_NUMBER}" for each in before)
-            result = f"FULL JOIN {result} ON r{place}.{ROW_NUMBER} = coalesce({numbers})"
-        results.append(result)
-    columns = ", ".join(f"r{place}.*" for place in returning)
-    read = f"SELECT {columns} FROM {' '.join(results)}" if returning else "SELECT 1 WHERE false"
-    return Combined(_literal(f"WITH {', '.join(relations)} {read}"), returning)
-
-
-def _has_returning(sql: LiteralString) -> bool:
-    return any(match["returning"] for match in _RETURNING.finditer(sql))
-
-
-def _renumbered(text: str, offset: int) -> str:
-    """Return a statement whose parameters come after `offset` others."""
-    return _NUMBERED.sub(
-        lambda match: match[0] if match["number"] is None else f"${int(match['number']) + offset}", text
+    texts = (first, _renumbered(second, first_count))
+    relations = ", ".join(
+        f"s{place} AS ({text}\n)" for place, text in enumerate(texts)
+    )  # a text may end with a comment
+    returning = tuple(place for place, text in enumerate(texts) if _returns_rows(text))
+    rows = " FULL JOIN ".join(
+        f"(SELECT row_number() OVER () AS {ROW_NUMBER}, * FROM s{place}) AS r{place}" for place in returning
     )
+    numbers = f" ON r0.{ROW_NUMBER} = r1.{ROW_NUMBER}" if len(returning) == 2 else ""
+    read = f"SELECT * FROM {rows}{numbers}" if returning else "SELECT 1 WHERE false"
+    return Combined(_literal(f"WITH {relations} {read}"), returning)
+
+
+def _returns_rows(sql: LiteralString) -> bool:
+    return is_read(for_sqlite(sql)) or any(match["returning"] for match in _RETURNING.finditer(sql))
+
+
+def _renumbered(text: LiteralString, offset: int) -> LiteralString:
+    """Return a statement whose parameters come after `offset` others."""
+
+    def replace(match: re.Match[str]) -> str:
+        return match[0] if match["number"] is None else f"${int(match['number']) + offset}"
+
+    return _literal(_NUMBERED.sub(replace, text))
 
 
 @cache
