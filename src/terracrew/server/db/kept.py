@@ -15,7 +15,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 KEPT_SECONDS = 3.0
 """An answer that is older than this is not used."""
-RENEWAL_SECONDS = 1.0
+RENEWAL_SECONDS = 2.0
 ASKED_WITHIN_SECONDS = 15.0
 """An answer that nobody asked for in this time is not renewed. An open page asks every ten seconds."""
 MAX_ANSWERS = 1_000
