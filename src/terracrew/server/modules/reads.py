@@ -42,10 +42,10 @@ _SEARCHED_IN_ORGANIZATION: LiteralString = (
 _SEARCHED_BY_READER: LiteralString = (
     visibility.SEEN_MODULES
     + """ SELECT modules.id FROM seen_modules JOIN modules ON modules.id = seen_modules.id
-    JOIN groups ON groups.id = modules.group_id
-    WHERE substr(modules.path, 1, length(CAST(:below AS text))) = CAST(:below AS text) AND """
+    JOIN groups ON groups.id = modules.group_id WHERE """
     + _SEARCHED
 )
+_AT_PATH: LiteralString = " AND substr(modules.path, 1, length(CAST(:below AS text))) = CAST(:below AS text)"
 _SEARCHED_BELOW_GROUP: LiteralString = (
     _BELOW
     + """ SELECT modules.id FROM below JOIN groups ON groups.id = below.id JOIN modules ON modules.group_id = below.id WHERE """
@@ -132,8 +132,9 @@ def _searching(
     elif seen.is_everything(within.organization_id):
         sql, given = _SEARCHED_IN_ORGANIZATION, {**given, "organization_id": within.organization_id}
     else:
-        below = f"{within.group_path}/" if within.group_path else ""
-        sql, given = _SEARCHED_BY_READER, {**given, "below": below, **visibility.params(seen)}
+        sql, given = _SEARCHED_BY_READER, {**given, **visibility.params(seen)}
+        if within.group_path:
+            sql, given = sql + _AT_PATH, {**given, "below": f"{within.group_path}/"}
     return sql.replace(*_PATHS_ONLY) if only_paths else sql, given
 
 
