@@ -35,6 +35,19 @@ async def test_a_read_sees_all_rows_at_once(db: Database, add: Add) -> None:
     assert await db.read(work) == [{"n": 2}]
 
 
+async def test_an_update_changes_all_rows_at_once(db: Database, add: Add, contents: Work[dict[str, int]]) -> None:
+    """SQLite gave up the interpreter's lock at each of 200 rows, and beside a thread that rendered pages this took 90 ms."""
+
+    async def work(tx: Tx) -> object:
+        sql = "UPDATE things SET n = batch.n + (SELECT count(*) FROM batch) FROM batch WHERE things.id = batch.id"
+        return await tx.each(sql, {"id": "text", "n": "bigint"}, [("a", 10), ("b", 20), ("z", 30)])
+
+    for name in ("a", "b", "c"):
+        await db.write(add(name, 1))
+    assert await db.write(work) == []
+    assert await db.read(contents) == {"a": 13, "b": 23, "c": 1}
+
+
 async def test_rows_are_inserted_updated_and_returned_together(db: Database, contents: Work[dict[str, int]]) -> None:
     async def work(tx: Tx) -> list[str]:
         upsert = """INSERT INTO things (id, n) SELECT id, n FROM batch WHERE true

@@ -11,7 +11,8 @@ from terracrew.server.db.seam import Database, Param, Tx
 
 WRITE_SECONDS = 5.0
 MAX_INSTANCES_PER_WRITE = 200
-"""On SQLite so many take up to 5 ms, for which the event loop waits; thousands of connected runners are written in several parts."""
+"""On SQLite so many take a few milliseconds, for which the event loop waits; thousands of connected runners are written in several
+parts."""
 STALE_SECONDS = 3 * WRITE_SECONDS
 """If a server has written nothing about its executor for this long, it may have been killed."""
 

@@ -104,9 +104,11 @@ UPDATE instances SET {batch_assignments(*_REPLACED)}, address = batch.address,
 FROM batch WHERE instances.id = batch.id AND instances.epoch = batch.epoch AND (NOT instances.is_connected
     OR (instances.key_sha256 = batch.key_sha256 AND instances.resume_sha256 = batch.resumed))
 RETURNING instances.id, instances.epoch"""
-_NOTE_INSTANCE_CONTACTS: LiteralString = """
-UPDATE instances SET heard_at = batch.at FROM batch
-WHERE instances.id = batch.id AND instances.epoch = batch.epoch AND instances.heard_at < batch.at"""
+_CONTACT_AT: LiteralString = "CAST(batch.microseconds AS double precision) / 1000000"
+_NOTE_INSTANCE_CONTACTS: LiteralString = f"""
+UPDATE instances SET heard_at = {_CONTACT_AT} FROM batch
+WHERE instances.id = batch.id AND instances.epoch = batch.epoch AND instances.heard_at < {_CONTACT_AT}"""
+"""The times are whole numbers, so that SQLite gets all rows at once: hundreds of instances are written together."""
 _NOTE_ATTEMPT_CONTACTS: LiteralString = """
 UPDATE attempts SET heard_at = CASE WHEN attempts.heard_at > batch.at THEN attempts.heard_at ELSE batch.at END,
     executor_server_id = coalesce(batch.server_id, attempts.executor_server_id),
@@ -253,7 +255,8 @@ async def set_address(tx: Tx, instance_id: str, address: str | None) -> None:
 
 async def note_instance_contacts(tx: Tx, rows: Sequence[tuple[str, int, float]]) -> None:
     """Store the last contact of instances; each row has an id, an epoch and a time."""
-    await tx.each(_NOTE_INSTANCE_CONTACTS, {"id": "text", "epoch": "bigint", "at": "double precision"}, rows)
+    columns: Columns = {"id": "text", "epoch": "bigint", "microseconds": "bigint"}
+    await tx.each(_NOTE_INSTANCE_CONTACTS, columns, [(id_, epoch, round(at * 1_000_000)) for id_, epoch, at in rows])
 
 
 async def note_attempt_contacts(tx: Tx, rows: Sequence[tuple[Param, ...]]) -> None:

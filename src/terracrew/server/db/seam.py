@@ -52,8 +52,9 @@ class Tx(Protocol):
         """Run one statement for many rows, which it reads from a relation named `batch`.
 
         `columns` maps each of its columns to a type (text, bigint, double precision, boolean, bytea). PostgreSQL gets
-        the rows by `unnest`. SQLite gets those of a read as JSON, and changes one row after the other. No two rows may
-        depend on each other's effect; hand them in in the order of their ids, to stay clear of deadlocks.
+        the rows by `unnest`. SQLite gets those of a read, or of an `UPDATE … FROM batch` that returns nothing, as JSON, if no
+        column is double precision or bytea. In other cases it changes one row after the other. No two rows may depend on each
+        other's effect; hand them in in the order of their ids, to stay clear of deadlocks.
         """
         ...
 

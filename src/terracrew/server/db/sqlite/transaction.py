@@ -99,7 +99,9 @@ class SqliteTx:
         if not rows:
             return []
         try:
-            if len(rows) > 1 and texts.is_read(sql) and (batch := _json_of(columns, rows)) is not None:
+            # A statement gives up the interpreter's lock at each row, and beside a thread that renders a page it waits to get it back.
+            is_one = len(rows) > 1 and (texts.is_read(sql) or texts.is_update_of_batch(sql))
+            if is_one and (batch := _json_of(columns, rows)) is not None:
                 return _rows(self._connection.execute(texts.batch_from_json(sql, tuple(columns)), (batch,)))
             text = texts.batch_from_row(sql, tuple(columns))
             cursor = self._connection.execute(text, rows[0])

@@ -13,6 +13,7 @@ _POSTGRES_ONLY = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _WRITE = re.compile(rf"{_OPAQUE}|(?P<write>\b(?:INSERT|UPDATE|DELETE)\b)", re.DOTALL | re.IGNORECASE)
+_UPDATE_FROM_BATCH = re.compile(r"\s*UPDATE\b.*\bFROM\s+batch\b", re.DOTALL | re.IGNORECASE)
 _WITH = re.compile(r"\s*WITH\s+(RECURSIVE\s+)?", re.IGNORECASE)
 _RETURNING = re.compile(rf"{_OPAQUE}|(?P<returning>\bRETURNING\b)", re.DOTALL | re.IGNORECASE)
 _NUMBERED = re.compile(rf"{_OPAQUE}|\$(?P<number>\d+)", re.DOTALL)
@@ -104,7 +105,7 @@ def batch_from_row(sql: LiteralString, names: tuple[str, ...]) -> LiteralString:
 
 @cache
 def batch_from_json(sql: LiteralString, names: tuple[str, ...]) -> LiteralString:
-    """Return the relation `batch` for SQLite, made of a JSON array of rows, so that one statement reads for all of them."""
+    """Return the relation `batch` for SQLite, made of a JSON array of rows, so that one statement does the work for all of them."""
     columns = ", ".join(f"json_extract(value, '$[{place}]')" for place in range(len(names)))
     return _prepend(f"batch({', '.join(map(_plain, names))}) AS (SELECT {columns} FROM json_each(?))", for_sqlite(sql))
 
@@ -113,6 +114,14 @@ def batch_from_json(sql: LiteralString, names: tuple[str, ...]) -> LiteralString
 def is_read(sql: LiteralString) -> bool:
     """Return whether a statement changes nothing."""
     return not any(match["write"] for match in _WRITE.finditer(sql))
+
+
+@cache
+def is_update_of_batch(sql: LiteralString) -> bool:
+    """Return whether a statement changes the rows that it joins to `batch`, and returns none of them."""
+    return _UPDATE_FROM_BATCH.match(sql) is not None and not any(
+        match["returning"] for match in _RETURNING.finditer(sql)
+    )
 
 
 def values(names: tuple[str, ...], params: Mapping[str, object]) -> list[object]:
