@@ -168,15 +168,17 @@ def _base64(secret: bytes) -> Iterator[bytes]:
                 yield from (in_url, in_url.replace(b"%2B", b"%2b").replace(b"%2F", b"%2f"))
 
 
-def _base64_twice(secret: bytes) -> Iterator[bytes]:
-    """Yield pieces of the base64 of text that has the secret as base64, such as a password in the settings of a registry."""
+def _base64_twice(secret: bytes) -> list[bytes]:
+    """Return pieces of the base64 of text that has the secret as base64, such as a password in the settings of a registry."""
+    found: list[bytes] = []
     if not MIN_SECRET_BYTES <= len(secret) <= _MAX_TWICE_BYTES:
-        return
+        return found
     size = _BASE64_WINDOW_CHARACTERS
     for inner, inner_first, inner_last in _encodings(secret):
         for text, first, last in _encodings(inner[inner_first:inner_last]):
-            yield from [text[at : at + size] for at in range(first, last - size, size)]
-            yield text[max(first, last - size) : last]
+            found += [text[at : at + size] for at in range(first, last - size, size)]
+            found.append(text[max(first, last - size) : last])
+    return found
 
 
 def _hexadecimal(secret: bytes) -> Iterator[bytes]:
