@@ -18,7 +18,7 @@ UPGRADE = (
 
 
 class BrokenWebSocket(HubWebSocket):
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def take_over(self, *arguments: Any) -> None:
         raise RuntimeError("the handshake failed")
 
 

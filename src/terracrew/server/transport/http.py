@@ -15,6 +15,7 @@ from uvicorn.server import ServerState
 
 from terracrew.logging import get_logger
 from terracrew.server.transport import refusals, upgrades
+from terracrew.server.transport.answers import AnswerTransport
 from terracrew.server.transport.connections import Connections
 from terracrew.server.transport.handshakes import Handshakes
 from terracrew.server.transport.keepalive import HubWebSocket
@@ -156,7 +157,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             return
         self.connections.discard(self)
         websocket = cast("type[HubWebSocket]", self.ws_protocol_class)(self.config, self.server_state, self.app_state)
-        websocket.connection_made(self.transport)
+        websocket.take_over(self.transport, self.server, self.client, self.scheme)
         websocket.begin(scope, self.url, answer)
         self.transport.set_protocol(websocket)
 
@@ -221,7 +222,10 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             raise ValueError(self._refusal[2])
         self._bytes_since_progress = 0
         self._has_begun = False
+        before = self.cycle
         super().on_headers_complete()
+        if self.cycle is not before and self.cycle.scope["method"] != "HEAD":
+            self.cycle.transport = cast("asyncio.Transport", AnswerTransport(self.transport, self.loop))
         self._enter(Phase.BODY)
 
     def on_body(self, body: bytes) -> None:

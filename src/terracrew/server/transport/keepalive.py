@@ -1,5 +1,6 @@
 """The WebSockets of the hub. They send pings only on request, and report each answer or its absence to the application."""
 
+from asyncio import Transport
 from collections.abc import Callable
 from typing import Any
 
@@ -46,6 +47,19 @@ class HubWebSocket(WebSocketsSansIOProtocol):
         self.close_timeout = CLOSE_SECONDS
         self._bytes_after_close = 0
         self._answer: bytes | None = None
+
+    def take_over(
+        self,
+        transport: Transport,
+        server: tuple[str, int | None] | None,
+        client: tuple[str, int] | None,
+        scheme: str | None,
+    ) -> None:
+        """Do what `connection_made` does, with the addresses that the HTTP connection has read already."""
+        self.connections.add(self)
+        self.transport = transport
+        self.server, self.client = server, client
+        self.scheme = "wss" if scheme == "https" else "ws"
 
     def begin(self, request: HTTPScope, path: bytes, answer: bytes) -> None:
         """Let the application decide about an ordinary handshake. `answer` is sent if it accepts the connection."""
