@@ -85,6 +85,7 @@ async def follow(
     """
     cursor = Cursor(place) if isinstance(place, Position) else place
     stopping = asyncio.create_task(closing.wait())
+    stopping.add_done_callback(lambda done: done.cancelled() or db.wake_here(log_of(job_id), ""))
     try:
         with db.listen(log_of(job_id), "jobs") as wakeups, watchers.watching(job_id):
             yield "changed"
@@ -108,7 +109,7 @@ async def follow(
                     yield "changed"
                 is_changed = False
                 if is_all:
-                    woken = await _woken(wakeups, job_id, stopping)
+                    woken = await _woken(wakeups, job_id)
                     is_changed = "jobs" in woken
                     if not woken:
                         yield "quiet"
@@ -151,14 +152,13 @@ async def _after(tx: Tx, job_id: str, number: int) -> tuple[LogEvent | None, boo
     return await log.after(tx, job_id, number), await job_run.may_deliver_late(tx, job_id, number)
 
 
-async def _woken(wakeups: Wakeups, job_id: str, stopping: "asyncio.Task[bool]") -> set[str]:
-    """Return the topics of wake-ups that concern the job; empty after a timeout or when the server stops."""
-    coming = asyncio.create_task(_concerning(wakeups, job_id))
+async def _woken(wakeups: Wakeups, job_id: str) -> set[str]:
+    """Return the topics of wake-ups that concern the job; empty after a timeout."""
     try:
-        await asyncio.wait({coming, stopping}, timeout=QUIET_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        return coming.result() if coming.done() else set()
-    finally:
-        coming.cancel()
+        async with asyncio.timeout(QUIET_SECONDS):
+            return await _concerning(wakeups, job_id)
+    except TimeoutError:
+        return set()
 
 
 async def _returned(db: Database, stopping: "asyncio.Task[bool]") -> bool:
