@@ -12,7 +12,7 @@ _QUIET_SHARE = 0.02
 """An idle server uses a tenth of this. One that compiles its templates pauses between them, and uses several times as much."""
 _QUIET_SECONDS = 3
 _BEFORE_TEMPLATES_SECONDS = render.COMPILE_AFTER_SECONDS + 1
-"""A server begins to compile its templates when it is about this old: 0.6 s of CPU, which would count as CPU of jobs."""
+"""So long after it is ready, a server has begun to compile its templates: 0.6 s of CPU, which would count as CPU of jobs."""
 
 
 def of_process(pid: int) -> float:
@@ -34,8 +34,8 @@ def of_postgres(url: str) -> float:
 
 
 def wait_until_quiet(pid: int) -> None:
-    """Wait until a process that has just started does nothing any more. A server compiles its templates first."""
-    time.sleep(max(0.0, psutil.Process(pid).create_time() + _BEFORE_TEMPLATES_SECONDS - time.time()))
+    """Wait until a server that is ready does nothing any more. It compiles its templates first."""
+    time.sleep(_BEFORE_TEMPLATES_SECONDS)
     quiet = 0
     while quiet < _QUIET_SECONDS:
         before = of_process(pid)
