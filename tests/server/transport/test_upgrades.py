@@ -18,7 +18,7 @@ UPGRADE = (
 
 
 class BrokenWebSocket(HubWebSocket):
-    def take_over(self, *arguments: Any) -> None:
+    def take_over(self, *arguments: Any, **settings: Any) -> None:
         raise RuntimeError("the handshake failed")
 
 
@@ -29,7 +29,11 @@ async def test_a_handshake_that_fails_gives_its_place_and_its_turn_back(monkeypa
     config.load()
     loop = asyncio.get_running_loop()
     failures: list[BaseException] = []
-    monkeypatch.setattr(loop, "call_exception_handler", lambda context: failures.append(context["exception"]))
+
+    def note(context: dict[str, Any]) -> None:
+        failures.append(context["exception"])
+
+    monkeypatch.setattr(loop, "call_exception_handler", note)
     server = await loop.create_server(lambda: LimitedHttpProtocol(config, ServerState(), {}), "127.0.0.1", 0)
     async with server:
         for count in (1, 2):
