@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from terracrew.errors import Conflict
-from terracrew.server.db import Columns, Database, Tx, Work
+from terracrew.errors import Conflict, Invalid
+from terracrew.server.db import Columns, Database, Param, Tx, Work
 
 Add = Callable[..., Work[None]]
 
@@ -46,6 +46,23 @@ async def test_an_update_changes_all_rows_at_once(db: Database, add: Add, conten
         await db.write(add(name, 1))
     assert await db.write(work) == []
     assert await db.read(contents) == {"a": 13, "b": 23, "c": 1}
+
+
+@pytest.mark.parametrize("rows", [[("a", 1), ("b", 2**63)], [("a", -(2**63) - 1), ("b", 2)], [("\ud800", 1), ("b", 2)]])
+async def test_a_value_that_cannot_be_stored_is_refused_among_many_rows(
+    db: Database, add: Add, contents: Work[dict[str, int]], rows: list[tuple[Param, ...]]
+) -> None:
+    """SQLite got the rows as JSON, and stored 9.223372036854776e+18, and a text that nobody could read any more."""
+
+    async def work(tx: Tx) -> None:
+        sql = "UPDATE things SET n = batch.n FROM batch WHERE things.id = batch.id OR batch.id NOT IN ('a', 'b')"
+        await tx.each(sql, {"id": "text", "n": "bigint"}, rows)
+
+    for name in ("a", "b"):
+        await db.write(add(name, 0))
+    with pytest.raises((Invalid, ValueError)):
+        await db.write(work)
+    assert await db.read(contents) == {"a": 0, "b": 0}
 
 
 async def test_rows_are_inserted_updated_and_returned_together(db: Database, contents: Work[dict[str, int]]) -> None:

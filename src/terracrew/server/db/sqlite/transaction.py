@@ -16,6 +16,7 @@ from terracrew.server.db.wakeups import Wake
 
 T = TypeVar("T")
 _JSON_TYPES = {"text", "bigint", "boolean"}
+_MIN_INTEGER, _MAX_INTEGER = -(1 << 63), (1 << 63) - 1
 _NEVER_ITS_FAULT = {
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
@@ -168,7 +169,14 @@ def _json_of(columns: Columns, rows: Sequence[Sequence[Param]]) -> str | None:
     """Return the rows as JSON, or None if a value would be changed by that."""
     if not _JSON_TYPES.issuperset(columns.values()):
         return None
-    text = json.dumps(rows)
+    numbers = [place for place, kind in enumerate(columns.values()) if kind == "bigint"]
+    if any(
+        isinstance(number := row[place], int) and not _MIN_INTEGER <= number <= _MAX_INTEGER
+        for row in rows
+        for place in numbers
+    ):
+        return None  # SQLite would read it as a number with a fraction, instead of refusing it
+    text = json.dumps(rows, ensure_ascii=False)  # half a surrogate pair is then refused, as it is outside of JSON
     return None if "\\u0000" in text else text
 
 
