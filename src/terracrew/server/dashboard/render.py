@@ -19,6 +19,7 @@ from terracrew.protocol.spec import MUTATING
 from terracrew.server.dashboard import assets, change_words, clouds, dispatchers, limits, nav, place_words, words
 from terracrew.server.dashboard.access import words as access_words
 from terracrew.server.dashboard.context import DashboardCall
+from terracrew.server.dashboard.runners.menus import RunnerMenus
 from terracrew.server.http.authentication import Authentication
 
 HEADERS = {"Cache-Control": "no-store", "Vary": "HX-Request"}
@@ -168,6 +169,7 @@ _GLOBALS: dict[str, Any] = {
     "access_words": access_words,
     "plan_words": plan_words,
     "mutating": MUTATING,
+    "runner_menus": RunnerMenus,
     "ago": _ago,
     "since": _since,
     "left": _left,

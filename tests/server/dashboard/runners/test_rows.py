@@ -62,6 +62,25 @@ async def test_the_page_of_a_group_is_for_those_who_may_see_the_group(
         assert "platform/network" not in await someone.see(f"/dashboard/runners?group={hidden}", 404)
 
 
+@pytest.mark.feature("U1.actions")
+async def test_each_menu_is_about_its_own_runner(application: Application) -> None:
+    ids = {
+        name: (await application.admin.made("/api/v1/runners", {"name": name}))["id"]
+        for name in ("drained", "first", "second")
+    }
+    someone = await logged_in(application)
+    await someone.see("/dashboard/runners")  # with the token for its forms
+    assert (await someone.submit(f"/dashboard/runners/{ids['drained']}/drain", on="true")).status_code == 303
+    page = await someone.see("/dashboard/runners")
+    for name, runner_id in ids.items():
+        row = re.search(rf'<tr id="{runner_id}">.*?</tr>', page, re.DOTALL)
+        assert row, name
+        assert set(re.findall(r"rnr_\w+", row[0])) == {runner_id}
+        assert f'aria-label="Actions for {name}"' in row[0]
+        assert ("Undo drain" in row[0]) == (name == "drained")
+    assert "of-the-runner" not in page, "every placeholder is replaced"
+
+
 @pytest.mark.feature("R1.created", "U1.actions", "U1.instances", "U1.list")
 async def test_a_row_has_all_columns_its_current_jobs_and_a_menu(
     application: Application, jobs: dict[str, str]
