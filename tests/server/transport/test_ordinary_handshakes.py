@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from uvicorn.server import ServerState
 from websockets.http11 import Request
@@ -75,6 +75,7 @@ def test_an_ordinary_handshake_gets_the_answer_of_the_library() -> None:
 
 
 @given(st.lists(st.tuples(NAMES, VALUES), max_size=3), st.sets(st.integers(1, 4), max_size=1))
+@example([(b"origin", b"a"), (b"origin", b"b")], set())
 def test_what_is_accepted_here_is_accepted_by_the_library(more: list[tuple[bytes, bytes]], missing: set[int]) -> None:
     headers = [each for place, each in enumerate(ORDINARY) if place not in missing] + more
     answer = upgrades.answer_to("GET", "1.1", b"/runnerhub", headers)

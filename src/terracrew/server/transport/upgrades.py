@@ -15,7 +15,7 @@ _KEY = re.compile(rb"[A-Za-z0-9+/]{21}[AQgw]==")
 """16 bytes in base64."""
 _PLAIN_PATH = re.compile(rb"/[A-Za-z0-9/_-]*")
 _ONCE = {b"connection": b"upgrade", b"upgrade": b"websocket", b"sec-websocket-version": b"13"}
-_UNUSUAL = frozenset({b"transfer-encoding", b"content-length", b"expect", b"sec-websocket-protocol"})
+_UNUSUAL = frozenset({b"transfer-encoding", b"content-length", b"expect", b"origin", b"sec-websocket-protocol"})
 
 
 def answer_to(method: str, version: str, url: bytes, headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
