@@ -96,6 +96,18 @@ class HubWebSocket(WebSocketsSansIOProtocol):
                 return
         super().data_received(data)
 
+    def send_receive_event_to_app(self) -> None:
+        """Queue a message for the application, and stop reading if it has not taken the message before.
+
+        Uvicorn stops reading after each message, and reads on when it is taken: two system calls for each.
+        """
+        is_paused, self.read_paused = self.read_paused, True
+        super().send_receive_event_to_app()
+        self.read_paused = is_paused
+        if not is_paused and self.queue.qsize() > 1:
+            self.read_paused = True
+            self.transport.pause_reading()
+
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._end_turn()
