@@ -59,6 +59,8 @@ class Standing(msgspec.Struct, frozen=True):
 
     attempt: int
     is_terminal: bool
+    has_plan: bool = False
+    """Whether its last attempt made a plan that waited for a decision. What became of it is told after the log."""
 
 
 async def standing(tx: Tx, job_id: str) -> Standing:
@@ -93,6 +95,7 @@ async def tail(tx: Tx, job_id: str, attempt: int, after: int, size: int) -> tupl
     """
     row = await tx.one(
         """SELECT jobs.attempt, jobs.finished_at IS NOT NULL AS is_terminal, coalesce(attempts.mark, 0) AS mark,
+            coalesce(jobs.plan_attempt = jobs.attempt, false) AS has_plan,
             attempts.ended_at IS NULL AS is_in_rows
         FROM jobs LEFT JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = :attempt
         WHERE jobs.id = :job_id""",

@@ -132,7 +132,8 @@ async def _next(db: Database, tails: Tails, job_id: str, cursor: Cursor, one_att
             if isinstance(more, TailBatch):
                 return More(more.position, more.data, cursor=Cursor(main, (*late[:at], more.position, *late[at + 1 :])))
         is_passed = found.attempt > main.attempt
-        if one_attempt or not (is_passed or (found.is_terminal and found.attempt == main.attempt)):
+        is_decided = found.is_terminal and found.has_plan and found.attempt == main.attempt
+        if one_attempt or not (is_passed or is_decided):  # at the end of a job, only the decision about a plan is told
             return found
         line, is_late = await db.read(lambda tx, main=main: _after(tx, job_id, main.attempt))
         if line is None and not is_passed:

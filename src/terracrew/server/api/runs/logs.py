@@ -95,7 +95,7 @@ async def stream_log(
     unless an attempt is named.
     """
     context = request.context
-    found, _ = await context.db.read(lambda tx: _find(tx, request, job, attempt))
+    found = await context.db.read(lambda tx: _find_followed(tx, request, job, attempt))
     cursor = _cursor(resumed or last_event_id, found, attempt)
     news = follow(context.db, context.watchers, context.closing, found.id, cursor, one_attempt=attempt is not None)
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
@@ -106,6 +106,13 @@ async def stream_log(
 async def _find(tx: Tx, request: RunsCall, job: str, attempt: int | None) -> tuple[Job, Extent]:
     found = await jobs.find(tx, request.user, job, Verb.JOB_READ)
     return found, await reads.extent(tx, found.id, attempt)
+
+
+async def _find_followed(tx: Tx, request: RunsCall, job: str, attempt: int | None) -> Job:
+    found = await jobs.find(tx, request.user, job, Verb.JOB_READ)
+    if attempt is not None:
+        await reads.extent(tx, found.id, attempt)  # the attempt exists
+    return found
 
 
 def _place(text: str, attempt: int | None) -> Position:
