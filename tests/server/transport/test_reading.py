@@ -24,10 +24,21 @@ class Reading:
 
     def write(self, data: bytes) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self.changes.append("close")
 
     def is_closing(self) -> bool:
         return False
+
+
+async def connected(app: Any) -> tuple[HubWebSocket, Reading]:
+    config = LimitedConfig(app, Connections(10, 10), ws=HubWebSocket, lifespan="off", log_config=None)
+    config.load()
+    protocol, reading = HubWebSocket(config, ServerState(), {}), Reading()
+    protocol.take_over(reading, None, None, "http")  # pyright: ignore[reportArgumentType]
+    protocol.begin({"headers": []}, b"/runnerhub", b"HTTP/1.1 101 Switching Protocols\r\n\r\n")  # pyright: ignore[reportArgumentType]
+    await asyncio.sleep(0.001)
+    return protocol, reading
 
 
 async def test_reading_stops_only_while_two_messages_wait() -> None:
@@ -42,12 +53,7 @@ async def test_reading_stops_only_while_two_messages_wait() -> None:
             await free.acquire()
             got.append((await receive())["text"])
 
-    config = LimitedConfig(take, Connections(10, 10), ws=HubWebSocket, lifespan="off", log_config=None)
-    config.load()
-    protocol, reading = HubWebSocket(config, ServerState(), {}), Reading()
-    protocol.take_over(reading, None, None, "http")  # pyright: ignore[reportArgumentType]
-    protocol.begin({"headers": []}, b"/runnerhub", b"HTTP/1.1 101 Switching Protocols\r\n\r\n")  # pyright: ignore[reportArgumentType]
-    await asyncio.sleep(0.001)
+    protocol, reading = await connected(take)
     for number in (b"1", b"2"):
         protocol.data_received(b"\x81\x81\0\0\0\0" + number)
         await asyncio.sleep(0.001)
@@ -60,3 +66,25 @@ async def test_reading_stops_only_while_two_messages_wait() -> None:
     assert (got, reading.changes) == (["1", "2", "3"], ["pause", "resume"])
     for task in list(protocol.tasks):
         task.cancel()
+
+
+async def test_reading_goes_on_after_a_close_so_that_its_answer_is_read() -> None:
+    """Messages that nobody took counted, and the connection stayed open until the time for the answer was over."""
+    has_come = asyncio.Event()
+
+    async def refuse(scope: Any, receive: Any, send: Any) -> None:
+        del scope
+        await receive()
+        await send({"type": "websocket.accept", "subprotocol": None, "headers": []})
+        await has_come.wait()
+        await send({"type": "websocket.close", "code": 1012})
+
+    protocol, reading = await connected(refuse)
+    protocol.data_received(b"\x81\x81\0\0\0\x001")
+    has_come.set()
+    await asyncio.sleep(0.001)
+    protocol.data_received(b"\x81\x81\0\0\0\x002")
+    assert reading.changes == []
+    protocol.data_received(b"\x88\x82\0\0\0\0\x03\xf4")
+    await asyncio.sleep(0.001)
+    assert reading.changes == ["close"]

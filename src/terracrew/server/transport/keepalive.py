@@ -99,12 +99,13 @@ class HubWebSocket(WebSocketsSansIOProtocol):
     def send_receive_event_to_app(self) -> None:
         """Queue a message for the application, and stop reading if it has not taken the message before.
 
-        Uvicorn stops reading after each message, and reads on when it is taken: two system calls for each.
+        Uvicorn stops reading after each message, and reads on when it is taken: two system calls for each. After a close it does not
+        stop, because nobody takes messages any more, and the answer of the other end has to be read.
         """
         is_paused, self.read_paused = self.read_paused, True
         super().send_receive_event_to_app()
         self.read_paused = is_paused
-        if not is_paused and self.queue.qsize() > 1:
+        if not is_paused and not self.close_sent and self.queue.qsize() > 1:
             self.read_paused = True
             self.transport.pause_reading()
 
