@@ -1,6 +1,7 @@
 """Which names hold a secret, and which values are masked because of their names."""
 
 import json
+import weakref
 
 import pytest
 
@@ -124,3 +125,16 @@ def test_the_passwords_and_tokens_of_all_addresses_in_a_value_are_masked() -> No
         }
     )
     assert found == ["first-pass", "second%2Fpass", "second/pass", "ghp_0123456789abcdef0123"]
+
+
+def test_a_long_name_is_not_kept_in_memory() -> None:
+    """A thousand documents, each with a key of two megabytes, would have stayed in the memory of the server."""
+
+    class Name(str):
+        __slots__ = ("__weakref__",)
+
+    long = Name("password_" * 1000)
+    kept = weakref.ref(long)
+    assert names.is_secret(long)
+    del long
+    assert kept() is None
