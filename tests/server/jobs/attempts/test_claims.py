@@ -1,12 +1,14 @@
 """A job has one owner, because a claim is one atomic statement that checks everything."""
 
 import asyncio
-from typing import LiteralString
+import re
+from typing import LiteralString, cast
 
 import pytest
 
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database
+from terracrew.server.db.statements import sql as texts
 from terracrew.server.jobs.attempts import claim_store, claims
 from terracrew.testing.job_rows import JobRows
 
@@ -103,3 +105,16 @@ async def test_a_claim_whose_answer_was_lost_is_taken_back_and_no_other(rows: Jo
     await claims.take_back(rows.db, ref, unheard.credentials, reason)
     again = await rows.load(job)
     assert (again.status, again.attempt, again.losses) == ("QUEUED", 2, 0)
+
+
+async def test_postgres_looks_up_what_a_claim_asks_for_one_job(rows: JobRows) -> None:
+    """It joined the tables of plans and attempts instead: after an analysis at the wrong time, each claim read all of them."""
+    if rows.db.kind != "postgres":
+        pytest.skip("SQLite never joins the tables of a condition")
+    columns = tuple(claim_store._CLAIM_TYPES.items())  # pyright: ignore[reportPrivateUsage]
+    text = texts.batch_from_arrays(claim_store._CLAIMS["online"], columns)  # pyright: ignore[reportPrivateUsage]
+    text = cast("LiteralString", re.sub(r"\$\d+::", "NULL::", text))
+    plan = "\n".join(row["QUERY PLAN"] for row in await rows.db.write(lambda tx: tx.all("EXPLAIN " + text)))
+    joins, has_conditions, _ = plan.partition("SubPlan")
+    assert has_conditions
+    assert not re.search("Anti|Semi|Hash|Merge", joins), plan

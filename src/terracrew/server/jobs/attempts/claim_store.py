@@ -31,17 +31,18 @@ class ClaimRequest(msgspec.Struct, frozen=True):
 
 # A deleted module is moved out of its jobs' organization, so that a job which was queued at that moment does not run.
 # `status || ''` keeps PostgreSQL from using the index on the status, which would read the whole queue for each claim.
+# NOT (… OR …) keeps it from joining the tables of these conditions: with other statistics, it read all of them for each claim.
 def _claim(precedence: Precedence) -> LiteralString:
     return f"""
 UPDATE jobs SET status = 'CLAIMED', runner_id = batch.runner_id, instance_id = batch.instance_id, claimed_at = batch.now,
     module_path = (SELECT modules.path FROM modules WHERE modules.id = jobs.module_id)
 FROM batch
 WHERE jobs.id = batch.job_id AND jobs.status || '' = 'QUEUED' AND jobs.attempt = batch.attempt
-  AND NOT EXISTS (
-    SELECT 1 FROM jobs AS busy WHERE busy.module_id = jobs.module_id AND busy.status IN {ACTIVE_STATUSES})
-  AND NOT EXISTS (SELECT 1 FROM states WHERE states.module_id = jobs.module_id AND states.status = 'quarantined')
-  AND NOT EXISTS (SELECT 1 FROM inputs WHERE inputs.place_id = jobs.module_id AND {IS_WAITED_FOR})
-  AND NOT EXISTS (SELECT 1 FROM {eligibility.MAKER} WHERE {eligibility.OF_JOB} AND maker.id <> batch.runner_id)
+  AND NOT (
+    EXISTS (SELECT 1 FROM jobs AS busy WHERE busy.module_id = jobs.module_id AND busy.status IN {ACTIVE_STATUSES})
+    OR EXISTS (SELECT 1 FROM states WHERE states.module_id = jobs.module_id AND states.status = 'quarantined')
+    OR EXISTS (SELECT 1 FROM inputs WHERE inputs.place_id = jobs.module_id AND {IS_WAITED_FOR})
+    OR EXISTS (SELECT 1 FROM {eligibility.MAKER} WHERE {eligibility.OF_JOB} AND maker.id <> batch.runner_id))
   AND EXISTS (
     SELECT 1 FROM instances
     JOIN runners ON runners.id = instances.runner_id
