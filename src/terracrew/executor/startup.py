@@ -29,7 +29,7 @@ class DurableStart:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._error: OSError | None = None
+        self._error: Exception | None = None
         self._ended = _thread.allocate_lock()
         """Held until everything is durable, or cannot be."""
         self._ended.acquire()
@@ -45,7 +45,7 @@ class DurableStart:
     def _sync(self) -> None:
         try:
             directories.sync(self._directory)
-        except OSError as error:
+        except Exception as error:  # whatever it is, nothing says that the start is durable
             self._error = error
         finally:
             self._ended.release()

@@ -21,10 +21,8 @@ def copy() -> None:
         if not found[0].endswith(b"[stack]"):  # it grows, and little of it is used
             begin, end = int(found[1], 16), int(found[2], 16)
             # Only whole large pages can be collapsed. It is refused if there is none free, or if the kernel was built without them.
-            first, last = (
-                -(-begin // _LARGE_PAGE_BYTES) * _LARGE_PAGE_BYTES,
-                end // _LARGE_PAGE_BYTES * _LARGE_PAGE_BYTES,
-            )
+            first = -(-begin // _LARGE_PAGE_BYTES) * _LARGE_PAGE_BYTES
+            last = end // _LARGE_PAGE_BYTES * _LARGE_PAGE_BYTES
             if first < last:
                 _advise(first, last, _COLLAPSE)
             _advise(begin, end, _POPULATE_WRITE)
