@@ -215,7 +215,7 @@ class JobLogStream(SettingsSection):
         default=5.0,
         gt=0,
         le=limits.MAX_LOG_PERIOD_SECONDS,
-        description="How long an event waits for its batch to fill.",
+        description="How long an event waits for its batch to fill; at most 0.2 s in a step that changes resources.",
     )
     eagerly_emit_first_event: bool = Field(default=True, description="Ship the first event of each batch at once.")
 

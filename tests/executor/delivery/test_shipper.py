@@ -34,8 +34,8 @@ class Shipping:
         self.delivery = AttemptDelivery(folder, record, settings)
         self._task = asyncio.create_task(self.delivery.shipper.run())
 
-    def say(self, text: str) -> None:
-        record = events.pack(Kind.LOG, Stream.OUTPUT, Step.PLAN, 1.0, text.encode())
+    def say(self, text: str, step: Step = Step.PLAN) -> None:
+        record = events.pack(Kind.LOG, Stream.OUTPUT, step, 1.0, text.encode())
         self.delivery.outbox.append(record)
 
     async def deliver(self) -> bool:
@@ -101,6 +101,28 @@ async def test_an_event_waits_no_longer_than_the_period(hub: FakeExecutorHub, tm
     shipping.say("alone\n")
     await hub.until(lambda: hub.mark == 1, within=5)
     await shipping.close()
+
+
+@pytest.mark.feature("J15.lost", "L2.batches")
+@pytest.mark.parametrize("step", [Step.APPLY, Step.DESTROY])
+async def test_an_event_of_a_step_that_changes_something_does_not_wait_for_a_batch(
+    hub: FakeExecutorHub, shipping: Shipping, step: Step
+) -> None:
+    """A machine was lost with its disk. The lines about what it had made were still waiting for their batch."""
+    shipping.say("first\n")
+    await hub.until(lambda: hub.mark == 1)
+    shipping.say("of the plan\n")
+    for number in range(3, 6):
+        shipping.say("a.x: Creation complete after 0s [id=1]\n", step)
+        await hub.until(lambda wanted=number: hub.mark == wanted, within=5)
+    shipping.say("a.y: Creating...\n", step)
+    shipping.say("a.z: Creating...\n", step)
+    await hub.until(lambda: hub.mark == 7, within=5)
+    shipping.say("the first of a batch\n", Step.OUTPUT)
+    shipping.say("waits\n", Step.OUTPUT)
+    await hub.tell(ConfigureExecutor(LogSettings()))
+    await asyncio.sleep(2 * shipper.MUTATING_PERIOD_SECONDS)
+    assert hub.mark < 9
 
 
 @pytest.mark.feature("L2.batches")

@@ -24,11 +24,12 @@ from terracrew.protocol.events import (
     Record,
     Stream,
 )
-from terracrew.protocol.spec import Step
+from terracrew.protocol.spec import MUTATING, Step
 
 RESERVE_BYTES = MAX_INLINE_STATE_BYTES + (1 << 20)
 """The bytes that the log leaves free for records that cannot wait for disk space: facts, and a state as large as an event can hold."""
 _SCAN_BYTES = 1 << 20
+_MUTATING_NUMBERS = frozenset(step.number for step in MUTATING)
 
 
 class OutboxBatch(NamedTuple):
@@ -57,6 +58,8 @@ class Outbox:
         """The number of the last event that must not wait for a batch to fill."""
         self.prompt = 0
         """The number of the last event that is not only sent with those that follow it a moment later."""
+        self.mutating = 0
+        """The number of the last event of a step that changes real resources."""
         self.last_output = 0
         """The number of the last event with output of the engine that was found when the outbox was opened."""
         self.has_lost_events = False
@@ -96,8 +99,11 @@ class Outbox:
             self._room.forget()
             raise
         self._ends.append(end + len(record))
-        if record[4] != Kind.LOG:  # the byte after the size, see HEADER
+        _, kind, _, step, _ = HEADER.unpack_from(record)
+        if kind != Kind.LOG:
             self.urgent = self.last
+        if step in _MUTATING_NUMBERS:
+            self.mutating = self.last
         if not can_wait:
             self.prompt = self.last
         self.on_append()

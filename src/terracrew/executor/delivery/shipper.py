@@ -39,6 +39,9 @@ WINDOW_BATCHES = 16
 """The most batches that are sent before an acknowledgement, so that the throughput does not depend on the network's latency."""
 GATHER_SECONDS = 0.05
 """How long an event that can wait does so. Each frame costs executor and server a millisecond or more."""
+MUTATING_PERIOD_SECONDS = 0.2
+"""The longest that an event of a mutating step waits for its batch. If the machine is lost with its disk, nobody can find out what the
+engine made in this time."""
 _STABLE_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 1.0
 """How long to read the server's last messages after the connection was closed."""
@@ -282,7 +285,8 @@ class Shipper:
     @property
     def _period(self) -> float:
         given = self._log_settings.period_seconds
-        return self._settings.period_seconds if given is None else given
+        period = self._settings.period_seconds if given is None else given
+        return min(period, MUTATING_PERIOD_SECONDS) if self._outbox.mutating > self._sent else period
 
     def _remaining(self) -> float:
         """Return how long the oldest waiting event may still wait for its batch to fill."""
