@@ -7,7 +7,7 @@
 | `UNDELIVERED`  | began                                     | The server refused the rest for good.           |
 | `ABANDONED`    | began, and died or could not deliver      | It was not delivered, and is lost.              |
 | `NOT_BEGUN`    | has not begun, and will not               | Nothing.                                        |
-| another one    | may have begun: the first process was killed | It is lost.                                  |
+| another one    | may have begun: the first process was killed, or nobody saw its end | It is lost.           |
 
 A place that keeps a few bytes of a container's own words, as Kubernetes does, also has the files that the runner needs. Another
 place has only the exit code.
@@ -23,8 +23,11 @@ from terracrew.attempt import delivered, executor_log, exit_codes, files, owners
 MAX_REPORT_BYTES = 4096
 """Kubernetes keeps this much."""
 MAX_LINE_CHARACTERS = 500
-_NEVER_BEGUN_CODES = frozenset({1, 2, 125, 126, 127, 255, exit_codes.NOT_BEGUN, exit_codes.TICKET_REFUSED})
-"""The first process ends with none of the first six itself: an interpreter without Terracrew and a container runtime do."""
+UNKNOWN_EXIT_CODE = 255
+"""What Docker and containerd report for a container that ran and that they find dead after a restart of themselves or of the machine."""
+UNKNOWN_END = "its container was found dead, as after a restart of its machine or of the container runtime"
+_NEVER_BEGUN_CODES = frozenset({1, 2, 125, 126, 127, exit_codes.NOT_BEGUN, exit_codes.TICKET_REFUSED})
+"""The first process ends with none of the first five itself: an interpreter without Terracrew and a container runtime do."""
 
 
 class ContainerEnd(msgspec.Struct, frozen=True):

@@ -146,6 +146,40 @@ async def test_a_task_whose_image_cannot_be_pulled_has_the_words_of_ecs(
     assert said == "its image cannot be pulled: CannotPullContainerError: manifest unknown"
 
 
+@pytest.mark.parametrize(("code", "words"), [(255, "its container was found dead"), (1, "ended with exit code 1")])
+async def test_a_task_that_has_its_start_and_ends_with_a_code_of_the_runtime_may_have_begun(
+    agent: EcsAgent, opened: OpenEcs, start: ExecutorStart, hub: FakeExecutorHub, code: int, words: str
+) -> None:
+    """Symptom: a task whose machine was restarted in the middle of an apply was handed back as one that never began."""
+
+    def fetch_and_end(task: Any) -> None:
+        [ticket] = hub.starts
+        hub.claims[ticket] = "the claim of the task"
+        _end_task(task, code)
+
+    agent.before_run = fetch_and_end
+    dispatcher = opened()
+    async with asyncio.timeout(MAX_SECONDS):
+        ended = await dispatcher.watch(await dispatcher.start(start))
+    assert ended.code == exit_codes.NOTHING_LEFT
+    assert words in ended.reason
+
+
+@pytest.mark.parametrize("code", [255, 1])
+async def test_a_task_that_nobody_gave_its_start_has_not_begun(
+    agent: EcsAgent, opened: OpenEcs, start: ExecutorStart, code: int
+) -> None:
+    agent.before_run = lambda task: _end_task(task, code)
+    dispatcher = opened()
+    assert "its container" in await _not_started(dispatcher, await dispatcher.start(start))
+
+
+def _end_task(task: Any, code: int) -> None:
+    task.containers[0].exitCode = code
+    task.stop_code, task.stopped_reason = "EssentialContainerExited", "Essential container in task exited"
+    task.desired_status = task.last_status = "STOPPED"
+
+
 async def test_a_task_that_is_not_placed_or_refused_is_handed_back(
     agent: EcsAgent, opened: OpenEcs, start: ExecutorStart, hub: FakeExecutorHub
 ) -> None:

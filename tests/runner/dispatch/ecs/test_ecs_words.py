@@ -57,6 +57,11 @@ def test_a_task_that_is_not_placed_has_a_reason(failure: dict[str, str], expecte
             "it was spot capacity",
         ),
         ({"stopCode": "UserInitiated", "stoppedReason": "Task stopped by user"}, {"exitCode": 77}, "somebody stopped"),
+        (
+            {"stopCode": "EssentialContainerExited"},
+            {"exitCode": 255},
+            "its container was found dead, as after a restart",
+        ),
         ({"stoppedReason": "Host EC2 (instance i-1) terminated."}, {}, "its task was ended: Host EC2 (instance i-1)"),
         ({}, {"exitCode": 1}, "its container ended with exit code 1"),
     ],

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from terracrew.attempt import directories, exit_codes
+from terracrew.attempt import directories, exit_codes, files
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.kubernetes import dispatcher as kubernetes_dispatcher
 from terracrew.runner.dispatch.kubernetes import manifests
@@ -64,6 +64,11 @@ class LateCluster:
         self._become("Failed", {"terminated": {"exitCode": 137, "reason": "Error"}})
         self._has_job = False
         self._tell("DELETED")
+
+    def restart_node(self) -> None:
+        """Report what containerd says of a container that it finds dead after a restart."""
+        self._become("Failed", {"terminated": {"exitCode": 255, "reason": "Unknown"}})
+        self._tell("MODIFIED")
 
     def _become(self, phase: str, state: dict[str, Any]) -> None:
         self._pod["status"] = {
@@ -152,6 +157,28 @@ async def test_a_runner_that_is_started_again_lets_a_pod_go_on_whose_node_is_lat
         cluster.end()
         assert (await watching).code == exit_codes.NOTHING_LEFT
     assert not cluster.has_deleted_job
+
+
+@pytest.mark.feature("D4.kubernetes", "D6.watched")
+async def test_an_attempt_whose_node_was_restarted_may_have_begun(
+    late: tuple[LateCluster, Kubernetes], tmp_path: Path
+) -> None:
+    """Symptom: «its pod was ended by signal 127» was reported as an attempt that never began. The server cannot accept that of a
+    change that has begun, so the module stayed locked until the lease was over."""
+    cluster, dispatcher = late
+    directory = directories.create(tmp_path, granted(), "http://server")
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        start = ExecutorStart("http://server", str(directory), "", "", "", {}, granted())
+        watching = asyncio.create_task(dispatcher.watch(await dispatcher.start(start)))
+        await cluster.has_secret.wait()
+        cluster.say_that_it_runs()
+        cluster.restart_node()
+        ended = await watching
+    assert (ended.code, ended.reason) == (
+        exit_codes.NOTHING_LEFT,
+        "its container was found dead, as after a restart of its machine or of the container runtime",
+    )
+    assert (directory / files.CONTAINER).exists(), "a runner that starts again must know that there was a process"
 
 
 async def test_a_runner_that_is_started_again_takes_back_a_start_that_does_not_happen(

@@ -77,6 +77,10 @@ def test_an_attempt_is_over_only_when_kubernetes_says_so(seen: SeenPod, is_over:
         ),
         (_ended(137), "its pod was ended by signal 9"),
         (
+            _ended(255, reason="Unknown"),
+            "its container was found dead, as after a restart of its machine or of the container runtime",
+        ),
+        (
             _ended(77, ends.encode(ContainerEnd(-9, SIGNED)).decode()),
             "the executor was ended by signal 9, and what it left could not be delivered",
         ),
@@ -149,6 +153,7 @@ def test_a_pod_counts_as_never_started_only_if_that_is_certain(seen: SeenPod, ex
         (_ended(exit_codes.ABANDONED), True),
         (_ended(1, "No module named terracrew"), False),
         (_ended(137), None),
+        (_ended(255, reason="Unknown"), None),
         (_ended(137, reason="ContainerStatusUnknown"), None),
     ],
 )

@@ -14,7 +14,7 @@ import msgspec
 
 from terracrew.attempt import delivered, exit_codes, files, ownership
 from terracrew.errors import Invalid
-from terracrew.executor.container import paths
+from terracrew.executor.container import ends, paths
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.config import RunnerConfig
@@ -245,7 +245,7 @@ class Docker:
         finally:
             if is_reader:
                 await self._daemon.find(lambda: container.delete(force=True))
-        return _how(shown)
+        return how_ended(shown)
 
     async def _why_not_begun(self, container: Container, shown: _Shown | None) -> str:
         if shown is None:
@@ -309,11 +309,14 @@ class Docker:
         await self._daemon.find(lambda: container.delete(force=True))
 
 
-def _how(shown: _Shown | None) -> AttemptEnd:
+def how_ended(shown: _Shown | None) -> AttemptEnd:
+    """Say how the executor of a container ended, from what the daemon says of the container."""
     if shown is None:
         return AttemptEnd(None, "its container was removed by somebody else")
     state = shown["State"]
     code: int = state["ExitCode"]
+    if code == ends.UNKNOWN_EXIT_CODE:
+        return AttemptEnd(None, ends.UNKNOWN_END)
     code = 128 - code if code > 128 else code
     if code == exit_codes.DELIVERED:
         return AttemptEnd(code)

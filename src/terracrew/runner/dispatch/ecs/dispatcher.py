@@ -256,13 +256,13 @@ class Ecs:
                 return AttemptEnd(end.executor, reason)
             # An executor that is told to end delivers everything, and cannot know why it was told.
             return AttemptEnd(exit_codes.DELIVERED, "" if handle.is_stopped.is_set() else words.of_stop(task))
-        if code == exit_codes.TICKET_REFUSED and await self._starts.take_back(directory):
-            raise NotStarted(_STOLEN)
+        if code != exit_codes.NOT_BEGUN and await self._starts.take_back(directory):
+            if code == exit_codes.TICKET_REFUSED:
+                raise NotStarted(_STOLEN)
+            return AttemptEnd(exit_codes.NOTHING_LEFT, reason)
         if end is not None:
             raise NotStarted(f"the executor did not begin: {reason}; the log of its container says more")
-        if not await self._starts.take_back(directory):
-            raise NotStarted(reason)
-        return AttemptEnd(exit_codes.NOTHING_LEFT, reason)
+        raise NotStarted(reason)
 
     async def _name_in(self, task: Task) -> str:
         """Return the name of the executor's container in a task that may be of an earlier process."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from terracrew.executor.container import ends
 from terracrew.runner.dispatch.ecs.tasks import Task
 
 _MAX_REASON_CHARACTERS = 500
@@ -63,6 +64,7 @@ def of_end(task: Task, container: Mapping[str, Any]) -> str:
     if not known:
         code = container.get("exitCode")
         known = "its task was ended" if code is None else f"its container ended with exit code {code}"
+        known = ends.UNKNOWN_END if code == ends.UNKNOWN_EXIT_CODE else known
     return f"{known}: {'; '.join(reasons)}"[:_MAX_REASON_CHARACTERS] if reasons else known
 
 

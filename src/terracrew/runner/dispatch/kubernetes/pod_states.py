@@ -157,6 +157,8 @@ def _memory_limit(pod: Pod) -> str:
 
 def _how_executor(report: ContainerEnd | None, end: TerminatedState) -> str:
     if report is None:
+        if end.exit_code == ends.UNKNOWN_EXIT_CODE:
+            return ends.UNKNOWN_END
         if end.exit_code > 128:
             return f"its pod was ended by signal {end.exit_code - 128}"
         said = f": {end.message}" if end.message else ""
