@@ -224,3 +224,25 @@ def test_declining_shows_what_is_declined(terracrew: Terracrew, server: Scripted
     server.on("POST /api/v1/jobs/job_1/decline", view("DECLINED"))
     terracrew("job", "decline", "7")
     assert "delete   aws_vpc.main" in terracrew.err
+
+
+def test_a_module_and_a_group_show_the_rules_that_apply_and_where_they_come_from(
+    terracrew: Terracrew, server: ScriptedServer
+) -> None:
+    rules = [
+        {"name": "max_destroy", "value": 1000, "path": "a"},
+        {"name": "max_destroy_percent", "value": None, "path": None},
+        {"name": "self_approval", "value": False, "path": ""},
+        {"name": "service_account_approval", "value": False, "path": None},
+        {"name": "min_approvals", "value": 2, "path": "a/m"},
+    ]
+    module = {"path": "a/m", "id": "mod_1", "description": "", "engine": "tofu", "created_at": "2026-01-01T00:00:00Z"}
+    module |= {"source": {"kind": "local", "path": "/srv/x"}, "inputs": {}, "environment": {}, "approval_rules": rules}
+    server.on("GET /api/v1/modules/a%2Fm", module)
+    group = {"path": "a", "id": "grp_1", "description": "", "created_at": "2026-01-01T00:00:00Z"}
+    server.on("GET /api/v1/groups/a", group | {"approval_rules": rules[:4]})
+    for shown in (terracrew("module", "show", "a/m"), terracrew("group", "show", "a")):
+        assert "destroying more than 1,000 needs an approval (a)" in shown
+        assert "nobody approves their own jobs (the organization)" in shown
+        assert "service accounts do not approve (the default)" in shown
+    assert "2 people must approve each change (a/m)" in terracrew("module", "show", "a/m")

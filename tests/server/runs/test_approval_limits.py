@@ -27,5 +27,5 @@ async def test_a_right_to_approve_is_explained_with_the_settings_that_limit_it(a
     assert (await admin.patch("/api/v1/groups/pay", json=change)).status_code == 200
     is_allowed, found = await limits("ada")
     assert is_allowed
-    assert found == ["Not for jobs that ada has started: the group forbids `self_approval`."]
+    assert found == ["Not for jobs that ada has started: `pay` does not allow `self_approval`."]
     assert await limits("pay/bot") == (True, [])

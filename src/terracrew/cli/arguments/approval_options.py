@@ -50,18 +50,26 @@ def destroy_limits(command: F) -> F:
     command = _option(
         percent,
         _CountOrInherit(),
-        "An apply that destroys more than this percentage of the existing resources needs an approval.",
+        "An apply that destroys more than this percentage of the existing resources needs an approval. The smallest number of all "
+        "places from the organization down applies.",
     )(command)
-    return _option(count, _CountOrInherit(), "An apply that destroys more resources than this needs an approval.")(
-        command
+    text = (
+        "An apply that destroys more resources than this needs an approval. The smallest number of all places from the "
+        "organization down applies."
     )
+    return _option(count, _CountOrInherit(), text)(command)
 
 
 def approvers(command: F) -> F:
     """Add the options that decide who may approve a plan."""
     choice = click.Choice(["yes", "no", INHERIT])
-    command = _option("--service-account-approval", choice, "Whether service accounts may approve plans.")(command)
-    return _option("--self-approval", choice, "Whether the person who queued a job may approve its plan.")(command)
+    above = "`yes` has no effect below a group that says `no`."
+    accounts, own = (
+        "Whether service accounts may approve plans.",
+        "Whether the person who queued a job may approve its plan.",
+    )
+    command = _option("--service-account-approval", choice, f"{accounts} {above}")(command)
+    return _option("--self-approval", choice, f"{own} {above}")(command)
 
 
 def min_approvals(command: F) -> F:

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from terracrew import dispatcher_words, limit_words
+from terracrew import approval_words, dispatcher_words, limit_words
 from terracrew.cli.arguments import (
     approval_options,
     cloud_options,
@@ -18,6 +18,9 @@ from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid
+
+_DESCRIBED = ("limits", "cloud", "dispatcher", "approval_rules")
+"""The fields of a group that are shown in words."""
 
 
 @click.group(cls=LazyGroup)
@@ -53,8 +56,10 @@ def show_group(target: Target, path: str, as_json: bool) -> None:
     rest = [
         (name.replace("_", " "), value)
         for name, value in found.items()
-        if name
-        not in (*known, "name", "created_at", "organization_id", "parent_id", "depth", "limits", "cloud", "dispatcher")
+        if name not in (*known, "name", "created_at", "organization_id", "parent_id", "depth", *_DESCRIBED)
+    ]
+    rest += [
+        ("approval rule that applies", each) for each in approval_words.described(found.get("approval_rules") or [])
     ]
     rest.append(("limits", ", ".join(limit_words.described(found.get("limits") or {}))))
     rest.append(("dispatcher", ", ".join(dispatcher_words.described(found.get("dispatcher") or {}))))

@@ -10,6 +10,7 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect
 
+from terracrew import approval_words
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.dashboard import forms, inputs, module_contents, module_signs, nav, render, states, steps, words
@@ -30,7 +31,7 @@ from terracrew.server.http.request import tree_path
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.create import JobRequest, NewJob
 from terracrew.server.jobs.model import Job, JobStatus, Lock
-from terracrew.server.modules import places, reads, service
+from terracrew.server.modules import places, policy, reads, service
 from terracrew.server.modules.model import Module
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -108,6 +109,10 @@ class ModulePage(msgspec.Struct, frozen=True):
     may_read_access: bool
     may_read_state: bool
     turn: Turn
+    asks: bool
+    """Whether each plan of an apply or a destroy needs an approval, because the module or a group above it says so."""
+    rules: list[str]
+    """The approval rules that apply to it, in words."""
 
 
 class DestroyPage(msgspec.Struct, frozen=True):
@@ -115,6 +120,8 @@ class DestroyPage(msgspec.Struct, frozen=True):
     managed: Resources
     again: Job | None
     """The earlier DESTROY that is to run again."""
+    asks: bool
+    """Whether its plan needs an approval, because the module or a group above it says so."""
 
 
 class RunForm(msgspec.Struct, frozen=True):
@@ -154,6 +161,7 @@ async def read_rows(tx: Tx, who: Principal, ids: Sequence[str]) -> list[ModuleRo
 async def read_one(tx: Tx, who: Principal, name: str, watch: Watch, keys: Keyring) -> ModulePage:
     module = await service.find(tx, who, name, Verb.TREE_READ)
     place = authorize.module(module.organization_id, module.path)
+    rules = await policy.of_module(tx, module.id)
     return ModulePage(
         module=module,
         groups=(await level_reads.lineage(tx, module.group_id))[::-1],
@@ -170,6 +178,8 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch, keys: Keyrin
         may_read_access=(await authorize.visible(tx, who, Verb.ACCESS_READ)).covers(place),
         may_read_state=(await authorize.visible(tx, who, Verb.STATE_READ)).covers(place),
         turn=await module_signs.read_turn(tx, who, module),
+        asks=module.needs_approval or rules.min_approvals > 0,
+        rules=approval_words.described(msgspec.to_builtins(rules.rules)),
     )
 
 
@@ -226,17 +236,18 @@ async def destroy_page(
     """Show what a destroy would destroy. Only the page's buttons queue the DESTROY, or a plan of it."""
     context, who = request.context, request.user
 
-    async def read(tx: Tx) -> tuple[Module, Job | None]:
+    async def read(tx: Tx) -> tuple[Module, Job | None, bool]:
         found = await service.find(tx, who, module, Verb.JOB_RUN)
+        asks = found.needs_approval or (await policy.of_module(tx, found.id)).min_approvals > 0
         earlier = None if again is None else await jobs.find(tx, who, again, Verb.JOB_READ)
         if earlier is not None and (earlier.module_id, earlier.type) != (found.id, JobType.DESTROY):
             raise Invalid(f"job {earlier.number} is not a DESTROY of {found.path}")
-        return found, earlier
+        return found, earlier, asks
 
-    found, earlier = await context.db.read(read)
+    found, earlier, asks = await context.db.read(read)
     is_kept_here = found.backend == "terracrew"
     managed = await resources.current(context.db, context.objects, context.keys, found.id, is_kept_here=is_kept_here)
-    shown = DestroyPage(found, managed, earlier)
+    shown = DestroyPage(found, managed, earlier, asks)
     return await render.page(request, "modules/destroy_page.html", "modules/destroy.html", page=shown)
 
 

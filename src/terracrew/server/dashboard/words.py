@@ -144,10 +144,10 @@ GROUP_SETTINGS = {
     "max_destroy_percent": "Share destroyed without approval",
     "self_approval": "People may approve their own jobs",
     "service_account_approval": "Service accounts may approve",
+    "min_approvals": "People who must approve each change",
 }
-"""The settings of a group that its modules and the groups below it inherit."""
-MIN_APPROVALS = "People who must approve each change"
-"""The requirement of a group; the largest of those of the groups above a module applies."""
+"""The settings of a group that apply to its modules and the groups below it. Those about approvals and destroys are rules: of all places
+from the organization down, the strictest applies. The first one is that of the nearest group."""
 MAX_RUNNING_JOBS = "Jobs that run at once"
 """The limit of a group, which applies together with those of the groups above it."""
 LIMITS = "Limits of jobs"
@@ -333,6 +333,8 @@ def group_setting(name: str, value: object) -> str:
         return "any number" if value is None else f"at most {value:,}"
     if name == "max_destroy_percent":
         return "any share" if value is None else f"at most {value} %"
+    if name == "min_approvals":
+        return str(value or "none")
     return "yes" if value else "no"
 
 

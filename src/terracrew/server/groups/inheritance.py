@@ -1,20 +1,47 @@
-"""Which settings apply in a group: its own, or those of the nearest group above it that has one."""
+"""Which settings apply at a place: the strictest approval rule of the place and all places above it, and of the rest the nearest."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 
 from terracrew.server.groups.model import Group
 
+RuleName = Literal["max_destroy", "max_destroy_percent", "self_approval", "service_account_approval", "min_approvals"]
+STRICTEST: dict[RuleName, Callable[[Sequence[Any]], Any]] = {
+    "max_destroy": min,
+    "max_destroy_percent": min,
+    "self_approval": min,
+    "service_account_approval": min,
+    "min_approvals": max,
+}
+"""The approval rules, each with the function that returns the strictest value: nobody weakens the rule of a place from below it."""
 DEFAULTS: dict[str, Any] = {
     "interrupted": "ask",
     "max_destroy": None,
     "max_destroy_percent": None,
     "self_approval": True,
     "service_account_approval": False,
+    "min_approvals": 0,
 }
-"""The settings that a group inherits, each with what applies where no group has it."""
+"""The settings that apply in and below a group, each with what applies where no place has it."""
+
+
+class ApprovalRule(msgspec.Struct, frozen=True):
+    """An approval rule as it applies at a place."""
+
+    name: RuleName
+    value: bool | int | None
+    """Null for `max_destroy` and `max_destroy_percent` means that there is no limit; 0 for `min_approvals`, that nobody must approve."""
+    path: str | None
+    """The path of the group or the module whose rule it is, empty for the organization; null if the default applies, because no
+    place from the organization down has this rule."""
+
+
+class GroupView(Group, frozen=True, kw_only=True):
+    approval_rules: list[ApprovalRule]
+    """The approval rules that apply in the group, each with the place that it comes from: of all places from the organization down to
+    the group, the strictest."""
 
 
 class InForce(msgspec.Struct, frozen=True):
@@ -24,13 +51,48 @@ class InForce(msgspec.Struct, frozen=True):
     origin: Group | None
     """The group that has the setting; None if the default applies."""
     overridden: "InForce | None" = None
-    """What would apply if the nearest group had no setting of its own."""
+    """What would apply if that group, and those below it, had no setting of their own."""
+
+
+def deciding(values: Sequence[Any], name: str) -> int | None:
+    """Return which place decides about a setting, from its value at each place (the nearest first; None: not set); None if none does.
+
+    Of several places with the same approval rule, the highest decides: it would still apply if the others had none.
+    """
+    found = [at for at, value in enumerate(values) if value is not None]
+    strictest = STRICTEST.get(name)  # pyright: ignore[reportArgumentType] - settings that are no rules have no such function
+    if not found or strictest is None:
+        return found[0] if found else None
+    value = strictest([values[at] for at in found])
+    return next(at for at in reversed(found) if values[at] == value)
 
 
 def in_force(lineage: Sequence[Group], name: str) -> InForce:
     """Return the setting of this name that applies in the first group of a lineage (`level_reads.lineage`)."""
-    for at, group in enumerate(lineage):
-        value = getattr(group, name)
-        if value is not None:
-            return InForce(value, group, in_force(lineage[at + 1 :], name))
-    return InForce(DEFAULTS[name], None)
+    at = deciding([getattr(group, name) for group in lineage], name)
+    if at is None:
+        return InForce(DEFAULTS[name], None)
+    return InForce(getattr(lineage[at], name), lineage[at], in_force(lineage[at + 1 :], name))
+
+
+def approval_rules(places: Sequence[Mapping[str, Any]]) -> list[ApprovalRule]:
+    """Return the approval rules that apply at the first of these places, the others being those above it, the nearest first.
+
+    A place is its path and its value of each rule.
+    """
+    rules: list[ApprovalRule] = []
+    for name in STRICTEST:
+        at = deciding([place[name] for place in places], name)
+        default = DEFAULTS[name]
+        value = default if at is None else places[at][name]
+        is_answer = isinstance(default, bool)  # SQLite answers with 0 and 1
+        rules.append(
+            ApprovalRule(name, bool(value) if is_answer else value, None if at is None else places[at]["path"])
+        )
+    return rules
+
+
+def view(lineage: Sequence[Group]) -> GroupView:
+    """Return the first group of a lineage with the approval rules that apply in it."""
+    places = [msgspec.structs.asdict(group) for group in lineage]
+    return GroupView(**places[0], approval_rules=approval_rules(places))

@@ -49,18 +49,20 @@ class Group(msgspec.Struct, frozen=True):
     created_at: datetime
     interrupted: Interrupted | None = None
     """What follows an interrupted change of the modules in and below the group that have no setting of their own. None means that
-    the setting of the group above applies; the same holds for the other settings."""
+    the setting of the group above applies."""
     max_destroy: MaxDestroy | None = None
-    """How many resources an APPLY may destroy (or replace) without an approval; destroying everything always needs one."""
+    """How many resources an APPLY may destroy (or replace) without an approval; destroying everything always needs one. This and
+    the next four are approval rules: None adds no rule, and of a module, all groups above it and the organization (its root group),
+    the strictest rule applies."""
     max_destroy_percent: MaxDestroyPercent | None = None
     """The same, as a share of the resources that exist."""
     self_approval: bool | None = None
-    """Whether the person who queued a job may approve its plan; where no group says so, they may."""
+    """Whether the person who queued a job may approve its plan. If one place says no, they may not; if no place says anything, they
+    may."""
     service_account_approval: bool | None = None
-    """Whether service accounts may approve plans; where no group says so, they may not."""
+    """Whether service accounts may approve plans. If one place says no, or no place says anything, they may not."""
     min_approvals: MinApprovals | None = None
-    """How many people must approve each plan of an APPLY or DESTROY in and below the group; None adds no requirement. It is not
-    inherited: of all groups above a module, of the organization (its root group) and of the module itself, the largest applies."""
+    """How many people must approve each plan of an APPLY or DESTROY in and below the group."""
     max_running_jobs: MaxRunningJobs | None = None
     """How many jobs of the modules in and below the group may run at once; None sets no limit. It is not inherited: the limits of
     all groups above a module and of the organization (its root group) apply together."""
@@ -79,9 +81,12 @@ class GroupChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     description: Description | UnsetType = UNSET
     interrupted: Interrupted | UnsetType | None = UNSET
     max_destroy: MaxDestroy | UnsetType | None = UNSET
+    """How many resources an APPLY may destroy without an approval; null sets no limit. The smallest limit of all groups above applies."""
     max_destroy_percent: MaxDestroyPercent | UnsetType | None = UNSET
     self_approval: bool | UnsetType | None = UNSET
+    """Whether people may approve their own jobs. True has no effect below a group that says false."""
     service_account_approval: bool | UnsetType | None = UNSET
+    """Whether service accounts may approve. True has no effect below a group that says false."""
     min_approvals: MinApprovals | UnsetType | None = UNSET
     """How many people must approve each plan of an APPLY or DESTROY in and below it; null adds no requirement. The largest number
     of all groups above applies."""

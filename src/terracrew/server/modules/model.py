@@ -60,7 +60,7 @@ class Module(msgspec.Struct, frozen=True):
     min_approvals: MinApprovals | None = None
     """How many people must approve each plan of an APPLY or DESTROY; if a group above requires more, that number applies."""
     max_destroy: MaxDestroy | None = None
-    """How many resources an APPLY may destroy (or replace) without an approval; none means as its group says."""
+    """How many resources an APPLY may destroy (or replace) without an approval; if a group above allows fewer, that number applies."""
     max_destroy_percent: MaxDestroyPercent | None = None
     """The same, as a share of the resources that exist."""
     tags: list[str] = []
@@ -113,7 +113,7 @@ class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     min_approvals: MinApprovals | None = None
     """How many people must approve each plan of an APPLY or DESTROY. If a group above requires more, that number applies."""
     max_destroy: MaxDestroy | None = None
-    """How many resources an APPLY may destroy (or replace) without an approval. None: as its group says."""
+    """How many resources an APPLY may destroy (or replace) without an approval. If a group above allows fewer, that number applies."""
     max_destroy_percent: MaxDestroyPercent | None = None
     """The same, as a share of the resources that exist."""
     tags: Tags = []

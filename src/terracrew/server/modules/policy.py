@@ -1,16 +1,18 @@
-"""The approval settings that apply to a module: how much it may destroy without an approval, and who may approve."""
+"""The approval rules that apply to a module: how much it may destroy without an approval, and who may approve."""
 
 from typing import Any
 
 import msgspec
 
 from terracrew.server.db.seam import Tx
+from terracrew.server.groups import inheritance
+from terracrew.server.groups.inheritance import ApprovalRule, RuleName
 from terracrew.server.modules import reads
 from terracrew.server.modules.model import DestroyLimits
 
 
 class ModulePolicy(msgspec.Struct, frozen=True):
-    """Each setting but the last is the module's own if it has one, otherwise that of the nearest group that has one."""
+    """Each rule is the strictest of the module and all groups above it, so that nobody weakens the rule of a place from below it."""
 
     limits: DestroyLimits = DestroyLimits()
     self_approval: bool = True
@@ -18,22 +20,29 @@ class ModulePolicy(msgspec.Struct, frozen=True):
     service_account_approval: bool = False
     """Whether a service account may approve plans."""
     min_approvals: int = 0
-    """How many people must approve each plan before it is applied: the largest number of the module and the groups above it, so
-    that nobody weakens the rule of a place from below it. 0 means that plans are applied unless something else asks for a person."""
+    """How many people must approve each plan before it is applied. 0 means that plans are applied unless something else asks for a
+    person."""
+    rules: tuple[ApprovalRule, ...] = ()
+    """The same rules, each with the place that it comes from."""
+
+    def place_of(self, name: RuleName) -> str:
+        """Return the place whose rule applies, in words."""
+        path = next((rule.path for rule in self.rules if rule.name == name), None)
+        if path is None:
+            return "the default"
+        return f"`{path}`" if path else "the organization"
 
 
 async def of_module(tx: Tx, module_id: str) -> ModulePolicy:
     rows = await reads.approval_settings(tx, module_id)
     if not rows:
         return ModulePolicy()
-    found: dict[str, Any] = {"max_destroy": rows[0]["own_destroy"], "max_destroy_percent": rows[0]["own_percent"]}
-    for row in rows:  # the nearest group comes first
-        for name in ("max_destroy", "max_destroy_percent", "self_approval", "service_account_approval"):
-            if found.get(name) is None:
-                found[name] = row[name]
+    rules = inheritance.approval_rules(rows)
+    found: dict[str, Any] = {rule.name: rule.value for rule in rules}
     return ModulePolicy(
         DestroyLimits(found["max_destroy"], found["max_destroy_percent"]),
-        self_approval=found["self_approval"] is None or bool(found["self_approval"]),
+        self_approval=bool(found["self_approval"]),
         service_account_approval=bool(found["service_account_approval"]),
-        min_approvals=max(rows[0]["own_approvals"] or 0, *(row["min_approvals"] or 0 for row in rows)),
+        min_approvals=found["min_approvals"],
+        rules=tuple(rules),
     )

@@ -20,7 +20,9 @@ async def explain(tx: Tx, who: Principal, principal: str, verb: Verb, path: str)
     rules = await policy.of_module(tx, module.id)
     limits: list[str] = []
     if found.principal_kind == "service_account" and not rules.service_account_approval:
-        limits.append("Service accounts do not approve plans here: the group does not set `service_account_approval`.")
+        place = rules.place_of("service_account_approval")
+        limits.append(f"Service accounts do not approve plans here: {place} does not allow `service_account_approval`.")
     if found.principal_kind == "user" and not rules.self_approval:
-        limits.append(f"Not for jobs that {found.principal_name} has started: the group forbids `self_approval`.")
+        place = rules.place_of("self_approval")
+        limits.append(f"Not for jobs that {found.principal_name} has started: {place} does not allow `self_approval`.")
     return msgspec.structs.replace(found, limits=limits)

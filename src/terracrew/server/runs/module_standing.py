@@ -8,8 +8,10 @@ from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.groups import dispatchers, level_reads
+from terracrew.server.groups.inheritance import ApprovalRule
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import Lock
+from terracrew.server.modules import policy
 from terracrew.server.modules.model import Module
 from terracrew.server.runs import attempt_report, held_lock, placement, reads
 from terracrew.server.runs.held_lock import HeldLock
@@ -47,6 +49,9 @@ class ModuleView(Module, frozen=True, kw_only=True):
     dispatcher_from: dict[str, str]
     """Which group decides about a field of `applying_dispatcher` that the module does not have itself: its path, which is empty
     for the organization."""
+    approval_rules: list[ApprovalRule]
+    """The approval rules that apply to it, each with the place that it comes from: of all places from the organization down to the
+    module, the strictest."""
     placement: Placement
     """Which runners may have its jobs, and the limits of its groups."""
 
@@ -62,5 +67,6 @@ async def view(tx: Tx, module: Module) -> ModuleView:
         held_lock=await held_lock.of_module(tx, module.id, module.backend),
         applying_dispatcher=dispatchers.applying([*(each for _, each in reversed(above)), module.dispatcher]),
         dispatcher_from=dispatchers.inherited(module.dispatcher, above),
+        approval_rules=list((await policy.of_module(tx, module.id)).rules),
         placement=await placement.of_module(tx, module.id),
     )

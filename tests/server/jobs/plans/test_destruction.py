@@ -120,14 +120,14 @@ async def test_a_destroy_job_and_a_partial_apply_go_on_unasked(database: Databas
                 "UPDATE groups SET max_destroy = 1 WHERE path = ''",
                 "UPDATE groups SET max_destroy = 5 WHERE path = 'net'",
             ],
-            False,
+            True,
         ),
         (["UPDATE groups SET max_destroy = 5 WHERE path = 'net'", "UPDATE modules SET max_destroy = 1"], True),
         (["UPDATE groups SET max_destroy_percent = 10 WHERE path = 'net'"], True),
         (["UPDATE groups SET max_destroy_percent = 20 WHERE path = 'net'"], False),
     ],
 )
-async def test_the_nearest_group_or_the_module_sets_how_much_may_be_destroyed_unasked(
+async def test_the_strictest_place_sets_how_much_may_be_destroyed_unasked(
     database: Database, changes: list[str], is_asked: bool
 ) -> None:
     _, _, answer = await planned(database, PlanSummary(destroy=2, existing=10), changes)

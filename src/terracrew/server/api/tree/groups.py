@@ -4,7 +4,9 @@ from litestar import Router, delete, get, patch, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew.server.api.tree.context import TreeCall
-from terracrew.server.groups import service
+from terracrew.server.db.seam import Tx
+from terracrew.server.groups import inheritance, level_reads, service
+from terracrew.server.groups.inheritance import GroupView
 from terracrew.server.groups.model import Group, GroupChange, NewGroup
 from terracrew.server.http.request import tree_path
 from terracrew.server.paging import After, Limit, Page
@@ -27,10 +29,14 @@ async def create(request: TreeCall, data: JSONBody[NewGroup], parents: FromQuery
 
 
 @get("/groups/{group:str}", summary="Show a group")
-async def show(request: TreeCall, group: FromPath[str]) -> Group:
-    """Show a group by its path or id."""
-    who = request.user
-    return await request.context.db.read(lambda tx: service.show(tx, who, tree_path(group)))
+async def show(request: TreeCall, group: FromPath[str]) -> GroupView:
+    """Show a group by its path or id, with the approval rules that apply in it."""
+
+    async def read(tx: Tx) -> GroupView:
+        found = await service.show(tx, request.user, tree_path(group))
+        return inheritance.view(await level_reads.lineage(tx, found.id))
+
+    return await request.context.db.read(read)
 
 
 @patch("/groups/{group:str}", summary="Change a group")

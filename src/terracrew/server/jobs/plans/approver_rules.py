@@ -17,12 +17,13 @@ def refusal(
     """
     is_account = who.kind == "service_account"
     if is_account and not policy.service_account_approval:
-        return (
-            "service accounts do not approve plans here: a person has to, or the group allows it with "
-            "`service_account_approval`"
-        )
+        place = policy.place_of("service_account_approval")
+        return f"service accounts do not approve plans here: {place} does not allow it (`service_account_approval`), so a person has to"
     if not policy.self_approval and (own := _own(job, who.id, standing)):
-        return f"{own}, and the group does not let people approve their own jobs: another approver has to look at this plan"
+        place = policy.place_of("self_approval")
+        return (
+            f"{own}, and {place} does not let people approve their own jobs: another approver has to look at this plan"
+        )
     if plan is not None:
         given = [each for each in plan.approvals if each.by_id not in standing.lapsed]
         missing = policy.min_approvals - len(distinct(given, standing))

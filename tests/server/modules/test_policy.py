@@ -1,0 +1,96 @@
+"""Of the approval rules of all places from the organization down to a module, the strictest applies."""
+
+from typing import Any
+
+import pytest
+
+from terracrew.server.modules import policy
+from terracrew.server.modules.model import DestroyLimits
+from terracrew.server.modules.policy import ModulePolicy
+from tests.server.application import Application
+from tests.server.dashboard.visitor import logged_in
+
+SOURCE = {"kind": "local", "path": "/srv/sources/x"}
+
+
+async def make(application: Application, above: dict[str, Any], below: dict[str, Any], own: dict[str, Any]) -> str:
+    """Make `corp/team/app`, with these rules of `corp`, of `corp/team` and of the module, and return its id."""
+    admin = application.admin
+    await admin.made("/api/v1/groups", {"path": "corp", **above})
+    await admin.made("/api/v1/groups", {"path": "corp/team", **below})
+    made = await admin.made("/api/v1/modules", {"path": "corp/team/app", "source": SOURCE, "engine": "tofu", **own})
+    return made["id"]
+
+
+async def rules_of(application: Application, module_id: str) -> ModulePolicy:
+    return await application.server.db.read(lambda tx: policy.of_module(tx, module_id))
+
+
+@pytest.mark.feature("J8.threshold")
+async def test_nobody_weakens_the_rules_of_a_group_from_below_it(application: Application) -> None:
+    """An owner of `corp/team` set `self_approval` on it, and approved their own apply although `corp` says no."""
+    strict = {"self_approval": False, "service_account_approval": False, "max_destroy": 0, "max_destroy_percent": 5}
+    weak = {"self_approval": True, "service_account_approval": True, "max_destroy": 1000, "max_destroy_percent": 100}
+    own = {"max_destroy": 50, "max_destroy_percent": 90}
+    found = await rules_of(application, await make(application, strict, weak, own))
+    assert (found.self_approval, found.service_account_approval) == (False, False)
+    assert found.limits == DestroyLimits(0, 5)
+    assert {rule.path for rule in found.rules if rule.name != "min_approvals"} == {"corp"}
+
+
+@pytest.mark.feature("J8.threshold")
+async def test_a_place_makes_the_rules_of_the_places_above_it_stricter(application: Application) -> None:
+    weak = {"self_approval": True, "service_account_approval": True, "max_destroy": 9, "min_approvals": 1}
+    found = await rules_of(
+        application, await make(application, weak, {"self_approval": False, "max_destroy": 4}, {"min_approvals": 2})
+    )
+    assert (found.self_approval, found.service_account_approval) == (False, True)
+    assert (found.limits, found.min_approvals) == (DestroyLimits(4, None), 2)
+    places = {rule.name: rule.path for rule in found.rules}
+    assert places == {
+        "max_destroy": "corp/team",
+        "max_destroy_percent": None,
+        "self_approval": "corp/team",
+        "service_account_approval": "corp",
+        "min_approvals": "corp/team/app",
+    }
+
+
+async def test_without_any_rule_people_approve_their_own_jobs_and_service_accounts_do_not(
+    application: Application,
+) -> None:
+    found = await rules_of(application, await make(application, {}, {}, {}))
+    assert (found.self_approval, found.service_account_approval, found.min_approvals) == (True, False, 0)
+    assert found.limits == DestroyLimits()
+    assert {rule.path for rule in found.rules} == {None}
+
+
+async def test_a_module_and_a_group_are_shown_with_the_rules_that_apply_and_their_places(
+    application: Application,
+) -> None:
+    strict, weak = {"self_approval": False, "max_destroy": 0}, {"self_approval": True, "max_destroy": 1000}
+    module = await make(application, strict, weak, {"min_approvals": 2})
+    shown = (await application.admin.get(f"/api/v1/modules/{module}")).json()["approval_rules"]
+    assert shown == [
+        {"name": "max_destroy", "value": 0, "path": "corp"},
+        {"name": "max_destroy_percent", "value": None, "path": None},
+        {"name": "self_approval", "value": False, "path": "corp"},
+        {"name": "service_account_approval", "value": False, "path": None},
+        {"name": "min_approvals", "value": 2, "path": "corp/team/app"},
+    ]
+    group = (await application.admin.get("/api/v1/groups/corp%2Fteam")).json()
+    assert (group["self_approval"], group["max_destroy"]) == (True, 1000), "what the group itself says"
+    assert group["approval_rules"][:4] == shown[:4]
+    assert group["approval_rules"][4] == {"name": "min_approvals", "value": 0, "path": None}
+
+    someone = await logged_in(application)
+    page = await someone.see(f"/dashboard/groups/{group['id']}")
+    assert "This group says at most 1,000, which has no effect: the strictest rule applies." in page
+    assert "This group says yes, which has no effect: the strictest rule applies." in page
+    form = await someone.see(f"/dashboard/groups/{group['id']}/settings")
+    assert "Yes has no effect here, because corp says no." in form
+    page = await someone.see(f"/dashboard/modules/{module}")
+    assert "nobody approves their own jobs (corp)" in page
+    assert "2 people must approve each change (corp/team/app)" in page
+    assert "<dt>Approval</dt><dd>each plan</dd>" in page
+    assert "It plans first, and somebody must approve the plan." in page
