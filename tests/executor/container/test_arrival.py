@@ -115,3 +115,34 @@ def test_new_files_do_not_end_the_process_afterwards(tmp_path: Path) -> None:
         (tmp_path / "later").touch()
         assert process.communicate(timeout=30)[0] == "b'{whole}'\nalive\n"
     assert process.returncode == 0
+
+
+_REAPER = """
+import os
+from terracrew.executor.container import reaper
+reaper.TIDY_SECONDS = 0.05
+executor = os.fork()
+if executor == 0:
+    sys.stdin.read()
+    os._exit(0)
+print(reaper.ContainerReaper(executor, (1.0, 1.0), tidy=arrival.remove_repeated).reap(), flush=True)
+"""
+
+
+def test_a_start_that_is_uploaded_again_does_not_stay_on_the_volume(tmp_path: Path) -> None:
+    """Symptom: the daemon's answer to an upload was lost, and its repetition left the start with all credentials on the volume."""
+    command = [sys.executable, "-c", _WAITER + _REAPER, str(tmp_path), "60", ""]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        _put_start(tmp_path)
+        assert process.stdout.readline() == "b'{whole}'\n"
+        (tmp_path / "start.json").write_bytes(b"{half")
+        time.sleep(0.3)
+        assert os.listdir(tmp_path) == ["start.json"], "removing it before it is complete lets the upload fail"
+        _put_start(tmp_path)
+        until = time.monotonic() + 30
+        while os.listdir(tmp_path) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert os.listdir(tmp_path) == []
+        assert process.communicate("", timeout=30)[0] == "0\n"

@@ -51,11 +51,21 @@ def wait(seconds: float) -> bytes | None:
             if left == 0:
                 print(f"its job did not arrive within {seconds:.0f} seconds")
                 return None
-    # The start has secrets that are kept in memory only.
     content = START.read_bytes()
-    START.unlink()
-    COMPLETE.unlink()
+    _remove()
     return content
+
+
+def remove_repeated() -> None:
+    """Remove a start that was uploaded a second time, because the daemon's answer to the first upload was lost."""
+    if has_come():  # a file that is removed before lets the upload fail
+        _remove()
+
+
+def _remove() -> None:
+    """Remove the start. It has secrets that are kept in memory only."""
+    START.unlink(missing_ok=True)
+    COMPLETE.unlink()
 
 
 @contextlib.contextmanager

@@ -83,7 +83,8 @@ def _run_on_volume(wait_seconds: float) -> int:
     if start.is_salvage and not (Path(start.directory) / files.RECORD).exists():
         return exit_codes.NOTHING_LEFT
     executor_process.make_directories(start)
-    code = ContainerReaper(executor_process.fork(start), start.interrupt_seconds).reap()
+    executor = executor_process.fork(start)
+    code = ContainerReaper(executor, start.interrupt_seconds, tidy=arrival.remove_repeated).reap()
     return code if code >= 0 else 128 - code
 
 

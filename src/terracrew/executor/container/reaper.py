@@ -11,6 +11,8 @@ from collections.abc import Callable
 from terracrew.attempt import exit_codes
 from terracrew.executor.container import signals
 
+TIDY_SECONDS = 10.0
+
 
 class ContainerReaper:
     def __init__(
@@ -20,10 +22,12 @@ class ContainerReaper:
         *,
         passes_on: bool = True,
         send_to_all: Callable[[signal.Signals], None] = signals.send_to_all,
+        tidy: Callable[[], None] | None = None,
     ) -> None:
-        """`passes_on` is False for a process that only delivers, which nobody needs to interrupt."""
+        """`passes_on` is False for a process that only delivers, which nobody needs to interrupt. `tidy` is called every few seconds."""
         self._executor, self._interrupt_seconds = executor, interrupt_seconds
         self._passes_on, self._send_to_all = passes_on, send_to_all
+        self._tidy = tidy
         self._code: int | None = None
         """The executor's exit code; a negative number is a signal."""
         self._stop_at: list[tuple[float, signal.Signals]] = []
@@ -39,6 +43,9 @@ class ContainerReaper:
             while self._stop_at and self._stop_at[-1][0] <= now:
                 self._send_to_all(self._stop_at.pop()[1])
             wait = max(0.0, self._stop_at[-1][0] - now) if self._stop_at else None
+            if self._tidy is not None:
+                self._tidy()
+                wait = TIDY_SECONDS if wait is None else min(wait, TIDY_SECONDS)
             got = signal.sigwait(signals.WAITED_FOR) if wait is None else signal.sigtimedwait(signals.WAITED_FOR, wait)
             number = got.si_signo if isinstance(got, signal.struct_siginfo) else got
             if number in (signal.SIGTERM, signal.SIGINT) and self._passes_on:
