@@ -11,6 +11,7 @@ from terracrew.errors import RateLimited, Unauthenticated
 from terracrew.runner.connection import worker_token
 from terracrew.runner.connection.access_token import Tokens, _Answer  # pyright: ignore[reportPrivateUsage]
 from terracrew.runner.connection.worker_token import FILE, ROTATION_SECONDS, WorkerToken
+from tests.machine import small_disk
 
 pytestmark = pytest.mark.feature("A2.rotation")
 
@@ -84,6 +85,46 @@ async def test_a_token_is_replaced_after_a_day_and_the_new_one_survives_a_restar
     now[0] += 30 * 24 * 3600
     await started(tmp_path, server).renew()
     assert server.valid not in (second, digest(FIRST)), "after a month it comes back, and replaces the token"
+
+
+async def test_a_full_disk_delays_the_replacement_and_nothing_else(tmp_path: Path, now: list[float]) -> None:
+    """Symptom: the rotation failed with «No space left on device», so no token was renewed and the runner went offline."""
+    server = Server()
+    with small_disk.mounted(tmp_path / "disk", "1m") as disk:
+        tokens = started(disk, server)
+        await tokens.renew()
+        small_disk.fill(disk / "ballast")
+        now[0] += ROTATION_SECONDS
+        for _ in range(2):
+            assert await tokens.renew() == "token"
+        assert (server.valid, server.next) == (digest(FIRST), "")
+        (disk / "ballast").unlink()
+        await tokens.renew()
+        assert server.valid != digest(FIRST)
+
+
+@pytest.mark.parametrize("answer", ["accepted", "declined"])
+async def test_a_disk_that_becomes_full_during_the_replacement_leaves_a_token_that_works(
+    tmp_path: Path, now: list[float], answer: str
+) -> None:
+    server, exchange = Server(), Server.exchange
+    with small_disk.mounted(tmp_path / "disk", "1m") as disk:
+        tokens = started(disk, server)
+        await tokens.renew()
+        now[0] += ROTATION_SECONDS
+
+        def fill_first(form: dict[str, str]) -> _Answer:
+            if not (disk / "ballast").exists():
+                small_disk.fill(disk / "ballast")
+            if answer == "declined":
+                form.pop("next_secret_sha256", None)
+            return exchange(server, form)
+
+        server.exchange = fill_first
+        for _ in range(2):
+            assert await tokens.renew() == "token"
+        assert await started(disk, server).renew() == "token"
+        assert (server.valid == digest(FIRST)) == (answer == "declined")
 
 
 @pytest.mark.parametrize("moment", ["crash_before", "crash_after"])

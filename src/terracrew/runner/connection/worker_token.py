@@ -2,8 +2,10 @@
 
 The runner makes each new token itself and sends the server only its hash, together with the token that is in use. Both are
 valid until the new one is used for the first time. The file is written before the server learns of the new token, so that a
-crash at any moment leaves a token that works. A server that was restored from a backup knows only an earlier token, so the
-earlier tokens are kept as well. No other server accepts them.
+crash at any moment leaves a token that works. If it cannot be written, the token is replaced later.
+
+A server that was restored from a backup knows only an earlier token, so the earlier tokens are kept as well. No other server
+accepts them.
 """
 
 import hashlib
@@ -65,11 +67,14 @@ class WorkerToken:
         return [each for each in dict.fromkeys(known) if each not in self.candidates]
 
     def next_sha256(self) -> str:
-        """Return the hash of the next token, or an empty string while the current one is not due to be replaced."""
+        """Return the hash of the next token, or an empty string while the current one is not due to be replaced, or cannot be."""
         if not self.rotates or abs(time.time() - self._kept.since) < ROTATION_SECONDS:
             return ""
         if not self._kept.next:
-            self._write(msgspec.structs.replace(self._kept, next=PREFIX + secrets.token_urlsafe(32)))
+            prepared = msgspec.structs.replace(self._kept, next=PREFIX + secrets.token_urlsafe(32))
+            if not self._write(prepared):
+                return ""
+            self._kept = prepared
         return _digest(self._kept.next)
 
     def accepted(self, token: str) -> None:
@@ -77,13 +82,13 @@ class WorkerToken:
         kept = self._kept
         if token == kept.next:
             earlier = [kept.current, *kept.earlier][:MAX_EARLIER]
-            self._write(msgspec.structs.replace(kept, current=token, next="", since=time.time(), earlier=earlier))
+            self._keep(msgspec.structs.replace(kept, current=token, next="", since=time.time(), earlier=earlier))
             log.info("the worker token was replaced; the old one is not valid any more")
         elif token in self.earlier:
             # Somebody may have copied this token while it was in use, so the next exchange replaces it. The later tokens are
             # kept, because the operators may go back from the restored server to the one that was there before.
             others = [each for each in (kept.next, kept.current, *kept.earlier) if each and each != token]
-            self._write(msgspec.structs.replace(kept, current=token, next="", since=0.0, earlier=others[:MAX_EARLIER]))
+            self._keep(msgspec.structs.replace(kept, current=token, next="", since=0.0, earlier=others[:MAX_EARLIER]))
             log.warning(
                 "the server accepts only an earlier worker token, as after a restore from a backup; the token is replaced soon"
             )
@@ -92,7 +97,7 @@ class WorkerToken:
 
     def declined(self) -> None:
         """Record that the server does not replace the token: several processes share it, or the server has an earlier version."""
-        self._write(msgspec.structs.replace(self._kept, next="", since=time.time()))
+        self._keep(msgspec.structs.replace(self._kept, next="", since=time.time()))
 
     def _read(self, configured: str) -> _Kept:
         fresh = _Kept(_digest(configured), configured, time.time())
@@ -105,9 +110,19 @@ class WorkerToken:
             return fresh
         return kept if kept.configured_sha256 == fresh.configured_sha256 else fresh
 
-    def _write(self, kept: _Kept) -> None:
-        durable.write(self._path, msgspec.json.encode(kept))
+    def _keep(self, kept: _Kept) -> None:
+        """Use these tokens. If they cannot be written, the file has earlier ones, which lead the next process to the same tokens."""
+        self._write(kept)
         self._kept = kept
+
+    def _write(self, kept: _Kept) -> bool:
+        """Return whether these tokens are on the disk. A full disk must not keep the runner from its server."""
+        try:
+            durable.write(self._path, msgspec.json.encode(kept))
+        except OSError as error:
+            log.warning("%s cannot be written, and is written later: %s", self._path, error)
+            return False
+        return True
 
 
 def _digest(token: str) -> str:
