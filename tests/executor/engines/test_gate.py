@@ -231,9 +231,10 @@ async def test_a_program_of_another_user_waits_too(
 
 @pytest.mark.skipif(landlock.abi() < 6, reason="this kernel's Landlock does not scope signals")
 @pytest.mark.feature("X4.isolation")
-async def test_the_code_of_a_module_can_neither_open_the_gate_nor_change_the_engine(stage: Stage) -> None:
+async def test_the_code_of_a_module_can_neither_open_the_gate_nor_change_the_engine(stage: Stage, tofu: str) -> None:
     """A hostile provider could otherwise show a person another diff than that of its plan."""
-    system = [PathRule(path, READ_AND_EXECUTE) for path in ("/bin", "/lib", "/lib64", "/usr", "/etc", "/proc", "/root")]
+    readable = ("/bin", "/lib", "/lib64", "/usr", "/etc", "/proc", str(Path(tofu).resolve().parent))
+    system = [PathRule(path, READ_AND_EXECUTE) for path in readable]
     ruleset = Ruleset([*system, PathRule(str(stage.folder), EVERYTHING), PathRule("/dev", EVERYTHING)])
     waiting = stage.wait_at_gate(ruleset=ruleset)
     await _loaded(waiting.pid)
