@@ -12,20 +12,18 @@ from terracrew.executor.engines.hcl import lockfile, plugins, provider_download
 from terracrew.executor.engines.hcl.lockfile import Provider
 from terracrew.protocol.spec import JobType, StateSeed, Step
 from terracrew.protocol.start import IsolationSettings
-from terracrew.toolchains import discovery, install
+from terracrew.toolchains import discovery
 from tests.executor.warm_runs import WarmRunner
-from tests.machine import providers
+from tests.machine import engines, providers
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("J3.warm")]
 
 TIME = {"main.tf": providers.required("time") + 'resource "time_static" "it" {}\n'}
 
 
-@pytest.fixture(params=["tofu", "terraform"])
+@pytest.fixture(params=["tofu", pytest.param("terraform", marks=pytest.mark.other_engine)])
 def engine(request: pytest.FixtureRequest) -> str:
-    name = str(request.param)
-    assert discovery.find(name) or install.install(name, report=lambda _: None)
-    return name
+    return engines.tested_version(str(request.param)).name
 
 
 @pytest.fixture
