@@ -2,6 +2,7 @@
 #   make demo      a whole Terracrew at work on sample modules   (EXIT=1: stop after the jobs; PORT=…; FRESH=1)
 #   make test      every test of the default tier                (ARGS="-k name": some of them; WORKERS=0: one after the other)
 #                  A test that fails is repeated once, alone: the end lists those that passed then.
+#   make test-user  the same tests on a bare environment, as an ordinary user that root makes (.ci/run)
 #   make test-thorough  the same tests with twice as many random examples, as before a release
 #   make test-engines   the tests of the engines beside OpenTofu, which it installs first (minutes, once)
 #   make test-platforms   the tests with Docker and others, which it installs and starts   (PLATFORMS=docker: some of them)
@@ -23,7 +24,7 @@ WORKERS ?= $(shell expr $$(nproc) + 2)
 # The tests start hundreds of processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo images test test-thorough test-engines test-platforms check lint format types imports settings features explore bench chaos day powercut
+.PHONY: demo images test test-user test-thorough test-engines test-platforms check lint format types imports settings features explore bench chaos day powercut
 
 demo: .venv/.run
 	@$(PYTHON) -m terracrew.cli demo $(if $(EXIT),--exit) $(if $(PORT),--port $(PORT)) $(if $(FRESH),--fresh)
@@ -36,6 +37,9 @@ test: .venv/.dev
 	@$(PYTHON) -m terracrew.cli engine install tofu
 	@$(PYTHON) -m tests.machine.providers
 	PYTHONPATH=scripts $(PYTHON) -m run_tests -p left_out -q -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder --durations=5 $(ARGS)
+
+test-user:
+	@.ci/run --user
 
 test-thorough:
 	@TERRACREW_TEST_THOROUGH=1 $(MAKE) --no-print-directory test
