@@ -3,7 +3,6 @@
 import gzip
 import io
 import os
-import posixpath
 import re
 import tarfile
 import zlib
@@ -14,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from terracrew import configurations
 from terracrew.errors import Invalid, TooLarge
+from terracrew.unpacking import Unpacking
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec, PathSpec
@@ -28,8 +28,6 @@ IGNORE_FILE = ".terracrewignore"
 _ALL_BELOW = re.compile(r"^(?!!)(.*)/\*\*(/?)\s*$")
 _ALWAYS_LEFT_OUT = (".terraform", ".git", "*.tfstate", "*.tfstate.*", "terraform.tfstate.d", "errored.tfstate")
 _MAX_HEADER_BYTES = 1 << 20  # between two files; a name that is longer is an attack on memory
-_MAX_LINKS = 40  # as many as a kernel follows
-_CHUNK_BYTES = 1 << 18
 _BLOCK_BYTES = 1 << 16
 
 
@@ -132,99 +130,37 @@ def inspect(file: IO[bytes]) -> Contents:
 
 
 def extract(file: IO[bytes], target: Path) -> Contents:
-    """Unpack into an empty directory. Links are made last, so that no file is written through one."""
+    """Unpack into an empty directory, see `unpacking`."""
     return _read(file, target)
 
 
 def _read(file: IO[bytes], target: Path | None) -> Contents:
-    gauge, links, kinds, size = _Gauge(file), dict[str, str](), dict[str, bool](), 0
-    try:
-        with tarfile.open(fileobj=gauge, mode="r|", bufsize=_BLOCK_BYTES) as tar:
-            while (info := tar.next()) is not None:
-                if len(kinds) >= MAX_ENTRIES:
-                    raise TooLarge(f"the archive has more than {MAX_ENTRIES:,} entries")
-                path = _checked(info, kinds, links)
-                if not path:
-                    continue
-                kinds[path] = info.isdir()
-                if info.issym():
-                    links[path] = info.linkname
-                elif info.isdir():
-                    if target:
-                        (target / path).mkdir(parents=True, exist_ok=True)
-                else:
-                    size += info.size
-                    gauge.allow(info.size)
-                    _unpack(tar, info, target / path if target else None)
-                gauge.allow(0)
-    except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, ValueError, OverflowError) as error:
-        raise Invalid(f"this is not a complete tar.gz archive: {error}") from error
-    for path in links:
-        _follow(path, links)
-    if target:
-        for path, to in links.items():
-            (target / path).parent.mkdir(parents=True, exist_ok=True)
-            (target / path).symlink_to(to)
-    files = [path for path, is_folder in kinds.items() if not is_folder]
-    return Contents(len(kinds), size, None if links else configurations.files(files))
+    gauge = _Gauge(file)
+    with Unpacking(target, max_entries=MAX_ENTRIES, max_bytes=MAX_BYTES) as unpacking:
+        try:
+            with tarfile.open(fileobj=gauge, mode="r|", bufsize=_BLOCK_BYTES) as tar:
+                while (info := tar.next()) is not None:
+                    _unpack(tar, info, unpacking, gauge)
+        except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, ValueError, OverflowError) as error:
+            raise Invalid(f"this is not a complete tar.gz archive: {error}") from error
+        unpacking.finish()
+    found = None if unpacking.has_links else configurations.files(list(unpacking.files()))
+    return Contents(unpacking.entries, unpacking.size, found)
 
 
-def _checked(info: tarfile.TarInfo, kinds: dict[str, bool], links: dict[str, str]) -> str:
-    """Return the entry's normalized path, or raise what is wrong with it. The archive's own root is ''."""
-    name = info.name
-    if not (info.isreg() or info.isdir() or info.issym()) or info.issparse():
-        raise Invalid(f"the archive has {name!r}, which is neither a plain file, a directory nor a symbolic link")
-    if name.startswith("/") or "\0" in name or "\\" in name or ".." in name.split("/"):
-        raise Invalid(f"the archive has {name!r}, a path that leaves the folder it is unpacked into")
-    path = posixpath.normpath(name)
-    if path == ".":
-        return ""
-    if path in links or (path in kinds and not (kinds[path] and info.isdir())):
-        raise Invalid(f"the archive has {path!r} twice")
-    parent = posixpath.dirname(path)
-    while parent:
-        if kinds.setdefault(parent, True) is False:
-            raise Invalid(f"the archive has {path!r} below {parent!r}, which is not a directory")
-        parent = posixpath.dirname(parent)
-    return path
-
-
-def _follow(path: str, links: dict[str, str]) -> None:
-    """Walk a link as a kernel would, step by step, and refuse it if it ever leaves the root or has no end."""
-    rest, place, followed = path.split("/")[::-1], list[str](), 0
-    while rest:
-        part = rest.pop()
-        if part in ("", "."):
-            continue
-        if part == "..":
-            if not place:
-                raise Invalid(f"the archive has the link {path!r}, which leads out of the folder it is unpacked into")
-            place.pop()
-            continue
-        place.append(part)
-        to = links.get("/".join(place))
-        if to is None:
-            continue
-        followed += 1
-        if to.startswith("/") or "\0" in to or not to:
-            raise Invalid(f"the archive has the link {path!r} to {to!r}, outside the folder it is unpacked into")
-        if followed > _MAX_LINKS:
-            raise Invalid(f"the archive has the link {path!r}, which leads back to itself")
-        place.pop()
-        rest.extend(to.split("/")[::-1])
-
-
-def _unpack(tar: tarfile.TarFile, info: tarfile.TarInfo, to: Path | None) -> None:
-    source = tar.extractfile(info)
-    assert source is not None
-    if to is None:
-        while source.read(_CHUNK_BYTES):
-            pass
-        return
-    to.parent.mkdir(parents=True, exist_ok=True)
-    with open(to, "xb", opener=lambda name, flags: os.open(name, flags, 0o755 if info.mode & 0o100 else 0o644)) as out:
-        while chunk := source.read(_CHUNK_BYTES):
-            out.write(chunk)
+def _unpack(tar: tarfile.TarFile, info: tarfile.TarInfo, unpacking: Unpacking, gauge: "_Gauge") -> None:
+    if info.issym():
+        unpacking.link(info.name, info.linkname)
+    elif info.isdir():
+        unpacking.folder(info.name, info.mode)
+    elif info.isreg() and not info.issparse():
+        gauge.allow(info.size)
+        content = tar.extractfile(info)
+        assert content is not None
+        unpacking.file(info.name, content, info.mode)
+    else:
+        raise Invalid(f"the archive has {info.name!r}, which is neither a plain file, a directory nor a symbolic link")
+    gauge.allow(0)
 
 
 class _Gauge(io.RawIOBase):

@@ -45,6 +45,7 @@ def test_an_executor_imports_neither_the_server_nor_what_only_settings_and_clis_
         "procfs",
         "source_rules",
         "trees",
+        "unpacking",
         "version_ranges",
     }
     assert rooms == {"attempt", "client", "executor", "masking", "protocol", "toolchains", *small}

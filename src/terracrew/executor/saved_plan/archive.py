@@ -10,11 +10,16 @@ from typing import IO, cast
 import msgspec
 
 from terracrew.attempt.engine_directory import open_produced
-from terracrew.errors import Invalid
+from terracrew.errors import Invalid, TooLarge
+from terracrew.unpacking import Unpacking
 
 _ABOUT, _PLAN, _WORKSPACE = "about.json", "plan", "workspace/"
 _READ_BYTES = 1 << 18
 _COMPRESSION_LEVEL = 3
+_MAX_ABOUT_BYTES = 1 << 16
+MAX_ENTRIES = 1_000_000
+MAX_BYTES = 16 << 30
+"""What a workspace may have. A file with holes has its whole size here, and takes it on the disk when it is restored."""
 
 
 class About(msgspec.Struct, frozen=True):
@@ -37,14 +42,13 @@ def pack(out: io.RawIOBase, about: About, plan: Path, workspace: Path) -> None:
     ):
         _add_bytes(tar, _ABOUT, msgspec.json.encode(about))
         _add(tar, _PLAN, plan)
-        links: list[tuple[str, Path]] = []
-        for name, path in _walk(workspace, _WORKSPACE):
-            if path.is_symlink():
-                links.append((name, path))
-            else:
-                _add(tar, name, path)
-        for name, path in links:  # last, so that nothing is ever written through one
-            _add(tar, name, path)
+        size = 0
+        for count, (name, path) in enumerate(_walk(workspace, _WORKSPACE)):
+            size += _add(tar, name, path)
+            if count >= MAX_ENTRIES or size > MAX_BYTES:
+                raise TooLarge(
+                    f"the workspace has more than {MAX_ENTRIES:,} files or {MAX_BYTES >> 30} GiB, which are not saved with a plan"
+                )
 
 
 def unpack(source: IO[bytes], plan: Path, workspace: Path) -> About:
@@ -52,35 +56,28 @@ def unpack(source: IO[bytes], plan: Path, workspace: Path) -> About:
     import zstandard
 
     about: About | None = None
-    modes: list[tuple[Path, int]] = []
-    try:
-        with (
-            zstandard.ZstdDecompressor().stream_reader(source, closefd=False) as packed,
-            tarfile.open(fileobj=cast("IO[bytes]", packed), mode="r|") as tar,
-        ):
-            has_links = False
-            for info in tar:
-                if info.name == _ABOUT:
-                    about = msgspec.json.decode(_content(tar, info).read(), type=About)
-                elif info.name == _PLAN:
-                    _write(_content(tar, info), plan, 0o600)
-                elif has_links and not info.issym():
-                    raise Invalid(f"{info.name!r} comes after a link")
-                elif info.issym():
-                    has_links = True
-                    _inside(workspace, info.name).symlink_to(info.linkname)
-                elif info.isdir():
-                    path = _inside(workspace, info.name)
-                    path.mkdir(mode=0o700)
-                    modes.append((path, info.mode))
-                else:
-                    _write(_content(tar, info), _inside(workspace, info.name), info.mode)
-    except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError) as error:
-        raise Invalid(f"the saved plan is damaged: {error}") from error
-    if about is None or not plan.is_file():
-        raise Invalid("the saved file is not a plan with its workspace")
-    for path, mode in reversed(modes):
-        path.chmod(mode)
+    with Unpacking(workspace, max_entries=MAX_ENTRIES, max_bytes=MAX_BYTES, is_source=False) as unpacking:
+        try:
+            with (
+                zstandard.ZstdDecompressor().stream_reader(source, closefd=False) as packed,
+                tarfile.open(fileobj=cast("IO[bytes]", packed), mode="r|") as tar,
+            ):
+                for info in tar:
+                    if info.name == _ABOUT:
+                        about = msgspec.json.decode(_content(tar, info).read(_MAX_ABOUT_BYTES), type=About)
+                    elif info.name == _PLAN:
+                        _write_plan(_content(tar, info), plan)
+                    elif info.issym():
+                        unpacking.link(_inside(info.name), info.linkname)
+                    elif info.isdir():
+                        unpacking.folder(_inside(info.name), info.mode)
+                    else:
+                        unpacking.file(_inside(info.name), _content(tar, info), info.mode)
+        except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError) as error:
+            raise Invalid(f"the saved plan is damaged: {error}") from error
+        if about is None or not plan.is_file():
+            raise Invalid("the saved file is not a plan with its workspace")
+        unpacking.finish()
     return about
 
 
@@ -96,7 +93,8 @@ def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
             yield from _walk(Path(entry.path), f"{prefix}{entry.name}/")
 
 
-def _add(tar: tarfile.TarFile, name: str, path: Path) -> None:
+def _add(tar: tarfile.TarFile, name: str, path: Path) -> int:
+    """Add an entry, and return how many bytes of content it has."""
     info = tarfile.TarInfo(name)
     found = path.lstat()
     info.mode, info.mtime = found.st_mode & 0o777, found.st_mtime
@@ -110,6 +108,7 @@ def _add(tar: tarfile.TarFile, name: str, path: Path) -> None:
         with open_produced(path) as file:  # the module may still run, and put something else there
             info.size = os.fstat(file.fileno()).st_size
             tar.addfile(info, file)
+    return info.size
 
 
 def _add_bytes(tar: tarfile.TarFile, name: str, content: bytes) -> None:
@@ -119,20 +118,20 @@ def _add_bytes(tar: tarfile.TarFile, name: str, content: bytes) -> None:
 
 
 def _content(tar: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
-    if not info.isreg() or (file := tar.extractfile(info)) is None:
+    if not info.isreg() or info.issparse() or (file := tar.extractfile(info)) is None:
         raise Invalid(f"{info.name!r} is not a plain file")
     return file
 
 
-def _inside(workspace: Path, name: str) -> Path:
+def _inside(name: str) -> str:
+    """Return the path of an entry in the workspace."""
     path = name.removeprefix(_WORKSPACE)
-    if path == name or not path or path.startswith("/") or ".." in path.split("/"):
+    if path == name or not path:
         raise Invalid(f"{name!r} is not in the workspace")
-    return workspace / path
+    return path
 
 
-def _write(source: IO[bytes], to: Path, mode: int) -> None:
-    with open(to, "xb", opener=lambda name, flags: os.open(name, flags | os.O_CLOEXEC, mode)) as out:
+def _write_plan(source: IO[bytes], to: Path) -> None:
+    with open(to, "xb", opener=lambda name, flags: os.open(name, flags | os.O_CLOEXEC, 0o600)) as out:
         while chunk := source.read(_READ_BYTES):
             out.write(chunk)
-        os.fchmod(out.fileno(), mode)

@@ -141,7 +141,7 @@ async def test_a_token_goes_to_the_host_that_it_is_for_and_to_no_other(
         ("/bomb.zip", TooLarge, "refused as a decompression bomb"),
         ("/bomb.tar.gz", TooLarge, "refused as a decompression bomb"),
         ("/out.zip", Invalid, "leaves the folder it is unpacked into"),
-        ("/link.zip", Invalid, "which leads out of it"),
+        ("/link.zip", Invalid, "which leads out of the folder it is unpacked into"),
         ("/round.zip", Invalid, "redirects"),
     ],
 )

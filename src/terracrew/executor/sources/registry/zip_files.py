@@ -4,48 +4,35 @@ import io
 import stat
 import zipfile
 import zlib
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from terracrew import archive
 from terracrew.errors import Invalid, TooLarge
+from terracrew.unpacking import MAX_PATH_BYTES, Unpacking
 
-_CHUNK_BYTES = 1 << 18
-_MAX_LINK_BYTES = 4096
+_MARK_OF_ENTRY = b"PK\x01\x02"
+"""Every entry of the archive's directory begins with it."""
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Those that engines can unpack, too. Others may need any amount of memory."""
 
 
 def extract(data: bytes, target: Path) -> None:
-    """Unpack into an empty directory. Links are made last, so that no file is written through one."""
-    links: dict[str, str] = {}
-    budget = archive.MAX_BYTES
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as zipped:
-            entries = zipped.infolist()
-            _check_sizes(entries, len(data))
-            for entry in entries:
-                path = _checked(entry)
-                mode = entry.external_attr >> 16
-                if entry.is_dir():
-                    (target / path).mkdir(parents=True, exist_ok=True)
-                elif stat.S_ISLNK(mode):
-                    links[path] = zipped.read(entry)[:_MAX_LINK_BYTES].decode()
-                else:
-                    budget = _write(zipped, entry, target / path, budget)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, UnicodeDecodeError) as error:
-        raise Invalid(f"this is not a complete zip archive: {error}") from error
-    for path, to in links.items():
-        place = target / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if to.startswith("/") or not (place.parent / to).resolve().is_relative_to(target.resolve()):
-            raise Invalid(f"the archive has the link {path!r} to {to!r}, which leads out of it")
-        place.symlink_to(to)
-    for path, to in links.items():  # a link may lead out through another one
-        if not (target / path).resolve().is_relative_to(target.resolve()):
-            raise Invalid(f"the archive has the link {path!r} to {to!r}, which leads out of it")
+    """Unpack into an empty directory, see `unpacking`."""
+    if data.count(_MARK_OF_ENTRY) > archive.MAX_ENTRIES:  # before an object is made for each of them
+        raise TooLarge(f"the archive has more than {archive.MAX_ENTRIES:,} entries")
+    with Unpacking(target, max_entries=archive.MAX_ENTRIES, max_bytes=archive.MAX_BYTES) as unpacking:
+        try:
+            with zipfile.ZipFile(io.BytesIO(data)) as zipped:
+                entries = zipped.infolist()
+                _check_sizes(entries, len(data))
+                for entry in entries:
+                    _unpack(zipped, entry, unpacking)
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+            raise Invalid(f"this is not a complete zip archive: {error}") from error
+        unpacking.finish()
 
 
 def _check_sizes(entries: list[zipfile.ZipInfo], packed: int) -> None:
-    if len(entries) > archive.MAX_ENTRIES:
-        raise TooLarge(f"the archive has more than {archive.MAX_ENTRIES:,} entries")
     total = sum(entry.file_size for entry in entries)
     if total > archive.MAX_BYTES:
         raise TooLarge(f"the archive holds more than {archive.MAX_BYTES >> 20:,} MiB")
@@ -55,28 +42,18 @@ def _check_sizes(entries: list[zipfile.ZipInfo], packed: int) -> None:
         )
 
 
-def _checked(entry: zipfile.ZipInfo) -> str:
-    name = entry.filename
-    kind = stat.S_IFMT(entry.external_attr >> 16)
+def _unpack(zipped: zipfile.ZipFile, entry: zipfile.ZipInfo, unpacking: Unpacking) -> None:
+    name, mode = entry.filename, entry.external_attr >> 16
+    kind = stat.S_IFMT(mode)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
         raise Invalid(f"the archive has {name!r}, which is neither a plain file, a directory nor a symbolic link")
-    if name.startswith("/") or "\\" in name or "\0" in name or ".." in name.split("/"):
-        raise Invalid(f"the archive has {name!r}, a path that leaves the folder it is unpacked into")
-    return str(PurePosixPath(name))
-
-
-def _write(zipped: zipfile.ZipFile, entry: zipfile.ZipInfo, to: Path, budget: int) -> int:
-    """Write a file, and return how many bytes may still be written. The size in the header may be a lie."""
-    to.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with zipped.open(entry) as source, open(to, "xb") as out:
-            while chunk := source.read(_CHUNK_BYTES):
-                budget -= len(chunk)
-                if budget < 0:
-                    raise TooLarge(f"the archive holds more than {archive.MAX_BYTES >> 20:,} MiB")
-                out.write(chunk)
-    except (FileExistsError, NotADirectoryError):
-        raise Invalid(f"the archive has {entry.filename!r} twice, or below a file") from None
-    if entry.external_attr >> 16 & 0o100:
-        to.chmod(0o755)
-    return budget
+    if entry.is_dir() or kind == stat.S_IFDIR:
+        unpacking.folder(name, mode)
+        return
+    if entry.compress_type not in _METHODS:
+        raise Invalid(f"the archive has {name!r}, which is packed in another way than by deflate")
+    with zipped.open(entry) as content:
+        if kind == stat.S_IFLNK:
+            unpacking.link(name, content.read(MAX_PATH_BYTES).decode())
+        else:
+            unpacking.file(name, content, mode)
