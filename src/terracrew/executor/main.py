@@ -114,7 +114,8 @@ def _attempt(start: ExecutorStart, durable_start: DurableStart, cgroup: str) -> 
     diagnostics.mask(parts.recorder.redactor)
     output = EngineOutput(directory / files.OUTPUT, parts.recorder)
     cipher = AttemptCipher(credentials.state_key, spec.job_id, spec.attempt)
-    states = States(parts.large_states, parts.recorder, cipher, engine=spec.engine)
+    is_ours = spec.backend == "terracrew"
+    states = States(parts.large_states, parts.recorder, cipher, engine=spec.engine, is_kept_here=is_ours)
     backend = StateBackend(
         states,
         backend_credentials.secret_of(credentials.hub),

@@ -107,7 +107,7 @@ def _collect_state(parts: AttemptDelivery, engine_files: EngineDirectory) -> Non
     sha256 = hashlib.sha256(content).hexdigest()
     if sha256 in known or sha256 == expected.known_sha256:
         return
-    identity, problem = identities.read_or_problem(expected.engine, content)
+    identity, problem = identities.read_leftover(expected.engine, content, is_kept_here=expected.is_kept_here)
     # An errored state tells the server that the engine has ended its change. One that was being changed does not.
     origin = "engine" if identity.is_unfinished else "errored"
     fact = states.fact_of(sha256, content, identity, problem, origin, is_inline=False)

@@ -42,6 +42,8 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 """An integer that every database can store."""
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-z]{0,128}\Z")]
 Line: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]{0,4096}\Z")]
+NOT_IN_OWN_BACKEND = "the module's own backend did not accept it: push it there, and then discard it here"
+"""The problem of a state that an engine left because the backend of its module, which is not Terracrew's, did not take it."""
 
 
 class Kind(IntEnum):
@@ -202,7 +204,8 @@ class StateFact(msgspec.Struct, frozen=True):
     resources: Count | None = None
     """The number of resource instances in it, or None if the executor could not count them."""
     problem: Line = ""
-    """Why it cannot be read as a state. It is stored unchanged in quarantine; its serial and lineage mean nothing."""
+    """Why it cannot become the current state: it cannot be read, and then its serial and lineage mean nothing, or no engine would
+    read it here (`NOT_IN_OWN_BACKEND`). It is stored unchanged in quarantine."""
 
 
 _fact = msgspec.json.Decoder(Fact)

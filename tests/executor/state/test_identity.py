@@ -66,7 +66,7 @@ def test_every_failure_of_an_engine_is_a_problem_of_the_state_and_ends_there(
 ) -> None:
     """A plug-in raised KeyError, and the delivery of the dead attempt's state crashed and was started again, for ever."""
     engine.answer = answer
-    found, problem = identity.read_or_problem("faulty", b"a state")
+    found, problem = identity.read_leftover("faulty", b"a state", is_kept_here=True)
     assert found == StateIdentity(0, "")
     assert "the engine 'faulty' failed to read this state" in problem
     assert "failed to read a state of 7 bytes" in caplog.text
@@ -76,11 +76,14 @@ def test_every_failure_of_an_engine_is_a_problem_of_the_state_and_ends_there(
 
 def test_a_problem_that_the_engine_explains_is_kept_as_it_is(engine: _FaultyEngine) -> None:
     engine.answer = Invalid("this is not a state of mine")
-    assert identity.read_or_problem("faulty", b"") == (StateIdentity(0, ""), "this is not a state of mine")
+    assert identity.read_leftover("faulty", b"", is_kept_here=True) == (
+        StateIdentity(0, ""),
+        "this is not a state of mine",
+    )
 
 
 def test_a_state_of_an_engine_that_is_not_installed_any_more_is_kept_with_the_reason() -> None:
-    found, problem = identity.read_or_problem("absent", b"a state")
+    found, problem = identity.read_leftover("absent", b"a state", is_kept_here=True)
     assert found == StateIdentity(0, "")
     assert "there is no engine 'absent' here" in problem
 

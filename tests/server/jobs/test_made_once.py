@@ -66,6 +66,21 @@ async def test_an_errored_state_proves_that_the_engine_ended_by_itself(change: C
     assert not (await change.attempt()).is_in_doubt
 
 
+@pytest.mark.feature("J15.own", "J15.kept", "O3.doubt")
+async def test_an_errored_state_of_a_module_with_its_own_backend_proves_nothing_and_is_quarantined(
+    change: Change,
+) -> None:
+    """It became the current state, which no engine of the module reads, and the apply was repeated unasked."""
+    await change.rows.run("UPDATE modules SET backend = 'own'")
+    await change.write(1, "errored")
+    await change.tell(ENDED)
+    await change.gone(last=change.next - 1)
+    assert (await change.attempt()).is_in_doubt
+    (kept,) = await change.rows.db.read(lambda tx: tx.all("SELECT status, version, problem FROM states"))
+    assert (kept["status"], kept["version"]) == ("quarantined", None)
+    assert kept["problem"] == "the module's own backend did not accept it: push it there, and then discard it here"
+
+
 @pytest.mark.feature("O3.doubt")
 async def test_an_engine_that_was_killed_while_its_executor_lived_leaves_the_module_in_doubt(change: Change) -> None:
     """`is_in_doubt: false`, `may_miss_state: false`, the lock free: the next apply made 31 resources again unasked."""

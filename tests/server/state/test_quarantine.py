@@ -131,3 +131,26 @@ async def test_only_an_owner_decides(runner: SimulatedRunner) -> None:
         await foreign.refused("POST", f"/api/v1/states/{state_id}/{verb}", 404)
     owner = await runner.app.person("olga", "owner")
     assert (await owner.post(f"/api/v1/states/{state_id}/discard")).status_code == 200
+
+
+@pytest.mark.feature("J15.own", "J15.kept")
+async def test_a_state_of_a_module_that_keeps_its_states_elsewhere_can_only_be_downloaded_and_discarded(
+    runner: SimulatedRunner,
+) -> None:
+    """Adopting it here changes nothing that an engine of the module reads."""
+    attempt, state_id = await quarantined(runner)
+    admin = runner.app.admin
+    assert (await admin.patch(f"/api/v1/modules/{attempt.module_id}", json={"backend": "own"})).status_code == 200
+    refused = await admin.post(f"/api/v1/states/{state_id}/adopt")
+    assert refused.status_code == 409
+    assert "keeps its state in a backend of its own" in refused.json()["detail"]
+    page = (await admin.get(f"/dashboard/modules/{attempt.module_id}")).text
+    assert f"adopt-{state_id}" not in page
+    assert f"download-{state_id}" in page
+    assert "if it is needed, push it there, and then discard it here" in page
+    job_id = await runner.rows.job(attempt.module_id)
+    reason = (await admin.get(f"/api/v1/jobs/{job_id}")).json()["reason"]
+    assert reason["code"] == "quarantine"
+    assert "has to be discarded" in reason["text"]
+    assert (await admin.get(f"/api/v1/states/{state_id}")).json() == {"late": True}
+    assert (await admin.post(f"/api/v1/states/{state_id}/discard")).json()["status"] == "discarded"

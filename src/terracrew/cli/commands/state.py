@@ -12,8 +12,8 @@ from terracrew.cli.printing import output, streams
 def state() -> None:
     """List and print states; adopt or discard quarantined ones.
 
-    A state from an attempt that had lost the right to write it is kept in quarantine. No job of its module runs until
-    somebody has adopted or discarded it.
+    A state from an attempt that had lost the right to write it is kept in quarantine, and so is one that the module's own
+    backend did not accept. No job of its module runs until somebody has adopted or discarded it.
     """
 
 
@@ -47,7 +47,7 @@ def list_states(target: Target, module: str, quarantined: bool, as_json: bool) -
     output.table(columns, rows, empty=empty)
     for item in items:
         if item.get("problem") and item["status"] == "quarantined":
-            output.note(f"{item['id']} cannot be read and therefore cannot be adopted: {output.text(item['problem'])}")
+            output.note(f"{item['id']} cannot be adopted: {output.text(item['problem'])}")
     return None
 
 

@@ -11,6 +11,7 @@ import msgspec
 from terracrew.errors import Invalid
 from terracrew.executor.engines import registry
 from terracrew.executor.engines.contract import HasSensitiveOutputs, StateIdentity
+from terracrew.protocol.events import NOT_IN_OWN_BACKEND
 
 _MAX_PROBLEM_CHARACTERS = 500
 _logger = logging.getLogger("terracrew.executor")
@@ -29,10 +30,13 @@ def read(engine: str, content: bytes) -> StateIdentity:
         raise Invalid(f"the engine {engine!r} failed to read this state: {type(error).__name__}: {error}") from error
 
 
-def read_or_problem(engine: str, content: bytes) -> tuple[StateIdentity, str]:
-    """Read the identity of content that is kept in any case. If that fails: an empty identity, and the problem."""
+def read_leftover(engine: str, content: bytes, *, is_kept_here: bool) -> tuple[StateIdentity, str]:
+    """Read the identity of what an engine left, which is kept in any case. If that fails: an empty identity, and the problem.
+
+    The next plan of a module with a backend of its own does not read what is kept here: that is a problem as well.
+    """
     try:
-        return read(engine, content), ""
+        return read(engine, content), "" if is_kept_here else NOT_IN_OWN_BACKEND
     except Invalid as error:
         return StateIdentity(0, ""), _sendable(error.message)
 

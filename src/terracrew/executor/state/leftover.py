@@ -16,7 +16,7 @@ from terracrew.attempt import files
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.errors import Conflict
 from terracrew.executor.sources import workspace
-from terracrew.protocol.events import MAX_STATE_BYTES
+from terracrew.protocol.events import MAX_STATE_BYTES, NOT_IN_OWN_BACKEND
 
 
 class MutationRecord(msgspec.Struct, frozen=True):
@@ -28,6 +28,8 @@ class MutationRecord(msgspec.Struct, frozen=True):
     """Whether the file is in the directory of what the engine produces, and not in the workspace."""
     known_sha256: str = ""
     """The hash of the state that the step starts from, if the file has it from the beginning."""
+    is_kept_here: bool = True
+    """Whether Terracrew holds the state. Otherwise the file is one that the module's own backend did not accept."""
 
 
 def place_of(path: Path, directory: Path, engine_files: EngineDirectory) -> Path:
@@ -50,14 +52,23 @@ def remove(path: Path, place: Path) -> bool:
     return True
 
 
-def expect(directory: Path, engine_files: EngineDirectory, path: Path, engine: str, known: bytes | None = None) -> None:
+def expect(
+    directory: Path,
+    engine_files: EngineDirectory,
+    path: Path,
+    engine: str,
+    known: bytes | None = None,
+    *,
+    is_kept_here: bool = True,
+) -> None:
     """Record, durably, that a mutating step is about to start and that it may leave its state at this path.
 
     `known` is the content that the file has when the step starts: an unchanged file is not what the step left.
     """
     place = place_of(path, directory, engine_files)
     digest = "" if known is None else hashlib.sha256(known).hexdigest()
-    record = MutationRecord(str(path.relative_to(place)), engine, place == engine_files.produced, digest)
+    is_produced = place == engine_files.produced
+    record = MutationRecord(str(path.relative_to(place)), engine, is_produced, digest, is_kept_here)
     durable.write(directory / files.MUTATION, msgspec.json.encode(record))
 
 
@@ -105,6 +116,11 @@ def collected(name: str, problem: str, *, is_unfinished: bool = False) -> str:
     """Return the line in the job's log about a file that was recorded."""
     if is_unfinished:
         return f"The last state was taken from {name}; the engine ended while it was changing something"
+    if problem == NOT_IN_OWN_BACKEND:
+        return (
+            f"The engine could not save its last state in the module's own backend. It was taken from {name} and is kept in "
+            "quarantine: push it to that backend, and then discard it here. Until then, no job of this module runs"
+        )
     if problem:
         return (
             f"The engine could not save its last state by itself, and {name} cannot be read: {problem}. "

@@ -35,17 +35,26 @@ def fact_of(
 
 
 class States:
-    def __init__(self, large_states: LargeStates, recorder: Recorder, cipher: AttemptCipher, *, engine: str) -> None:
-        """`engine` is the name of the engine whose states these are."""
+    def __init__(
+        self,
+        large_states: LargeStates,
+        recorder: Recorder,
+        cipher: AttemptCipher,
+        *,
+        engine: str,
+        is_kept_here: bool = True,
+    ) -> None:
+        """`engine` is the name of the engine whose states these are. `is_kept_here`: Terracrew holds them, so that the next plan
+        reads what is written here."""
         self.current: bytes | None = None
         self.is_writable = False
         """Whether the current step has the permission to apply. Without it, a write is refused."""
         self.has_unsaved = False
         """Whether the last state that the engine wanted to save is not kept, or cannot be read as a state."""
         self.problem = ""
-        """Why the content that was written last cannot be read as a state; empty if it can."""
+        """Why the content that was written last cannot become the module's state; empty if it can."""
         self._large_states, self._recorder, self._cipher = large_states, recorder, cipher
-        self._engine = engine
+        self._engine, self._is_kept_here = engine, is_kept_here
         self._writing = asyncio.Lock()
 
     def mask_outputs(self) -> None:
@@ -77,7 +86,7 @@ class States:
     async def _write(self, content: bytes, origin: Literal["engine", "errored"]) -> int:
         self.has_unsaved = True
         if origin == "errored":
-            identity, problem = identities.read_or_problem(self._engine, content)
+            identity, problem = identities.read_leftover(self._engine, content, is_kept_here=self._is_kept_here)
         else:
             identity, problem = identities.read(self._engine, content), ""
         if len(content) > _THREAD_ABOVE_BYTES:

@@ -164,7 +164,8 @@ async def _collect_file(context: StepContext) -> bool:
 
 
 async def _collect_leftover(context: StepContext) -> bool:
-    """Record a state that the engine could not save. It is as valid as any other. Returns whether there was one."""
+    """Record a state that the engine could not save. Returns whether there was one. It is as valid as any other, unless another
+    backend should have it: then the next plan does not read it (`States.has_unsaved`)."""
     states, recorder = context.states, context.recorder
     path = leftover.find(context.session.leftover, workspace.of(context.directory))
     if path is None:

@@ -64,7 +64,9 @@ async def ask(context: StepContext, step: Step, plan: Callable[[], Awaitable[Res
 def _expect(context: StepContext) -> None:
     """Record that a mutating step is about to start. A file with the state is written when its engine starts."""
     path, engine = context.session.leftover, context.spec.engine
-    leftover.expect(context.directory, context.files, path, engine, preparation.state_to_place(context))
+    is_ours = context.spec.backend == "terracrew"
+    known = preparation.state_to_place(context)
+    leftover.expect(context.directory, context.files, path, engine, known, is_kept_here=is_ours)
 
 
 async def _save_plan(context: StepContext, step: Step, why: str) -> Result:

@@ -23,7 +23,7 @@ PAGE_ROWS = 50
 
 
 class QuarantineRow(msgspec.Struct, frozen=True):
-    """A state that arrived after its attempt had lost the right to write, and the state that it would replace."""
+    """A state that did not become the current one by itself, and the state that it would replace."""
 
     id: str
     job_id: str
@@ -40,6 +40,12 @@ class QuarantineRow(msgspec.Struct, frozen=True):
     current_lineage: str | None = None
     current_at: datetime | None = None
     may_decide: bool = False
+    backend: str = "terracrew"
+
+    @property
+    def obstacle(self) -> str:
+        """Return why it cannot be adopted, or an empty string."""
+        return quarantine.obstacle(self.problem, self.backend)
 
     @property
     def warning(self) -> str:

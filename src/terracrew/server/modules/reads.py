@@ -1,6 +1,6 @@
 """Reads the modules of a page of a list, or those that match a search, limited to those that the reader may see."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import LiteralString
 
 import msgspec
@@ -228,3 +228,13 @@ async def below(tx: Tx, group_id: str, count: int) -> list[Row]:
         group_id=group_id,
         count=count,
     )
+
+
+async def with_own_backends(tx: Tx, module_ids: Iterable[str]) -> set[str]:
+    """Return those of these modules that keep their state in a backend of their own."""
+    rows = await tx.each(
+        "SELECT modules.id FROM batch JOIN modules ON modules.id = batch.id AND modules.backend = 'own'",
+        {"id": "text"},
+        [(each,) for each in sorted(set(module_ids))],
+    )
+    return {row["id"] for row in rows}

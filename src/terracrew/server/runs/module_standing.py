@@ -33,7 +33,7 @@ class Quarantined(msgspec.Struct, frozen=True):
     serial: int
     created_at: datetime
     problem: str = ""
-    """Why it cannot be read, and so not be adopted."""
+    """Why it cannot be adopted: it cannot be read, or the module's own backend did not accept it."""
 
 
 class ModuleView(Module, frozen=True, kw_only=True):

@@ -93,10 +93,10 @@ async def quarantined_states(tx: Tx, module_id: str, count: int) -> list[Row]:
 async def oldest_quarantined_states(tx: Tx, waiting: Sequence[tuple[str, str]]) -> list[Row]:
     """Return the oldest state in quarantine in the module of each of these jobs (job, module); `waiting` is the job."""
     return await tx.each(
-        """SELECT batch.id AS waiting, jobs.number, states.attempt, states.created_at
+        """SELECT batch.id AS waiting, jobs.number, states.attempt, states.created_at, states.problem, modules.backend
         FROM batch JOIN states ON states.id = (SELECT min(late.id) FROM states AS late
             WHERE late.module_id = batch.module_id AND late.status = 'quarantined')
-        JOIN jobs ON jobs.id = states.job_id""",
+        JOIN jobs ON jobs.id = states.job_id JOIN modules ON modules.id = states.module_id""",
         {"id": "text", "module_id": "text"},
         waiting,
     )

@@ -21,6 +21,7 @@ from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.runs import reads
 from terracrew.server.scheduling import explain
 from terracrew.server.scheduling.model import Reason
+from terracrew.server.state import quarantine
 
 SILENT_AFTER_SECONDS = 20.0
 """A heartbeat comes every ten seconds. After two missing ones, the reason says that there is no contact."""
@@ -97,10 +98,11 @@ async def _quarantine(tx: Tx, queued: Sequence[Job]) -> dict[str, Reason]:
 
 
 def _quarantined(row: Row) -> Reason:
-    text = (
-        f"a state that attempt {row['attempt']} of job #{row['number']} wrote came too late to be taken over by itself: "
-        "adopt it or discard it"
-    )
+    what = f"a state that attempt {row['attempt']} of job #{row['number']} wrote"
+    if why := quarantine.obstacle(row["problem"], row["backend"]):
+        text = f"{what} cannot be adopted, and has to be discarded: {why}"
+    else:
+        text = f"{what} came too late to be taken over by itself: adopt it or discard it"
     return Reason("quarantine", text, f"{_page(row['waiting'])}#quarantine", since=_moment(row["created_at"]))
 
 

@@ -26,7 +26,8 @@ class State(msgspec.Struct, frozen=True):
     created_at: datetime
     version: int | None = None
     problem: str = ""
-    """Why it cannot be read. Such a state is kept as it came; it can be downloaded and discarded, but not adopted."""
+    """Why it cannot be adopted: it cannot be read, or the module's own backend did not accept it. Such a state is kept as it came;
+    it can be downloaded and discarded."""
 
 
 class LargeOutputs(msgspec.Struct, frozen=True):

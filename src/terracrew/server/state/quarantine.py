@@ -12,6 +12,10 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.state import reads, store
 from terracrew.server.state.model import State
 
+_KEPT_ELSEWHERE = (
+    "the module keeps its state in a backend of its own: if it is needed, push it there, and then discard it here"
+)
+
 
 async def find(tx: Tx, who: Principal, reference: str, verb: Verb) -> store.StoredState:
     """Return a state by its id. The caller must have the right to do `verb` with it."""
@@ -23,11 +27,19 @@ async def find(tx: Tx, who: Principal, reference: str, verb: Verb) -> store.Stor
     return kept
 
 
+def obstacle(problem: str, backend: str) -> str:
+    """Return why a state in quarantine can be downloaded and discarded, but not adopted; '' if it can be adopted."""
+    if problem:
+        return problem
+    return "" if backend == "terracrew" else _KEPT_ELSEWHERE
+
+
 async def adopt(tx: Tx, who: Principal, reference: str) -> State:
     """Make it the current state. The module's lock must be free, so none of its jobs may be active."""
     state = (await find(tx, who, reference, Verb.STATE_WRITE)).state
-    if state.problem:
-        raise Conflict(f"state {state.id} cannot be adopted: {state.problem}. Download it, and then discard it")
+    module = await modules.find(tx, who, state.module_id, Verb.STATE_WRITE)
+    if why := obstacle(state.problem, module.backend):
+        raise Conflict(f"state {state.id} cannot be adopted: {why}. It can be downloaded and discarded")
     version = await store.supersede(tx, state.module_id)
     holder = await reads.lock_holder(tx, state.module_id)
     if holder is not None:

@@ -11,8 +11,8 @@ MAX_QUARANTINED = 100
 _QUARANTINED: LiteralString = f"""
 SELECT states.id, states.job_id, jobs.number AS job_number, states.attempt, states.origin, states.serial, states.lineage,
     states.size, states.created_at, states.problem, now.serial AS current_serial, now.lineage AS current_lineage,
-    now.created_at AS current_at, {runner_path("attempts")} AS runner_path
-FROM states JOIN jobs ON jobs.id = states.job_id
+    now.created_at AS current_at, {runner_path("attempts")} AS runner_path, modules.backend
+FROM states JOIN jobs ON jobs.id = states.job_id JOIN modules ON modules.id = states.module_id
 LEFT JOIN attempts ON attempts.job_id = states.job_id AND attempts.number = states.attempt
 LEFT JOIN states AS now ON now.module_id = states.module_id AND now.status = 'current'
 WHERE states.module_id = :module_id AND states.status = 'quarantined' ORDER BY states.id LIMIT :count"""

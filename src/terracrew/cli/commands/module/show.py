@@ -108,7 +108,7 @@ def _doubt(doubt: dict[str, Any]) -> str:
 
 def _quarantined(state: dict[str, Any]) -> str:
     came = output.moment(state["created_at"])
-    what = f"unreadable ({state['problem']})" if state.get("problem") else f"serial {state['serial']}"
+    what = f"not adoptable ({state['problem']})" if state.get("problem") else f"serial {state['serial']}"
     return f"{state['id']}, {what}, of attempt {state['attempt']} of job #{state['number']}, {came}"
 
 

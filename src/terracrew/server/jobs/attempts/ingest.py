@@ -1,6 +1,6 @@
 """What executors deliver: each numbered event is stored once, in order, in one transaction with moving the mark (rules 2, 3, 5)."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.jobs.plans.diff_store import StoredDiff
 from terracrew.server.logs import chunks
 from terracrew.server.logs import store as log_store
+from terracrew.server.modules import reads as modules
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import service as states
@@ -61,13 +62,22 @@ Ingest = Callable[[Delivery], Awaitable[int]]
 class _Change:
     """The work on one delivery: the current rows, the new rows, and what else to write."""
 
-    def __init__(self, delivery: Delivery, job: Job, attempt: Attempt, now: datetime, late_delivery: timedelta) -> None:
+    def __init__(
+        self,
+        delivery: Delivery,
+        job: Job,
+        attempt: Attempt,
+        now: datetime,
+        late_delivery: timedelta,
+        *,
+        has_own_backend: bool,
+    ) -> None:
         last = delivery.first + len(delivery.records) - 1
         if last > attempt.mark and (why := decide.refusal_of_events(attempt, now, late_delivery)):
             raise Forbidden(f"nothing more is accepted from attempt {attempt.number} of job {job.number}: {why}")
         if delivery.first > attempt.mark + 1:
             raise Conflict(f"event {attempt.mark + 1} is missing: the next one delivered is {delivery.first}")
-        self.delivery, self.now = delivery, now
+        self.delivery, self.now, self._has_own_backend = delivery, now, has_own_backend
         self.was_job, self.was_attempt = job, attempt
         self.job, self.attempt = job, attempt
         self.steps: dict[str, attempt_store.SavedStep] = {}
@@ -99,9 +109,12 @@ class _Change:
             )
 
     def _state(self, number: int, received: Received) -> None:
+        if self._has_own_backend and received.fact.origin == "errored" and not received.problem:
+            received = msgspec.structs.replace(received, problem=events.NOT_IN_OWN_BACKEND)
         # With the attempt as it is before this event, which says whether the state may become the current one.
         self.states.append((number, received, self.job, self.attempt))
-        # An unreadable state counts as a missing one: nothing records what the engine has created since the last state.
+        # An unreadable state counts as a missing one, and so does one that the module's own backend does not have: nothing that
+        # the next plan reads records what the engine has created since the last state.
         is_unreadable = bool(received.problem)
         # An engine writes an errored state when it ends and cannot save its state, so this one tells that it has ended.
         is_ended = self.attempt.is_change_ended or received.fact.origin == "errored"
@@ -220,6 +233,8 @@ async def _work_out(
     tx: Tx, deliveries: list[Delivery], late_delivery: timedelta
 ) -> tuple[list[int | Exception], list[_Change]]:
     known = await store.reporting(tx, ((delivery.job_id, delivery.attempt) for delivery in deliveries))
+    errored = [each.job_id for each in deliveries if _has_errored_state(each)]
+    has_own_backend = await _jobs_with_own_backends(tx, known, errored) if errored else set[str]()
     results: list[int | Exception] = []
     changes: list[_Change] = []
     now = datetime.fromtimestamp(tx.now, UTC)
@@ -228,7 +243,8 @@ async def _work_out(
         try:
             if found is None:
                 raise NotFound(f"there is no attempt {delivery.attempt} of {delivery.job_id} any more")
-            change = _Change(delivery, *found, now, late_delivery)
+            is_own = delivery.job_id in has_own_backend
+            change = _Change(delivery, *found, now, late_delivery, has_own_backend=is_own)
         except (TerracrewError, ValueError) as error:
             results.append(error)
         else:
@@ -236,6 +252,19 @@ async def _work_out(
             results.append(change.attempt.mark)
     changes.sort(key=lambda change: change.job.id)
     return results, changes
+
+
+def _has_errored_state(delivery: Delivery) -> bool:
+    return any(each.fact.origin == "errored" for each in delivery.received.values())
+
+
+async def _jobs_with_own_backends(
+    tx: Tx, known: Mapping[tuple[str, int], tuple[Job, Attempt]], job_ids: Sequence[str]
+) -> set[str]:
+    """Return those of these jobs whose modules keep their state in a backend of their own."""
+    module_of = {job.id: job.module_id for job, _ in known.values() if job.id in job_ids}
+    found = await modules.with_own_backends(tx, module_of.values())
+    return {job_id for job_id, module_id in module_of.items() if module_id in found}
 
 
 async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
