@@ -188,6 +188,7 @@ def _record(start: ExecutorStart, granted: Granted) -> AttemptRecord:
     secrets = [credentials.api, *(base64.b64encode(key).decode() for key in keys)]
     secrets += names.parts_of(spec.secrets) + names.secrets_of({file.path: file.content for file in spec.files})
     secrets += names.secrets_of(start.environment) + names.secrets_of(spec.environment) + names.secrets_of(spec.inputs)
+    secrets += [each for place in spec.hook_environments for each in names.secrets_of(place.variables)]
     secrets += [each for flags in spec.flags.values() for each in names.secrets_of_flags(flags)]
     if isinstance(spec.source, GitSource) and (credential := spec.environment.get(spec.source.credential)):
         secrets.append(credential.strip())

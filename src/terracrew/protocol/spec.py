@@ -247,6 +247,20 @@ class StepHook(msgspec.Struct, frozen=True):
         return f"the hook {self.when} {self.step} of {f'`{self.place}`' if self.place else 'the organization'}"
 
 
+class PlaceEnvironment(msgspec.Struct, frozen=True):
+    """The environment variables that a group gives to its hooks: those that are set there or above it. What is set below it is left out,
+    because it could make the hooks of the group do something else."""
+
+    place: str
+    """The path of the group; empty for the organization."""
+    variables: dict[str, str] = {}
+    definitions: list[DefinedInput] = []
+    """Further variables, whose values say something about the job."""
+
+    def __repr__(self) -> str:
+        return f"PlaceEnvironment({self.place!r})"
+
+
 LimitSeconds = Annotated[int, msgspec.Meta(ge=1, le=31_536_000)]
 LimitMegabytes = Annotated[int, msgspec.Meta(ge=64, le=16_777_216)]
 LimitProcesses = Annotated[int, msgspec.Meta(ge=10, le=1_000_000)]
@@ -310,6 +324,8 @@ class JobSpec(msgspec.Struct, frozen=True):
     """The names of the inputs that are set at a group above the module. A source need not declare them."""
     hooks: list[StepHook] = []
     """In the order in which those of one step run: the hooks of a group run around those of what is below it."""
+    hook_environments: list[PlaceEnvironment] = []
+    """The variables of the hooks of groups, one for each group that has hooks. The module's own hooks get `environment`."""
     flags: dict[Step, list[str]] = {}
     """Arguments that the module and its groups add to the engine's command of a step."""
     imports: list[ImportedResource] = []

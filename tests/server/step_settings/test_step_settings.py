@@ -6,12 +6,16 @@ import pytest
 
 from terracrew.errors import NotFound
 from terracrew.protocol.hooks import Hook
-from terracrew.protocol.spec import Step
+from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.spec import DefinedInput, PlaceEnvironment, Step
 from terracrew.server.modules import step_settings
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.step_settings.model import NewStepSettings
+from terracrew.testing.deliveries import DONE, RUNNING, delivery
 from tests.server.application import Application, on_one
+from tests.server.inputs.places import PLACE, granted, put_secret, tree
+from tests.server.inputs.places import put as set_input
 from tests.server.simulated_runner import SimulatedRunner
 
 API = "/api/v1"
@@ -120,3 +124,51 @@ async def test_only_who_may_change_a_place_adds_to_its_steps(application: Applic
     await viewer.refused("PUT", f"{API}/groups/net/steps/plan", 403, json={"before": {"script": SCRIPT}})
     stranger = await application.person("sam", "viewer", "", organization="elsewhere")
     await stranger.refused("GET", f"{API}/groups/net/steps", 404)
+
+
+@pytest.mark.feature("H1.scripts", "J6.inputs")
+async def test_the_hooks_of_a_group_are_given_what_is_set_there_or_above_and_nothing_from_below(
+    runner: SimulatedRunner,
+) -> None:
+    """A module skipped the policy hook of a group by a variable that it set for itself."""
+    application, admin = runner.app, runner.app.admin
+    module_id = await tree(application)
+    for place in ("/", "platform", PLACE):
+        await set_input(admin, place, "PLACE", place, target="environment")
+    await set_input(admin, "platform/network", "BELOW", "of the lower group", target="environment")
+    await set_input(admin, PLACE, "HOME", "evil", target="environment")
+    await set_input(admin, "platform", "zone", "a variable of the configuration")
+    defined = {"place": "platform", "name": "NUMBER", "target": "environment", "definition": "job_number"}
+    assert (await admin.post(f"{API}/inputs", json=defined)).status_code == 200
+    await put_secret(admin, "platform", "TOKEN", "hunter2-of-the-group", target="environment")
+    await put_secret(admin, PLACE, "TOKEN", "hunter2-of-the-module", target="environment")
+    root = await application.scalar("SELECT id FROM groups WHERE path = ''")
+    await put(application, f"groups/{root}", "plan", before={"script": SCRIPT})
+    await put(application, "groups/platform", "apply", after={"script": SCRIPT})
+    await put(application, "groups/platform%2Fnetwork", "plan", flags={"tofu": ["-parallelism=5"]})
+    await put(application, f"modules/{PLACE.replace('/', '%2F')}", "plan", before={"script": SCRIPT})
+    spec, _ = await granted(runner, module_id, environment={"PLACE": "the job"})
+    assert spec.environment["PLACE"] == "the job"
+    of_group = {"PLACE": "platform", "TOKEN": "hunter2-of-the-group"}
+    assert spec.hook_environments == [
+        PlaceEnvironment("", {"PLACE": "/"}),
+        PlaceEnvironment("platform", of_group, [DefinedInput("environment", "NUMBER", "job_number")]),
+    ]
+    assert {"hunter2-of-the-group", "hunter2-of-the-module"} <= set(spec.secrets), "both are masked"
+
+
+async def test_a_plan_is_made_again_if_a_variable_of_a_hook_has_changed_since(runner: SimulatedRunner) -> None:
+    """The hooks of the plan have looked at another value."""
+    application, admin = runner.app, runner.app.admin
+    module_id = await tree(application)
+    await put(application, "groups/platform", "plan", before={"script": SCRIPT})
+    for place in ("platform", PLACE):
+        await set_input(admin, place, "POLICY", place, target="environment")
+    hashes: list[str] = []
+    for value in ("strict", None, "stricter"):
+        if value is not None:
+            await set_input(admin, "platform", "POLICY", value, target="environment")
+        _, made = await granted(runner, module_id)
+        hashes.append(await application.scalar("SELECT inputs_sha256 FROM attempts WHERE job_id = :id", id=made["id"]))
+        await runner.rows.take(delivery(AttemptRef(made["id"], 1), 1, RUNNING, DONE))
+    assert hashes[0] == hashes[1] != hashes[2]

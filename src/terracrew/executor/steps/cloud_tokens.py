@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -67,9 +67,10 @@ class CloudTokens:
         if _now() >= self._renew_at:
             await self._fetch(phase)
 
-    def environment(self) -> dict[str, str]:
+    def environment(self, given: Collection[str] | None = None) -> dict[str, str]:
         """Return the variables that name the token files, and those of the cloud identities. The first audience's token also has a
-        variable without its name. What the module's own environment sets is not replaced."""
+        variable without its name. What the environment of the job sets is not replaced; for a hook of a group, this is what
+        `given` names."""
         if self._phase is None:
             return {}
         phase = self._phase
@@ -77,7 +78,11 @@ class CloudTokens:
             f"{VARIABLE}_{(slug := audience_slug(each))}": str(self._file(phase, slug)) for each in self._audiences
         }
         first = {VARIABLE: next(iter(files.values()))} if files else {}
-        identities = {name: value for name, value in self._identities(phase).items() if name not in self._given}
+        identities = {
+            name: value
+            for name, value in self._identities(phase).items()
+            if name not in (self._given if given is None else given)
+        }
         return first | files | identities
 
     def _identities(self, phase: Phase) -> dict[str, str]:

@@ -93,6 +93,9 @@ class StepContext:
         self.resolved: SourceResolved
         """What the attempt runs: its own source, or that of the saved plan."""
         self.env: dict[str, str]
+        """The environment of the engine, and of the module's own hooks."""
+        self.added_env: dict[str, str]
+        """The part of it that Terracrew adds for the engine: no input has set it."""
 
     @cached_property
     def memory_mb(self) -> int | None:

@@ -1,4 +1,4 @@
-"""How a hook is started: its script in a file of its own, its program, and an environment that a module cannot use against an approval."""
+"""How a hook is started: its script in a file of its own, and its program."""
 
 import os
 import shutil
@@ -8,31 +8,6 @@ from pathlib import Path
 from terracrew.errors import Invalid, NotFound
 from terracrew.protocol.hooks import Hook
 
-LOADING_VARIABLES = frozenset(
-    (
-        "BASH_ENV",
-        "CDPATH",
-        "ENV",
-        "GLOBIGNORE",
-        "IFS",
-        "LD_AUDIT",
-        "LD_LIBRARY_PATH",
-        "LD_PRELOAD",
-        "NODE_OPTIONS",
-        "NODE_PATH",
-        "PATH",
-        "PERL5LIB",
-        "PERL5OPT",
-        "PS4",
-        "PYTHONHOME",
-        "PYTHONPATH",
-        "PYTHONSTARTUP",
-        "RUBYLIB",
-        "RUBYOPT",
-        "SHELLOPTS",
-    )
-)
-"""Variables that make a shell, another interpreter or the loader run code from elsewhere."""
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _SCRIPT = "hook"
 
@@ -59,7 +34,7 @@ def interpreter(script: str) -> list[str]:
 
 
 def approved_command(hook: Hook, runner: Mapping[str, str]) -> list[str]:
-    """Return an approved command with its program as the runner finds it: a module could set another PATH."""
+    """Return an approved command with its program as the runner finds it: an input could set another PATH."""
     program = hook.command[0]
     if "/" in program:
         return hook.command
@@ -67,13 +42,3 @@ def approved_command(hook: Hook, runner: Mapping[str, str]) -> list[str]:
     if found is None:
         raise NotFound(f"the runner has no program {program!r} on its PATH")
     return [found, *hook.command[1:]]
-
-
-def approved_environment(job: Mapping[str, str], runner: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of an approved hook: the variables that load code are those of the runner, not of the module."""
-    kept = {name: text for name, text in job.items() if not _is_loading(name)}
-    return kept | {name: text for name, text in runner.items() if _is_loading(name)}
-
-
-def _is_loading(name: str) -> bool:
-    return name in LOADING_VARIABLES or name.startswith("BASH_FUNC_")

@@ -1,11 +1,11 @@
-"""Runs the hooks of a step. They have the environment, the working directory, the log and the isolation of the engine."""
+"""Runs the hooks of a step. They have the working directory, the log and the isolation of the engine."""
 
 import contextlib
 from collections.abc import Sequence
 
 from terracrew.errors import Forbidden, TerracrewError
 from terracrew.executor.engines.process import EngineProcess
-from terracrew.executor.steps import hook_program, step_process
+from terracrew.executor.steps import hook_environment, hook_program, step_process
 from terracrew.executor.steps.context import StepContext
 from terracrew.protocol.hooks import When
 from terracrew.protocol.spec import Step, StepHook
@@ -76,7 +76,7 @@ async def _run(context: StepContext, wanted: StepHook, status: str = "") -> None
         process = EngineProcess(
             arguments,
             cwd=context.folder,
-            env=_environment(context) | about,
+            env=hook_environment.of_hook(context, wanted) | about,
             output=context.output.descriptor,
             ladder=context.ladder,
             ruleset=context.isolation.ruleset(context.found.path, context.session),
@@ -99,9 +99,3 @@ def _arguments(context: StepContext, wanted: StepHook) -> Sequence[str]:
     if context.start.approved_hooks is None:
         return wanted.hook.command
     return hook_program.approved_command(wanted.hook, context.start.environment)
-
-
-def _environment(context: StepContext) -> dict[str, str]:
-    env = context.env | context.cloud.environment()
-    is_approved = context.start.approved_hooks is not None
-    return hook_program.approved_environment(env, context.start.environment) if is_approved else env

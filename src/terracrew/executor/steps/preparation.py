@@ -245,10 +245,12 @@ def _remove_leftover(context: StepContext) -> None:
 def _set_environment(context: StepContext) -> None:
     credentials = context.granted.credentials
     api = ApiAccess(context.start.server_url, credentials.api)
-    env = environment.of_job(context.start, context.granted, context.resolved)
-    env = context.session.environment(env, api)
+    base = environment.of_job(context.start, context.granted, context.resolved)
+    env = context.session.environment(base, api)
     if context.spec.backend == "terracrew":
         secret = backend_credentials.secret_of(credentials.hub)
         access = StateAccess(context.backend.url, backend_credentials.USER, secret, credentials.module_key)
         env = context.session.state_environment(env, access)
     context.env = env
+    given = environment.names_given(context.spec)
+    context.added_env = {name: text for name, text in env.items() if name not in given and base.get(name) != text}

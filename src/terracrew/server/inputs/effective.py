@@ -1,14 +1,14 @@
 """Decides which inputs apply to a place: of each name, the one of the nearest place."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from terracrew import import_blocks
-from terracrew.protocol.spec import DefinedInput, ExtraFile, ImportedResource, JobLimits
+from terracrew.protocol.spec import DefinedInput, ExtraFile, ImportedResource, JobLimits, PlaceEnvironment
 from terracrew.server.inputs import sealing
 from terracrew.server.inputs.model import PlacedInput, PlaceKind, UsedInput
 from terracrew.server.secrets.keyring import Keyring
@@ -66,6 +66,8 @@ class GivenInputs(msgspec.Struct, frozen=True):
     """The ids of the versions that are used: they change with every value that is set."""
     imports: list[ImportedResource] = []
     """What the plan imports; the import blocks are one of the files."""
+    hook_environments: list[PlaceEnvironment] = []
+    """The environment variables of the hooks of groups."""
 
     def __repr__(self) -> str:
         return f"GivenInputs({len(self.used)} inputs)"
@@ -97,6 +99,39 @@ def removed_secret(found: Iterable[PlacedInput], since: datetime) -> PlacedInput
         if not is_removed or (each.kind == "secret" and each.set_at > since):
             nearest.setdefault((each.target, each.name), each)
     return next((each for each in nearest.values() if each.sealed is None), None)
+
+
+def environment_of_place(found: Iterable[PlacedInput], path: str) -> list[PlacedInput]:
+    """Return the environment variables that apply in a group above the module: those that are set there or above it, also where a
+    place below has another value."""
+    above = [each for each in found if each.target == "environment" and each.level > 0]
+    return [each.input for each in applying(each for each in above if _is_at_or_above(each.path, path))]
+
+
+def _is_at_or_above(path: str, other: str) -> bool:
+    return path in ("", other) or other.startswith(f"{path}/")
+
+
+def for_hooks(keys: Keyring, found: Sequence[PlacedInput], places: Iterable[str], given: GivenInputs) -> GivenInputs:
+    """Return what a job is given with the environment variables of the hooks of these groups, by their paths."""
+    environments: list[PlaceEnvironment] = []
+    used: dict[str, PlacedInput] = {}
+    for place in places:
+        inputs = environment_of_place(found, place)
+        used |= {each.id: each for each in inputs}
+        defined = [each for each in inputs if each.kind == "definition"]
+        variables = {each.name: sealing.opened(keys, each) for each in inputs if each.kind != "definition"}
+        definitions = [
+            DefinedInput("environment", each.name, sealing.opened_definition(keys, each)) for each in defined
+        ]
+        environments.append(PlaceEnvironment(place, variables, definitions))
+    secrets = [sealing.text(keys, each) for each in used.values() if each.kind == "secret"]
+    return msgspec.structs.replace(
+        given,
+        hook_environments=environments,
+        secrets=[*given.secrets, *(each for each in secrets if each not in given.secrets)],
+        revision=[*given.revision, *sorted(used.keys() - set(given.revision))],
+    )
 
 
 def given(

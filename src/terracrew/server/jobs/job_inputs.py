@@ -17,6 +17,7 @@ from terracrew.server.jobs.model import Job
 from terracrew.server.modules import module_key
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import store as state_store
+from terracrew.server.step_settings.model import StepSettings
 
 MAX_GIVEN_BYTES = 2 << 20
 """The largest total of the inputs of one job. A grant has a bounded size, and it also holds the state and the source."""
@@ -69,9 +70,12 @@ async def resolve(
     found: dict[str, GivenInputs | str] = {}
     for job_id, row in granted.items():
         content = contents.get(job_id, JobContent())
-        inputs = effective.not_replaced(placed.get(row["module_id"], []), content)
+        everywhere = placed.get(row["module_id"], [])
+        inputs = effective.not_replaced(everywhere, content)
+        hook_places = _hook_places(row)
         gone = effective.removed_secret(inputs, datetime.fromtimestamp(row["created_at"], UTC))
         size = sum(each.input.size for each in effective.applying(inputs))
+        size += sum(each.size for place in hook_places for each in effective.environment_of_place(everywhere, place))
         if gone is not None:
             found[job_id] = _missing(gone)
         elif size > MAX_GIVEN_BYTES:
@@ -81,8 +85,18 @@ async def resolve(
             )
         else:
             outputs = await module_outputs.values(tx, keys, [each.input for each in effective.applying(inputs)])
-            found[job_id] = outputs if isinstance(outputs, str) else effective.given(keys, inputs, content, outputs)
+            if isinstance(outputs, str):
+                found[job_id] = outputs
+                continue
+            given = effective.given(keys, inputs, content, outputs)
+            found[job_id] = effective.for_hooks(keys, everywhere, hook_places, given) if hook_places else given
     return found
+
+
+def _hook_places(row: Row) -> list[str]:
+    """Return the groups above a module that have hooks, by their paths."""
+    steps: list[StepSettings] = row["steps"]
+    return sorted({each.path for each in steps if (each.before or each.after) and each.path != row["module_path"]})
 
 
 def _missing(gone: PlacedInput) -> str:

@@ -298,6 +298,7 @@ def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: l
         is_destroy_plan=bool(row["is_destroy_plan"]),
         is_fresh=bool(row["is_fresh"]),
         hooks=combine.hooks(row["steps"]),
+        hook_environments=given.hook_environments,
         flags=combine.flags(row["steps"], row["engine"]),
         limits=_limits.decode(row["limits"]),
         cloud=_cloud.decode(row["cloud"]),
