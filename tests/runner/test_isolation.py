@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.executor.isolation import landlock
+from terracrew.executor.isolation import landlock, seccomp
 from terracrew.protocol.start import IsolationSettings
 from terracrew.runner import isolation
 
@@ -31,6 +31,15 @@ def test_a_kernel_without_landlock_is_named_in_the_log(
     isolation.describe(IsolationSettings("none"), [])
     assert "`none`" in caplog.text
     assert isolation.in_force(IsolationSettings("none")) == "none"
+
+
+def test_a_machine_without_filters_of_system_calls_is_named_in_the_log(
+    kernel: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    kernel.setattr(landlock, "abi", lambda: 6)
+    kernel.setattr(seccomp, "is_available", lambda: False)
+    isolation.describe(IsolationSettings(), [])
+    assert "cannot filter system calls" in caplog.text
 
 
 def test_a_path_that_opens_the_runners_own_files_is_warned_about(

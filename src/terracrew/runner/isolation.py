@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from terracrew.executor.isolation import landlock
+from terracrew.executor.isolation import landlock, seccomp
 from terracrew.protocol.messages import Isolation
 from terracrew.protocol.start import IsolationSettings
 
@@ -50,6 +50,12 @@ def describe(settings: IsolationSettings, own_directories: Sequence[str], *, has
             "later have version 6, which prevents it",
             os.uname().release,
             landlock.abi(),
+        )
+    if not seccomp.is_available():
+        log.warning(
+            "this machine (%s) cannot filter system calls (seccomp): modules can limit and slow down other processes of this "
+            "user. Use a kernel with CONFIG_SECCOMP_FILTER, on x86-64 or 64-bit ARM",
+            os.uname().machine,
         )
     for path in (*settings.read_paths, *settings.write_paths):
         if any(Path(own).resolve().is_relative_to(Path(path).resolve()) for own in own_directories):

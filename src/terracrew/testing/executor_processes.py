@@ -106,6 +106,11 @@ class ExecutorProcesses:
         self.engine_directory = folder / "engine-files"
         self.environment: dict[str, str] = {}
         """What the runner's own environment has besides that of the test."""
+        self.uid: int | None = None
+        """The user and the group that executors run as, if it is another one than that of the test."""
+        self.python = sys.executable
+        self.python_path: str | None = None
+        """Where a Python that is not that of the test finds its packages."""
         self._executors: list[Executor] = []
 
     def spec(self, job_type: JobType, source: bytes | Source, **changes: Any) -> JobSpec:
@@ -156,8 +161,11 @@ class ExecutorProcesses:
             record = AttemptRecord(spec.job_id, spec.attempt, start.server_url, hub, [API, "a-secret-of-the-runner"])
             (directory / "attempt.json").write_bytes(msgspec.json.encode(record))
         with open(directory / "executor.log", "ab") as log:
+            if self.uid is not None:
+                for path in (directory, *directory.iterdir(), Path(start.workspaces)):
+                    os.chown(path, self.uid, self.uid)
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
+                self.python,
                 "-m",
                 "terracrew.executor",
                 stdin=asyncio.subprocess.PIPE,
@@ -165,6 +173,10 @@ class ExecutorProcesses:
                 stderr=log,
                 cwd=directory,
                 start_new_session=True,
+                env=None if self.python_path is None else {**os.environ, "PYTHONPATH": self.python_path},
+                user=self.uid,
+                group=self.uid,
+                extra_groups=None if self.uid is None else [],
             )
         assert process.stdin
         process.stdin.write(msgspec.json.encode(start))

@@ -16,13 +16,14 @@ from functools import cache
 from queue import SimpleQueue
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from terracrew.executor.isolation import capabilities, seccomp
+
 T = TypeVar("T")
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 _CREATE_RULESET_VERSION = 1
 _RULE_PATH_BENEATH = 1
 _SET_NO_NEW_PRIVS = 38
-_DROP_FROM_BOUNDING_SET = 24
 _SCOPE_ABSTRACT_UNIX_SOCKET, _SCOPE_SIGNAL = 1, 2
 _ABI_WITH_NETWORK, _ABI_WITH_SCOPES = 4, 6
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -54,10 +55,6 @@ EVERYTHING = Access((1 << 16) - 1) & ~(Access.MAKE_CHAR | Access.MAKE_BLOCK)
 """All rights that a rule may give. The right to make devices is never given."""
 _OF_FILES = int(Access.EXECUTE | Access.WRITE_FILE | Access.READ_FILE | Access.TRUNCATE | Access.IOCTL_DEV)
 _FIRST_ABI = {Access.REFER: 2, Access.TRUNCATE: 3, Access.IOCTL_DEV: 5}
-
-_DROPPED_CAPABILITIES = (2, 16, 17, 19, 21, 22, 32, 33, 34, 38, 39, 40)
-"""DAC_READ_SEARCH, SYS_MODULE, SYS_RAWIO, SYS_PTRACE, SYS_ADMIN, SYS_BOOT, MAC_OVERRIDE, MAC_ADMIN, SYSLOG, PERFMON, BPF and
-CHECKPOINT_RESTORE. With one of them, a process of root could read other processes' environments in spite of Landlock."""
 
 
 class PathRule(NamedTuple):
@@ -170,10 +167,10 @@ class Ruleset:
         if _libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
             number = ctypes.get_errno()
             raise OSError(number, f"no_new_privs: {os.strerror(number)}")
-        for capability in _DROPPED_CAPABILITIES:
-            # This fails for an unprivileged process, which has no capabilities, and for a capability that an older kernel does not know.
-            _libc.prctl(_DROP_FROM_BOUNDING_SET, capability, 0, 0, 0)
+        capabilities.drop()
         _call(_RESTRICT_SELF, self._descriptor, ctypes.c_uint32(0))
+        if seccomp.is_available():
+            seccomp.restrict_thread()
 
 
 def resolved(path: str) -> str | None:
