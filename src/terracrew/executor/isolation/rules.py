@@ -46,9 +46,8 @@ SERVICE_ACCOUNT_TOKENS = (
     "/var/run/secrets/eks.amazonaws.com",
     "/var/run/secrets/azure/tokens",
 )
-READ_WRITE_DEVICES = tuple(
-    f"/dev/{name}" for name in ("full", "null", "ptmx", "pts", "random", "shm", "tty", "urandom", "zero")
-)
+READ_WRITE_DEVICES = tuple(f"/dev/{name}" for name in ("full", "null", "random", "urandom", "zero"))
+"""Terminals and shared memory belong to the user, not to the attempt, so they are not among them."""
 VARIABLES_WITH_PATHS = (
     "AWS_CA_BUNDLE",
     "AWS_CONFIG_FILE",
