@@ -16,6 +16,7 @@ from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.executor import diagnostics
 from terracrew.executor.delivery.delivery import AttemptDelivery
 from terracrew.executor.delivery.large_states import PLAIN
+from terracrew.executor.engines import error_summary
 from terracrew.executor.output.engine_output import EngineOutput
 from terracrew.executor.state import identity as identities
 from terracrew.executor.state import leftover, states
@@ -108,10 +109,17 @@ def _collect_state(parts: AttemptDelivery, engine_files: EngineDirectory) -> Non
     if sha256 in known or sha256 == expected.known_sha256:
         return
     identity, problem = identities.read_leftover(expected.engine, content, is_kept_here=expected.is_kept_here)
-    # An errored state tells the server that the engine has ended its change. One that was being changed does not.
-    origin = "engine" if identity.is_unfinished else "errored"
+    # An errored state tells the server that the engine has ended its change. One that was being changed does not, and neither does
+    # one of an engine that does not know how all of its changes ended.
+    is_unfinished = identity.is_unfinished or (not problem and _has_lost_changes(parts, expected.engine))
+    origin = "engine" if is_unfinished else "errored"
     fact = states.fact_of(sha256, content, identity, problem, origin, is_inline=False)
     parts.large_states.write(content)
     parts.large_states.place(parts.outbox.last + 1, PLAIN)
     parts.recorder.state(events.pack_state(fact, b"", parts.recorder.step, time.time()))
-    parts.recorder.say(leftover.collected(path.name, problem, is_unfinished=identity.is_unfinished))
+    parts.recorder.say(leftover.collected(path.name, problem, is_unfinished=is_unfinished))
+
+
+def _has_lost_changes(parts: AttemptDelivery, engine: str) -> bool:
+    output = parts.directory / files.OUTPUT
+    return output.exists() and identities.has_lost_changes(engine, error_summary.tail(output, 0))

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.hcl import failure
 from terracrew.executor.engines.oom_kills import OomKills
-from terracrew.protocol.events import StepStatus
+from terracrew.protocol.events import StepStatus, Stream
 from terracrew.protocol.spec import JobType
 from terracrew.testing.executor_processes import ExecutorProcesses, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
@@ -61,6 +62,23 @@ async def test_an_engine_that_the_kernel_killed_for_memory_is_said_to_have_run_o
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.message == "apply failed: the engine ran out of memory and was killed (signal 9)"
     assert ended(hub) == StepStatus("apply", "FAILED", -9, is_cut_short=True)
+    group.rmdir()
+
+
+@pytest.mark.engine
+@pytest.mark.feature("O3.doubt")
+async def test_a_change_below_which_the_kernel_killed_a_process_is_cut_short_though_the_engine_ended_by_itself(
+    hub: FakeExecutorHub, executors: ExecutorProcesses
+) -> None:
+    """The kernel kills the largest process, which usually is a provider. What it had made counted as recorded."""
+    hungry = f"{sys.executable} -c 'bytearray(1 << 30)'"
+    main = f'resource "terraform_data" "a" {{\n  provisioner "local-exec" {{ command = "{hungry}" }}\n}}\n'
+    with inside_memory_cgroup(LIMIT_BYTES) as group:
+        executor = await executors.run(executors.spec(JobType.APPLY, module(executors.folder / "source", main=main)))
+    assert await executor.exit_code() == 0, executor.said
+    assert ended(hub) == StepStatus("apply", "FAILED", 1, is_cut_short=True)
+    assert hub.result.failure_kind == "out_of_memory"
+    assert b"may be in no state" in hub.log(Stream.SYSTEM)
     group.rmdir()
 
 

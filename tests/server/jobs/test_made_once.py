@@ -66,6 +66,14 @@ async def test_an_errored_state_proves_that_the_engine_ended_by_itself(change: C
     assert not (await change.attempt()).is_in_doubt
 
 
+@pytest.mark.feature("J15.kept", "O3.doubt")
+async def test_an_errored_state_does_not_have_what_a_killed_provider_made(change: Change) -> None:
+    """The engine ended by itself and left its state. What its provider had made and not reported was made again unasked."""
+    await change.write(1, "errored")
+    await change.tell(fact(StepStatus(Step.APPLY, "FAILED", 1, is_cut_short=True)), FAILED)
+    assert (await change.attempt()).is_in_doubt
+
+
 @pytest.mark.feature("J15.own", "J15.kept", "O3.doubt")
 async def test_an_errored_state_of_a_module_with_its_own_backend_proves_nothing_and_is_quarantined(
     change: Change,

@@ -210,6 +210,16 @@ class HasSensitiveOutputs(Protocol, metaclass=AbilityType):
 
 
 @runtime_checkable
+class ReportsLostChanges(Protocol, metaclass=AbilityType):
+    """An engine that ends by itself although it does not know how some of its changes ended, and whose output tells so: a plug-in
+    of it was killed before it answered, for example. `has_ended_in_order` of its session has to consider the same."""
+
+    def has_lost_changes(self, printed: str) -> bool:
+        """Whether a mutating command that failed and printed this may have changed something that no state records."""
+        ...
+
+
+@runtime_checkable
 class ImportsResources(Protocol, metaclass=AbilityType):
     """A session of an engine that can import resources that exist already, by blocks in its configuration."""
 

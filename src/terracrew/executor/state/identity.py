@@ -10,7 +10,7 @@ import msgspec
 
 from terracrew.errors import Invalid
 from terracrew.executor.engines import registry
-from terracrew.executor.engines.contract import HasSensitiveOutputs, StateIdentity
+from terracrew.executor.engines.contract import HasSensitiveOutputs, ReportsLostChanges, StateIdentity
 from terracrew.protocol.events import NOT_IN_OWN_BACKEND
 
 _MAX_PROBLEM_CHARACTERS = 500
@@ -62,6 +62,16 @@ def sensitive_outputs(engine: str, content: bytes) -> dict[str, object]:
     except Exception:  # the code of another package
         _logger.error("the engine %r failed to read the outputs of a state\n%s", engine, _traceback())
         return {}
+
+
+def has_lost_changes(engine: str, printed: str) -> bool:
+    """Return whether an engine that printed this may have changed something that the state it left does not record."""
+    try:
+        found = registry.get(engine)
+        return isinstance(found, ReportsLostChanges) and found.has_lost_changes(printed)
+    except Exception:  # the code of another package
+        _logger.error("the engine %r failed to read its output\n%s", engine, _traceback())
+        return True
 
 
 def _traceback() -> str:

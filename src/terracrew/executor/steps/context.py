@@ -14,6 +14,7 @@ from terracrew.executor.delivery.begin import ApplyPermit
 from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.delivery.transfer import Transfer
 from terracrew.executor.engines.contract import Engine, EngineSession
+from terracrew.executor.engines.oom_kills import OomKills
 from terracrew.executor.engines.process import Ladder
 from terracrew.executor.isolation.rules import Isolation
 from terracrew.executor.limits import available_memory
@@ -66,6 +67,7 @@ class StepContext:
         self._kernel_limits = kernel_limits
         self.limits = LimitWatch(self.spec.limits, control, recorder.note, kernel_limits)
         self.state_version = self.spec.state.version
+        self.oom_kills = OomKills()
         self.mutation = Mutation()
         """The engine's run of the current step."""
         self.was_killed = False

@@ -13,7 +13,7 @@ from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.contract import DescribesPlans, WarnsAboutStates
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.sources import workspace
-from terracrew.executor.state import leftover
+from terracrew.executor.state import identity, leftover
 from terracrew.executor.steps import ahead, preparation, step_process
 from terracrew.executor.steps.ahead import Command
 from terracrew.executor.steps.context import StepContext
@@ -27,6 +27,12 @@ else:
 
 _MAX_FACTS_BYTES = 512 << 20
 """The largest description of a plan that is read. A plan of 10,000 resources has about 50 MB."""
+
+
+_LOST_CHANGES = (
+    "The engine, or a plug-in of it, ended before it was known how all changes ended: something that was being changed may be in "
+    "no state"
+)
 
 
 class EngineFailedError(Exception):
@@ -111,6 +117,7 @@ async def mutate(context: StepContext, step: Step, since: int) -> None:
     """Run a mutating command, record a state that it could not save, and determine whether it ended in order."""
     ahead.give_up(context)
     context.states.has_unsaved = context.mutation.is_orderly = False
+    kills = context.oom_kills.count()
     failure: Exception | None = None
     try:
         await run(context, step)
@@ -119,11 +126,16 @@ async def mutate(context: StepContext, step: Step, since: int) -> None:
     has_left = await (_collect_file(context) if context.state_file else _collect_leftover(context))
     context.states.mask_outputs()
     code = context.mutation.exit_code
-    if has_left:
-        context.mutation.is_orderly = not context.states.has_unsaved
-    elif code is not None and not context.states.has_unsaved:
+    if not context.states.has_unsaved and (has_left or code is not None):
         printed = error_summary.tail(context.output_file, since)
-        context.mutation.is_orderly = context.session.has_ended_in_order(code, printed)
+        # A failed engine may have ended by itself and saved its state: what a plug-in made and did not report is not in it.
+        has_lost = bool(code) and (
+            context.oom_kills.count() > kills or identity.has_lost_changes(context.spec.engine, printed)
+        )
+        has_ended = has_left or (code is not None and context.session.has_ended_in_order(code, printed))
+        context.mutation.is_orderly = has_ended and not has_lost
+        if has_lost:
+            context.recorder.say(_LOST_CHANGES)
     if failure is not None:
         raise failure
 

@@ -10,7 +10,6 @@ from terracrew.errors import TerracrewError
 from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.contract import KeepsInit, MayNeedNoInit
 from terracrew.executor.engines.error_summary import EngineFailure
-from terracrew.executor.engines.oom_kills import OomKills
 from terracrew.executor.startup import DurableStart
 from terracrew.executor.steps import (
     ahead,
@@ -42,7 +41,6 @@ class Steps:
     def __init__(self, context: StepContext, durable_start: DurableStart) -> None:
         self._context, self._durable_start = context, durable_start
         self._recorder, self._control = context.recorder, context.control
-        self._oom_kills = OomKills()
         self._is_in_hook = False
         """Whether the current step runs hooks, or ended in them."""
 
@@ -132,7 +130,7 @@ class Steps:
         self._recorder.step = step
         self._recorder.fact(StepStatus(step, "RUNNING"))
         since = self._recorder.offsets.position
-        kills = self._oom_kills.count()
+        kills = context.oom_kills.count()
         context.mutation = run = Mutation()
         context.limits.enter(step)
         try:
@@ -158,7 +156,7 @@ class Steps:
             if hint := lost_imports.hint(context, step, printed):
                 self._recorder.say(hint)
             details = context.session.failure_details(printed)
-            failure = error_summary.failure(ended.code, details, self._oom_kills.count() - kills, printed)
+            failure = error_summary.failure(ended.code, details, context.oom_kills.count() - kills, printed)
             is_transient = not failure.failure_kind and transient_errors.is_printed(printed)
             retry = self._retry(number, tries, failure.text) if is_transient else None
             failure = failure._replace(text=f"{failure.text}. {hint}") if hint else failure

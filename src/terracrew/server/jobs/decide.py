@@ -152,6 +152,11 @@ def ends_change(step: StepStatus) -> bool:
     return not step.is_cut_short
 
 
+def leaves_change_open(step: StepStatus) -> bool:
+    """Return whether this says that something which the mutating command changed may be in no state, whatever it has left."""
+    return step.step in MUTATING and bool(step.is_cut_short)
+
+
 def finish(job: Job, attempt: Attempt, result: Result, now: datetime) -> Decision | None:
     """Take the executor's report of how it ended. A late or superseded report changes nothing current (rules 2 and 5).
 

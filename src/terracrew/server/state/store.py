@@ -44,17 +44,18 @@ async def current(tx: Tx, module_id: str) -> StoredState | None:
     return None if row is None else _kept(row)
 
 
-async def last_of_attempt(tx: Tx, job_id: str, attempt: int) -> StoredState | None:
-    """Return the last state of an attempt that can be read."""
-    row = await tx.one(
+async def of_attempt(tx: Tx, job_id: str, attempt: int, count: int) -> list[State]:
+    """Return the newest states of an attempt that can be read, the newest first."""
+    rows = await tx.all(
         "SELECT "
         + STATES.columns
-        + """, content, object FROM states WHERE job_id = :job_id AND attempt = :attempt AND problem = ''
-        ORDER BY event DESC LIMIT 1""",
+        + """ FROM states WHERE job_id = :job_id AND attempt = :attempt AND problem = ''
+        ORDER BY event DESC LIMIT :count""",
         job_id=job_id,
         attempt=attempt,
+        count=count,
     )
-    return None if row is None else _kept(row)
+    return rows_to(State, rows)
 
 
 async def resources(tx: Tx, state_id: str) -> int | None:

@@ -23,6 +23,36 @@ def printed(reason: str, info: str = INFO) -> str:
     return f"╷\n│ Error: Error acquiring the state lock\n│\n│ Error message: {reason}\n{info}│ OpenTofu acquires a state lock\n╵\n"
 
 
+@pytest.mark.feature("O3.doubt")
+@pytest.mark.parametrize(
+    "error",
+    [
+        "Plugin did not respond\n│ \n│   with testing_file.each[1],\n│   on main.tf line 6",
+        "The terraform-provider-testing_v1.0.0 plugin crashed!",
+        "Plugin error\n│ \n│ The plugin returned an unexpected error from\n│ plugin.(*GRPCProvider).ApplyResourceChange",
+        "Request cancelled\n│ \n│ The plugin.(*GRPCProvider).ApplyResourceChange request was cancelled.",
+        "creating\n│ \n│ rpc error: code = Unavailable desc = error reading from server: EOF",
+        "Failed to create local state file",
+    ],
+)
+def test_an_apply_whose_provider_ended_without_an_answer_does_not_know_all_of_its_changes(error: str) -> None:
+    assert failure.has_lost_changes(f"╷\n│ Error: {error}\n╵\n")
+    assert failure.has_lost_changes(f"\nError: {error}\n")
+
+
+@pytest.mark.feature("O3.doubt")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "terraform_data.a (local-exec): rpc error: code = Unavailable desc = error reading from server: EOF",
+        "│ Error: local-exec provisioner error",
+        "terraform_data.a (local-exec): Error: Plugin did not respond",
+    ],
+)
+def test_what_a_script_prints_is_not_taken_for_the_end_of_a_provider(line: str) -> None:
+    assert not failure.has_lost_changes(f"{line}\n")
+
+
 @pytest.mark.parametrize(
     "reason",
     [

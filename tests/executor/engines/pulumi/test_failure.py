@@ -34,6 +34,25 @@ def test_an_engine_that_did_not_wait_for_its_changes_is_recognized() -> None:
     assert failure.details("fatal error: runtime: out of memory\n").memory_error
 
 
+@pytest.mark.feature("O3.doubt")
+@pytest.mark.parametrize(
+    "error",
+    [
+        "error: error reading from server: EOF",
+        "error: error reading from server: read tcp 127.0.0.1:4->127.0.0.1:5: read: connection reset by peer",
+        "error: transport is closing",
+        "error: rpc error: code = Unavailable desc = closing transport due to: connection error",
+        "error: \n\n        Detected that /bin/pulumi-resource-testing exited prematurely. \n",
+        "error: post-step event returned an error: failed to save snapshot: access denied",
+    ],
+)
+def test_an_update_whose_plug_in_ended_without_an_answer_does_not_know_all_of_its_changes(error: str) -> None:
+    """Pulumi takes the operation out of its state as one that failed, and ends by itself."""
+    text = FAILED.replace("error: cannot create the file: no space left on device", error)
+    assert failure.has_lost_changes(text)
+    assert not failure.has_lost_changes(FAILED)
+
+
 @pytest.mark.feature("J15.held")
 def test_a_lock_that_another_run_holds_is_named() -> None:
     held = (

@@ -163,6 +163,21 @@ async def test_what_pulumi_had_begun_is_listed_unless_the_state_has_it_now(runne
     assert [each[0] for each in await lost(runner, attempt)] == [f"{prefix}made", f"{prefix}changed"]
 
 
+@pytest.mark.feature("J15.lost", "J15.pulumi")
+async def test_what_a_killed_provider_of_pulumi_was_creating_is_listed(runner: SimulatedRunner) -> None:
+    """Pulumi takes an operation whose provider was killed out of its state: the last state said that nothing was open."""
+    creating = [{"resource": resource(name), "type": "creating"} for name in ("made", "lost")]
+    updating = {"resource": resource("changed", id="i-1"), "type": "updating"}
+    changed, made = resource("changed", id="i-1"), resource("made", id="i-2")
+    attempt = await runner.begun()
+    await change_engine(runner, attempt.module_id, "pulumi")
+    await attempt.write(checkpoint([changed], [*creating, updating]), serial=1)
+    await attempt.write(checkpoint([changed, made], creating[1:]), serial=2)
+    await attempt.write(checkpoint([changed, made], []), serial=3)
+    await attempt.lose()
+    assert await lost(runner, attempt) == [("a:b:C$testing:index:File::lost", "creating", "", "look")]
+
+
 @on_one
 async def test_who_may_not_read_the_job_sees_no_list_and_imports_nothing(runner: SimulatedRunner) -> None:
     attempt = await cut_short(runner, printed(LINES))

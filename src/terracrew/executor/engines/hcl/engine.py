@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from terracrew import configurations
 from terracrew.executor.engines.contract import DownloadContext, EngineContext, StateIdentity
-from terracrew.executor.engines.hcl import provider_download, state
+from terracrew.executor.engines.hcl import failure, provider_download, state
 from terracrew.executor.engines.hcl.dialect import Dialect
 from terracrew.executor.engines.hcl.session import HclSession
 from terracrew.protocol.spec import Step
@@ -38,6 +38,9 @@ class HclEngine:
 
     def emptied_state(self, content: bytes) -> bytes:
         return state.emptied(content)
+
+    def has_lost_changes(self, printed: str) -> bool:
+        return failure.has_lost_changes(printed)
 
     def gate_variable(self, environment: Mapping[str, str]) -> str | None:
         if any(name.startswith("TF_LOG") for name in environment):

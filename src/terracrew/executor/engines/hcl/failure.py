@@ -24,6 +24,15 @@ _LOCK_ERROR = re.compile(
 )
 _LOCK_FIELD = re.compile(r"^[│|]?[ ]+(?P<name>ID|Who|Created):[ ]*(?P<value>\S.*)$", re.M)
 _MAX_FIELD_CHARACTERS = 100
+_LOST_CHANGES = re.compile(
+    r"^(?:[│|] ?)?(?:Two interrupts received\.|Error: (?:Failed to create local state file|Plugin did not respond|Plugin error"
+    r"|Request cancelled|The \S+ plugin crashed!))"
+    r"|^[│|] .*(?:failed to respond to the plugin|error reading from server: |rpc error: code = Unavailable)",
+    re.M,
+)
+"""The engine prints this and ends with exit code 1 when resources that it made may be in no state: it was interrupted a second
+time and did not wait for them, it could save its state neither in its backend nor in a file, or a plug-in ended without an answer
+(it was killed, or it crashed), so that nobody knows what it had made by then."""
 
 
 def details(text: str) -> FailureDetails:
@@ -36,6 +45,11 @@ def first_error(text: str) -> str:
         return ""
     what = match["what"].strip()[:_MAX_ERROR_CHARACTERS]
     return f"{what} ({match['file']}:{match['line']})" if match["file"] else what
+
+
+def has_lost_changes(text: str) -> bool:
+    """Return whether the output of a failed apply says that the engine does not know how some of its changes ended."""
+    return _LOST_CHANGES.search(text) is not None
 
 
 def out_of_memory(text: str) -> str:

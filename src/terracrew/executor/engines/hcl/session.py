@@ -47,9 +47,6 @@ OVERRIDE_FILE = "terracrew_override.tf"
 _OVERRIDE = b'terraform {\n  backend "http" {}\n}\n'
 _CONFIG = b"# Written for one attempt, so that no other configuration of this machine is read.\n"
 _INTERRUPTED = re.compile(r"^Interrupt received\.", re.M)
-_GAVE_UP = re.compile(r"^(?:[│|] ?)?(?:Two interrupts received\.|Error: Failed to create local state file)", re.M)
-"""The engine prints this and ends with exit code 1 when resources that it made may be in no state: it was interrupted a second
-time and did not wait for them, or it could save its state neither in its backend nor in a file."""
 
 
 class _PrintedOutput(msgspec.Struct):
@@ -202,7 +199,7 @@ class HclSession:
         return self._context.folder / "errored.tfstate"
 
     def has_ended_in_order(self, code: int, printed: str) -> bool:
-        return code in self.orderly_exit_codes and not _GAVE_UP.search(printed)
+        return code == 0 or (code in self.orderly_exit_codes and not failure.has_lost_changes(printed))
 
     def has_received_interrupt(self, printed: str) -> bool:
         return _INTERRUPTED.search(printed) is not None

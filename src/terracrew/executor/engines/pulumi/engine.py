@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from terracrew import configurations
 from terracrew.executor.engines.contract import DownloadContext, EngineContext, StateIdentity
-from terracrew.executor.engines.pulumi import checkpoint
+from terracrew.executor.engines.pulumi import checkpoint, failure
 from terracrew.executor.engines.pulumi.session import PulumiSession
 from terracrew.protocol.spec import Step
 from terracrew.toolchains import discovery
@@ -33,6 +33,9 @@ class PulumiEngine:
 
     def emptied_state(self, content: bytes) -> bytes:
         return checkpoint.emptied(content)
+
+    def has_lost_changes(self, printed: str) -> bool:
+        return failure.has_lost_changes(printed)
 
     async def download(self, item: str, context: DownloadContext) -> bool:  # noqa: ARG002  (operators install plug-ins)
         return False

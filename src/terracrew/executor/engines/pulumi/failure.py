@@ -15,6 +15,12 @@ _OUT_OF_MEMORY = re.compile(
 INTERRUPTED = re.compile(r"^(\^C|SIGTERM) received; cancelling", re.M)
 GAVE_UP = re.compile(r"(\^C|SIGTERM) received; terminating|^panic: |^fatal error: |^goroutine \d+ \[running\]", re.M)
 """Pulumi prints this and ends at once: it did not wait for the changes that it was making."""
+_LOST_CHANGES = re.compile(
+    r"Detected that .+ exited prematurely"
+    r"|\berror: .*(?:error reading from server: |transport is closing|code = Unavailable|failed to save snapshot: )"
+)
+"""Pulumi prints this and ends by itself when something that it made may be in no state: a plug-in ended without an answer, and
+Pulumi takes the operation out of its state as one that failed, or its backend did not take the state."""
 _HELD_LOCK = re.compile(
     r"^[ ]*error: the stack is currently locked by \d+ lock\(s\)\..*$"
     r"(?:\n[ ]+\S+: created by (?P<who>\S+ \(pid \d+\)) at (?P<since>\S+)$)?",
@@ -26,6 +32,11 @@ def details(text: str) -> FailureDetails:
     memory = _OUT_OF_MEMORY.search(text)
     memory_error = memory[1].strip()[:_MAX_ERROR_CHARACTERS] if memory else ""
     return FailureDetails(first_error(text), memory_error, held_lock(text))
+
+
+def has_lost_changes(text: str) -> bool:
+    """Return whether the output of a failed update says that Pulumi does not know how some of its changes ended."""
+    return GAVE_UP.search(text) is not None or _LOST_CHANGES.search(text) is not None
 
 
 def held_lock(text: str) -> str:

@@ -182,7 +182,7 @@ class PulumiSession:
         return True
 
     def has_ended_in_order(self, code: int, printed: str) -> bool:
-        return 0 <= code <= _MAX_ORDERLY_CODE and not failure.GAVE_UP.search(printed)
+        return code == 0 or (0 < code <= _MAX_ORDERLY_CODE and not failure.has_lost_changes(printed))
 
     def has_received_interrupt(self, printed: str) -> bool:
         return failure.INTERRUPTED.search(printed) is not None

@@ -203,6 +203,8 @@ class _Change:
     def _step(self, fact: events.StepStatus, time: float) -> None:
         if decide.ends_change(fact) and not self.attempt.has_unreadable_state:
             self.attempt = msgspec.structs.replace(self.attempt, is_change_ended=True)
+        elif decide.leaves_change_open(fact):  # an errored state has come before this
+            self.attempt = msgspec.structs.replace(self.attempt, is_change_ended=False)
         is_running = fact.status == "RUNNING"
         name, ended = fact.step.value, None if is_running else time
         started = time if is_running else self.steps[name].started_at if name in self.steps else None

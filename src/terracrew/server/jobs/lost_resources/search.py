@@ -1,6 +1,6 @@
 """Searches the logs of attempts that were cut short for what they changed, and stores it: a log can be removed before the list.
 
-Pulumi writes into its state what it has begun, so its last state is searched, and not its log.
+Pulumi writes into its state what it has begun, so its states are searched, and not its log.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from terracrew.server.objects import Objects
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import content, instance_ids, stack_checkpoint
 from terracrew.server.state import store as states
+from terracrew.server.state.model import State
 from terracrew.server.supervise import FailedRows
 
 POLL_SECONDS = 1.0
@@ -32,6 +33,8 @@ MAX_ATTEMPTS = 20
 """The most logs that are searched in one step."""
 MAX_CHANGES = 10_000
 """The most changes of an attempt that are stored; the last ones of its log count."""
+MAX_STATES = 100
+"""The most states of an attempt that are searched, the newest ones."""
 log = get_logger("terracrew.server")
 
 
@@ -62,7 +65,7 @@ async def search_now(db: Database, objects: Objects, keys: Keyring, module_id: s
 
 
 async def search(db: Database, objects: Objects, keys: Keyring, attempt: CutShort) -> None:
-    """Search one log, or the last state. If more of it arrives meanwhile, it is searched again."""
+    """Search one log, or the states. If more of it arrives meanwhile, it is searched again."""
     if attempt.engine == "pulumi":
         found = await _pending(db, objects, keys, attempt)
     else:
@@ -83,20 +86,38 @@ async def search(db: Database, objects: Objects, keys: Keyring, attempt: CutShor
 
 
 async def _pending(db: Database, objects: Objects, keys: Keyring, attempt: CutShort) -> list[FoundChange]:
-    """Return what the last state of an attempt says that Pulumi had begun. A state that is kept elsewhere, or cannot be read, says
-    nothing."""
-    kept = await db.read(lambda tx: states.last_of_attempt(tx, attempt.job_id, attempt.number))
-    if kept is None or kept.state.size > instance_ids.MAX_READ_BYTES:
+    """Return what the states of an attempt say that Pulumi had begun. A state that is kept elsewhere, or cannot be read, says
+    nothing.
+
+    The last state has what was open at the end. If a provider was killed, Pulumi takes what this was creating out of its state as
+    something that failed. Earlier states still have it.
+    """
+    found: dict[tuple[str, str], FoundChange] = {}
+    left_bytes, is_last = instance_ids.MAX_READ_BYTES, True
+    for state in await db.read(lambda tx: states.of_attempt(tx, attempt.job_id, attempt.number, MAX_STATES)):
+        left_bytes -= state.size
+        if left_bytes < 0:
+            break
+        for each in await _begun(db, objects, keys, state):
+            if is_last or each.action == "creating":
+                found.setdefault((each.address, each.action), each)
+        is_last = False
+    return sorted(found.values(), key=lambda each: each.event)[-MAX_CHANGES:]
+
+
+async def _begun(db: Database, objects: Objects, keys: Keyring, state: State) -> list[FoundChange]:
+    """Return what one state says that Pulumi had begun and not ended."""
+    kept = await db.read(lambda tx: states.get(tx, state.id))
+    if kept is None:  # it was removed at this moment
         return []
     try:
         plain = (await content.read(objects, keys, kept.contexts, kept.sealed)).content
         found = await asyncio.to_thread(stack_checkpoint.pending, plain)
     except (Undecryptable, msgspec.MsgspecError):
         return []
-    state = kept.state
     return [
         FoundChange(plain_text(each.address), each.action, plain_text(each.id), "", state.event, state.created_at)
-        for each in found[-MAX_CHANGES:]
+        for each in found
     ]
 
 
