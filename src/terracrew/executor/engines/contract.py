@@ -190,6 +190,25 @@ class KeepsInit(Protocol, metaclass=AbilityType):
 
 
 @runtime_checkable
+class ChecksDownloads(Protocol, metaclass=AbilityType):
+    """An engine that knows what its downloads in the shared cache have to be, so that it notices damage of the disk."""
+
+    def drop_damaged(self, context: DownloadContext) -> Sequence[str]:
+        """Remove what is damaged from the shared cache. Returns the items (`Engine.download`). It reads the whole cache."""
+        ...
+
+
+@runtime_checkable
+class LeavesOutDamage(Protocol, metaclass=AbilityType):
+    """A session of such an engine. It also keeps what `init` makes (`KeepsInit`)."""
+
+    def leave_out_damaged(self, printed: str) -> Sequence[str]:
+        """Return the items of the shared cache that this module uses and that are damaged, after a command failed with this output.
+        The next `init` gets them elsewhere, and they are among `missing_downloads` then. It is called in a thread."""
+        ...
+
+
+@runtime_checkable
 class StartsAhead(Protocol, metaclass=AbilityType):
     """An engine that can be started before its command may run: it loads, and waits at the file that it reads first. Its session is
     opened before the source is there."""

@@ -8,7 +8,7 @@ import msgspec
 from terracrew.durations import duration
 from terracrew.errors import TerracrewError
 from terracrew.executor.engines import error_summary
-from terracrew.executor.engines.contract import KeepsInit, MayNeedNoInit
+from terracrew.executor.engines.contract import KeepsInit, LeavesOutDamage, MayNeedNoInit
 from terracrew.executor.engines.error_summary import EngineFailure
 from terracrew.executor.startup import DurableStart
 from terracrew.executor.steps import (
@@ -34,7 +34,7 @@ _COMPLETE = "; it ended in order, so its state is complete"
 
 
 class _ColdAgain:
-    """A step failed because its workspace was warm: `init` has to run, and then the step again."""
+    """A step failed because of what `init` made, now or earlier: `init` has to run, and then the step again."""
 
 
 class Steps:
@@ -114,7 +114,7 @@ class Steps:
             if isinstance(ended, _ColdAgain):
                 if self._control.is_stopping:
                     return self._context.stopped(f"before {step}")
-                if (failed := await self._run(Step.INIT)) is not None:
+                if step is not Step.INIT and (failed := await self._run(Step.INIT)) is not None:
                     return failed
                 continue
             number = ended.number
@@ -141,14 +141,10 @@ class Steps:
                 self._control.end(_INTERRUPTED)
             if self._control.stop_mode(is_mutating=step.is_mutating) is not None:
                 return self._stopped(step, run, ended.code)
-            if self._is_init_missing(step, printed) and warm_workspace.leave(context):
-                self._recorder.say(
-                    f"{step} failed because something that init gets is missing in the warm workspace: init runs now, and {step} is "
-                    "tried once more"
-                )
-                again = StepRetry(
-                    number + 1, max(tries, number) + 1, 0.0, "something that init gets is missing in the warm workspace"
-                )
+            if (why := await self._reason_for_init(step, printed)) and warm_workspace.leave(context):
+                first = "" if step is Step.INIT else "init runs now, and "
+                self._recorder.say(f"{step} failed because {why}: {first}{step} is tried once more")
+                again = StepRetry(number + 1, max(tries, number) + 1, 0.0, why)
                 self._recorder.fact(StepStatus(step, "FAILED", ended.code, run.is_cut_short, again))
                 return _ColdAgain()
             if hint := context.isolation.hint(printed):
@@ -175,11 +171,21 @@ class Steps:
         self._recorder.fact(StepStatus(step, "SUCCEEDED", exit_code, run.is_cut_short))
         return None
 
-    def _is_init_missing(self, step: Step, printed: str) -> bool:
-        """Whether a step failed only because `init` did not run. The workspace is warm at most once, so this happens at most once."""
+    async def _reason_for_init(self, step: Step, printed: str) -> str:
+        """Return why `init` has to run before a failed step can succeed; '' if that is not the reason of the failure.
+
+        The workspace is warm at most once, and a damaged download is left out afterwards, so this does not go on for ever.
+        """
         context, session = self._context, self._context.session
-        is_warm = context.kept_from is not None and step in (Step.VALIDATE, Step.PLAN)
-        return is_warm and isinstance(session, KeepsInit) and session.is_init_missing(printed)
+        if step not in (Step.INIT, Step.VALIDATE, Step.PLAN) or not isinstance(session, KeepsInit):
+            return ""
+        if isinstance(session, LeavesOutDamage):
+            await asyncio.sleep(0)  # see `run_before_loop`: there may be no loop yet
+            if damaged := await asyncio.to_thread(session.leave_out_damaged, printed):
+                return f"{', '.join(damaged)} is damaged in the cache of this runner"
+        if context.kept_from is not None and session.is_init_missing(printed):
+            return "something that init gets is missing in the warm workspace"
+        return ""
 
     def _retry(self, number: int, tries: int, reason: str) -> StepRetry | None:
         """Return when the next try starts; None if this was the last one."""

@@ -80,18 +80,18 @@ def keep(context: StepContext) -> None:
 
 
 def leave(context: StepContext) -> bool:
-    """Make the workspace cold, after what was kept turned out not to be enough. What the next `init` makes is not kept: the module
-    has run something here. Returns False if that is not possible, because of what the module did to its workspace."""
+    """Make the workspace cold, after what `init` made, now or earlier, turned out to be of no use. What the next `init` makes is not
+    kept: the module has run something here. Returns False if that is not possible, because of what the module did to its workspace."""
     settings, session = context.start.warm, context.session
-    assert settings is not None
     assert isinstance(session, KeepsInit)
-    WarmCache(settings).remove(context.init_name)
+    if settings is not None and context.init_name:
+        WarmCache(settings).remove(context.init_name)
     context.kept_from = None
     context.init_name = ""
     try:
         session.remove_init()
     except OSError as error:
-        context.recorder.say(f"init cannot run again, because the warm workspace cannot be removed: {error}")
+        context.recorder.say(f"init cannot run again, because what it made cannot be removed: {error}")
         return False
     return True
 

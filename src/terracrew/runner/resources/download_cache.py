@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from terracrew import plugins
 from terracrew.executor.engines import registry
-from terracrew.executor.engines.contract import DownloadContext
+from terracrew.executor.engines.contract import ChecksDownloads, DownloadContext
 
 log = logging.getLogger(__name__)
 
@@ -45,13 +46,32 @@ class DownloadCache:
                     self._tried_at[wanted] = time.monotonic()
 
     async def run(self) -> None:
+        await self._replace_damaged()
         while True:
             wanted = await self._queue.get()
             try:
                 if await registry.get(wanted.engine).download(wanted.item, self._context):
+                    self._tried_at.pop(wanted, None)
                     await asyncio.to_thread(self._on_kept)
                     log.info("%s is kept for other jobs", wanted.item)
             except (OSError, TimeoutError) as error:
                 log.warning("%s cannot be kept for other jobs: %s", wanted.item, error)
             except Exception:  # it would end the whole runner, and the cache only saves downloads
                 log.exception("%s cannot be kept for other jobs", wanted.item)
+
+    async def _replace_damaged(self) -> None:
+        """Remove what a disk has damaged since it was downloaded, and download it again."""
+        checked: set[type] = set()  # OpenTofu and Terraform have one cache
+        for name in plugins.names(plugins.ENGINES):
+            try:
+                engine = registry.get(name)
+                if not isinstance(engine, ChecksDownloads) or type(engine) in checked:
+                    continue
+                checked.add(type(engine))
+                damaged = await asyncio.to_thread(engine.drop_damaged, self._context)
+            except Exception:  # as above
+                log.exception("the downloads of %s cannot be checked", name)
+                continue
+            for item in damaged:
+                log.warning("%s was damaged in the cache of downloads, and is downloaded again", item)
+            self.want(name, damaged)

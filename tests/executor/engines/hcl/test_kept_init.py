@@ -39,7 +39,7 @@ def test_what_was_placed_is_removed(tmp_path: Path) -> None:
     (tmp_path / "root" / ".terraform" / "modules").mkdir(parents=True)
     (tmp_path / "root" / ".terraform" / "modules" / "modules.json").write_text("{}")
     for _ in range(2):  # it may be gone already
-        kept_init.remove(tmp_path / "root", tmp_path)
+        kept_init.remove(tmp_path / "root", tmp_path, b"")
         assert os.listdir(tmp_path / "root") == []
 
 
@@ -114,7 +114,7 @@ def test_no_link_of_the_module_leads_out_of_its_workspace(tmp_path: Path, swappe
     (workspace / swapped).rename(workspace / "moved")
     (workspace / swapped).symlink_to(others / swapped)
     try:
-        kept_init.remove(workspace / "environments" / "production", workspace)
+        kept_init.remove(workspace / "environments" / "production", workspace, b"")
     except OSError:
         assert swapped != name
     assert theirs.exists()

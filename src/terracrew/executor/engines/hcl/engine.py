@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from terracrew import configurations
 from terracrew.executor.engines.contract import DownloadContext, EngineContext, StateIdentity
-from terracrew.executor.engines.hcl import failure, provider_download, state
+from terracrew.executor.engines.hcl import failure, plugins, provider_download, state
 from terracrew.executor.engines.hcl.dialect import Dialect
 from terracrew.executor.engines.hcl.session import HclSession
 from terracrew.protocol.spec import Step
@@ -49,3 +49,6 @@ class HclEngine:
 
     async def download(self, item: str, context: DownloadContext) -> bool:
         return await provider_download.download(self.name, item, context)
+
+    def drop_damaged(self, context: DownloadContext) -> Sequence[str]:
+        return [each.folder for each in plugins.drop_damaged(plugins.shared_cache(context.cache_directory))]

@@ -158,15 +158,20 @@ def place(folder: Path, shared: Path, files: Sequence[InitFile]) -> None:
             file.write(each.content)
 
 
-def remove(folder: Path, workspace: Path) -> None:
-    """Remove the directory. The module has run, and may run still, so no link that it made is followed. Raises OSError if it cannot
-    be removed."""
+def remove(folder: Path, workspace: Path, lock_before: bytes) -> None:
+    """Remove the directory, and restore the lock file. The module has run, and may run still, so no link that it made is followed.
+    Raises OSError if the directory cannot be removed."""
     parent = os.open(workspace, _DIRECTORY)
     try:
         for name in folder.relative_to(workspace).parts:
             below = os.open(name, _DIRECTORY, dir_fd=parent)
             os.close(parent)
             parent = below
+        if lockfile.content(folder) != lock_before:
+            os.unlink(lockfile.NAME, dir_fd=parent)
+            if lock_before:
+                with open(os.open(lockfile.NAME, _NEW_FILE, 0o644, dir_fd=parent), "wb") as file:
+                    file.write(lock_before)
         if stat.S_ISDIR(os.stat(FOLDER, dir_fd=parent, follow_symlinks=False).st_mode):
             shutil.rmtree(FOLDER, dir_fd=parent)  # it fails if there is a link in its place now
         else:

@@ -6,11 +6,16 @@ Otherwise the engine would try to unpack another package through the link, which
 
 shared cache: <host>/<namespace>/<type>/<version>/<os>_<arch>/     a package, as engines lay it out
               <host>/<namespace>/<type>/<version>/<os>_<arch>.h1   its checksum, written last, by the runner
+
+A disk can damage a package. An attempt whose engine cannot start a provider compares the package with its checksum, and `init`
+gets a damaged one anew. The runner compares all packages when it starts, and those that did not serve an attempt after it.
 """
 
 import base64
 import hashlib
 import os
+import re
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -21,6 +26,17 @@ from terracrew.executor.engines.hcl.lockfile import LockedProvider, Provider
 from terracrew.toolchains import cache
 
 _VARIABLE = "TF_PLUGIN_CACHE_DIR"
+_LINE_BREAK = re.compile(r"\s*\n[│|]?\s*")
+_UNUSABLE = re.compile(
+    r"""Unrecognized[ ]remote[ ]plugin[ ]message
+    | Plugin[ ]did[ ]not[ ]respond
+    | failed[ ]to[ ](?:instantiate[ ]provider|load[ ]plugin|obtain[ ]provider[ ]schema)
+    | could[ ]not[ ]load[ ](?:plugin|the[ ]schema[ ]for[ ]provider)
+    | exec[ ]format[ ]error
+    | (?:does[ ]not|doesn't)[ ]match[ ]any[ ]of[ ]the[ ]checksums[ ]recorded""",
+    re.X | re.I,
+)
+"""What engines print if a provider cannot be started, for whatever reason."""
 
 
 def platform() -> str:
@@ -31,6 +47,8 @@ class Plugins:
     def __init__(self, private: Path, shared: Path, operators: Path | None) -> None:
         """`operators` is a cache that the operator of this machine made (TF_PLUGIN_CACHE_DIR of the runner), if any."""
         self.private, self.shared, self._operators = private, shared, operators
+        self._left_out: set[Provider] = set()
+        """Providers of the shared cache that turned out to be damaged in this attempt."""
 
     def provide(self, folder: Path) -> None:
         """Link what the module in this folder can use into the attempt's own cache."""
@@ -63,9 +81,37 @@ class Plugins:
                         link.symlink_to(package)
 
     def missing(self, folder: Path) -> list[str]:
-        """Return the folders of the providers that the module uses and the shared cache does not have."""
+        """Return the folders of the providers that the module uses and did not get from a cache: the shared cache does not have them,
+        or what it has cannot be used."""
         used = [one.provider for one in lockfile.read(folder)]
-        return [one.folder for one in used if not has(self.shared, one)]
+        return [one.folder for one in used if not (has(self.shared, one) and self._is_cached(_installed(folder, one)))]
+
+    def leave_out_damaged(self, folder: Path, printed: str) -> list[str]:
+        """Return the folders of the providers that the module uses from the shared cache and that are damaged. They are not used again.
+
+        `printed` is what a failed command of the engine printed. Nothing is compared unless it may say that a provider cannot start.
+        """
+        if not _UNUSABLE.search(_LINE_BREAK.sub(" ", printed)):
+            return []
+        used = [one.provider for one in lockfile.read(folder)]
+        found: list[str] = []
+        for each in used:
+            link = self.private / each.folder / platform()
+            is_cached = self._is_cached(link) or self._is_cached(_installed(folder, each))
+            if each in self._left_out or not is_cached or not has(self.shared, each):
+                continue
+            if not is_intact(self.shared, each):
+                self._left_out.add(each)
+                found.append(each.folder)
+                if self._is_own(link.parent) and link.is_symlink():
+                    link.unlink()
+        return found
+
+    def _is_cached(self, link: Path) -> bool:
+        """Return whether a link leads to a package of a cache that is not the attempt's own."""
+        package = os.path.realpath(link)
+        roots = (os.path.realpath(each) for each in (self.shared, self._operators) if each is not None)
+        return any(package.startswith(f"{root}/") for root in roots)
 
     def _packages(self) -> Iterator[tuple[Provider, Path]]:
         for root in (self._operators, self.shared):
@@ -74,7 +120,10 @@ class Plugins:
             for package in sorted(root.glob(f"*/*/*/*/{platform()}")):
                 host, namespace, kind, version = package.relative_to(root).parts[:4]
                 provider = Provider(f"{host}/{namespace}/{kind}", version)
-                if lockfile.is_sound(provider) and (root is self._operators or has(root, provider)):
+                is_ours = root is not self._operators
+                if is_ours and (provider in self._left_out or not has(root, provider)):
+                    continue
+                if lockfile.is_sound(provider):
                     yield provider, package
 
 
@@ -86,6 +135,11 @@ def of_attempt(environment: Mapping[str, str], cache_directory: Path, files: Eng
 
 def shared_cache(cache_directory: Path) -> Path:
     return cache_directory / "plugins"
+
+
+def _installed(folder: Path, provider: Provider) -> Path:
+    """Return where the module in this folder has a provider after `init`."""
+    return folder / ".terraform" / "providers" / provider.folder / platform()
 
 
 def has(shared: Path, provider: Provider) -> bool:
@@ -102,6 +156,30 @@ def known_checksum(shared: Path, provider: Provider) -> str:
         return checksum_file(shared, provider).read_text().strip()
     except OSError:
         return ""
+
+
+def is_intact(shared: Path, provider: Provider) -> bool:
+    """Return whether a package of the shared cache is what the runner put there. Reads all of it."""
+    try:
+        return checksum(shared / provider.folder / platform()) == known_checksum(shared, provider)
+    except (Invalid, OSError):
+        return False
+
+
+def drop_damaged(shared: Path) -> list[Provider]:
+    """Remove every damaged package from the shared cache, and return their providers."""
+    found: list[Provider] = []
+    for recorded in sorted(shared.glob(f"*/*/*/*/{platform()}.h1")):
+        provider = lockfile.provider_of(str(recorded.parent.relative_to(shared)))
+        if provider is not None and not is_intact(shared, provider):
+            drop(shared, provider)
+            found.append(provider)
+    return found
+
+
+def drop(shared: Path, provider: Provider) -> None:
+    checksum_file(shared, provider).unlink(missing_ok=True)  # first: without it, nobody uses the package
+    shutil.rmtree(shared / provider.folder / platform(), ignore_errors=True)
 
 
 def checksum(package: Path) -> str:

@@ -5,6 +5,7 @@ for a configuration that names nothing else, with the operator's own settings, a
 """
 
 import asyncio
+import logging
 import os
 import shutil
 import tempfile
@@ -16,6 +17,8 @@ from terracrew.executor.engines.hcl import lockfile, plugins
 from terracrew.executor.engines.hcl.lockfile import Provider
 from terracrew.toolchains import discovery
 
+log = logging.getLogger(__name__)
+
 _DOWNLOAD_SECONDS = 900.0
 _CONFIGURATION = """terraform {{
   required_providers {{
@@ -26,12 +29,20 @@ _CONFIGURATION = """terraform {{
 
 
 async def download(engine_name: str, item: str, context: DownloadContext) -> bool:
-    """Return whether the package is new in the cache. Raises Invalid, OSError or TimeoutError if the download fails."""
+    """Return whether the package is new in the cache. Raises Invalid, OSError or TimeoutError if the download fails.
+
+    An attempt that did not use a package of the cache asks for it, too, because the package may be damaged.
+    """
     provider = lockfile.provider_of(item)
     if provider is None:
         raise Invalid(f"{item!r} is not the folder of a provider")
     shared, partial = plugins.shared_cache(context.cache_directory), context.cache_directory / "partial"
-    if plugins.has(shared, provider) or not (engine := discovery.find(engine_name, context.engine_paths)):
+    if plugins.has(shared, provider):
+        if await asyncio.to_thread(plugins.is_intact, shared, provider):
+            return False
+        log.warning("%s is damaged in the cache of downloads, and is downloaded again", item)
+        await asyncio.to_thread(plugins.drop, shared, provider)
+    if not (engine := discovery.find(engine_name, context.engine_paths)):
         return False
     partial.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=partial))

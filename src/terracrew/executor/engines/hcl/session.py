@@ -127,6 +127,7 @@ class HclSession:
 
     def before(self, step: Step) -> None:
         if step is Step.INIT:
+            self._lock_before = lockfile.content(self._context.folder)
             self._plugins.provide(self._context.folder)
 
     def after(self, step: Step) -> None:
@@ -177,7 +178,7 @@ class HclSession:
         kept_init.place(self._context.folder, self._plugins.shared, files)
 
     def remove_init(self) -> None:
-        kept_init.remove(self._context.folder, self._context.workspace)
+        kept_init.remove(self._context.folder, self._context.workspace, self._lock_before)
 
     def is_init_missing(self, printed: str) -> bool:
         return kept_init.is_missing(printed)
@@ -193,6 +194,9 @@ class HclSession:
     @property
     def missing_downloads(self) -> Sequence[str]:
         return self._plugins.missing(self._context.folder)
+
+    def leave_out_damaged(self, printed: str) -> Sequence[str]:
+        return self._plugins.leave_out_damaged(self._context.folder, printed)
 
     @property
     def leftover(self) -> Path:
