@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, LiteralString, TypeAlias, TypeVar
 
@@ -17,6 +17,8 @@ from terracrew.server.db.topics import Topic
 
 TIMEOUT_SECONDS = 30.0
 T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Fault: TypeAlias = Literal["none", "before", "middle", "after"]
@@ -143,6 +145,9 @@ class Uncertain:
 
     async def each(self, sql: LiteralString, columns: Columns, rows: Sequence[Sequence[Param]]) -> list[Row]:
         return await self._tx.each(sql, columns, rows)
+
+    async def together(self, first: Coroutine[Any, Any, A], second: Coroutine[Any, Any, B]) -> tuple[A, B]:
+        return await self._tx.together(first, second)
 
     def wake(self, topic: Topic, key: str = "") -> None:
         self._tx.wake(topic, key)
