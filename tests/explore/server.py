@@ -103,7 +103,8 @@ class Server:
         is_busy = any(other.status in ACTIVE for other in world.jobs)
         resumed = self.resumed(job)
         maker = None if resumed is None or world.runners[resumed.runner].is_removed else resumed.runner
-        key = ("claim", j, job, r, runner, is_busy, world.quarantine > 0, maker)
+        is_first = self.is_first_of_module(world, j)
+        key = ("claim", j, job, r, runner, is_busy, is_first, world.quarantine > 0, maker)
         if key not in self._known:
             seat = decide.ClaimContext(
                 f"rnr_{r}",
@@ -120,6 +121,7 @@ class Server:
                 seat,
                 THIS_MOMENT,
                 is_module_busy=is_busy,
+                is_first_of_module=is_first,
                 has_quarantine=world.quarantine > 0,
                 made_by=made_by,
             )
@@ -131,6 +133,10 @@ class Server:
         taken = Try(j, job.attempt, r, base=NOW, plan=plan)
         tries = sorted([*world.tries, taken])
         return with_job(world._replace(tries=tuple(tries)), j, claimed)
+
+    def is_first_of_module(self, world: World, j: int) -> bool:
+        queued = [rows.job_row(k, job) for k, job in enumerate(world.jobs) if job.status == "QUEUED"]
+        return min(queued, key=model.turn_in_module, default=None) == rows.job_row(j, world.jobs[j])
 
     def resumed(self, job: Job) -> Plan | None:
         """The plan that the job goes on with."""

@@ -10,7 +10,7 @@ from terracrew.protocol.spec import JobType, LocalSource
 from terracrew.server.db import Tx
 from terracrew.server.jobs import decide
 from terracrew.server.jobs.attempts import claims
-from terracrew.server.jobs.model import Job, JobStatus
+from terracrew.server.jobs.model import Job, JobStatus, turn_in_module
 from tests.stateful.server_under_test import KEYS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -38,6 +38,8 @@ class Case(msgspec.Struct, frozen=True):
     attempt: int
     asked: int
     is_module_busy: bool
+    beside: list[tuple[str, JobStatus, int, int]]
+    """The other jobs: of which module, with which status, priority and number. The job itself has the priority 0 and the number 5."""
     quarantine: Literal["none", "here", "elsewhere", "decided"]
     made_by: Literal["nobody", "mine", "another"]
     """Whose plan the job goes on with."""
@@ -69,6 +71,7 @@ GOOD = Case(
     attempt=2,
     asked=2,
     is_module_busy=False,
+    beside=[],
     quarantine="none",
     made_by="nobody",
     is_plan_current=True,
@@ -96,6 +99,17 @@ OTHERWISE: dict[str, list[Any]] = {
     "attempt": [1, 2, 3],
     "asked": [1, 2, 3],
     "is_module_busy": [True],
+    "beside": [
+        [("module", JobStatus.QUEUED, 0, 4)],
+        [("module", JobStatus.QUEUED, 0, 6)],
+        [("module", JobStatus.QUEUED, 1, 6)],
+        [("module", JobStatus.QUEUED, -1, 4)],
+        [("module", JobStatus.AWAITING_APPROVAL, 0, 4)],
+        [("module", JobStatus.SUCCEEDED, 0, 4)],
+        [("other", JobStatus.QUEUED, 1, 4)],
+        [("module", JobStatus.QUEUED, -1, 3), ("module", JobStatus.QUEUED, 0, 4), ("module", JobStatus.QUEUED, 0, 6)],
+        [("module", JobStatus.QUEUED, -1, 3), ("module", JobStatus.QUEUED, 0, 6), ("module", JobStatus.QUEUED, 0, 7)],
+    ],
     "quarantine": ["here", "elsewhere", "decided"],
     "made_by": ["mine", "another", "another", "another"],
     "is_plan_current": [False, False],
@@ -145,6 +159,11 @@ def expected(case: Case) -> bool:
         seat,
         NOW,
         is_module_busy=case.is_module_busy,
+        is_first_of_module=all(
+            turn_in_module(job) < turn_in_module(msgspec.structs.replace(job, priority=priority, number=number))
+            for module, status, priority, number in case.beside
+            if (module, status) == ("module", JobStatus.QUEUED)
+        ),
         has_quarantine=case.quarantine == "here",
         made_by=made_by,
     )
@@ -171,7 +190,7 @@ def _job(case: Case) -> Job:
         id="job",
         organization_id="org",
         module_id="module",
-        number=1,
+        number=5,
         type=JobType.APPLY,
         status=case.status,
         attempt=case.attempt,
@@ -290,7 +309,7 @@ async def _jobs(tx: Tx, case: Case) -> None:
 
     is_active = case.status in ("CLAIMED", "PROCESSING")
     plan = None if case.made_by == "nobody" else 1
-    await job("job", "module", case.status, "one" if is_active else None, 1, attempt=case.attempt, plan_attempt=plan)
+    await job("job", "module", case.status, "one" if is_active else None, 5, attempt=case.attempt, plan_attempt=plan)
     if plan is not None:
         await _insert(
             tx,
@@ -321,6 +340,8 @@ async def _jobs(tx: Tx, case: Case) -> None:
         )
     if case.is_module_busy and not is_active:
         await job("busy", "module", "PROCESSING", "elsewhere", 2)
+    for module, status, priority, number in case.beside:
+        await job(f"beside-{number}", module, status, None, number, priority=priority)
     for index in range(case.held):
         module = f"held-{index}"
         await _insert(

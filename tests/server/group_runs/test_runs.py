@@ -139,11 +139,14 @@ async def test_a_group_is_destroyed_in_reverse_order_without_what_has_nothing(ru
 
 @pytest.mark.parametrize("late", ["job", "queued job", "state", ""])
 async def test_what_was_changed_after_its_destroy_is_destroyed_again(runner: SimulatedRunner, late: str) -> None:
-    """A module was skipped because its newest job was a DESTROY, although an older job had waited and was applied after that."""
+    """A module was skipped because its newest job was a DESTROY, although an older job of a lower priority was applied
+    after that."""
     await team(runner.app, "a")
     path, db = "/api/v1/modules/team%2Fa/jobs", runner.server.db
     kinds = ("APPLY", "DESTROY") if "job" in late else ("DESTROY",)
-    *older, destroyed = [(await runner.app.admin.made(path, {"type": kind}))["id"] for kind in kinds]
+    *older, destroyed = [
+        (await runner.app.admin.made(path, {"type": kind, "priority": int(kind == "DESTROY")}))["id"] for kind in kinds
+    ]
     await finish(runner, destroyed)
     await db.write(lambda tx: tx.run("UPDATE modules SET state_version = 1 WHERE path = 'team/a'"))
     if late == "job":

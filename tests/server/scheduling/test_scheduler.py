@@ -113,7 +113,7 @@ async def test_jobs_of_a_busy_module_are_not_offered(database: Database) -> None
 def test_a_queue_that_nobody_takes_from_forgets_what_was_canceled() -> None:
     queue = FairQueue()
     for number in range(10 * MAX_DISCARDED_ENTRIES):
-        queue.push(Waiting(f"job_{number}", 1, "org", "mod", "a/m", "a", "tofu", 0, float(number)))
+        queue.push(Waiting(f"job_{number}", number, 1, "org", "mod", "a/m", "a", "tofu", 0, float(number)))
         if number:
             queue.discard(f"job_{number}")
     (level,) = queue._levels.values()  # pyright: ignore[reportPrivateUsage]
@@ -147,8 +147,8 @@ def test_groups_of_two_organizations_take_turns_although_they_have_the_same_path
     """A group with the name of another organization's group shared its turns: its backlog came before the other's first job."""
     queue = FairQueue()
     for number in range(5):
-        queue.push(Waiting(f"mine_{number}", 1, "org_a", "mod", "prod/m", "prod", "tofu", 0, float(number)))
-    queue.push(Waiting("theirs", 1, "org_b", "mod", "prod/m", "prod", "tofu", 0, 100.0))
+        queue.push(Waiting(f"mine_{number}", number, 1, "org_a", "mod", "prod/m", "prod", "tofu", 0, float(number)))
+    queue.push(Waiting("theirs", 100, 1, "org_b", "mod", "prod/m", "prod", "tofu", 0, 100.0))
     order = [job.id for _ in range(6) if (job := queue.pop()) is not None]
     assert order == ["mine_0", "theirs", "mine_1", "mine_2", "mine_3", "mine_4"]
 

@@ -316,3 +316,27 @@ async def test_grants_that_are_on_their_way_use_some_of_the_claims_that_are_anno
     assert session.standing == 4
     stand(session, StandingClaims(1 << 40, received=1 << 40))
     assert session.standing == 4
+
+
+@pytest.mark.feature("J10.order")
+async def test_a_job_is_not_claimed_ahead_while_another_server_offers_an_earlier_one(database: Database) -> None:
+    """The other servers hear of a new job 50 ms later, and one of them claimed the second job of the module in this time."""
+    rows = await JobRows.make(database)
+    module = await rows.module()
+    here, there = OfferRecorder(rows), OfferRecorder(rows)  # two servers
+    _, distant = here.connect(await rows.runner())
+    session, _ = there.connect(await rows.runner())
+    there.registry.stand(session, StandingClaims(1, 0))
+    jobs: list[str] = []
+    with here.scheduler.freshness.watching(database), there.scheduler.freshness.watching(database):
+        await here.scheduler.sweep()
+        await there.scheduler.sweep()
+        for server in [Ahead(each.scheduler, ClaimGroup(KEYS, "online")) for each in (here, there)]:
+            jobs.append(job_id := await rows.job(module))
+
+            async def create(tx: Tx, server: Ahead = server, job_id: str = job_id) -> None:
+                await server.claims.claim(tx, [await created(tx, job_id)])
+
+            await database.write(create)
+    assert distant.offers == jobs[:1]
+    assert [(await rows.load(each)).status for each in jobs] == ["QUEUED", "QUEUED"]

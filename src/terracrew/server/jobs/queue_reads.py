@@ -4,9 +4,19 @@ from collections.abc import Collection, Sequence
 from typing import LiteralString
 
 from terracrew.server.db.seam import Columns, Row, Tx
-from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, ENDED_STATUSES, IS_OPEN_JOB
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, ENDED_STATUSES
 from terracrew.server.runners import eligibility
 from terracrew.server.runners.eligibility import GRACE_SECONDS, Precedence
+
+
+def first_of_module(module_id: LiteralString) -> LiteralString:
+    """Return an expression for the id of the queued job of a module that runs next. `model.turn_in_module` is the same in Python.
+
+    An index has the queued jobs of each module in this order, so that one row is read however many wait.
+    """
+    return f"""(SELECT head.id FROM jobs AS head WHERE head.module_id = {module_id} AND head.status = 'QUEUED'
+        ORDER BY head.priority DESC, head.number LIMIT 1)"""
+
 
 # Compared in the database: a time that has been outside is not quite the same.
 _BEFORE: LiteralString = """jobs.status = 'QUEUED' AND (jobs.priority > own.priority OR jobs.priority = own.priority
@@ -66,7 +76,7 @@ async def queued_by_route(tx: Tx) -> list[Row]:
                 queued.place = 1 AS is_first
             FROM (
                 SELECT id, module_id, plan_attempt, pinned_engine_version, dispatcher, row_number() OVER (
-                    PARTITION BY module_id ORDER BY priority DESC, queued_at, id) AS place
+                    PARTITION BY module_id ORDER BY priority DESC, number) AS place
                 FROM jobs WHERE status = 'QUEUED') AS queued
             JOIN modules ON modules.id = queued.module_id) AS found
         GROUP BY reason, group_id, engine, engine_version, dispatcher, tags, runner_id, runner_instance_name, own, is_first
@@ -98,11 +108,7 @@ async def first_of_modules(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
     """For each of these jobs (`behind`), return the queued job of its module that comes first, unless it is the job itself."""
     return await tx.each(
         "SELECT own.id AS behind, jobs.id, jobs.number FROM batch JOIN jobs AS own ON own.id = batch.id"
-        " JOIN jobs ON jobs.id = (SELECT jobs.id FROM jobs WHERE jobs.module_id = own.module_id AND "
-        + IS_OPEN_JOB
-        + " AND "
-        + _BEFORE
-        + " ORDER BY jobs.priority DESC, jobs.queued_at, jobs.id LIMIT 1)",
+        " JOIN jobs ON jobs.id = " + first_of_module("own.module_id") + " WHERE jobs.id <> own.id",
         {"id": "text"},
         [(job_id,) for job_id in sorted(job_ids)],
     )

@@ -4,7 +4,8 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Sequence
 
-from terracrew.server.scheduling.queue import Waiting, turn
+from terracrew.server.jobs.model import turn_in_module
+from terracrew.server.scheduling.queue import Waiting
 
 
 class ModuleQueues:
@@ -14,11 +15,11 @@ class ModuleQueues:
         """Modules with an active job, or with a state that a person has to decide about first."""
 
     def add(self, job: Waiting) -> None:
-        insort(self._jobs[job.module_id], job, key=turn)
+        insort(self._jobs[job.module_id], job, key=turn_in_module)
 
     def remove(self, job: Waiting) -> None:
         jobs = self._jobs[job.module_id]
-        del jobs[bisect_left(jobs, turn(job), key=turn)]
+        del jobs[bisect_left(jobs, turn_in_module(job), key=turn_in_module)]
         if not jobs:
             del self._jobs[job.module_id]
 

@@ -12,6 +12,7 @@ class Waiting(msgspec.Struct, frozen=True):
     """A queued job, as far as the scheduler needs to know it."""
 
     id: str
+    number: int
     attempt: int
     organization_id: str
     module_id: str

@@ -21,7 +21,7 @@ MAX_JOBS_PER_READ = 100
 # The subquery of the makers starts with the jobs of the batch, because SQLite would otherwise read every attempt for each job.
 # The status is compared in an expression, so that PostgreSQL finds the jobs by their ids and does not read the whole queue for each.
 _QUEUED: LiteralString = f"""
-SELECT jobs.id, jobs.attempt, jobs.organization_id, jobs.module_id, modules.path AS module_path, groups.path AS group_path,
+SELECT jobs.id, jobs.number, jobs.attempt, jobs.organization_id, jobs.module_id, modules.path AS module_path, groups.path AS group_path,
     modules.engine, jobs.priority, jobs.queued_at, coalesce(made.runner_id, modules.runner_id) AS runner_id,
     modules.runner_instance_name, made.instance_id AS made_by, modules.tags, {eligibility.WANTED_VERSION} AS engine_version,
     jobs.dispatcher AS choice

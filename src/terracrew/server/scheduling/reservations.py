@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from terracrew.server.connections.registry import RunnerSession
+from terracrew.server.jobs.model import turn_in_module
 from terracrew.server.scheduling.assignment_view import AssignmentView
 from terracrew.server.scheduling.candidates import Candidates
 from terracrew.server.scheduling.caps import Caps
 from terracrew.server.scheduling.lines import WaitingLines
 from terracrew.server.scheduling.module_queues import ModuleQueues
-from terracrew.server.scheduling.queue import Waiting, turn
+from terracrew.server.scheduling.queue import Waiting
 
 
 class Reservation(NamedTuple):
@@ -45,7 +46,7 @@ class Reservations:
         """
         lines, routes = WaitingLines(), {job.id: self._assigned.route(job) for job in jobs}
         modules: set[str] = {held.job.module_id for held in self._held.values()}
-        for job in sorted(jobs, key=turn):
+        for job in sorted(jobs, key=turn_in_module):
             is_first = self._modules.head(job.module_id) is None and job.module_id not in self._modules.busy
             if is_first and job.module_id not in modules and self._lines.is_empty(routes[job.id]):
                 modules.add(job.module_id)

@@ -87,11 +87,12 @@ class Scheduler:
             if changed and await self._db.read(reads.caps) != self._caps.limits:
                 await self._load_caps()
                 await self._line_up_all(self._modules.heads())
-        for key in freed:
-            self._free(*key.split(" "))
-        # The state of a freed module may have changed; then a saved plan no longer binds its job to a runner.
+        # The state of a freed module may have changed; then a saved plan no longer binds its job to a runner. If its job was queued
+        # again, that job comes before the others of the module. So both are read before the module counts as free.
         heads = [head for key in freed if (head := self._modules.head(key.split(" ")[1]))]
         await self._look_at(queued + [head.id for head in heads if head.made_by])
+        for key in freed:
+            self._free(*key.split(" "))
         for key in freed:
             if session := self._registry.runners.get(key.split(" ")[2]):
                 self.serve(session)
@@ -161,6 +162,7 @@ class Scheduler:
 
     def _admit(self, queued: Iterable[Waiting]) -> None:
         entered: set[Route] = set()
+        freed: list[RunnerSession] = []
         new = self._new.take(MAX_JOBS_AT_ONCE)
         for job in (*new, *queued):  # what was read is newer
             known = self._waiting.get(job.id)
@@ -171,9 +173,14 @@ class Scheduler:
             self._routes[job.id] = self._assigned.route(job)
             self._modules.add(job)
             if self._modules.is_next(job):
+                for behind in self._modules.of(job.module_id)[
+                    1:2
+                ]:  # it was next until now, and its claim would be refused
+                    freed += self._withdraw(behind.id)
                 entered |= self._enter_line(job)
         self._unread.update(job.id for job in new)
         self._serve_lines(entered)
+        self._serve_free(freed)
         self._new.tell(new, self._offers)
 
     def _line_up(self, job: Waiting) -> None:

@@ -91,6 +91,7 @@ def as_waiting(job: Job, module: Module) -> Waiting:
     """Return a new job as the scheduler would read it. No plan binds it to a runner, and no version of the engine is chosen yet."""
     return Waiting(
         job.id,
+        job.number,
         job.attempt,
         job.organization_id,
         job.module_id,

@@ -118,3 +118,4 @@ async def test_postgres_looks_up_what_a_claim_asks_for_one_job(rows: JobRows) ->
     joins, has_conditions, _ = plan.partition("SubPlan")
     assert has_conditions
     assert not re.search("Anti|Semi|Hash|Merge", joins), plan
+    assert re.search("Index (Only )?Scan using jobs_queue_of_module on jobs head", plan), plan

@@ -137,6 +137,7 @@ async def test_a_person_cannot_give_up_what_is_heard(lost: Lost) -> None:
 @pytest.mark.feature("J8.needed", "O3.doubt")
 async def test_on_a_module_in_doubt_every_plan_of_every_job_waits_for_a_person(lost: Lost) -> None:
     await lost.given_up()
+    await lost.take(delivery(await lost.start(2), 2, WAITING))  # so that the next job of the module may start
     other = await lost.rows.job(lost.module, kind="APPLY")
     ref = await lost.runner.start(other)
     refused = await begin(lost.rows.db, ref, 0, registry=lost.registry)

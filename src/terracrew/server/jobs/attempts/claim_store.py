@@ -9,7 +9,7 @@ from terracrew.protocol.spec import Credentials
 from terracrew.server.db.seam import Columns, Param, Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.inputs.reads import IS_WAITED_FOR
-from terracrew.server.jobs import attempt_store
+from terracrew.server.jobs import attempt_store, queue_reads
 from terracrew.server.runners import eligibility
 from terracrew.server.runners.eligibility import GRACE_SECONDS, Precedence
 
@@ -38,6 +38,7 @@ UPDATE jobs SET status = 'CLAIMED', runner_id = batch.runner_id, instance_id = b
     module_path = (SELECT modules.path FROM modules WHERE modules.id = jobs.module_id)
 FROM batch
 WHERE jobs.id = batch.job_id AND jobs.status || '' = 'QUEUED' AND jobs.attempt = batch.attempt
+  AND jobs.id = {queue_reads.first_of_module("jobs.module_id")}
   AND NOT (
     EXISTS (SELECT 1 FROM jobs AS busy WHERE busy.module_id = jobs.module_id AND busy.status IN {ACTIVE_STATUSES})
     OR EXISTS (SELECT 1 FROM states WHERE states.module_id = jobs.module_id AND states.status = 'quarantined')
