@@ -1,4 +1,4 @@
-"""The nine rules that must never break. The explorer, the stateful test and the storm each say how they check every one.
+"""The rules that must never break. The explorer, the stateful test and the storm each say how they check every one.
 
 Each of the three has a module `catalogue` with `CHECKS`: for each rule the functions that check it, or the reason why that
 instrument cannot see the rule break. `tests/test_rules.py` holds them to it.
@@ -49,6 +49,11 @@ class Rules(Enum):
         8, "Least privilege", "A runner sees only the jobs that it is assigned, and an executor only its own job."
     )
     MADE_ONCE = Rule(9, "Made once", "What an engine has made is made a second time only after a person has looked.")
+    IN_ORDER = Rule(
+        11,
+        "In order",
+        "Jobs of one module are applied in the order in which they were created, within a priority, whatever becomes of an attempt.",
+    )
 
 
 Checks = Mapping[Rules, tuple[Callable[..., Any], ...] | str]

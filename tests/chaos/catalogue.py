@@ -1,4 +1,4 @@
-"""Lists how a chaos run checks each of the nine rules, from what real processes left behind."""
+"""Lists how a chaos run checks each rule, from what real processes left behind."""
 
 from tests.chaos import checks
 from tests.rules import Checks, Rules
@@ -16,4 +16,5 @@ CHECKS: Checks = {
         "tests.e2e.test_tenants and tests.executor.isolation.test_landlock attack privileges with real processes."
     ),
     Rules.MADE_ONCE: (checks.made_once,),
+    Rules.IN_ORDER: (checks.applied_in_order,),
 }

@@ -53,6 +53,7 @@ def violations(site: Installation, work: Work, found: Found) -> Iterator[Violati
     yield from all_ended(site, work, found)
     yield from no_overlap(found)
     yield from made_once(found, frozenset(work.retried))
+    yield from applied_in_order(found)
     yield from states_kept(site.wiped, work.modules, found)
     yield from success_has_its_state(found)
     yield from states_in_order(found)
@@ -133,6 +134,21 @@ def made_once(found: Found, exempt: frozenset[str] = frozenset()) -> Iterator[Vi
         one = several[0]
         more = f" ({len(several)} things)" if len(several) > 1 else ""
         yield Violation("made once", one.text + more, one.second.at, one.first.owner)
+
+
+def applied_in_order(found: Found) -> Iterator[Violation]:
+    """No job changes its module after a later one of the same priority has, unless a person has approved its plan."""
+    jobs = {job["id"]: job for job in found.jobs}
+    starts = sorted((one for one in found.witnesses if one.what == "start" and one.job in jobs), key=lambda one: one.at)
+    for first, second in itertools.combinations(starts, 2):
+        later, job = jobs[first.job], jobs[second.job]
+        is_behind = first.module == second.module and later["priority"] == job["priority"]
+        is_approved = any(
+            (look.act, look.job) == ("approve", second.job) and look.at < second.at for look in found.looks
+        )
+        if is_behind and later["number"] > job["number"] and not is_approved:
+            text = f"job {job['number']} changed {second.module} after job {later['number']} had, and nobody was asked"
+            yield Violation("in order", text, second.at, second.owner)
 
 
 def states_kept(wiped: set[str], modules: dict[str, str], found: Found) -> Iterator[Violation]:

@@ -56,6 +56,20 @@ def test_a_mutation_without_leave_is_seen() -> None:
     assert rules(checks.no_overlap(wrong)) == ["permit to mutate"]
 
 
+@pytest.mark.parametrize(
+    ("priority", "looks", "broken"),
+    [(0, [], ["in order"]), (5, [], []), (0, [Look(1.5, "approve", JOB, "fast", frozenset())], [])],
+    ids=["unasked", "of another priority", "approved"],
+)
+def test_a_job_that_changes_its_module_after_a_later_one_is_seen(
+    priority: int, looks: list[Look], broken: list[str]
+) -> None:
+    jobs = [{"id": JOB, "number": 1, "priority": 0}, {"id": "job_b", "number": 2, "priority": priority}]
+    second, first = record("start", 2), Record("start", 1, "job_b", 1, "fast", 2)
+    assert rules(checks.applied_in_order(Found(jobs, {}, [second, first], looks))) == broken
+    assert rules(checks.applied_in_order(Found(jobs, {}, [second, Record("start", 3, "job_b", 1, "fast", 2)]))) == []
+
+
 def test_lines_that_a_killed_engine_had_not_passed_on_are_not_missing() -> None:
     """`the log of … (failed) has 0 of at least 20 lines`: the real engine was stopped, then killed, and had read none of them."""
     seen = found(record("state", 1, printed=7), record("end", 2, printed=20, is_relayed=True))

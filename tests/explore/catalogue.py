@@ -1,4 +1,4 @@
-"""How the explorer checks each of the nine rules, after every move that could break it."""
+"""How the explorer checks each rule, after every move that could break it."""
 
 from tests.explore import rules
 from tests.rules import Checks, Rules
@@ -18,4 +18,5 @@ CHECKS: Checks = {
     ),
     Rules.LEAST_PRIVILEGE: (rules.least_privilege,),
     Rules.MADE_ONCE: (rules.made_once, rules.approval_of_what_was_seen, rules.doubts_come_back),
+    Rules.IN_ORDER: (rules.claimed_in_order, rules.applied_in_order),
 }

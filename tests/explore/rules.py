@@ -169,6 +169,20 @@ def approval_of_what_was_seen(before: World, move: Move) -> bool:
     return plan is not None and plan.version == NOW and move.name != "approve blindly"
 
 
+def claimed_in_order(before: World, move: Move) -> bool:
+    """Rule 11: a job is claimed only if no job of its module that was created before it waits in the queue."""
+    return all(job.status != "QUEUED" for job in before.jobs[: move.what[0]])
+
+
+def applied_in_order(before: World, move: Move) -> bool:
+    """Rule 11: after a later job has changed something, an earlier one does so only with a plan that a person has approved."""
+    it = _of(before, move)
+    if it is None or not _has_begun(before, move) or before.jobs[it.job].seen == it.plan:
+        return True
+    is_later_applied = any(job.status == "SUCCEEDED" for job in before.jobs[it.job + 1 :])
+    return not is_later_applied and not any(other.begun != NO for other in before.tries if other.job > it.job)
+
+
 def nothing_after_a_result(before: World, move: Move) -> bool:
     """Rule 2: a result is the last event of an attempt, and what comes after it changes nothing."""
     return not move.after.news and move.after.quarantine == before.quarantine
@@ -213,6 +227,8 @@ _AFTER: dict[Rule, frozenset[str]] = {
     no_overlap: frozenset({"answer"}),
     made_once: frozenset({"answer"}),
     approval_of_what_was_seen: _APPROVED,
+    claimed_in_order: CLAIMS,
+    applied_in_order: frozenset({"begin"}),
     nothing_after_a_result: frozenset({"deliver one more"}),
     lineage_is_kept: frozenset({"deliver foreign"}),
     least_privilege: _BY_WORD | CLAIMS,

@@ -36,7 +36,7 @@ class Found(NamedTuple):
 class Walk:
     def __init__(self, server: Server, bounds: Bounds, start: World = START) -> None:
         self.moves, self.bounds = Moves(server, bounds), bounds
-        self._rules = {name: about(name) for name in WORDS}
+        self.rules = {name: about(name) for name in WORDS}
         self.start = tidy(start)
         self._index: dict[World, int] = {self.start: 0}
         self._worlds: list[World] = [self.start]
@@ -67,7 +67,7 @@ class Walk:
         world, spent = self._worlds[here], self._faults[here]
         for move in self.moves(world, is_calm=spent >= self.bounds.faults):
             self._count += 1
-            for rule in self._rules[move.name]:
+            for rule in self.rules[move.name]:
                 if not rule(world, move):
                     return rule, move
             after = tidy(move.after)

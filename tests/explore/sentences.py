@@ -15,13 +15,13 @@ from tests.explore.server import Server
 from tests.explore.world import NEW, NO, Job, Runner, Try, World, with_try
 
 ALONE = World(jobs=(Job("QUEUED"),))
-AHEAD = World(jobs=(Job(NEW), Job("QUEUED")))
-"""A job that a standing claim may get when it is created, and another one of the same module."""
+AHEAD = World(jobs=(Job("QUEUED"), Job(NEW)))
+"""A job, and a later one of the same module that a standing claim may get when it is created."""
 APPROVED = World(jobs=(Job("QUEUED", needs_approval=True),))
 _APPROVED_AND_PLAIN = World(jobs=(Job("QUEUED", needs_approval=True), Job("QUEUED")))
 RETRIED = World(jobs=(Job("QUEUED", is_retried=True),))
 _ONE_RUNNER = World(jobs=(Job("QUEUED"),), runners=(Runner(),))
-_TWO = World(jobs=(Job("QUEUED"), Job("QUEUED")))
+TWO = World(jobs=(Job("QUEUED"), Job("QUEUED")))
 
 
 class Sentence(NamedTuple):
@@ -43,6 +43,12 @@ def _hand_back_at_any_time(
     job: model.Job, attempt: model.Attempt, reason: str, now: datetime
 ) -> decide.Decision | None:
     return decide.hand_back(job, replace(attempt, begun_at=None, started_at=None), reason, now)
+
+
+class QueuedAgainGoesBehind(Server):
+    def is_first_of_module(self, world: World, j: int) -> bool:
+        queued = [(job.attempt, k) for k, job in enumerate(world.jobs) if job.status == "QUEUED"]
+        return min(queued) == (world.jobs[j].attempt, j)
 
 
 class HandsBackAfterBegin(Server):
@@ -229,7 +235,7 @@ def _bounds(attempts: int, faults: int = 1, *, has_objects: bool = False, has_pa
 
 
 SENTENCES = (
-    Sentence("doubt binds the module and not the job", DoubtBindsTheJob, "Rule 7", _bounds(2), _TWO),
+    Sentence("doubt binds the module and not the job", DoubtBindsTheJob, "Rule 7", _bounds(2), TWO),
     Sentence("hand-back only before begin", HandsBackAfterBegin, "Rule 7", _bounds(1)),
     Sentence("gone only from a runner that saw the process", BelievesWhoSawNothing, "Rule 7", _bounds(1)),
     Sentence("begin names its state version", BeginNamesNoVersion, "Rule 4", _bounds(2)),
@@ -248,7 +254,7 @@ SENTENCES = (
         "a termination report is compared with the mark", BelievesWithoutTheMark, "Rule 9", _bounds(2, 2), RETRIED
     ),
     Sentence("a terminated attempt may have been cut short", GoneEndsTheDoubt, "Rule 9", _bounds(2)),
-    Sentence("the result of a killed engine leaves a doubt", ResultEndsTheDoubt, "Rule 9", _bounds(2), _TWO),
+    Sentence("the result of a killed engine leaves a doubt", ResultEndsTheDoubt, "Rule 9", _bounds(2), TWO),
     Sentence("a runner that comes back ends no doubt", ReturnEndsTheDoubt, "Rule 9", _bounds(2)),
     Sentence("a job that plans again asks again", PlansAgainUnasked, "Rule 4", _bounds(3)),
     Sentence("an approval names the doubts", ApprovalNamesNoDoubts, "Rule 9", _bounds(2)),
@@ -263,4 +269,5 @@ SENTENCES = (
     Sentence("an unasked CANCELED is a loss", UnaskedCancelIsFinal, "Rule 6", _bounds(1)),
     Sentence("nothing is accepted after a result", AcceptsEventsAfterTheResult, "Rule 2", _bounds(1)),
     Sentence("a state with another lineage is quarantined", AdoptsAnyLineage, "Rule 3", _bounds(1)),
+    Sentence("a job that is queued again keeps its turn", QueuedAgainGoesBehind, "Rule 11", _bounds(2, 0), TWO),
 )

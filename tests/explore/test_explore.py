@@ -7,9 +7,10 @@ from functools import cache
 
 import pytest
 
+from tests.explore import rules
 from tests.explore.moves import Bounds
 from tests.explore.search import START, Found, Walk
-from tests.explore.sentences import AHEAD, ALONE, RETRIED, SENTENCES, Sentence
+from tests.explore.sentences import AHEAD, ALONE, RETRIED, SENTENCES, TWO, QueuedAgainGoesBehind, Sentence
 from tests.explore.server import Server
 from tests.explore.world import Job, World, with_job
 
@@ -59,7 +60,7 @@ class ClaimsAheadUnchecked(Server):
     """A server that trusts a standing claim, and does not let `decide.claim` decide."""
 
     def claim(self, world: World, j: int, r: int) -> World | None:
-        alone = world._replace(jobs=tuple(each if i == j else Job("QUEUED") for i, each in enumerate(world.jobs)))
+        alone = world._replace(jobs=tuple(each if i == j else Job("SUCCEEDED") for i, each in enumerate(world.jobs)))
         after = super().claim(alone, j, r)
         return None if after is None else with_job(world._replace(tries=after.tries), j, after.jobs[j])
 
@@ -78,6 +79,15 @@ def test_without_this_sentence_a_rule_breaks(sentence: Sentence) -> None:
     assert found.trace
     whole = walk_whole(sentence.bounds, sentence.start)
     assert not whole.broken, str(whole)
+
+
+def test_an_earlier_job_that_applies_after_a_later_one_breaks_a_rule() -> None:
+    """The order of claims is what protects it, so the rule about claims is left out."""
+    walk = Walk(QueuedAgainGoesBehind(), Bounds(3, 0), TWO)
+    for name, asked in walk.rules.items():
+        walk.rules[name] = tuple(rule for rule in asked if rule is not rules.claimed_in_order)
+    found = walk.run()
+    assert found.broken == rules.applied_in_order.__doc__, str(found)
 
 
 def test_a_trace_is_told_in_words() -> None:

@@ -1,4 +1,4 @@
-"""How the stateful test checks each of the nine rules: in the database after every step, and whenever an engine starts."""
+"""How the stateful test checks each rule: in the database after every step, and whenever an engine starts."""
 
 from tests.rules import Checks, Rules
 from tests.stateful import rules
@@ -17,4 +17,5 @@ CHECKS: Checks = {
         "tests.server.hub.test_message_identities and tests.server.hub.executors.test_finished_credential."
     ),
     Rules.MADE_ONCE: (SimulatedRunners._made_once,),  # pyright: ignore[reportPrivateUsage]
+    Rules.IN_ORDER: (rules.claimed_in_order, rules.applied_in_order),
 }

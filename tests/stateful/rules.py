@@ -9,7 +9,7 @@ from terracrew.protocol import events
 from terracrew.protocol.events import Kind
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs.model import TRANSITIONS, Attempt, Job, JobStatus
+from terracrew.server.jobs.model import TRANSITIONS, Attempt, Job, JobStatus, turn_in_module
 from terracrew.server.logs import chunks
 from terracrew.server.state.model import State
 from tests.stateful.faulty_database import patient
@@ -30,6 +30,8 @@ def check(was: Snapshot, now: Snapshot, *, by_people: Container[str]) -> None:
     plans_are_used_once(was, now)
     nobody_is_stuck(now)
     the_lock_follows_the_attempt(was, now)
+    claimed_in_order(was, now)
+    applied_in_order(was, now)
 
 
 # ---- rule 1
@@ -229,6 +231,34 @@ def nothing_after_a_result(crew: SimulatedRunners, now: Snapshot) -> None:
 def gone_is_gone(crew: SimulatedRunners, now: Snapshot) -> None:
     for ref, executor in crew.executors.items():
         assert not (executor.is_mutating and now.attempts[ref].is_gone), f"{ref} is said to be gone, and changes things"
+
+
+# ---- rule 11
+
+
+def claimed_in_order(was: Snapshot, now: Snapshot) -> None:
+    """No job is claimed while another one of its module waits that comes first. Each return to the queue is a new attempt."""
+    waiting = [job for job in now.jobs.values() if job.status is JobStatus.QUEUED and was.jobs.get(job.id) == job]
+    for ref in now.attempts.keys() - was.attempts.keys():
+        job = now.jobs[ref.job_id]
+        before = [other for other in waiting if other.module_id == job.module_id and other.id != job.id]
+        for other in before:
+            assert turn_in_module(job) < turn_in_module(other), f"{ref} was claimed before job {other.number}"
+
+
+def applied_in_order(was: Snapshot, now: Snapshot) -> None:
+    """A job begins to change its module after a later one only with a plan that a person has approved."""
+    for ref, attempt in now.attempts.items():
+        before, job = was.attempts.get(ref), now.jobs[ref.job_id]
+        if attempt.begun_at is None or (before is not None and before.begun_at is not None):
+            continue
+        begun = [was.jobs[other.job_id] for other in was.attempts.values() if other.begun_at is not None]
+        later = [other.number for other in begun if other.module_id == job.module_id and other.number > job.number]
+        is_approved = any(
+            plan.job_id == job.id and plan.applied_by == attempt.number and plan.decision == "approved"
+            for plan in now.plans.values()
+        )
+        assert not later or is_approved, f"{ref} began after the later jobs {later}, and nobody was asked"
 
 
 # ---- rule 3

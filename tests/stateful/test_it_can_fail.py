@@ -8,8 +8,10 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from msgspec.structs import replace
 
-from terracrew.server.jobs import decide
+from terracrew.server.jobs import decide, queue_reads
+from terracrew.server.jobs.attempts import claim_store
 from terracrew.server.jobs.plans import decide_plan
+from tests.stateful import rules
 from tests.stateful.examples import EXAMPLES
 from tests.stateful.machine import Machine
 
@@ -145,6 +147,24 @@ def test_without_this_sentence_a_rule_breaks(
 ) -> None:
     name, sabotaged = SABOTAGES[sentence]
     monkeypatch.setattr(decide if hasattr(decide, name) else decide_plan, name, sabotaged)
+    _breaks(on_sqlite, SYMPTOMS[sentence])
+
+
+@pytest.mark.feature("J10.order")
+@pytest.mark.parametrize("symptom", ["was claimed before job", "began after the later jobs"])
+def test_claims_in_any_order_break_a_rule(
+    symptom: str, on_sqlite: type[Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    condition = "jobs.id = " + queue_reads.first_of_module("jobs.module_id")
+    without = {key: sql.replace(condition, "true") for key, sql in claim_store._CLAIMS.items()}  # pyright: ignore[reportPrivateUsage]
+    assert without != claim_store._CLAIMS  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(claim_store, "_CLAIMS", without)
+    if symptom != "was claimed before job":
+        monkeypatch.setattr(rules, "claimed_in_order", accepted)  # which would find it sooner
+    _breaks(on_sqlite, symptom)
+
+
+def _breaks(machine: type[Machine], symptom: str) -> None:
     enough = settings(
         max_examples=EXAMPLES or 60,
         stateful_step_count=50,
@@ -155,5 +175,5 @@ def test_without_this_sentence_a_rule_breaks(
         report_multiple_bugs=False,
         suppress_health_check=[HealthCheck.too_slow],
     )
-    with pytest.raises(AssertionError, match=SYMPTOMS[sentence]):
-        run_state_machine_as_test(on_sqlite, settings=enough)
+    with pytest.raises(AssertionError, match=symptom):
+        run_state_machine_as_test(machine, settings=enough)
