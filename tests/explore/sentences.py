@@ -128,6 +128,7 @@ class ApprovalBelongsToTheJob(Server):
             forged,
             rows.THIS_MOMENT,
             has_waited=True,
+            plan_sha256="",
         )
         return replace(found, job=row, plan=None) if isinstance(found, decide.Decision) else found
 

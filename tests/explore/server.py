@@ -187,7 +187,14 @@ class Server:
             seen = [doubt.ref for doubt in module.doubts if doubt.fenced_at < plan.decided_at]
             plan = msgspec.structs.replace(plan, doubts=seen)
         return decide.begin(
-            job, rows.attempt_row(it), module, VERSIONS[it.base] or 0, plan, THIS_MOMENT, has_waited=has_waited
+            job,
+            rows.attempt_row(it),
+            module,
+            VERSIONS[it.base] or 0,
+            plan,
+            THIS_MOMENT,
+            has_waited=has_waited,
+            plan_sha256="",
         )
 
     def has_waited(self, job: Job) -> bool:
@@ -219,7 +226,8 @@ class Server:
             return self.take_state(world, i, is_same_lineage=is_same_lineage)
         if it.mark == it.states and it.end in ("S", "C"):
             step = StepStatus(Step.APPLY, "SUCCEEDED" if it.end == "S" else "FAILED", is_cut_short=it.end == "C")
-            is_change_ended = it.is_change_ended or decide.ends_change(step)
+            is_known = it.is_change_ended and not decide.leaves_change_open(step)
+            is_change_ended = is_known or decide.ends_change(step)
             return with_try(world, i, mark=it.mark + 1, is_change_ended=is_change_ended)
         world = with_try(world, i, mark=it.mark + 1)
         if it.result == "WAITING":

@@ -172,6 +172,8 @@ class KeptPlan(msgspec.Struct, frozen=True):
     size: Count
     path: Line
     """The path of the workspace, where it must be restored."""
+    plan_sha256: Digest = ""
+    """The hash of the plan itself, as it was described: only a plan with this hash is the one that a person approves."""
 
 
 FailureKind = Literal["", "time_limit", "out_of_memory", "process_limit", "disk_full", "state_locked"]

@@ -238,6 +238,8 @@ class Begin(_FromClient, frozen=True, tag="begin"):
 
     state_version: Number
     plan_attempt: Number | None = None
+    plan_sha256: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{0,64}\Z")] = ""
+    """The hash of the plan that is going to be applied, which is the one that was described."""
 
 
 FromExecutor = ExecutorHello | Begin
@@ -276,7 +278,7 @@ class Begun(_FromServer, frozen=True, tag="begun"):
 class BeginRefused(_FromServer, frozen=True, tag="begin_refused"):
     """The apply may not begin. `approval`: the plan is saved and the attempt ends. `wait`: ask again in a moment."""
 
-    code: Literal["state_moved", "quarantine", "superseded", "canceled", "approval", "wait"]
+    code: Literal["state_moved", "quarantine", "superseded", "canceled", "approval", "wait", "plan_changed"]
     message: str
 
 

@@ -175,6 +175,8 @@ class Resume(msgspec.Struct, frozen=True):
     size: int
     path: str
     key: bytes
+    plan_sha256: str = ""
+    """The hash of the plan itself, which was approved."""
 
     def __repr__(self) -> str:
         return f"Resume({self.attempt})"

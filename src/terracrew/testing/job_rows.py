@@ -206,10 +206,16 @@ async def insert_instance(tx: Tx, runner_id: str, **values: Param) -> str:
 
 
 async def begin(
-    db: Database, ref: AttemptRef, state_version: int, plan_attempt: int | None = None, registry: Registry | None = None
+    db: Database,
+    ref: AttemptRef,
+    state_version: int,
+    plan_attempt: int | None = None,
+    registry: Registry | None = None,
+    plan_sha256: str = "",
 ) -> messages.Begun | messages.BeginRefused:
     """Ask for permission to apply, where nobody is connected unless a registry says so."""
-    return await permission.permit(db, registry or Registry(), ref, messages.Begin(state_version, plan_attempt))
+    asked = messages.Begin(state_version, plan_attempt, plan_sha256)
+    return await permission.permit(db, registry or Registry(), ref, asked)
 
 
 async def begin_code(

@@ -41,11 +41,12 @@ class ApplyPermit:
         self.on_change: Callable[[], None] = lambda: None
         self.on_silence: Callable[[], None] = lambda: None
 
-    async def obtain(self, state_version: int, plan_attempt: int | None = None) -> None:
-        """Return when the apply may start; it must then start at once. `plan_attempt` is the attempt that made a saved plan."""
+    async def obtain(self, state_version: int, plan_attempt: int | None = None, plan_sha256: str = "") -> None:
+        """Return when the apply may start; it must then start at once. `plan_attempt` is the attempt that made a saved plan, and
+        `plan_sha256` the hash of the plan that is going to be applied."""
         said = ""
         while True:
-            answer, sent = await self._ask(Begin(state_version, plan_attempt))
+            answer, sent = await self._ask(Begin(state_version, plan_attempt, plan_sha256))
             if isinstance(answer, Begun):
                 if answer.state_version == state_version and _now() - sent < PERMIT_SECONDS:
                     return
@@ -62,6 +63,8 @@ class ApplyPermit:
                 case "superseded" | "quarantine":  # in both cases the server has ended this attempt
                     self._control.supersede(answer.message)
                     raise Superseded(answer.message)
+                case "plan_changed":
+                    raise NotPermitted(answer.message)
                 case "canceled":
                     self._control.request_cancel("after_step")
                     raise NotPermitted(answer.message)

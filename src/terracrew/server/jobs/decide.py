@@ -25,7 +25,7 @@ APPLY_LEASE = timedelta(minutes=30)
 LATE_DELIVERY = timedelta(days=7)
 HELD_LOCK = "its engine was killed, so the lock of the module's own backend may still be held"
 
-Refusal: TypeAlias = Literal["state_moved", "quarantine", "superseded", "canceled", "approval", "wait"]
+Refusal: TypeAlias = Literal["state_moved", "quarantine", "superseded", "canceled", "approval", "wait", "plan_changed"]
 _STRENGTH: dict[CancelMode | None, int] = {None: 0, "after_step": 1, "interrupt": 2, "kill": 3}
 _OUTCOMES: dict[str, Outcome] = {"SUCCEEDED": "succeeded", "FAILED": "failed", "CANCELED": "canceled"}
 
@@ -84,16 +84,20 @@ def begin(
     now: datetime,
     *,
     has_waited: bool,
+    plan_sha256: str,
 ) -> Decision | Refusal | None:
     """Permit an apply (rule 4). None means that the attempt already has the permit. `plan` is the saved plan that it names.
 
     `has_waited`: a plan of this job has waited for a person before. Every later plan of it does, too: the person who
-    approved the first one has not seen the others.
+    approved the first one has not seen the others. `plan_sha256`: the hash of the plan that is going to be applied. A saved plan
+    with another hash is not the one that was approved.
     """
     if not is_current(job, attempt):
         return "superseded"
     if not MUTATING & set(STEPS_OF[job.type]):
         raise Forbidden(f"a {job.type} changes nothing, so it needs no permission to apply")
+    if plan is not None and plan.plan_sha256 != plan_sha256:
+        return "plan_changed"
     if attempt.begun_at is not None:
         if attempt.begun_state_version != state_version:
             return "state_moved"
@@ -224,6 +228,7 @@ def wait(job: Job, attempt: Attempt, kept: KeptPlan, now: datetime, why: str = "
         path=kept.path,
         sha256=kept.sha256,
         size=kept.size,
+        plan_sha256=kept.plan_sha256,
         made_at=now,
         decide_by=now + timedelta(seconds=job.approval_seconds),
         why=plain(why),

@@ -257,6 +257,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Why a person has to look at it."""
     applied_by: int | None = None
     """The attempt that began with it: there is one at most."""
+    plan_sha256: str = ""
+    """The hash of the plan itself, without its workspace: nothing else may be applied with its approval."""
 
 
 class StepRow(msgspec.Struct, frozen=True):

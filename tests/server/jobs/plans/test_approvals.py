@@ -62,6 +62,28 @@ async def test_an_approval_is_for_one_plan(job: Waiting) -> None:
 
 
 @pytest.mark.feature("J8.same")
+async def test_only_the_plan_that_was_described_is_applied_with_its_approval(job: Waiting) -> None:
+    """A hook replaced the saved plan: the approver saw one plan, and another one was applied."""
+    await job.rows.run("UPDATE plans SET plan_sha256 = 'ab'")
+    await job.approve()
+    granted = await job.runner.has(job.id, 2)
+    assert granted.spec.resume is not None
+    assert granted.spec.resume.plan_sha256 == "ab"
+    ref = AttemptRef(job.id, 2)
+    await job.take(delivery(ref, 1, RUNNING))
+    for other in ("", "cd"):
+        refused = await begin(job.rows.db, ref, 0, 1, plan_sha256=other)
+        assert isinstance(refused, BeginRefused)
+        assert (refused.code, "not the one that was described and approved" in refused.message) == (
+            "plan_changed",
+            True,
+        )
+    assert await begin(job.rows.db, ref, 0, 1, plan_sha256="ab") == Begun(0)
+    refused = await begin(job.rows.db, ref, 0, 1, plan_sha256="cd")
+    assert isinstance(refused, BeginRefused), "also after a first permit: a hook has run in between"
+
+
+@pytest.mark.feature("J8.same")
 async def test_a_plan_is_applied_once(job: Waiting) -> None:
     await job.approve()
     ref = await job.start(2)

@@ -19,6 +19,7 @@ _REFUSALS = {
     "superseded": "this attempt is no longer the current one",
     "canceled": "the job was canceled",
     "approval": "this plan needs an approval",
+    "plan_changed": "the plan that is to be applied is not the one that was described and approved: its SHA-256 differs",
     "wait": "an attempt that was given up still reports: waiting until all of its processes have exited",
 }
 
@@ -43,7 +44,16 @@ async def permit(
         module = await received_states.standing(tx, job.module_id, doubts, rules, known.standing)
         now = store.moment(tx)
         has_waited = await plan_store.has_waited(tx, job.id)
-        decision = decide.begin(job, attempt, module, asked.state_version, plan, now, has_waited=has_waited)
+        decision = decide.begin(
+            job,
+            attempt,
+            module,
+            asked.state_version,
+            plan,
+            now,
+            has_waited=has_waited,
+            plan_sha256=asked.plan_sha256,
+        )
         if decision == "quarantine":
             back = decide.set_back(job, attempt, _REFUSALS["quarantine"], now)
             assert back is not None

@@ -84,7 +84,7 @@ SELECT jobs.id, jobs.attempt, jobs.number, jobs.created_at, jobs.queued_at, jobs
     plans.attempt AS plan_attempt, plans.state_version AS plan_state_version,
     plans.inputs_sha256 AS plan_inputs_sha256, plans.path AS plan_path, plans.sha256 AS plan_sha256,
     plans.size AS plan_size, plans.made_at AS plan_made_at, plans.decide_by AS plan_decide_by,
-    plans.decision AS plan_decision, plans.applied_by AS plan_applied_by,
+    plans.decision AS plan_decision, plans.applied_by AS plan_applied_by, plans.plan_sha256 AS plan_plan_sha256,
     {eligibility.HAS_CAPS} AS has_caps,
     {eligibility.WANTED_VERSION} AS wanted_version, instances.engines, instances.engine_versions,
     instances.installable_engines, instances.dispatchers, instances.once_token_id, jobs.instance_id,

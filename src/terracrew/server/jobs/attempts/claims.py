@@ -334,7 +334,7 @@ def _resume(row: Row, given: GivenInputs, keys: Keyring) -> Resume | None:
     if not decide_plan.is_resumable(plan, state_version=row["state_version"], inputs_sha256=_inputs_sha256(row, given)):
         return None
     key = keys.decrypt(bytes(row["plan_key"]), state_key_context(plan.job_id, plan.attempt))
-    return Resume(plan.attempt, plan.state_version, plan.sha256, plan.size, plan.path, key)
+    return Resume(plan.attempt, plan.state_version, plan.sha256, plan.size, plan.path, key, plan.plan_sha256)
 
 
 def state_key_context(job_id: str, attempt: int) -> str:
