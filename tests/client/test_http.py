@@ -188,6 +188,27 @@ def test_a_silent_stream_is_opened_again(server: ScriptedServer) -> None:
             next(events)
 
 
+def test_a_stream_that_was_quiet_for_long_is_resumed_after_an_outage(server: ScriptedServer) -> None:
+    """Symptom: `job wait` gave up at once when the server was restarted, if nothing had happened there for five minutes."""
+
+    def stay_quiet(asked: Asked) -> None:
+        asked.stream(b"event: jobs\ndata: first\n\n")
+        for _ in range(3):
+            time.sleep(0.1)
+            asked.handler.wfile.write(b"2\r\n:\n\r\n")  # it keeps the connection alive, and is no event
+            asked.handler.wfile.flush()
+
+    server.then(stay_quiet, lambda asked: asked.problem(503, "unavailable", "starting"))
+    server.then(lambda asked: asked.stream(b"event: jobs\ndata: second\n\n"))
+    found: list[str] = []
+    for event in Api(server.url).events("/events", max_outage_seconds=0.25):
+        if event is not OPEN:
+            found.append(event.data)
+        if len(found) == 2:
+            break
+    assert found == ["first", "second"]
+
+
 def test_a_stream_that_may_not_be_read_is_an_error_at_once(server: ScriptedServer) -> None:
     server.then(lambda asked: asked.problem(404, "not_found", "no such job"))
     with pytest.raises(errors.NotFound, match="no such job"):

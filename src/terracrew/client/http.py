@@ -169,6 +169,7 @@ class Api:
                     answered_at = time.monotonic()
                     delays.reset()
                     yield event
+                answered_at = time.monotonic()  # it was open until now, maybe without an event for long
             except _TRANSIENT_ERRORS as error:
                 if time.monotonic() - answered_at > max_outage_seconds:
                     raise

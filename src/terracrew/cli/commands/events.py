@@ -2,6 +2,7 @@
 
 import click
 
+from terracrew.cli.connection import outages
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 
@@ -15,7 +16,9 @@ def events(target: Target, as_json: bool) -> None:
     """Print a line for each change of a job, a runner, the tree or access, with its id if known, until Ctrl-C."""
     if not as_json:
         output.note("waiting for changes; press Ctrl-C to stop")
-    for event in target.api().events("/events"):
+    api = target.api()
+    outages.wait_out(api)
+    for event in api.events("/events"):
         if event.name in TOPICS:
             if as_json:
                 output.as_json({"topic": event.name, "id": event.data})

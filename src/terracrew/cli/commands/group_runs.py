@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from terracrew.cli.arguments import name_completion, numbers
+from terracrew.cli.connection import outages
 from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
@@ -166,6 +167,7 @@ def _until_end(
 ) -> int:
     """Print what happens in a run until it ends, and return the exit code."""
     if not detach:
+        outages.wait_out(api)
         notes = _Notes(is_silent=as_json)
         with deadline(timeout, f"the run of {path}"):
             while run["status"] == "RUNNING":

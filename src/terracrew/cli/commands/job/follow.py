@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import msgspec
 
 from terracrew.cli.commands.job import status_line
+from terracrew.cli.connection import outages
 from terracrew.cli.printing import output
-from terracrew.errors import TerracrewError
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
 
-MAX_OUTAGE_SECONDS = 300.0
 MIN_POLL_SECONDS = 2.0
 """The least time between two reads of a job that other jobs' events cause."""
 
@@ -46,7 +45,7 @@ def follow(
     """Write the job's whole log as it grows, and return the job when it has ended."""
     from terracrew.client.http import segment
 
-    wait_out_outages(api)
+    outages.wait_out(api)
     place = f"/jobs/{segment(job_id)}/log/stream" + (f"?attempt={attempt}" if attempt else "")
     notes, attempt_shown, is_line_start = StatusNotes(), 0, True
     for event in api.events(place):
@@ -83,7 +82,7 @@ def follow_events(
     """Write each event of the job's log as a line of JSON as soon as it comes, and return the job when it has ended."""
     from terracrew.client.http import segment
 
-    wait_out_outages(api)
+    outages.wait_out(api)
     place = f"/jobs/{segment(job_id)}/log/stream" + (f"?attempt={attempt}" if attempt else "")
     encoder, notes = msgspec.json.Encoder(), StatusNotes()
     for event in api.events(place):
@@ -108,7 +107,7 @@ def wait(api: "Api", job_id: str, *, stop_at_approval: bool = False) -> dict[str
     from terracrew.client.http import segment
 
     notes, read_at, own_id = StatusNotes(), 0.0, job_id
-    wait_out_outages(api)
+    outages.wait_out(api)
     for event in api.events("/events"):
         is_own = event.name == "open" or (event.name == "jobs" and event.data in (own_id, "all"))
         if not is_own and time.monotonic() - read_at < MIN_POLL_SECONDS:
@@ -119,15 +118,3 @@ def wait(api: "Api", job_id: str, *, stop_at_approval: bool = False) -> dict[str
             return job
         notes.print_changed(job)
     raise AssertionError("the stream of events never ends")
-
-
-def wait_out_outages(api: "Api") -> None:
-    """Let requests wait while the server cannot be reached, and print what they wait for."""
-    printed: set[str] = set()
-
-    def note(error: TerracrewError) -> None:
-        if error.message not in printed:
-            printed.add(error.message)
-            output.note(f"waiting: {error.message}")
-
-    api.max_outage_seconds, api.on_wait = MAX_OUTAGE_SECONDS, note

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from terracrew.cli.commands.runner.api_path import api_path
+from terracrew.cli.connection import outages
 from terracrew.cli.printing import output, terminal
 from terracrew.errors import Conflict, NotFound
 
@@ -19,6 +20,7 @@ MAX_NAMED_JOBS = 5
 
 def until_drained(api: "Api", runner: str) -> dict[str, Any]:
     """Return what remains of a draining runner once it has nothing left to finish."""
+    outages.wait_out(api)
     with _progress() as show:
         while True:
             found = api.get(f"{api_path(runner)}/remaining")
@@ -32,6 +34,7 @@ def until_drained(api: "Api", runner: str) -> dict[str, Any]:
 
 def until_removed(api: "Api", runner_id: str) -> None:
     """Return once the record of a runner that is being removed is gone. The id is needed: its path may be used again."""
+    outages.wait_out(api)
     with _progress() as show:
         while True:
             try:
