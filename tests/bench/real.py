@@ -28,12 +28,14 @@ class Crewed(NamedTuple):
 
 
 @contextlib.contextmanager
-def crewed(env: Env, *, capacity: int = 4, is_distant: bool = False) -> Generator[Crewed]:
+def crewed(env: Env, *, capacity: int = 4, is_distant: bool = False, is_isolated: bool = True) -> Generator[Crewed]:
     """A server on SQLite and one runner, connected; between them, where that is wanted, 50 ms of round trip."""
     with contextlib.ExitStack() as stack:
         there = stack.enter_context(filled(env, "sqlite", runners=0, modules=0))
         system = there.system
         credentials = system.register_runner(max_jobs=100) | {"TERRACREW_RUNNER__CAPACITY": str(capacity)}
+        if not is_isolated:
+            credentials["TERRACREW_EXECUTOR__ISOLATION"] = "none"
         near = system.url
         system.url = stack.enter_context(distant(near)) if is_distant else near
         runner = system.start_runner(credentials)
