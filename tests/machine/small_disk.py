@@ -15,7 +15,8 @@ def mounted(folder: Path, size: str) -> Generator[Path]:
     folder.mkdir()
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True)
     if done.returncode:
-        pytest.skip(f"no disk can be mounted here: {done.stderr.decode().strip()}")
+        reason = done.stderr.decode().splitlines()[0].rpartition(": ")[2]
+        pytest.skip(f"no disk can be mounted here: {reason}")
     try:
         yield folder
     finally:

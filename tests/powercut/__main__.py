@@ -5,12 +5,15 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.powercut.recorder import Moment
 from tests.powercut.run import Outcome, live
+
+KEPT = Path("build/powercut")
 
 
 def main() -> int:
@@ -27,7 +30,7 @@ def main() -> int:
             return moments[arguments.first - 1 :: arguments.every]
 
         try:
-            life = live(disk, choose, told=_tell)
+            life = live(disk, choose, told=_tell, kept=KEPT)
         except pytest.skip.Exception as missing:
             print(f"{disk}: {missing}")
             broken += 1
@@ -37,7 +40,11 @@ def main() -> int:
         for kind, count in sorted(Counter(outcome.kind for outcome in life.outcomes).items()):
             bad = sum(bool(outcome.violations) for outcome in life.outcomes if outcome.kind == kind)
             print(f"  {count:4} after a sync of {kind}" + (f": {bad} with violations" if bad else ""))
-    print("not every promise was kept, or not everything could be tried" if broken else "every promise was kept")
+    print(
+        f"not every promise was kept, or not everything could be tried. {KEPT} has the disk of each cut that broke one"
+        if broken
+        else "every promise was kept"
+    )
     return 1 if broken else 0
 
 

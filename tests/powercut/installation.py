@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from terracrew import archive
+from terracrew import archive, procfs
 from terracrew.errors import NotFound, TerracrewError
 from tests.e2e.system import ACTIVE, Process, System, eventually, free_port
 
@@ -22,7 +22,6 @@ ROOT = Path(__file__).parents[2]
 LARGE_STATE_BYTES = 3 << 20
 """Too large for an event: the state goes into a file of its own, and by HTTP."""
 _SETTLE_SECONDS = 90.0
-_MARK = "POWERCUT_SITE"
 
 
 class Promise(NamedTuple):
@@ -44,6 +43,8 @@ class Installation:
         self._credentials: dict[str, str] = {}
         self._make_engine()
         self.starts = 0
+        self.started: list[int] = []
+        """The ids of the processes that were started here."""
         self.port = free_port()
 
     # ---- promises
@@ -101,15 +102,32 @@ class Installation:
 
     def kill(self, system: "Started | None" = None) -> None:
         """End every process of the site at once, as a power cut does."""
-        for pid in _marked(str(self.folder)):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        found: dict[int, procfs.Process] = {}
+        # A process that is stopped starts no other one, and its children stay its children.
+        while more := [each for each in self._processes() if each.pid not in found]:
+            for each in more:
+                procfs.send(each, signal.SIGSTOP)
+                found[each.pid] = each
+        for each in found.values():
+            procfs.send(each, signal.SIGKILL)
+        self.started.clear()  # the numbers may soon be those of other processes
         if system is not None:
             system.reap()
         end = time.monotonic() + 20
-        while _marked(str(self.folder)):
+        while any(_is_alive(each) for each in found.values()):
             assert time.monotonic() < end, "processes of the site are left"
             time.sleep(0.01)
+
+    def _processes(self) -> list[procfs.Process]:
+        """Return every living process of the site: what was started, and what is below it.
+
+        The environment, which would show whose process one is, can be read by root only: our processes forbid inspection."""
+        first = [
+            procfs.Process(pid, seen)
+            for pid in self.started
+            if (seen := procfs.stat(pid)) is not None and seen.is_alive
+        ]
+        return first + [below for each in first for below in procfs.descendants(each.pid)]
 
     def _module(self, system: System, name: str, state_bytes: int) -> None:
         fields = {
@@ -161,21 +179,22 @@ class Installation:
                 return [f"the accepted job {promise.value} is unknown" for promise in missing]
             if any(promise.what == "runner" for promise in made):
                 system.start_runner(self._credentials)
-                self._settle(system, made)
+                self._settle(system)
             return self._violations(system, made)
         finally:
             self.kill(system)
 
-    def _settle(self, system: System, made: list[Promise]) -> None:
+    def _settle(self, system: System) -> None:
         def is_settled() -> bool:
             left = [path for path in system.runner_directory().glob("attempts/*") if path.is_dir()]
-            return not left and not self._unsettled(system, made)
+            return not left and not self._unsettled(system)
 
         with contextlib.suppress(AssertionError):
             eventually(is_settled, within=_SETTLE_SECONDS)
 
-    def _unsettled(self, system: System, made: list[Promise]) -> list[dict[str, Any]]:
-        jobs = [system.job(promise.value) for promise in made if promise.what == "job"]
+    def _unsettled(self, system: System) -> list[dict[str, Any]]:
+        """Return the jobs that have not ended. One that was stored, but not answered before the cut, is no promise and runs, too."""
+        jobs = list(system.api.list("/jobs"))
         waiting = {job["module_path"] for job in jobs if job["status"] == "AWAITING_APPROVAL"}
         return [
             job
@@ -188,7 +207,7 @@ class Installation:
     def _violations(self, system: "Started", made: list[Promise]) -> list[str]:
         found = [
             f"job {job['id']} is stuck: {job['status']}, attempt {job['attempt']}, {job.get('reason')}"
-            for job in self._unsettled(system, made)
+            for job in self._unsettled(system)
         ]
         states = [promise for promise in made if promise.what == "state"]
         for module in {promise.module for promise in states}:
@@ -213,7 +232,6 @@ class Started(System):
         self._site, self._kept = site, site.folder / f"start-{site.starts}"
         self._kept.mkdir()
         self.env |= environment | {
-            _MARK: str(site.folder),
             "HOME": str(site.folder),
             "TERRACREW_CACHE": str(site.folder / "cache"),
             "TERRACREW_ENGINE__ADDITIONAL_BINARY_PATHS": str(site.folder / "bin"),
@@ -224,6 +242,7 @@ class Started(System):
     def _start(self, name: str, arguments: list[str], env: dict[str, str], module: str = "terracrew.cli") -> Process:
         process = Process(name, arguments, self._kept / f"{name}.log", env, module)
         self._processes.append(process)
+        self._site.started.append(process.pid)
         self.logs.append(process.log)
         return process
 
@@ -249,12 +268,6 @@ def _has_traceback(log: Path) -> bool:
     return "Traceback" in log.read_text()
 
 
-def _marked(mark: str) -> list[int]:
-    """Every living process with this mark in its environment."""
-    wanted = f"{_MARK}={mark}\0".encode()
-    found: list[int] = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            if wanted in Path(f"/proc/{name}/environ").read_bytes():
-                found.append(int(name))
-    return found
+def _is_alive(process: procfs.Process) -> bool:
+    seen = procfs.stat(process.pid)
+    return seen is not None and seen.is_alive and seen.start_time == process.stat.start_time

@@ -67,7 +67,8 @@ class LoopDisk:
     def _mount(self, image: Path) -> None:
         done = subprocess.run(["mount", "-t", "ext4", "-o", OPTIONS, image, self.mount_point], capture_output=True)
         if done.returncode:
-            pytest.skip(f"no image can be mounted here: {done.stderr.decode().strip()}")
+            reason = done.stderr.decode().splitlines()[0].rpartition(": ")[2]
+            pytest.skip(f"no image can be mounted here: {reason}")
 
 
 def _copy(source: Path, target: Path) -> None:

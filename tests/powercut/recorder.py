@@ -1,5 +1,7 @@
 """Stops the processes under test at each sync for as long as it takes to note what a power cut would leave now."""
 
+import contextlib
+import os
 import shutil
 import socket
 import subprocess
@@ -19,7 +21,7 @@ class Disk(Protocol[S]):
     is_model: bool
 
     def synced(self, path: str) -> None:
-        """A process syncs this file or directory; the path may be one of /proc."""
+        """A process syncs this file or directory; the path may be one of /proc/self/fd."""
         ...
 
     def snapshot(self) -> S: ...
@@ -63,16 +65,19 @@ class Recorder(Generic[S]):
             except OSError:
                 return
             with link:
-                process, _, descriptor = link.recv(64).decode().partition(" ")
-                self._note(f"/proc/{process}/fd/{descriptor.strip()}")
-                link.send(b".")
+                _, descriptors, _, _ = socket.recv_fds(link, 1, 1)
+                for descriptor in descriptors:  # none, if the process was killed before it could send one
+                    self._note(f"/proc/self/fd/{descriptor}")
+                    os.close(descriptor)
+                with contextlib.suppress(OSError):  # the process was killed in the middle
+                    link.send(b".")
 
     def _note(self, path: str) -> None:
+        name = str(Path(path).readlink())
         try:
-            name = str(Path(path).readlink())
             if not self._ignoring or not name.endswith(self._ignoring):
                 self._disk.synced(path)
-        except OSError:  # the process was killed in the middle
+        except OSError:  # another process removed a file of this directory in the middle
             return
         promises = self._promises()  # first: what is promised from now on may be in no snapshot
         self.moments.append(Moment(len(self.moments) + 1, name, self._disk.snapshot(), promises))

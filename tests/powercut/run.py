@@ -3,6 +3,7 @@
 import contextlib
 import re
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -38,8 +39,12 @@ def live(
     is_short: bool = False,
     ignoring: str = "",
     told: Callable[[Outcome], None] = lambda _: None,
+    kept: Path | None = None,
 ) -> Life:
-    """Let a site work, then cut the power at the chosen moments, one after the other."""
+    """Let a site work, then cut the power at the chosen moments, one after the other.
+
+    If a promise was broken, copy what the disk has after the check, and what the processes logged, into the directory `kept`.
+    """
     with _folder() as folder:
         point = folder / "disk"
         disk: Any = ModelDisk(point) if disk_kind == "model" else LoopDisk(folder, point)
@@ -57,6 +62,10 @@ def live(
                 start = time.monotonic()
                 violations = site.check(moment.promises)
                 outcomes.append(Outcome(moment, kind_of(moment.after), violations, time.monotonic() - start))
+                if violations and kept is not None:
+                    target = kept / f"{disk_kind}-{moment.number}"
+                    target.mkdir(parents=True, exist_ok=True)
+                    subprocess.run(["cp", "-a", point, site.folder / f"start-{site.starts}", target], check=True)
                 told(outcomes[-1])
             return Life(len(recorder.moments), promises, outcomes)
         finally:
