@@ -63,7 +63,15 @@ def test_inputs_from_every_place_reach_the_engine_and_secrets_reach_nobody_else(
 
 
 def _assert_nowhere(system: System, server_log: Path, log: str) -> None:
-    """Search what was printed, logged and stored for the secrets, as they are and in base64."""
+    """Search what was printed, logged and stored for the secrets, as they are and in base64.
+
+    While an attempt runs, its inputs and the output of its engine are on the runner's disk. A job ends a moment before they are
+    removed."""
+    runner = system.data / "runner"
+    eventually(
+        lambda: not [*runner.glob("attempts/*"), *runner.glob("workspaces/*")],
+        what="the removal of the attempt and its workspace",
+    )
     for secret in (SECRET, ENVIRONMENT_SECRET):
         forms = [secret.encode(), base64.b64encode(secret.encode())]
         assert not any(form in log.encode() for form in forms)
