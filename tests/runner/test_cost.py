@@ -16,20 +16,20 @@ END_CPU_MS = 8  # reading all of /proc alone took 11 ms on a machine with few pr
 START_MS = 250  # on a loaded machine; a quiet one needs a tenth of it
 
 
-def _rollup(pid: int) -> dict[str, float]:
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
-    return {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines}
-
-
-async def test_an_idle_runner_is_small_and_has_not_loaded_what_checked_its_settings(
-    runners: Runners,
-) -> None:
+async def test_an_idle_runner_is_small(runners: Runners) -> None:
     runner, peer = await runners.connected()
     for _ in range(3):
         await peer.receive(Heartbeat)
-    memory = _rollup(runner.pid)
-    print(f"idle runner: Rss {memory['Rss']:.1f} MB, Pss {memory['Pss']:.1f} MB")
-    assert memory["Rss"] <= MEMORY_MB
+    status = Path(f"/proc/{runner.pid}/status").read_text()
+    resident_mb = int(status.split("VmRSS:")[1].split()[0]) / 1024
+    print(f"idle runner: {resident_mb:.1f} MB")
+    assert resident_mb <= MEMORY_MB
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can see what a process has loaded that forbids inspection")
+async def test_an_idle_runner_has_not_loaded_what_checked_its_settings(runners: Runners) -> None:
+    runner, peer = await runners.connected()
+    await peer.receive(Heartbeat)
     loaded = Path(f"/proc/{runner.pid}/maps").read_text()
     assert "pydantic" not in loaded
     assert "cryptography" not in loaded  # the engines need it, and only executors need the engines

@@ -10,7 +10,7 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -304,6 +304,18 @@ async def test_a_runner_without_free_descriptors_leaves_no_cgroup(
     assert attempts.cgroups_of_spares == []
 
 
+@pytest.fixture
+def many_descriptors() -> Iterator[None]:
+    """Allow numbers above 1,024, the usual limit of a login, which everybody may raise."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard <= 1024:
+        pytest.skip(f"this user may open {hard} files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("many_descriptors")
 def test_what_is_to_be_run_is_read_from_a_descriptor_of_any_number() -> None:
     """Symptom: with 1,000 executors, no further one could start: "filedescriptor out of range in select()"."""
     start = ExecutorStart("http://server", "/attempt", "/workspaces", "/cache", "/engine", {})
