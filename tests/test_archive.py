@@ -108,6 +108,14 @@ def test_a_pattern_that_means_nothing_is_refused_with_the_name_of_the_file(tmp_p
         archive.pack(tmp_path)
 
 
+@pytest.mark.feature("X4.bounded")
+def test_an_ignore_file_of_any_size_is_not_read_to_its_end(tmp_path: Path) -> None:
+    with open(tmp_path / archive.IGNORE_FILE, "wb") as file:
+        file.truncate(1 << 40)  # with a hole, which takes no space on the disk
+    with pytest.raises(TooLarge, match=r"\.terracrewignore has more than 262,144 bytes"):
+        archive.Ignore(tmp_path)
+
+
 @pytest.mark.feature("J5.once")
 def test_the_packed_form_of_a_folder_is_the_same_in_every_version(tmp_path: Path) -> None:
     """A source is known by its hash: with another form, each would count as changed after an update."""

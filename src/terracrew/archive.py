@@ -24,6 +24,7 @@ MAX_RATIO = 200
 """Unpacked size over packed size. Text packs at 5 to 20, a bomb at 1,000. Small archives are not checked."""
 RATIO_CHECK_FROM_BYTES = 32 << 20
 IGNORE_FILE = ".terracrewignore"
+_MAX_IGNORE_BYTES = 256 << 10
 
 _ALL_BELOW = re.compile(r"^(?!!)(.*)/\*\*(/?)\s*$")
 _ALWAYS_LEFT_OUT = (".terraform", ".git", "*.tfstate", "*.tfstate.*", "terraform.tfstate.d", "errored.tfstate")
@@ -74,7 +75,11 @@ def _patterns(file: Path) -> "tuple[PathSpec[Any], GitIgnoreSpec]":
     from pathspec import GitIgnoreSpec, PathSpec
 
     try:
-        lines = [_ALL_BELOW.sub(r"\1/*\2", line) for line in file.read_text("utf-8").splitlines()]
+        with open(file, "rb") as opened:
+            content = opened.read(_MAX_IGNORE_BYTES + 1)
+        if len(content) > _MAX_IGNORE_BYTES:
+            raise TooLarge(f"{file} has more than {_MAX_IGNORE_BYTES:,} bytes")
+        lines = [_ALL_BELOW.sub(r"\1/*\2", line) for line in content.decode().splitlines()]
         return PathSpec.from_lines("gitignore", lines), GitIgnoreSpec.from_lines(lines)
     except (ValueError, re.error) as error:
         raise Invalid(f"{file} is not a list of patterns like those of .gitignore: {error}") from error

@@ -13,7 +13,7 @@ import stat
 from io import BufferedReader
 from pathlib import Path
 
-from terracrew.errors import Invalid
+from terracrew.errors import Invalid, TooLarge
 
 PLAN = "plan"
 _PROVIDED, _PRODUCED = "provided", "produced"
@@ -34,10 +34,15 @@ class EngineDirectory:
             folder.mkdir(mode=0o700, exist_ok=True)
 
 
-def read_produced(path: Path, *, follows_link: bool = False) -> bytes:
-    """Return the content of a file that an engine wrote. Raises Invalid where the engine put something else in its place."""
+def read_produced(path: Path, max_bytes: int, *, follows_link: bool = False) -> bytes:
+    """Return the content of a file that an engine wrote. Raises Invalid where the engine put something else in its place, and TooLarge
+    for a file with more bytes: one with holes takes no space on the disk, but would take it in the memory of the executor."""
     with open_produced(path, follows_link=follows_link) as file:
-        return file.read()
+        if os.fstat(file.fileno()).st_size <= max_bytes:
+            content = file.read(max_bytes + 1)
+            if len(content) <= max_bytes:
+                return content
+    raise TooLarge(f"the engine's file {path.name} has more than {max_bytes:,} bytes, so it is not read")
 
 
 def open_produced(path: Path, *, follows_link: bool = False) -> BufferedReader:

@@ -20,7 +20,7 @@ def tail(output: Path, since: int) -> str:
     with open(output, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         file.seek(max(since, size - _MAX_TAIL_BYTES))
-        return _COLOUR.sub("", file.read().decode(errors="replace"))
+        return _COLOUR.sub("", file.read(_MAX_TAIL_BYTES).decode(errors="replace"))
 
 
 class EngineFailure(NamedTuple):

@@ -28,6 +28,7 @@ _FOLDER = "oidc"
 _ACCOUNT_FILE = "google-account.json"
 _LOOK_SECONDS = 15.0
 _AGAIN_SECONDS = 1.0
+_MAX_TOKEN_BYTES = 1 << 20
 _MAX_MASKED_TOKENS = 8
 """How many tokens of each audience are masked. They are renewed after half of their lifetime, so an older one has expired long ago."""
 
@@ -165,7 +166,7 @@ def left(directory: Path, files: EngineDirectory) -> list[str]:
     """
     folders = (directory / _FOLDER, files.provided / _FOLDER)
     paths = [path for folder in folders if folder.is_dir() for path in folder.iterdir() if path.is_file()]
-    return [read_produced(path).decode(errors="replace") for path in paths if not path.is_symlink()]
+    return [read_produced(path, _MAX_TOKEN_BYTES).decode(errors="replace") for path in paths if not path.is_symlink()]
 
 
 def _write(path: Path, content: str) -> None:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.feature("J4.pulumi")
         ("name: {a: [", "cannot be read"),
         ("name: !!python/object/apply:os.system ['true']", "cannot be read"),
         ("[" * 100_000, "cannot be read"),
-        ("name: x\n#" + "x" * (1 << 20), "larger than 1 MiB"),
+        ("name: x\n#" + "x" * (1 << 20), "has more than 1,048,576 bytes"),
     ],
 )
 def test_a_project_that_is_wrong_is_refused(tmp_path: Path, text: str, problem: str) -> None:

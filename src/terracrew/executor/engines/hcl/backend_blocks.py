@@ -8,7 +8,9 @@ from typing import Any, NamedTuple, TypeGuard, cast
 import msgspec
 
 from terracrew import configurations
+from terracrew.attempt.engine_directory import read_produced
 
+_MAX_FILE_BYTES = 16 << 20
 _TOKEN = re.compile(
     r"""(?P<comment>\#[^\n]*|//[^\n]*|/\*.*?(?:\*/|\Z))
       | <<-?(?P<heredoc>[^\W\d][\w-]*)[^\n]*\n
@@ -30,7 +32,7 @@ class BackendBlock(NamedTuple):
 def foreign_backend(folder: Path, patterns: Sequence[str]) -> BackendBlock | None:
     """Return the first block in the root module that says where the state is stored. The patterns tell which files the engine reads."""
     for path in configuration_files(folder, patterns):
-        text = path.read_text(errors="replace")
+        text = text_of(path)
         # Very few files contain one of these words, and searching for them is a thousand times faster than parsing.
         if "backend" in text or "cloud" in text:
             search = _in_json if path.suffix == ".json" else _in_native
@@ -45,6 +47,11 @@ def configuration_files(folder: Path, patterns: Sequence[str]) -> Iterator[Path]
     for path in sorted(folder.iterdir()):
         if configurations.is_match(path.name, patterns) and path.is_file():
             yield path
+
+
+def text_of(path: Path) -> str:
+    """Return a configuration file of a module. Raises TooLarge: what is not read could say where the state is stored."""
+    return read_produced(path, _MAX_FILE_BYTES, follows_link=True).decode(errors="replace")
 
 
 def _in_native(text: str) -> tuple[int, str] | None:

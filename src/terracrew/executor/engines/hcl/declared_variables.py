@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from terracrew import configurations
-from terracrew.executor.engines.hcl.backend_blocks import blocks, tokens
+from terracrew.executor.engines.hcl.backend_blocks import blocks, text_of, tokens
 
 
 def declared(folder: Path, patterns: Sequence[str]) -> set[str]:
@@ -14,7 +14,7 @@ def declared(folder: Path, patterns: Sequence[str]) -> set[str]:
     found: set[str] = set()
     for path in folder.iterdir():
         if configurations.is_match(path.name, patterns) and path.is_file():
-            text = path.read_text(errors="replace")
+            text = text_of(path)
             if "variable" in text:
                 found.update((_in_json if path.suffix == ".json" else _in_native)(text))
     return found

@@ -51,13 +51,15 @@ class _EventMessage(msgspec.Struct):
 
 
 _message = msgspec.json.Decoder(_EventMessage)
+_MAX_EVENTS_BYTES = 64 << 20
+"""The events of a plan name each resource a few times, without its attributes."""
 
 
 def read(path: Path) -> PlanFacts:
     changes: list[PlannedChange] = []
     outputs = dict[str, str]()
     refreshed, vanished = set[str](), set[str]()
-    for line in read_produced(path).splitlines():
+    for line in read_produced(path, _MAX_EVENTS_BYTES).splitlines():
         message = _message.decode(line)
         match message.type:
             case "planned_change" if message.change and (action := _ACTIONS.get(message.change.action)):

@@ -24,9 +24,16 @@ import msgspec
 
 from terracrew import engine_flags
 from terracrew.attempt.engine_directory import read_produced
-from terracrew.errors import Invalid
+from terracrew.errors import Invalid, TooLarge
 from terracrew.executor.engines.contract import InitFile
-from terracrew.executor.engines.hcl import backend_blocks, kept_backend, lockfile, pinned_modules, plugins
+from terracrew.executor.engines.hcl import (
+    backend_blocks,
+    kept_backend,
+    lockfile,
+    operator_paths,
+    pinned_modules,
+    plugins,
+)
 from terracrew.executor.engines.hcl.dialect import Dialect
 
 FOLDER = ".terraform"
@@ -86,7 +93,8 @@ def check(folder: Path, patterns: Sequence[str], flags: Sequence[str], environme
 
 
 def configurations(dialect: Dialect, environment: Mapping[str, str]) -> list[str | bytes]:
-    """Return the content of all configuration files of the program that an engine with this environment reads."""
+    """Return the content of all configuration files of the program that an engine with this environment reads. Raises TooLarge: the
+    environment may name anything, and what is not read cannot be compared."""
     home = Path(environment.get("HOME", "/nowhere"))
     paths = [Path(environment.get("TF_CLI_CONFIG_FILE", "/nowhere"))]
     paths += [home / name for name in dialect.home_configurations]
@@ -98,7 +106,10 @@ def configurations(dialect: Dialect, environment: Mapping[str, str]) -> list[str
     found: list[str | bytes] = []
     for path in paths:
         try:
-            found += [path.name, read_produced(path, follows_link=True)]  # jobs may share this home
+            content = read_produced(path, operator_paths.MAX_CONFIGURATION_BYTES, follows_link=True)
+            found += [path.name, content]  # jobs may share this home
+        except TooLarge:
+            raise
         except Invalid:
             found.append(path.name)
     return found
@@ -260,7 +271,7 @@ def _has_encryption(folder: Path, patterns: Sequence[str]) -> bool:
         and "terraform" in text
         and (_is_encrypted_json if path.suffix == ".json" else _is_encrypted)(text)
         for path in backend_blocks.configuration_files(folder, patterns)
-        if (text := path.read_text(errors="replace"))
+        if (text := backend_blocks.text_of(path))
     )
 
 

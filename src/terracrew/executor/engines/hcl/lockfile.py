@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from terracrew.attempt.engine_directory import read_produced
-from terracrew.errors import Invalid
+from terracrew.errors import Invalid, TooLarge
 
 NAME = ".terraform.lock.hcl"
 _MAX_BYTES = 1 << 20
@@ -52,13 +52,19 @@ def is_sound(provider: Provider) -> bool:
 
 def read(folder: Path) -> list[LockedProvider]:
     """Return the providers in the lock file of a module; empty if there is no file, or if it cannot be read."""
-    return list(_parsed(content(folder)[:_MAX_BYTES].decode(errors="replace")))
+    try:
+        return list(_parsed(content(folder).decode(errors="replace")))
+    except TooLarge:
+        return []
 
 
 def content(folder: Path) -> bytes:
-    """Return the lock file of a module; empty if there is no file, or if it cannot be read."""
+    """Return the lock file of a module; empty if there is no file, or if it cannot be read. Raises TooLarge: what is not read
+    cannot be compared."""
     try:
-        return read_produced(folder / NAME)
+        return read_produced(folder / NAME, _MAX_BYTES)
+    except TooLarge:
+        raise
     except Invalid:
         return b""
 

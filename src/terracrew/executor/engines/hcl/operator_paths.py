@@ -10,6 +10,7 @@ from terracrew.errors import Invalid
 from terracrew.executor.engines.hcl.dialect import Dialect
 
 VARIABLES = ("TF_CLI_CONFIG_FILE", "TF_PLUGIN_CACHE_DIR")
+MAX_CONFIGURATION_BYTES = 1 << 20
 _QUOTED_PATH = re.compile(r'"(/[^"\n]+)"')
 
 
@@ -33,6 +34,8 @@ def _candidates(dialect: Dialect, environment: Mapping[str, str]) -> Iterator[st
 def _directories_in(configuration: Path) -> list[str]:
     """Return the directories that a configuration of the engine names: mirrors of providers, and overrides."""
     try:
-        return _QUOTED_PATH.findall(read_produced(configuration, follows_link=True).decode(errors="replace"))
+        return _QUOTED_PATH.findall(
+            read_produced(configuration, MAX_CONFIGURATION_BYTES, follows_link=True).decode(errors="replace")
+        )
     except Invalid:
         return []

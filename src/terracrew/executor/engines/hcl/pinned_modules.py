@@ -98,7 +98,7 @@ def _versions(folder: Path, patterns: Sequence[str]) -> Mapping[str, list[str]]:
     """Return the versions that the calls in one module accept, by the name of the call. Several files may change one call."""
     found: dict[str, list[str]] = {}
     for path in backend_blocks.configuration_files(folder, patterns):
-        text = path.read_text(errors="replace")
+        text = backend_blocks.text_of(path)
         for name, version in (_in_json if path.suffix == ".json" else _in_native)(text):
             found.setdefault(name, []).append(version)
     return found

@@ -26,6 +26,7 @@ from terracrew.executor.engines.hcl.lockfile import LockedProvider, Provider
 from terracrew.toolchains import cache
 
 _VARIABLE = "TF_PLUGIN_CACHE_DIR"
+_MAX_CHECKSUM_BYTES = 1 << 10
 _LINE_BREAK = re.compile(r"\s*\n[│|]?\s*")
 _UNUSABLE = re.compile(
     r"""Unrecognized[ ]remote[ ]plugin[ ]message
@@ -204,7 +205,11 @@ def _is_usable(package: Path, locked: LockedProvider | None, provider: Provider)
         return False
     recorded = package.with_name(f"{package.name}.h1")
     try:
-        known = read_produced(recorded, follows_link=True).decode().strip() if recorded.exists() else checksum(package)
+        known = (
+            read_produced(recorded, _MAX_CHECKSUM_BYTES, follows_link=True).decode().strip()
+            if recorded.exists()
+            else checksum(package)
+        )
     except (Invalid, ValueError):
         return False
     return known in locked.hashes

@@ -89,7 +89,7 @@ _event = msgspec.json.Decoder(_PreviewEvent)
 
 def read(path: Path, *, is_destroying: bool) -> PlanDescription:
     """Raises Invalid if the events cannot be read."""
-    content = read_produced(path)
+    content = read_produced(path, event_facts.MAX_EVENTS_BYTES)
     steps: dict[str, tuple[_PreviewStep, event_facts.Action]] = {}
     drift: dict[str, PlannedResource] = {}
     created_first: dict[str, bool] = {}

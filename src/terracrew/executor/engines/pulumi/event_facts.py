@@ -56,6 +56,8 @@ class _Event(msgspec.Struct, rename="camel"):
 
 
 _event = msgspec.json.Decoder(_Event)
+MAX_EVENTS_BYTES = 256 << 20
+"""The events of a preview have the inputs and outputs of all resources."""
 
 
 def read(path: Path) -> PlanFacts:
@@ -79,7 +81,7 @@ def read(path: Path) -> PlanFacts:
 
 
 def _events(path: Path) -> Iterator[_Event]:
-    return (_event.decode(line) for line in read_produced(path).splitlines())
+    return (_event.decode(line) for line in read_produced(path, MAX_EVENTS_BYTES).splitlines())
 
 
 def _is_vanished(metadata: _EventMetadata, changes: dict[str, PlannedChange]) -> bool:

@@ -51,9 +51,7 @@ def checked_stack(name: str, *, is_qualified: bool) -> str:
 
 def read(path: Path) -> dict[str, Any]:
     """Return the mapping in a YAML file of the source. Raises Invalid if it is something else."""
-    content = read_produced(path)
-    if len(content) > _MAX_BYTES:
-        raise Invalid(f"{path.name} is larger than {_MAX_BYTES >> 20} MiB")
+    content = read_produced(path, _MAX_BYTES)
     try:
         found: object = yaml.safe_load(content)
     except (yaml.YAMLError, ValueError, RecursionError) as error:

@@ -26,7 +26,7 @@ from terracrew.executor.engines.pulumi import (
 from terracrew.executor.engines.pulumi.backend_folder import BackendFolder
 from terracrew.executor.engines.pulumi.stack_settings import StackPassphrase
 from terracrew.plan_diff.document import PlanDescription
-from terracrew.protocol.events import Output, OutputsRead, PlanSummary
+from terracrew.protocol.events import MAX_STATE_BYTES, Output, OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
 from terracrew.toolchains import specs
 from terracrew.toolchains.discovery import FoundEngine
@@ -176,7 +176,7 @@ class PulumiSession:
     def _secret_outputs(self, values: Mapping[str, object]) -> set[str]:
         if not self.state_file.exists():  # the module has a backend of its own: which are secret is not known here
             return set(values)
-        return checkpoint.secret_outputs(read_produced(self.state_file))
+        return checkpoint.secret_outputs(read_produced(self.state_file, MAX_STATE_BYTES))
 
     def is_ready(self) -> bool:
         return True
