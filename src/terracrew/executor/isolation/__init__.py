@@ -1,1 +1,1 @@
-"""Restricts what an engine, and everything that it starts, can reach on this machine."""
+"""Restricts what an engine, the fetch of a source, and everything that they start can reach on this machine."""

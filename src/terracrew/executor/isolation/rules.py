@@ -132,13 +132,13 @@ class Isolation:
         for path in (*programs, *engine.readable_paths, *settings.read_paths):
             yield PathRule(str(path), READ_AND_EXECUTE)
         surroundings = Surroundings([*private, *system_rules.secret_paths()])
-        operators = (*SERVICE_ACCOUNT_TOKENS, *_of_environment(start.environment), *engine.operator_paths)
+        operators = (*SERVICE_ACCOUNT_TOKENS, *of_environment(start.environment), *engine.operator_paths)
         for path in dict.fromkeys(map(landlock.resolved, operators)):
             for part in surroundings.parts(path) if path not in (None, "/") else ():
                 yield PathRule(part, READ_AND_EXECUTE)
 
 
-def _of_environment(environment: Mapping[str, str]) -> Iterator[str]:
+def of_environment(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield what the runner's own environment points to: programs, credentials and certificates."""
     for folder in _absolute(environment.get("PATH", "").split(os.pathsep)):
         # The shims of a version switcher run programs that are beside their directory.

@@ -1,5 +1,6 @@
 """Packs a plan and its workspace into one compressed stream, with everything that is needed to apply the plan at the same path."""
 
+import importlib
 import io
 import os
 import tarfile
@@ -28,6 +29,11 @@ class About(msgspec.Struct, frozen=True):
     engine: str
     version: str
     platform: str
+
+
+def import_compression() -> None:
+    """Import what both functions need, before they run in a thread that cannot open it."""
+    importlib.import_module("zstandard")
 
 
 def pack(out: io.RawIOBase, about: About, plan: Path, workspace: Path) -> None:

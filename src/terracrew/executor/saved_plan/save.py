@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from terracrew.executor.disk_reserve import DISK_FULL_ERRORS
 from terracrew.executor.saved_plan import archive
 from terracrew.executor.saved_plan.archive import About
 from terracrew.executor.sources import workspace
+from terracrew.executor.sources.contract import Confinement
 from terracrew.protocol.events import KeptPlan
 from terracrew.protocol.spec import Resume
 from terracrew.toolchains import cache
@@ -44,13 +46,15 @@ async def keep(
     state_version: int,
     transfer: Transfer,
     control: Control,
+    confinement: Confinement,
     say: Callable[[str], None],
 ) -> KeptPlan:
     """Upload the plan and the workspace of the attempt in this directory. Only an encrypted copy of both is left here."""
     place, file = workspace.of(directory), directory / files.SAVED_PLAN
     is_full = False
     try:
-        while (packed := await asyncio.to_thread(_pack, file, key, context, about(engine), plan, place)) is None:
+        pack = partial(_pack, file, key, context, about(engine), plan, place, confinement)
+        while (packed := await asyncio.to_thread(pack)) is None:
             if control.is_stopping:
                 raise Unavailable("the disk of this runner is full")
             if not is_full:
@@ -65,7 +69,15 @@ async def keep(
 
 
 async def restore(
-    engine: FoundEngine, plan: Path, resume: Resume, *, job_id: str, root: Path, directory: Path, transfer: Transfer
+    engine: FoundEngine,
+    plan: Path,
+    resume: Resume,
+    *,
+    job_id: str,
+    root: Path,
+    directory: Path,
+    transfer: Transfer,
+    confinement: Confinement,
 ) -> Path:
     """Restore an approved plan and its workspace to their place, and return the workspace. After a failure, nothing is left there."""
     place = Path(resume.path)
@@ -78,7 +90,7 @@ async def restore(
         workspace.claim(root, place.name, directory)
         try:
             context = encryption.saved_plan_context(job_id, resume.attempt)
-            made_with = await asyncio.to_thread(_unpack, file, resume.key, context, plan, place)
+            made_with = await asyncio.to_thread(_unpack, file, resume.key, context, plan, place, confinement)
             if made_with != about(engine):
                 raise Invalid(f"it was made with {_name(made_with)}, and this runner has {_name(about(engine))}")
         except BaseException:
@@ -89,12 +101,15 @@ async def restore(
     return place
 
 
-def _pack(file: Path, key: bytes, context: str, what: About, plan: Path, place: Path) -> tuple[str, int] | None:
+def _pack(
+    file: Path, key: bytes, context: str, what: About, plan: Path, place: Path, confinement: Confinement
+) -> tuple[str, int] | None:
     """Return the hash and the size of the encrypted file; None if the disk is full."""
     try:
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
             sealing = encrypt.Sealing(out, key, context, most=MAX_PLAN_BYTES)
-            archive.pack(sealing, what, plan, place)
+            archive.import_compression()
+            confinement.within(partial(archive.pack, sealing, what, plan, place), plan.parent, place)
             sealing.finish()
     except OSError as error:
         file.unlink(missing_ok=True)
@@ -104,9 +119,11 @@ def _pack(file: Path, key: bytes, context: str, what: About, plan: Path, place: 
     return sealing.sha256, sealing.size
 
 
-def _unpack(file: Path, key: bytes, context: str, plan: Path, place: Path) -> About:
+def _unpack(file: Path, key: bytes, context: str, plan: Path, place: Path, confinement: Confinement) -> About:
+    archive.import_compression()
     with file.open("rb") as sealed:
-        return archive.unpack(encrypt.opened(sealed, key, context), plan, place)
+        opened = encrypt.opened(sealed, key, context)
+        return confinement.within(partial(archive.unpack, opened, plan, place), plan.parent, place)
 
 
 def _clear(directory: Path, plan: Path) -> None:

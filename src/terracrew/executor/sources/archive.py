@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+from functools import partial
 from pathlib import Path
 
 from terracrew import archive
@@ -20,7 +21,8 @@ class ArchiveFetcher:
         data = await _content(source, context)
         digest = hashlib.sha256(data).hexdigest()
         is_large = len(data) > _MAX_BYTES_WITHOUT_THREAD
-        await run_or_in_thread(is_large, archive.extract, io.BytesIO(data), workspace)
+        unpack = partial(archive.extract, io.BytesIO(data), workspace)
+        await run_or_in_thread(is_large, context.confinement.within, unpack, workspace)
         return SourceResolved(f"sha256:{digest}", f"archive {digest[:12]}, {len(data):,} bytes")
 
 

@@ -18,6 +18,29 @@ from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.spec import KnownRevision
 
 S = TypeVar("S", contravariant=True)
+T = TypeVar("T")
+
+
+class Confinement(Protocol):
+    """Takes rights away from what handles files that others made."""
+
+    def within(self, work: Callable[[], T], *folders: Path) -> T:
+        """Call a function in a thread that can open nothing but what is in these folders. It must not have to import anything."""
+        ...
+
+    def start(self, begin: Callable[[], T], *, writable: Sequence[Path], readable: Sequence[str]) -> T:
+        """Call a function that starts a program, which may change these folders, and read these paths beside those of the machine."""
+        ...
+
+
+class Unconfined:
+    """Takes no rights away."""
+
+    def within(self, work: Callable[[], T], *folders: Path) -> T:  # noqa: ARG002
+        return work()
+
+    def start(self, begin: Callable[[], T], *, writable: Sequence[Path], readable: Sequence[str]) -> T:  # noqa: ARG002
+        return begin()
 
 
 class FetchContext(msgspec.Struct, frozen=True):
@@ -47,6 +70,8 @@ class FetchContext(msgspec.Struct, frozen=True):
     """A private directory of the attempt, for files that must not outlive the fetch."""
     control: Control | None = None
     """Tells whether the attempt was asked to stop."""
+    confinement: Confinement = Unconfined()
+    """What unpacks archives and starts programs for the fetch."""
     say: Callable[[str], None] = lambda _: None
     """Writes a line into the log of the job. Only the thread of the event loop may call it."""
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from terracrew.attempt import encryption
 from terracrew.errors import TerracrewError
 from terracrew.executor.delivery.begin import ApprovalNeeded, StateMoved
+from terracrew.executor.isolation.source_rules import SourceConfinement
 from terracrew.executor.saved_plan import save
 from terracrew.executor.state import leftover
 from terracrew.executor.steps import preparation
@@ -83,6 +84,7 @@ async def _save_plan(context: StepContext, step: Step, why: str) -> Result:
             state_version=context.state_version,
             transfer=context.transfer,
             control=context.control,
+            confinement=SourceConfinement(context.start.isolation, context.start.environment),
             say=context.recorder.say,
         )
     except (TerracrewError, OSError) as error:

@@ -18,6 +18,7 @@ from terracrew.executor.engines.contract import (
     HasStateFile,
     StateAccess,
 )
+from terracrew.executor.isolation.source_rules import SourceConfinement
 from terracrew.executor.saved_plan import save
 from terracrew.executor.sources import fetch as sources
 from terracrew.executor.sources import workspace
@@ -150,10 +151,14 @@ async def _fetch_source(context: StepContext) -> None:
         revision=spec.source_revision,
         known_revisions=spec.known_revisions,
         control=context.control,
+        confinement=(confinement := SourceConfinement(start.isolation, start.environment)),
         say=context.recorder.say,
     )
     is_open = _load_ahead(context, place)
-    folder, resolved = await sources.fetch(spec, place, able)
+    try:
+        folder, resolved = await sources.fetch(spec, place, able)
+    finally:
+        confinement.close()
     context.resolved = resolved
     context.recorder.fact(resolved)
     context.recorder.say(f"Source: {resolved.description}")
@@ -197,6 +202,7 @@ async def _restore(context: StepContext, resume: Resume) -> bool:
             root=Path(context.start.workspaces),
             directory=context.directory,
             transfer=context.transfer,
+            confinement=SourceConfinement(context.start.isolation, context.start.environment),
         )
     except (TerracrewError, OSError) as error:
         if context.has_stopped(error):

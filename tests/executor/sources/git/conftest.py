@@ -8,11 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from terracrew.executor.isolation.source_rules import SourceConfinement
 from terracrew.executor.sources.contract import FetchContext
 from terracrew.executor.sources.git.fetcher import GitFetcher
 from terracrew.executor.sources.git.limits import FetchLimits
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.spec import GitSource
+from terracrew.protocol.start import IsolationSettings
 from terracrew.testing.source_contract import no_transfer
 from tests.machine import git_https
 from tests.machine.git_https import GitHttps
@@ -39,6 +41,7 @@ class Fetches:
         self.folder = folder
         self.said: list[str] = []
         self.limits = FetchLimits()
+        self.isolation = IsolationSettings(private_paths=[str(folder / "private")])
         home = folder / "home"
         home.mkdir()
         kept = {name: text for name, text in os.environ.items() if not name.startswith(("GIT_", "SSH_"))}
@@ -58,7 +61,12 @@ class Fetches:
         self.workspace = self.folder / f"workspace-{self._count}"
         self.workspace.mkdir()
         context = msgspec.structs.replace(self.context, **changes)
-        return await GitFetcher(self.limits).fetch(source, self.workspace, context)
+        confinement = SourceConfinement(self.isolation, context.environment)
+        context = msgspec.structs.replace(context, confinement=confinement)
+        try:
+            return await GitFetcher(self.limits).fetch(source, self.workspace, context)
+        finally:
+            confinement.close()
 
     @property
     def files(self) -> dict[str, str]:

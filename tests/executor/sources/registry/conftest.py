@@ -8,11 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from terracrew.executor.isolation.source_rules import SourceConfinement
 from terracrew.executor.sources.contract import FetchContext
 from terracrew.executor.sources.fetch import folder_in
 from terracrew.executor.sources.registry.fetcher import RegistryFetcher
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.spec import RegistrySource
+from terracrew.protocol.start import IsolationSettings
 from terracrew.testing.source_contract import no_transfer
 from tests.machine import module_registry
 from tests.machine.module_registry import ModuleRegistry
@@ -37,8 +39,14 @@ class Fetches:
         self._count += 1
         self.workspace = self._folder / f"workspace-{self._count}"
         self.workspace.mkdir()
-        context = msgspec.structs.replace(self.context, environment=self.environment, **changes)
-        resolved = await RegistryFetcher().fetch(source, self.workspace, context)
+        confinement = SourceConfinement(IsolationSettings(), self.environment)
+        context = msgspec.structs.replace(
+            self.context, environment=self.environment, confinement=confinement, **changes
+        )
+        try:
+            resolved = await RegistryFetcher().fetch(source, self.workspace, context)
+        finally:
+            confinement.close()
         self.ran_in = folder_in(self.workspace, source, resolved.digest)
         return resolved
 

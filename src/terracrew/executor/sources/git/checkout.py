@@ -32,9 +32,10 @@ class Checkout:
         credential: GivenCredential | None = None,
     ) -> None:
         self._workspace, self._context, self._has_submodules = workspace, context, submodules
-        self.git = Git(context.environment, deadline, say, credential)
+        mirrors = context.cache / "git"
+        self.git = Git(context.environment, deadline, say, credential, context.confinement, [workspace, mirrors])
         owner = f"{context.owner} {credential.identity if credential else ''}".strip()
-        self._mirrors = Mirrors(context.cache / "git", owner, self.git, deadline, say)
+        self._mirrors = Mirrors(mirrors, owner, self.git, deadline, say)
         self._budget = TreeBudget()
         self._links: list[str] = []
         self._submodules = 0

@@ -43,6 +43,8 @@ class GivenCredential(msgspec.Struct, frozen=True):
     settings: tuple[str, ...] = ()
     """Settings of git, `name=value`."""
     environment: dict[str, str] = {}
+    folder: str = ""
+    """Where the files are that they name."""
     identity: str = ""
     """A hash that stands for it. What one credential has fetched is not given to the users of another one."""
 
@@ -81,14 +83,15 @@ def _for_https(url: str, token: str, folder: Path, identity: str) -> GivenCreden
         "credential.helper=",
         f"credential.helper={helper}",
     )  # an empty one drops those before it
-    return GivenCredential(settings, {"GIT_ASKPASS": "", "SSH_ASKPASS": ""}, identity)
+    return GivenCredential(settings, {"GIT_ASKPASS": "", "SSH_ASKPASS": ""}, str(folder), identity)
 
 
 def _for_ssh(known_hosts: str, key: str, folder: Path, identity: str) -> GivenCredential:
     key_file = _private(folder / "key", key.replace("\r\n", "\n").strip() + "\n")  # ssh refuses other line endings
     hosts_file = _private(folder / "known_hosts", known_hosts.strip() + "\n")
     command = shlex.join(["ssh", *_SSH_OPTIONS, "-i", str(key_file), f"-oUserKnownHostsFile={hosts_file}"])
-    return GivenCredential((), {"GIT_SSH_COMMAND": command, "GIT_SSH_VARIANT": "ssh", "GIT_SSH": ""}, identity)
+    environment = {"GIT_SSH_COMMAND": command, "GIT_SSH_VARIANT": "ssh", "GIT_SSH": ""}
+    return GivenCredential((), environment, str(folder), identity)
 
 
 def _private(file: Path, text: str) -> Path:

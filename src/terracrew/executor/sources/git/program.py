@@ -10,12 +10,14 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from terracrew import escapes
 from terracrew.errors import EngineMissing, TerracrewError, TooLarge, Unavailable
+from terracrew.executor.sources.contract import Confinement, Unconfined
+from terracrew.executor.sources.git import operator_paths
 from terracrew.executor.sources.git.credential import GivenCredential
 from terracrew.executor.sources.git.limits import Deadline
 
@@ -92,7 +94,10 @@ class Git:
         deadline: Deadline,
         say: Callable[[str], object],
         credential: GivenCredential | None = None,
+        confinement: Confinement | None = None,
+        writable: Sequence[Path] = (),
     ) -> None:
+        """Git changes nothing but what is in the folders `writable` and in that of the credential, if there is a confinement."""
         self._deadline, self._say = deadline, say
         self._credential = credential or GivenCredential()
         self._environment = _clean(environment)
@@ -103,6 +108,9 @@ class Git:
                 "the source is a git repository, and this runner has no program `git`: install it there"
             )
         settings = (*_SETTINGS, f"http.lowSpeedTime={max(1, round(deadline.limits.silence_seconds))}")
+        self._confinement = confinement or Unconfined()
+        self._writable = [*writable, *([Path(self._credential.folder)] if self._credential.folder else [])]
+        self._readable = operator_paths.find(program, environment)
         self._start = [program, *(part for each in settings for part in ("-c", each))]
 
     @property
@@ -134,17 +142,21 @@ class Git:
 
     def _run(self, arguments: tuple[str, ...], what: str, env: dict[str, str], cwd: Path | None) -> bytes:
         self._deadline.check(what)
-        process = subprocess.Popen(
-            [*self._start, *arguments],
-            env=self._environment | env,
-            cwd=cwd or "/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            process_group=0,
-            pass_fds=self._inherited,
-            restore_signals=False,  # Python ignores SIGXFSZ, and so does git then: it says that a file is too large
-        )
+
+        def begin() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                [*self._start, *arguments],
+                env=self._environment | env,
+                cwd=cwd or "/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                process_group=0,
+                pass_fds=self._inherited,
+                restore_signals=False,  # Python ignores SIGXFSZ, and so does git then: it says that a file is too large
+            )
+
+        process = self._confinement.start(begin, writable=self._writable, readable=self._readable)
         try:
             self._limit(process.pid)
             output, errors = self._follow(process, what)

@@ -13,7 +13,17 @@ _UNKNOWN_HOST_KEY = (
 )
 _NO_CREDENTIALS = "the runner has no credentials for it that its server accepts"
 _NO_REPOSITORY = "there is no repository at this address, or the runner's credentials may not read it"
+_DENIED = (
+    "git cannot read or change a file of this machine that it needs. If the file exists, the runner's settings "
+    "executor.read_paths and executor.write_paths let git use it"
+)
 _KNOWN: tuple[tuple[str, type[TerracrewError], str], ...] = (
+    (
+        r"(unable to access|could not open|cannot open|unable to open|cannot create|unable to create)[^\n;]* '?/[^\n;]*"
+        r"Permission denied|error setting certificate",
+        Forbidden,
+        _DENIED,
+    ),
     (r"cannot run .*ssh|ssh: (command )?not found", EngineMissing, "the runner has no program `ssh`: install it there"),
     (
         r"Host key verification failed|host key is known",

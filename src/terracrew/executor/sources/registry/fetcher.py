@@ -102,9 +102,10 @@ class _Fetch:
                 # Imported here: every executor would carry it, and few modules come as zip archives.
                 from terracrew.executor.sources.registry import zip_files
 
-                zip_files.extract(data, self._workspace)
+                unpack = partial(zip_files.extract, data, self._workspace)
             else:
-                archive.extract(io.BytesIO(data), self._workspace)
+                unpack = partial(archive.extract, io.BytesIO(data), self._workspace)
+            self._context.confinement.within(unpack, self._workspace)
         except TerracrewError as error:
             raise type(error)(f"{location.url}: {error.message}") from error
         tree.remove_left_out(self._workspace)

@@ -1,5 +1,6 @@
 """Unpacks zip archives by the same rules as `terracrew.archive` unpacks tar.gz: bombs, and paths that lead out, are refused."""
 
+import codecs
 import io
 import stat
 import zipfile
@@ -10,6 +11,7 @@ from terracrew import archive
 from terracrew.errors import Invalid, TooLarge
 from terracrew.unpacking import MAX_PATH_BYTES, Unpacking
 
+codecs.lookup("cp437")  # names of old archives have this encoding, and a thread that is confined cannot import it
 _MARK_OF_ENTRY = b"PK\x01\x02"
 """Every entry of the archive's directory begins with it."""
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
