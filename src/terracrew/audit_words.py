@@ -34,6 +34,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "module.clear_step": ("took away the hooks and flags of {step} in the module {place}",),
     "module.create": ("created the module {place}",),
     "module.delete": ("deleted the module {place}",),
+    "module.end_reference": (
+        "ended the use of the output {output} of {place}",
+        " as the input {name} of another module",
+    ),
     "module.set_step": ("set the hooks and flags of {step} in the module {place}",),
     "organization.create": ("created the organization {name}",),
     "organization.delete": ("deleted the organization {name}",),

@@ -152,7 +152,12 @@ def _team(system: System) -> dict[str, str]:
     module = api.get("/modules/team%2Fweb")
     account = api.post("/service-accounts", {"name": "bot", "group": "team"})["id"]
     runner = api.post("/runners", {"name": "ours", "group": "team"})["id"]
+    system.module("sibling/user", modules.quick())
+    api.post("/inputs", {"place": "sibling/user", "name": "it", "output": {"module": "team/web", "output": "it"}})
+    [use] = api.get("/modules/team%2Fweb/dependencies?direction=used_by")["items"]
     return {
+        "dependency": use["id"],
+        "reference": use["id"],
         "group": api.get("/groups/team")["id"],
         "place": api.get("/modules/team%2Fdb")["id"],
         "module": module["id"],

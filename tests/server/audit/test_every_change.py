@@ -24,7 +24,7 @@ class Changes:
     """Calls operations one after another, and keeps which ones it called and which left no entry."""
 
     def __init__(self, application: Application, session: Visitor) -> None:
-        self._application, self._session = application, session
+        self.application, self._session = application, session
         self.done: set[str] = set()
         self.silent: list[str] = []
 
@@ -53,8 +53,8 @@ class Changes:
         return answer.json() if answer.content else None
 
     async def _entries(self) -> int:
-        return await self._application.scalar(
-            "SELECT count(*) FROM audit WHERE actor_id = :id", id=self._application.admin.principal.id
+        return await self.application.scalar(
+            "SELECT count(*) FROM audit WHERE actor_id = :id", id=self.application.admin.principal.id
         )
 
 
@@ -106,6 +106,12 @@ async def _tree(change: Changes) -> None:
         await change(f"DELETE /{place}s/{{{place}}}/steps/{{step}}", None, path, "plan")
     await change("POST /inputs", {"place": "made", "name": "region", "secret": "far away"})
     await change.removal("DELETE /inputs", {"place": "made", "name": "region"})
+    await change("POST /modules", {"path": "made/user", "source": SOURCE})
+    output = {"module": "made/module", "output": "id"}
+    await change("POST /inputs", {"place": "made/user", "name": "module_id", "output": output})
+    uses = await change.application.admin.listed(f"{API}/modules/made%2Fmodule/dependencies", direction="used_by")
+    await change("DELETE /modules/{module}/dependencies/{dependency}", None, "made/module", uses[0]["id"])
+    await change("DELETE /modules/{module}", None, "made/user")
     run = await change("POST /groups/{group}/runs", {"type": "APPLY"}, "made")
     await change("POST /groups/{group}/runs/{run}/stop", None, "made", run["id"])
     await change("POST /groups/{group}/runs/{run}/resume", None, "made", run["id"])

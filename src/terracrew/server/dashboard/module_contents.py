@@ -78,6 +78,8 @@ class DependencyRow(msgspec.Struct, frozen=True):
     outputs: list[str]
     is_deleted: bool
     is_waited_for: bool
+    references: list[Dependency]
+    """The single outputs in question, each with who set the input that it is."""
     badge: Badge | None = None
 
 
@@ -93,6 +95,7 @@ class ModuleContents(msgspec.Struct, frozen=True):
     output_count: int
     outputs_problem: str
     may_read_state: bool
+    may_change: bool
     versions: list[StateVersionRow]
     resources: ResourcePage | None
     drift: Drift | None
@@ -111,6 +114,7 @@ class _Found(msgspec.Struct, frozen=True):
     outputs: list[ModuleOutputRow]
     outputs_problem: str
     may_read_state: bool
+    may_change: bool
     versions: list[StateVersionRow]
     resource_count: int | None
     state: KeptState | None = None
@@ -143,6 +147,7 @@ async def read(
         output_count=len(found.outputs),
         outputs_problem=found.outputs_problem,
         may_read_state=found.may_read_state,
+        may_change=found.may_change,
         versions=found.versions,
         resources=listed,
         drift=await module_signs.read_drift(context, found.plan),
@@ -152,7 +157,7 @@ async def read(
 async def _read(tx: Tx, who: Principal, module: Module, keys: Keyring) -> _Found:
     place = authorize.module(module.organization_id, module.path)
     may_read_state = (await authorize.visible(tx, who, Verb.STATE_READ)).covers(place)
-    scope = (tx, who, module.id, module.organization_id)
+    scope = (tx, who, module.id, place)
     needs = await dependencies.listing(*scope, "needs", None, MAX_DEPENDENCIES)
     used_by = await dependencies.listing(*scope, "used_by", None, MAX_DEPENDENCIES)
     outputs, problem = await _read_outputs(tx, keys, module.id, used_by.items)
@@ -166,6 +171,7 @@ async def _read(tx: Tx, who: Principal, module: Module, keys: Keyring) -> _Found
         outputs=outputs,
         outputs_problem=problem,
         may_read_state=may_read_state,
+        may_change=(await authorize.visible(tx, who, Verb.TREE_WRITE)).covers(place),
         versions=[row_to(StateVersionRow, row) for row in versions],
         resource_count=None if state is None else await states.resource_count(tx, state.state.id),
         state=state,
@@ -192,6 +198,7 @@ async def _rows(tx: Tx, found: Sequence[Dependency]) -> list[DependencyRow]:
                 outputs=sorted({each.output for each in edges}),
                 is_deleted=edges[0].is_deleted,
                 is_waited_for=any(each.is_waited_for for each in edges),
+                references=edges,
                 badge=None if status is None else words.job_badge(status, None),
             )
         )

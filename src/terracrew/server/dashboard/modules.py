@@ -31,7 +31,7 @@ from terracrew.server.http.request import tree_path
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.create import JobRequest, NewJob
 from terracrew.server.jobs.model import Job, JobStatus, Lock
-from terracrew.server.modules import places, policy, reads, service
+from terracrew.server.modules import output_references, places, policy, reads, service
 from terracrew.server.modules.model import Module
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -229,6 +229,14 @@ async def run(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
     return render.go(request, f"/dashboard/jobs/{made.job.id}")
 
 
+@post("/{module:str}/references/{reference:str}/end")
+async def end_reference(request: DashboardCall, module: FromPath[str], reference: FromPath[str]) -> Response[Any]:
+    """End the use of an output of this module by another one."""
+    who, path = request.user, tree_path(module)
+    await request.context.db.write(lambda tx: output_references.end(tx, who, path, reference))
+    return render.done(request, "The other module does not get this output any more", f"{HERE}/{module}#dependencies")
+
+
 @get("/{module:str}/destroy")
 async def destroy_page(
     request: DashboardCall, module: FromPath[str], again: FromQuery[str | None] = None
@@ -253,7 +261,7 @@ async def destroy_page(
 
 pages = Router(
     HERE,
-    route_handlers=[list_page, module_page, contents_part, run, destroy_page],
+    route_handlers=[list_page, module_page, contents_part, run, end_reference, destroy_page],
     exception_handlers=HANDLERS,
     include_in_schema=False,
 )

@@ -37,7 +37,9 @@ async def put(
     """
     before = await store.current(tx, place_id, target, name)
     plain = msgspec.json.encode(value)
-    if before is not None and kind == before.kind != "secret" and _has_value(keys, before, plain):
+    # Whoever sets a reference again answers for it from then on: it is given as long as they may read the state of its source.
+    is_own = kind != "output" or (before is not None and before.set_by == who.id and before.ended_by_name is None)
+    if before is not None and kind == before.kind != "secret" and is_own and _has_value(keys, before, plain):
         return before
     version = 1 if before is None else before.version + 1
     sealed = sealing.sealed(keys, place_id, target, name, version, plain)

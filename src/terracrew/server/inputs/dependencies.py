@@ -10,7 +10,7 @@ from terracrew.server.inputs import dependency_reads
 from terracrew.server.inputs.model import Target
 from terracrew.server.paging import Page, cursor, start
 from terracrew.server.principals import authorize
-from terracrew.server.principals.authorize import Verb, Visible
+from terracrew.server.principals.authorize import Place, Verb, Visible
 from terracrew.server.principals.model import Principal
 
 Direction = Literal["needs", "used_by"]
@@ -36,24 +36,26 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True):
     triggers: Literal["auto", "manual"] | None = None
     """Whether the module that uses the output is applied by itself when it changes; null in the list of needed modules."""
     set_by_name: str
+    """Who set the input. The output is given as long as they may read the state of the module that has it."""
     set_at: datetime
+    is_ended: bool = False
+    """Whether the output is not given any more: an owner of its module has ended the reference, or who set the input may not read the
+    state of that module any more. Jobs that need it wait until somebody who may sets the input again."""
+    ended_by_name: str | None = None
+    """The owner who has ended it; null if nobody has."""
 
 
 async def listing(
-    tx: Tx,
-    who: Principal,
-    module_id: str,
-    organization_id: str,
-    direction: Direction,
-    after: str | None,
-    limit: int,
+    tx: Tx, who: Principal, module_id: str, place: Place, direction: Direction, after: str | None, limit: int
 ) -> Page[Dependency]:
-    """Return a page of the dependencies of a module that the caller may see."""
-    seen = await authorize.visible(tx, who, Verb.TREE_READ)
+    """Return a page of the dependencies of a module that the caller may see. Its owners see all that use its outputs."""
+    verbs = await authorize.visible_by_verb(tx, who, Verb.TREE_READ, Verb.TREE_WRITE)
+    seen = verbs[Verb.TREE_READ]
     if direction == "needs":  # a module has few inputs, so all of them are read
         rows = [row for row in await dependency_reads.needs(tx, module_id) if row["id"] > start(after)]
     else:
-        rows = await dependency_reads.used_by(tx, module_id, organization_id, seen, start(after), limit + 1)
+        is_all = seen.is_everything(place.organization_id or "") or verbs[Verb.TREE_WRITE].covers(place)
+        rows = await dependency_reads.used_by(tx, module_id, None if is_all else seen, start(after), limit + 1)
     items = [_dependency(row, seen) for row in rows[:limit]]
     return Page(items, cursor(items[-1].id) if len(rows) > limit else None)
 
@@ -73,4 +75,6 @@ def _dependency(row: Row, seen: Visible) -> Dependency:
         triggers=row.get("triggers"),
         set_by_name=row["set_by_name"],
         set_at=datetime.fromtimestamp(row["set_at"], UTC),
+        is_ended=bool(row["is_ended"]),
+        ended_by_name=row["ended_by_name"],
     )

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from typing import LiteralString
 
 from terracrew.server.db.seam import Param, Row, Tx
-from terracrew.server.inputs.reads import IS_WAITED_FOR
+from terracrew.server.inputs.reads import IS_WAITED_FOR, is_ended
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
 
 _IS_REFERENCE: LiteralString = "inputs.is_current AND inputs.source_module_id IS NOT NULL"
 _COLUMNS: LiteralString = f"""inputs.id, inputs.target, inputs.name, inputs.source_output, inputs.set_by_name, inputs.set_at,
+    inputs.ended_by_name, CASE WHEN {is_ended(":now")} THEN 1 ELSE 0 END AS is_ended,
     CASE WHEN {IS_WAITED_FOR} THEN 1 ELSE 0 END AS is_waited_for"""
 _USED_BY: LiteralString = f""" SELECT {_COLUMNS}, other.id AS other_id, other.path AS other_path,
     other.organization_id AS other_organization_id, other.triggers
@@ -25,16 +26,18 @@ async def needs(tx: Tx, module_id: str) -> list[Row]:
         FROM inputs LEFT JOIN modules AS other ON other.id = inputs.source_module_id AND other.path <> other.id
         WHERE inputs.place_id = :module_id AND {_IS_REFERENCE} ORDER BY inputs.id""",
         module_id=module_id,
+        now=tx.now,
     )
 
 
-async def used_by(tx: Tx, module_id: str, organization_id: str, seen: Visible, after: str, count: int) -> list[Row]:
-    """Return the inputs that are outputs of a module, with the modules that have them, as far as the reader may see these."""
-    given: dict[str, Param] = {"module_id": module_id, "after": after, "count": count}
+async def used_by(tx: Tx, module_id: str, seen: Visible | None, after: str, count: int) -> list[Row]:
+    """Return the inputs that are outputs of a module, with the modules that have them, as far as the reader may see these; without a
+    reader, all of them."""
+    given: dict[str, Param] = {"module_id": module_id, "after": after, "count": count, "now": tx.now}
+    if seen is None:
+        return await tx.all(_USED_BY + _IN_ORDER, **given)
     if seen.is_nothing:
         return []
-    if seen.is_everything(organization_id):
-        return await tx.all(_USED_BY + _IN_ORDER, **given)
     filtered = visibility.SEEN_MODULES + _USED_BY + " AND inputs.place_id IN (SELECT id FROM seen_modules)"
     return await tx.all(filtered + _IN_ORDER, **given, **visibility.params(seen))
 

@@ -38,6 +38,8 @@ class Input(msgspec.Struct, frozen=True):
     source_module_id: str | None = None
     """The module whose output it is."""
     source_output: str | None = None
+    ended_by_name: str | None = None
+    """The owner of the source module who has ended the reference to its output; None if nobody has."""
 
     def __repr__(self) -> str:
         return f"Input({self.place_id}, {self.target}, {self.name!r}, {self.version})"

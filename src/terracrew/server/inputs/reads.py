@@ -8,6 +8,8 @@ from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.inputs.model import Input, PlacedInput
 from terracrew.server.inputs.store import INPUTS
 
+MAY_READ_STATES: LiteralString = "('operator', 'approver', 'owner')"
+"""The roles that include the right to read states."""
 IS_WAITED_FOR: LiteralString = """inputs.is_current AND inputs.source_module_id IS NOT NULL
     AND EXISTS (SELECT 1 FROM modules AS source WHERE source.id = inputs.source_module_id AND source.path <> source.id)
     AND NOT EXISTS (SELECT 1 FROM outputs WHERE outputs.module_id = inputs.source_module_id AND NOT EXISTS (
@@ -15,6 +17,35 @@ IS_WAITED_FOR: LiteralString = """inputs.is_current AND inputs.source_module_id 
             AND ended.status = 'SUCCEEDED' AND ended.finished_at > outputs.created_at))"""
 """The condition that an input is an output of a module that exists and has no outputs: it was not applied yet, or destroyed since.
 Jobs of the module that needs it wait."""
+
+
+def is_ended(now: LiteralString) -> LiteralString:
+    """Return the condition that an input is an output which is not given any more: an owner of the other module has ended the reference,
+    or the one who set it may not read the state of that module any more. `now` is an expression with the present time.
+
+    The second part is `lasting_rights.has` as SQL, because the claim decides by it; a test compares them.
+    """
+    return f"""(inputs.is_current AND inputs.source_module_id IS NOT NULL
+    AND EXISTS (SELECT 1 FROM modules AS source WHERE source.id = inputs.source_module_id AND source.path <> source.id
+        AND (inputs.ended_by_name IS NOT NULL OR NOT (
+            EXISTS (SELECT 1 FROM users WHERE users.id = inputs.set_by AND users.is_system_admin AND NOT users.is_disabled)
+            OR EXISTS (SELECT 1 FROM role_bindings AS held WHERE held.principal_id = inputs.set_by
+                AND held.organization_id = source.organization_id AND held.role IN {MAY_READ_STATES}
+                AND (held.expires_at IS NULL OR held.expires_at > {now})
+                AND (held.place_kind = 'module' AND held.path = source.path OR held.place_kind = 'group'
+                    AND (held.path = '' OR substr(source.path, 1, length(held.path) + 1) = held.path || '/'))
+                AND (EXISTS (SELECT 1 FROM users WHERE users.id = held.principal_id AND NOT users.is_disabled)
+                    OR EXISTS (SELECT 1 FROM service_accounts WHERE service_accounts.id = held.principal_id
+                        AND service_accounts.organization_id = source.organization_id
+                        AND NOT service_accounts.is_disabled)))))))"""
+
+
+def holds_jobs(now: LiteralString) -> LiteralString:
+    """Return the condition that the jobs of a module wait because of an input: its output does not exist yet, or is not given any more."""
+    # The first two conditions are repeated before OR, so that both databases use the index of references.
+    return f"(inputs.is_current AND inputs.source_module_id IS NOT NULL AND ({IS_WAITED_FOR} OR {is_ended(now)}))"
+
+
 _UP: LiteralString = """
     UNION ALL SELECT above.start_id, groups.id, groups.parent_id, groups.path, above.level + 1
     FROM above JOIN groups ON groups.id = above.parent_id)"""

@@ -42,6 +42,21 @@ async def insert(tx: Tx, new: Input) -> None:
     await tx.run(INPUTS.insert(), **to_params(new))
 
 
+async def end(tx: Tx, input_id: str, by_name: str) -> None:
+    """Record that an owner of the source module has ended a reference."""
+    await tx.run("UPDATE inputs SET ended_by_name = :by_name WHERE id = :id", id=input_id, by_name=by_name)
+
+
+async def reference(tx: Tx, source_module_id: str, input_id: str) -> Input | None:
+    """Return an input that is an output of this module now."""
+    row = await tx.one(
+        f"SELECT {INPUTS.columns} FROM inputs WHERE id = :id AND source_module_id = :source_module_id AND is_current",
+        id=input_id,
+        source_module_id=source_module_id,
+    )
+    return None if row is None else row_to(Input, row)
+
+
 async def erase(tx: Tx, place_id: str, target: str, name: str) -> None:
     """Delete the values of all versions of an input. The versions themselves stay."""
     await tx.run(

@@ -1,9 +1,11 @@
-"""Finds the module whose output becomes an input of another one, and refuses a reference that would make a cycle."""
+"""Makes and ends references: inputs of a module that are outputs of another one."""
 
+from terracrew import ids
 from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import store as groups
-from terracrew.server.inputs import reads
+from terracrew.server.inputs import reads, store
 from terracrew.server.inputs.model import InputPlace, OutputReference, SourceModule
 from terracrew.server.modules import service
 from terracrew.server.principals.authorize import Verb
@@ -33,3 +35,22 @@ async def checked(tx: Tx, who: Principal, at: InputPlace, wanted: OutputReferenc
         )
         raise Conflict(f"`{at.path}` would need an output of {way}: a cycle could never be applied", module=source.path)
     return SourceModule(source.id, source.path)
+
+
+async def end(tx: Tx, who: Principal, source_reference: str, input_id: str) -> None:
+    """End the use of an output of a module by another one, for an owner of the module with the output.
+
+    The input stays where it is, and the jobs that need it wait: without it, they could get another value of the same name from a
+    group above, or the default of the configuration.
+    """
+    source = await service.find(tx, who, source_reference, Verb.TREE_WRITE)
+    found = await store.reference(tx, source.id, ids.parse("inp", input_id))
+    if found is None:
+        raise NotFound(f"no other module has an input `{input_id[:100]}` that is an output of `{source.path}`")
+    await store.end(tx, found.id, who.name)
+    details = {"path": source.path, "output": found.source_output, "name": found.name, "used_by": found.place_id}
+    await audit.record(
+        tx, who, "module.end_reference", "module", source.id, details, organization_id=source.organization_id
+    )
+    tx.wake("tree", found.place_id)
+    tx.wake("tree", source.id)

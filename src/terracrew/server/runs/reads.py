@@ -5,7 +5,7 @@ from typing import LiteralString
 
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.fragments import instance_name, runner_path
-from terracrew.server.inputs.reads import IS_WAITED_FOR
+from terracrew.server.inputs import reads as input_reads
 
 _PLACEMENT: LiteralString = (
     f"{runner_path('modules')} AS pinned_runner_path, modules.runner_instance_name, modules.tags, modules.group_id"
@@ -103,15 +103,17 @@ async def oldest_quarantined_states(tx: Tx, waiting: Sequence[tuple[str, str]]) 
 
 
 async def missing_dependencies(tx: Tx, waiting: Sequence[tuple[str, str]]) -> list[Row]:
-    """Return the inputs of the modules of these jobs (job, module) that are outputs which do not exist yet; `waiting` is the job."""
+    """Return the inputs of the modules of these jobs (job, module) that are outputs which do not exist yet or are not given any more
+    (`is_ended`); `waiting` is the job."""
     return await tx.each(
         f"""SELECT batch.id AS waiting, inputs.name, inputs.source_output, source.id AS source_id, source.path, inputs.set_at,
-            source.organization_id
+            source.organization_id, inputs.set_by_name, inputs.ended_by_name,
+            CASE WHEN {input_reads.is_ended("batch.now")} THEN 1 ELSE 0 END AS is_ended
         FROM batch JOIN inputs ON inputs.place_id = batch.module_id
         JOIN modules AS source ON source.id = inputs.source_module_id
-        WHERE {IS_WAITED_FOR} ORDER BY source.path, inputs.name""",
-        {"id": "text", "module_id": "text"},
-        waiting,
+        WHERE {input_reads.holds_jobs("batch.now")} ORDER BY source.path, inputs.name""",
+        {"id": "text", "module_id": "text", "now": "double precision"},
+        [(job_id, module_id, tx.now) for job_id, module_id in waiting],
     )
 
 

@@ -73,10 +73,21 @@ async def _dependencies(tx: Tx, queued: Sequence[Job], watch: Watch) -> dict[str
     for row in rows:
         is_seen = seen is None or seen.covers(authorize.module(row["organization_id"], row["path"]))
         module = f"module {row['path']}" if is_seen else "a module that you may not see"
-        text = f"its input {row['name']} is the output {row['source_output']} of {module}, which has no outputs yet: apply that first"
+        text = f"its input {row['name']} is the output {row['source_output']} of {module}, {_without_output(row)}"
         link = f"/dashboard/modules/{row['source_id']}" if is_seen else ""
         found.setdefault(row["waiting"], Reason("dependency", text, link))
     return found
+
+
+def _without_output(row: Row) -> str:
+    """Say why a job does not get an output, and what to do."""
+    if not row["is_ended"]:
+        return "which has no outputs yet: apply that first"
+    if row["ended_by_name"]:
+        why = f"and {row['ended_by_name']} has ended this use of it"
+    else:
+        why = f"and {row['set_by_name']}, who set the input, may not read the state of that module any more"
+    return f"{why}: somebody who may read it has to set the input again, or the input has to be removed"
 
 
 async def _busy(tx: Tx, queued: Sequence[Job]) -> dict[str, Reason]:

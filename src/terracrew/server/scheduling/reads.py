@@ -9,7 +9,7 @@ from terracrew.errors import Damaged
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.inputs.reads import IS_WAITED_FOR
+from terracrew.server.inputs import reads as input_reads
 from terracrew.server.runners import eligibility
 from terracrew.server.runners.eligibility import GRACE_SECONDS
 from terracrew.server.scheduling.assignment_view import groups_above
@@ -120,7 +120,9 @@ async def busy(tx: Tx) -> tuple[set[str], dict[str, set[str]]]:
     for row in active:
         held[row["instance_id"]].add(row["id"])
     waiting = await tx.all("SELECT module_id FROM states WHERE status = 'quarantined'")
-    dependent = await tx.all(f"SELECT place_id AS module_id FROM inputs WHERE {IS_WAITED_FOR}")
+    dependent = await tx.all(
+        f"SELECT place_id AS module_id FROM inputs WHERE {input_reads.holds_jobs(':now')}", now=tx.now
+    )
     return {row["module_id"] for row in (*active, *waiting, *dependent)}, held
 
 

@@ -22,10 +22,32 @@ def dependencies(target: Target, path: str, as_json: bool) -> None:
     found = {direction: list(api.list(place, direction=direction)) for direction in ("needs", "used_by")}
     if as_json:
         return output.as_json(found)
-    rows = [("needs", _module(each), each["output"], _input(each), _status(each)) for each in found["needs"]]
-    rows += [("used by", _module(each), each["output"], _input(each), _follows(each)) for each in found["used_by"]]
+    rows = [("needs", *_row(each), _status(each)) for each in found["needs"]]
+    rows += [("used by", *_row(each), _follows(each)) for each in found["used_by"]]
     empty = f"no dependencies: `terracrew input set {path} NAME --output MODULE:OUTPUT` makes one"
-    return output.table(("", "MODULE", "OUTPUT", "INPUT", ""), rows, empty=empty)
+    return output.table(("", "ID", "MODULE", "OUTPUT", "INPUT", "SET BY", ""), rows, empty=empty)
+
+
+@click.command("end-use")
+@click.argument("path", shell_complete=name_completion.modules)
+@click.argument("dependency")
+@output.json_option
+@pass_target
+def end_use(target: Target, path: str, dependency: str, as_json: bool) -> None:
+    """End the use of an output of the module PATH by another one. DEPENDENCY is its id in `module dependencies`.
+
+    Jobs of the other module wait from then on, until somebody who may read the state of PATH sets the input again.
+    """
+    from terracrew.client.http import segment
+
+    target.api().delete(f"/modules/{segment(path)}/dependencies/{segment(dependency)}")
+    if as_json:
+        return output.as_json({"ended": dependency})
+    return click.echo(f"ended {dependency}: the other module does not get this output of {path} any more")
+
+
+def _row(each: dict[str, Any]) -> tuple[str, ...]:
+    return each["id"], _module(each), each["output"], _input(each), each["set_by_name"]
 
 
 def _module(each: dict[str, Any]) -> str:
@@ -37,8 +59,14 @@ def _input(each: dict[str, Any]) -> str:
 
 
 def _follows(each: dict[str, Any]) -> str:
-    return "applied by itself" if each["triggers"] == "auto" else ""
+    return _ended(each) or ("applied by itself" if each["triggers"] == "auto" else "")
 
 
 def _status(each: dict[str, Any]) -> str:
-    return "has no outputs yet: jobs wait" if each["is_waited_for"] else ""
+    return _ended(each) or ("has no outputs yet: jobs wait" if each["is_waited_for"] else "")
+
+
+def _ended(each: dict[str, Any]) -> str:
+    if each.get("ended_by_name"):
+        return f"ended by {each['ended_by_name']}: jobs wait"
+    return f"{each['set_by_name']} may not read the state any more: jobs wait" if each.get("is_ended") else ""

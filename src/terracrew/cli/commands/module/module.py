@@ -13,5 +13,5 @@ def module() -> None:
 
 for _command in (show.list_modules, show.show_module, edit.create, edit.update, edit.delete, unlock.unlock):
     module.add_command(_command)
-for _command in (contents.state, contents.outputs, contents.resources, dependencies.dependencies):
+for _command in (contents.state, contents.outputs, contents.resources, dependencies.dependencies, dependencies.end_use):
     module.add_command(_command)

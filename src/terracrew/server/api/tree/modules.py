@@ -11,9 +11,10 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
 from terracrew.server.inputs import dependencies
 from terracrew.server.inputs.dependencies import Dependency, Direction
-from terracrew.server.modules import archives, contents, hidden_values, service
+from terracrew.server.modules import archives, contents, hidden_values, output_references, service
 from terracrew.server.modules.model import Archive, Module, ModuleChange, NewModule
 from terracrew.server.paging import After, Limit, Page
+from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runs import module_standing
 from terracrew.server.runs.module_standing import ModuleView
@@ -65,15 +66,24 @@ async def list_dependencies(
 ) -> Page[Dependency]:
     """List the outputs of other modules that a module uses, or with `direction=used_by` the modules that use its outputs.
 
-    A module that you may not see has no path in the first list, and is left out of the second one.
+    A module that you may not see has no path in the first list, and is left out of the second one, unless you own the module.
     """
     who = request.user
 
     async def read(tx: Tx) -> Page[Dependency]:
         found = await service.find(tx, who, tree_path(module), Verb.TREE_READ)
-        return await dependencies.listing(tx, who, found.id, found.organization_id, direction, after, limit)
+        place = authorize.module(found.organization_id, found.path)
+        return await dependencies.listing(tx, who, found.id, place, direction, after, limit)
 
     return await request.context.db.read_in_background(read)
+
+
+@delete("/modules/{module:str}/dependencies/{dependency:str}", summary="End the use of an output")
+async def end_dependency(request: TreeCall, module: FromPath[str], dependency: FromPath[str]) -> None:
+    """End the use of an output of this module by another one (`direction=used_by`). Jobs of the other module wait from then on, until
+    somebody who may read the state of this module sets the input again, or it is removed."""
+    who = request.user
+    await request.context.db.write(lambda tx: output_references.end(tx, who, tree_path(module), dependency))
 
 
 @patch("/modules/{module:str}", summary="Change a module")
@@ -105,5 +115,5 @@ async def upload(request: TreeCall, staged: Annotated[str, HeaderParameter(name=
     return await archives.keep(context.staging, context.settings.uploads, who, organization_id, body)
 
 
-handlers = [listing, create, show, list_dependencies, change, remove, upload]
+handlers = [listing, create, show, list_dependencies, end_dependency, change, remove, upload]
 router = Router(path="/api/v1", route_handlers=handlers, tags=["modules"])
