@@ -1,6 +1,7 @@
 """Administrators see what is stored and what would be removed; a long count says how far it is."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,14 @@ from terracrew.testing.deliveries import APPLIED, DONE, RUNNING, log
 from tests.server.simulated_runner import SimulatedRunner
 
 
+async def finished(runner: SimulatedRunner, path: str) -> dict[str, Any]:
+    """Ask for a survey, as a client does, until it is no longer in progress."""
+    async with asyncio.timeout(60):
+        while (answer := await runner.app.admin.get(path)).status_code == 202:
+            assert answer.json().keys() == {"counting", "elapsed_seconds"}
+    return answer.json()
+
+
 async def test_usage_counts_every_kind_and_names_the_largest_modules(runner: SimulatedRunner) -> None:
     attempt = await runner.run(kind="APPLY")
     await attempt.deliver(RUNNING, log("x" * 1000 + "\n"))
@@ -21,7 +30,7 @@ async def test_usage_counts_every_kind_and_names_the_largest_modules(runner: Sim
     await attempt.deliver(APPLIED, DONE)
     await runner.server.objects.put("parts/upl_0/1", b"content")
     await passes.record(runner.server.db, "pass", runner.server.id, {"logs": Tally(2, 30)})
-    found = (await runner.app.admin.get("/api/v1/server/usage")).json()
+    found = await finished(runner, "/api/v1/server/usage")
     assert found["last_runs"]["pass"]["removed"] == {"logs": {"count": 2, "bytes": 30}}
     assert found["kinds"]["logs in rows"]["count"] == 1
     assert found["kinds"]["states"] == {"count": 1, "bytes": 14}
@@ -31,7 +40,7 @@ async def test_usage_counts_every_kind_and_names_the_largest_modules(runner: Sim
     assert found["reclaimable"]["retention"] == {
         kind: {"count": 0, "bytes": 0} for kind in ("logs", "states", "archives", "audit", "plans")
     }
-    preview = (await runner.app.admin.get("/api/v1/server/retention")).json()
+    preview = await finished(runner, "/api/v1/server/retention")
     assert preview["policy"]["logs_days"] is None
     assert preview["orphans"]["parts"] == {"count": 0, "bytes": 0}  # it may be in flight
     assert await runner.server.objects.exists("parts/upl_0/1")
