@@ -99,8 +99,9 @@ def test_a_success_without_a_state_is_seen() -> None:
 
 
 def test_a_serial_that_does_not_rise_is_seen() -> None:
-    def state(version: int, serial: int, status: str) -> dict[str, Any]:
+    def state(version: int, serial: int, status: str, sha256: str) -> dict[str, Any]:
         return {
+            "sha256": sha256,
             "version": version,
             "serial": serial,
             "status": status,
@@ -110,8 +111,11 @@ def test_a_serial_that_does_not_rise_is_seen() -> None:
         }
 
     wrong = found()
-    wrong.states["team/fast"] += [state(1, 1, "superseded"), state(2, 1, "current")]
+    wrong.states["team/fast"] += [state(1, 1, "superseded", "a"), state(2, 1, "current", "b")]
     assert rules(checks.states_in_order(wrong)) == ["no lost update"]
+    same = found()
+    same.states["team/fast"] += [state(1, 1, "superseded", "a"), state(2, 1, "current", "a")]
+    assert rules(checks.states_in_order(same)) == [], "the same state, written twice, is no update"
 
 
 @pytest.mark.parametrize(
