@@ -7,7 +7,6 @@ import pytest
 
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.scheduling import reads
-from terracrew.server.scheduling.queue import MAX_DISCARDED_ENTRIES, FairQueue, Waiting
 from terracrew.testing.job_rows import JobRows
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.scheduling.recorded_offers import OfferRecorder
@@ -110,20 +109,6 @@ async def test_jobs_of_a_busy_module_are_not_offered(database: Database) -> None
     assert socket.offers == [first]
 
 
-def test_a_queue_that_nobody_takes_from_forgets_what_was_canceled() -> None:
-    queue = FairQueue()
-    for number in range(10 * MAX_DISCARDED_ENTRIES):
-        queue.push(Waiting(f"job_{number}", number, 1, "org", "mod", "a/m", "a", "tofu", 0, float(number)))
-        if number:
-            queue.discard(f"job_{number}")
-    (level,) = queue._levels.values()  # pyright: ignore[reportPrivateUsage]
-    assert sum(map(len, level.values())) <= 2 * MAX_DISCARDED_ENTRIES + 2
-    found = queue.pop()
-    assert found is not None
-    assert found.id == "job_0"
-    assert queue.pop() is None
-
-
 async def test_a_job_that_overtakes_another_one_of_its_module_is_offered_alone(database: Database) -> None:
     """Both were offered when two slots became free, and the claims of one transaction are decided by the ids of their jobs."""
     rows = await JobRows.make(database)
@@ -141,16 +126,6 @@ async def test_a_job_that_overtakes_another_one_of_its_module_is_offered_alone(d
     await database.write(lambda tx: tx.run(sql, now=tx.now, id=urgent))
     await recorder.scheduler.step({("queue", urgent)})
     assert socket.offers == [urgent, overtaken]
-
-
-def test_groups_of_two_organizations_take_turns_although_they_have_the_same_path() -> None:
-    """A group with the name of another organization's group shared its turns: its backlog came before the other's first job."""
-    queue = FairQueue()
-    for number in range(5):
-        queue.push(Waiting(f"mine_{number}", number, 1, "org_a", "mod", "prod/m", "prod", "tofu", 0, float(number)))
-    queue.push(Waiting("theirs", 100, 1, "org_b", "mod", "prod/m", "prod", "tofu", 0, 100.0))
-    order = [job.id for _ in range(6) if (job := queue.pop()) is not None]
-    assert order == ["mine_0", "theirs", "mine_1", "mine_2", "mine_3", "mine_4"]
 
 
 async def test_an_edit_of_one_module_leaves_the_offers_of_the_others_alone(database: Database) -> None:

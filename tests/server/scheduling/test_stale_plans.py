@@ -93,3 +93,29 @@ async def test_a_job_that_a_canceled_one_stood_before_is_freed_too(approved: App
     await approved.stage.scheduler.step({("queue", first)})
     await approved.stage.scheduler.sweep()
     assert approved.socket.offers == [first, approved.job]
+
+
+@pytest.mark.parametrize("is_told", [True, False], ids=["by a person", "by the state"])
+async def test_a_job_that_its_plan_binds_no_longer_stays_in_the_line_of_its_module(
+    database: Database, is_told: bool
+) -> None:
+    """The job was put into the same line twice and compared with itself, which failed, and every offer was withdrawn."""
+    waiting = await Waiting.make(database)
+    maker, rows = waiting.runner, waiting.rows
+    pin = "UPDATE modules SET runner_id = :runner WHERE id = :id"
+    await rows.run(pin, runner=maker.runner_id, id=waiting.module)
+    await waiting.approve()
+    await maker.disconnect()
+    recorder = OfferRecorder(rows)
+    await recorder.scheduler.sweep()
+    if is_told:
+        for is_disabled in (True, False):
+            change = "UPDATE runners SET is_disabled = :is_disabled WHERE id = :id"
+            await rows.run(change, is_disabled=is_disabled, id=maker.runner_id)
+            await recorder.scheduler.step({("assignments", maker.runner_id)})
+    else:
+        await rows.run("UPDATE modules SET state_version = 1 WHERE id = :id", id=waiting.module)
+        await recorder.scheduler.step({("freed", f"job_x {waiting.module} -")})
+    session, socket = recorder.connect(maker)
+    recorder.scheduler.serve(session)
+    assert socket.offers == [waiting.id]

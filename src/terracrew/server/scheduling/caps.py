@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from terracrew.server.scheduling.assignment_view import covering
 from terracrew.server.scheduling.queue import FairQueue, Waiting
+from terracrew.server.scheduling.turns import Turns
 
 
 class Caps:
@@ -20,6 +21,8 @@ class Caps:
         self._running: set[str] = set()
         self._held: dict[str, FairQueue] = {}
         """The jobs that wait for a place in a group, by place."""
+        self._turns = Turns()
+        """Whose turn it is when a group has a free place."""
         self._started: dict[str, Waiting] = {}
         self._ended: set[str] = set()
 
@@ -34,7 +37,7 @@ class Caps:
     def load(self, limits: Mapping[str, int], running: Mapping[str, list[str]], offered: Iterable[Waiting]) -> None:
         """Replace everything by what was read. Every job that waits has to be put into its line again afterwards."""
         self._limits = dict(limits)
-        self._taken, self._places_of, self._running, self._held = {}, {}, set(), {}
+        self._taken, self._places_of, self._running, self._held, self._turns = {}, {}, set(), {}, Turns()
         for job_id, places in running.items():
             if job_id not in self._ended:
                 self._take(job_id, [place for place in places if place in limits])
@@ -50,7 +53,7 @@ class Caps:
 
     def hold(self, place: str, job: Waiting) -> None:
         """Keep a job until there is a place for it in this group."""
-        held = self._held.setdefault(place, FairQueue())
+        held = self._held.setdefault(place, FairQueue(self._turns))
         if job.id not in held:
             held.push(job)
 
@@ -85,6 +88,7 @@ class Caps:
         while held and place in self._limits and not self._is_full(place) and (job := held.pop()) is not None:
             other = self.full_place(job)
             if other is None:
+                self._turns.take(job)
                 return job
             self.hold(other, job)
         return None

@@ -1,11 +1,15 @@
-"""The order of waiting jobs. A higher priority comes first; within a priority, groups take turns; within a group, the oldest is first."""
+"""The order of waiting jobs. A higher priority comes first; within a priority, organizations and their groups take turns; within a
+group, the oldest is first."""
 
 import heapq
-from collections import OrderedDict
+from collections.abc import Iterator
+from itertools import count
+from typing import TypeAlias
 
 import msgspec
 
 from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice
+from terracrew.server.scheduling.turns import InTurn, Turns
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -33,25 +37,21 @@ class Waiting(msgspec.Struct, frozen=True):
     """What the job asks of the dispatcher that starts it."""
 
 
-def turn(job: Waiting) -> tuple[int, float, str]:
-    """Return the sort key of a job: a higher priority comes first, then the older job."""
-    return -job.priority, job.queued_at, job.id
-
-
-def _group(job: Waiting) -> tuple[str, str]:
-    """Return the group whose turn a job takes. Organizations may have groups with the same path."""
-    return job.organization_id, job.group_path
-
-
+Entry: TypeAlias = tuple[float, str, int, Waiting]
+"""A job in a heap, the oldest first. A job that was read again may be there twice, so that each entry has a number of its own:
+jobs themselves are never compared."""
 MAX_DISCARDED_ENTRIES = 1_000
-"""The heap is compacted once discarded entries exceed the live ones by this many."""
+"""The heaps are compacted once discarded entries exceed the live ones by this many."""
 
 
 class FairQueue:
-    def __init__(self) -> None:
-        self._levels: dict[int, OrderedDict[tuple[str, str], list[tuple[float, str, Waiting]]]] = {}
+    def __init__(self, turns: Turns) -> None:
+        """`turns` says whose turn it is. Other queues may share it."""
+        self._turns = turns
+        self._levels: dict[int, _Level] = {}
         self._members: dict[str, Waiting] = {}
         self._discarded = 0
+        self._numbers = count()
 
     def __len__(self) -> int:
         return len(self._members)
@@ -59,22 +59,36 @@ class FairQueue:
     def __contains__(self, job_id: str) -> bool:
         return job_id in self._members
 
+    @property
+    def entries(self) -> int:
+        """The number of jobs in the heaps, with those that were discarded."""
+        return sum(len(jobs) for level in self._levels.values() for jobs in level.heaps())
+
     def push(self, job: Waiting) -> None:
         self._members[job.id] = job
-        group = self._levels.setdefault(job.priority, OrderedDict()).setdefault(_group(job), [])
-        heapq.heappush(group, (job.queued_at, job.id, job))
+        self._turns.join(job)
+        level = self._levels.get(job.priority)
+        if level is None:
+            level = self._levels[job.priority] = _Level(job.priority, self._turns)
+        level.push(job, next(self._numbers))
 
     def discard(self, job_id: str) -> None:
-        if self._members.pop(job_id, None) is not None:
+        if (job := self._members.pop(job_id, None)) is not None:
+            self._turns.leave(job)
             self._discarded += 1
             if self._discarded > MAX_DISCARDED_ENTRIES + len(self._members):
                 self._clear_out()
 
+    def clear(self) -> None:
+        for job in self._members.values():
+            self._turns.leave(job)
+        self._members, self._levels, self._discarded = {}, {}, 0
+
     def _clear_out(self) -> None:
         for level in self._levels.values():
-            for name, group in list(level.items()):
-                level[name] = [entry for entry in group if self._members.get(entry[1]) is entry[2]]
-                heapq.heapify(level[name])
+            for jobs in level.heaps():
+                jobs[:] = [entry for entry in jobs if self._members.get(entry[1]) is entry[3]]
+                heapq.heapify(jobs)
         self._discarded = 0
 
     def peek(self) -> Waiting | None:
@@ -83,22 +97,68 @@ class FairQueue:
             priority = max(self._levels)
             level = self._levels[priority]
             while level:
-                name, group = next(iter(level.items()))
-                while group:
-                    job = group[0][2]
+                jobs = level.first()
+                while jobs:
+                    job = jobs[0][3]
                     if self._members.get(job.id) is job:
                         return job
-                    heapq.heappop(group)
-                del level[name]
+                    heapq.heappop(jobs)
+                level.remove_first()
             del self._levels[priority]
         return None
 
     def pop(self) -> Waiting | None:
-        """Remove and return the next job. Its group goes to the end of the line."""
+        """Remove and return the next job. Its group has had its turn only if `Turns.take` is called."""
         job = self.peek()
         if job is not None:
-            level = self._levels[job.priority]
-            heapq.heappop(level[_group(job)])
-            level.move_to_end(_group(job))
+            heapq.heappop(self._levels[job.priority].first())
             del self._members[job.id]
+            self._turns.leave(job)
         return job
+
+
+class _Level:
+    """The jobs of one priority, by organization and group."""
+
+    def __init__(self, priority: int, turns: Turns) -> None:
+        self._priority, self._turns = priority, turns
+        self._organizations = InTurn(lambda organization_id: turns.place((priority, organization_id)))
+        self._groups: dict[str, InTurn] = {}
+        """The groups of each organization."""
+        self._jobs: dict[str, dict[str, list[Entry]]] = {}
+        """A heap for each group of each organization."""
+
+    def __bool__(self) -> bool:
+        return bool(self._jobs)
+
+    def heaps(self) -> Iterator[list[Entry]]:
+        """Yield the jobs of each group."""
+        for groups in self._jobs.values():
+            yield from groups.values()
+
+    def push(self, job: Waiting, number: int) -> None:
+        own = job.organization_id
+        if own not in self._jobs:
+            self._jobs[own] = {}
+            self._groups[own] = InTurn(lambda group: self._turns.place((self._priority, own, group)))
+            self._organizations.add(own)
+        groups = self._jobs[own]
+        if job.group_path not in groups:
+            groups[job.group_path] = []
+            self._groups[own].add(job.group_path)
+        heapq.heappush(groups[job.group_path], (job.queued_at, job.id, number, job))
+
+    def first(self) -> list[Entry]:
+        """Return the jobs of the group whose turn it is."""
+        organization_id = self._organizations.first()
+        return self._jobs[organization_id][self._groups[organization_id].first()]
+
+    def remove_first(self) -> None:
+        """Remove the group whose turn it is, which has no jobs left."""
+        organization_id = self._organizations.first()
+        groups = self._groups[organization_id]
+        del self._jobs[organization_id][groups.first()]
+        groups.remove_first()
+        if not self._jobs[organization_id]:
+            del self._jobs[organization_id], self._groups[organization_id]
+            self._organizations.remove_first()

@@ -44,7 +44,7 @@ class Reservations:
         The jobs are served in the order in which the lines would serve them. A job whose first instance has no standing claim
         gets its slot all the same, so that no other job takes the slot that this one is about to be offered.
         """
-        lines, routes = WaitingLines(), {job.id: self._assigned.route(job) for job in jobs}
+        lines, routes = WaitingLines(self._lines.turns), {job.id: self._assigned.route(job) for job in jobs}
         modules: set[str] = {held.job.module_id for held in self._held.values()}
         for job in sorted(jobs, key=turn_in_module):
             is_first = self._modules.head(job.module_id) is None and job.module_id not in self._modules.busy
@@ -60,6 +60,7 @@ class Reservations:
             if session is None:
                 continue
             caps.offer(job)
+            lines.turns.take(job)
             session.offered.add(job.id)
             self._held[job.id] = Reservation(job, session, is_ahead=session.standing > 0)
             if session.standing > 0:

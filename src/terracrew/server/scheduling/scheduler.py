@@ -22,6 +22,7 @@ from terracrew.server.scheduling.online import OnlineRunners
 from terracrew.server.scheduling.open_offers import OpenOffer, OpenOffers
 from terracrew.server.scheduling.queue import Waiting
 from terracrew.server.scheduling.reservations import Reservations
+from terracrew.server.scheduling.turns import Turns
 
 SWEEP_SECONDS = 5.0
 MAX_JOBS_AT_ONCE = 200
@@ -35,7 +36,7 @@ class Scheduler:
         self._waiting: dict[str, Waiting] = {}
         """The waiting jobs, by id."""
         self._modules = ModuleQueues()
-        self._lines = WaitingLines()
+        self._lines = WaitingLines(Turns())
         self._caps = Caps()
         self._assigned = AssignmentView()
         self._routes: dict[str, Route] = {}
@@ -373,6 +374,7 @@ class Scheduler:
                 self._caps.hold(place, job)
             else:
                 self._caps.offer(job)
+                self._lines.turns.take(job)
                 self._offers.open(job, route)
 
     def _fill(self, places: Iterable[str]) -> None:
