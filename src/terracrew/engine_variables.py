@@ -1,5 +1,6 @@
 """Checks environment variables that add arguments to the commands of an engine, by the same rules as the flags of steps."""
 
+import re
 import shlex
 from collections.abc import Mapping
 
@@ -9,6 +10,9 @@ from terracrew.errors import Invalid
 _PREFIX = "TF_CLI_ARGS"
 _STEPS = ("init", "validate", "plan", "apply", "output")
 """The commands that read TF_CLI_ARGS; one variable more for each of them adds arguments to this command only."""
+_QUOTED = re.compile(r"""'[^']*'|"[^"\\]*\"""")
+_SPECIAL = re.compile(r"[\\`$;&|<>()]")
+"""What the parser of the engines (go-shellwords) reads in another way than `shlex`, unless it is between quotes."""
 
 
 def check(environment: Mapping[str, str], *, has_our_backend: bool = False) -> None:
@@ -19,6 +23,12 @@ def check(environment: Mapping[str, str], *, has_our_backend: bool = False) -> N
 
 
 def _check(name: str, text: str, *, has_our_backend: bool) -> None:
+    if special := _SPECIAL.search(_QUOTED.sub("", text)):
+        raise Invalid(
+            f"environment: {name} has the character {special[0]} outside of quotes, which engines read as part of a command: put "
+            "the value between single quotes, or set a variable of the module instead",
+            field=name,
+        )
     steps = _STEPS if name == _PREFIX else (name.removeprefix(f"{_PREFIX}_"),)
     try:
         arguments = shlex.split(text)
