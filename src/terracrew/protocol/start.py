@@ -38,6 +38,8 @@ class IsolationSettings(msgspec.Struct, frozen=True):
     """Files and directories that modules may also change."""
     private_paths: list[str] = []
     """Files and directories that stay hidden although they are in a directory that engines may read by default."""
+    has_view: bool = False
+    """Whether each engine has a mount namespace, in which private directories are covered (`executor/isolation/mounts.py`)."""
 
 
 class WarmSettings(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from terracrew.executor.isolation import landlock, seccomp
+from terracrew.executor.isolation import landlock, mounts, seccomp
 from terracrew.protocol.messages import Isolation
 from terracrew.protocol.start import IsolationSettings
 
@@ -18,6 +18,11 @@ def in_force(settings: IsolationSettings) -> Isolation:
     if settings.mode == "none":
         return "none"
     return "landlock" if landlock.abi() else "unavailable"
+
+
+def has_view(settings: IsolationSettings) -> bool:
+    """Whether each engine has a mount namespace, in which the private directories of this machine are not there."""
+    return in_force(settings) == "landlock" and mounts.is_available()
 
 
 def describe(settings: IsolationSettings, own_directories: Sequence[str], *, has_users: bool = False) -> None:
@@ -44,6 +49,13 @@ def describe(settings: IsolationSettings, own_directories: Sequence[str], *, has
             return
         case _:
             pass
+    parts = {
+        f"Landlock {landlock.abi()}": True,
+        "a filter of system calls": seccomp.is_available(),
+        "mount namespaces": has_view(settings),
+        "users of their own": has_users,
+    }
+    log.info("engines are isolated by %s", ", ".join(name for name, is_on in parts.items() if is_on))
     if landlock.abi() < _ABI_WITH_SIGNALS:
         log.warning(
             "this kernel (%s) has version %d of Landlock: modules can send signals to processes of this user. Linux 6.12 and "

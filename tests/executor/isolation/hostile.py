@@ -15,7 +15,7 @@ import pytest
 
 import terracrew
 from terracrew.protocol.spec import JobType
-from terracrew.protocol.start import IsolationSettings
+from terracrew.protocol.start import EngineAccount, IsolationSettings
 from terracrew.testing.executor_processes import ExecutorProcesses, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 
@@ -77,7 +77,13 @@ def _use_system_python(executors: ExecutorProcesses) -> None:
 
 
 async def attacked(
-    hub: FakeExecutorHub, executors: ExecutorProcesses, attack: str, *, private: tuple[Path, ...] = ()
+    hub: FakeExecutorHub,
+    executors: ExecutorProcesses,
+    attack: str,
+    *,
+    private: tuple[Path, ...] = (),
+    has_view: bool = False,
+    account: EngineAccount | None = None,
 ) -> dict[str, str]:
     """Run a module with this attack in Python. Returns what each attempt ended with: DONE, or why it was refused."""
     folder = executors.folder
@@ -88,8 +94,13 @@ async def attacked(
     isolation = IsolationSettings(
         write_paths=[str(folder / "tmp")],
         private_paths=[str(executors.directory), str(executors.cache), str(executors.workspaces), *map(str, private)],
+        has_view=has_view,
     )
-    executor = await executors.run(spec, isolation=isolation, engine_paths=[str(folder / "bin")])
+    if account is not None:
+        os.chown(folder / "tmp", account.uid, account.gid)
+    executor = await executors.run(
+        spec, isolation=isolation, engine_paths=[str(folder / "bin")], engine_account=account
+    )
     assert await executor.exit_code() == 0, executor.said
     printed = re.sub(r"\x1b\[[0-9;]*m", "", hub.log().decode())
     assert hub.result.status == "SUCCEEDED", printed

@@ -102,6 +102,10 @@ class Ruleset:
         )
         os.set_inheritable(self._descriptor, False)
         self._tasks = SimpleQueue[_Task[Any] | None]()
+        self.paths: dict[str, str] = {}
+        """The paths that have a rule, and what they are without links."""
+        self.enter_view: Callable[[], None] = lambda: None
+        """Called in each thread before it loses its rights, to change what it sees of the file system."""
         try:
             self._make_thread()
             for rule in rules:
@@ -159,11 +163,13 @@ class Ruleset:
                 access &= _OF_FILES
             beneath = _PathBeneath(access, target)
             _call(_ADD_RULE, self._descriptor, _RULE_PATH_BENEATH, ctypes.byref(beneath), ctypes.c_uint32(0))
+            self.paths[rule.path] = os.readlink(f"/proc/self/fd/{target}")
         finally:
             os.close(target)
 
     def _restrict_thread(self) -> None:
         """Permanently remove from the calling thread every right that no rule grants, and every way to gain privileges."""
+        self.enter_view()
         if _libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
             number = ctypes.get_errno()
             raise OSError(number, f"no_new_privs: {os.strerror(number)}")
@@ -192,13 +198,13 @@ class Surroundings:
 
     def __init__(self, private: Iterable[str]) -> None:
         self._private = frozenset(private)
-        self._ancestors = frozenset(ancestor for path in self._private for ancestor in _ancestors(path))
+        self._ancestors = frozenset(ancestor for path in self._private for ancestor in ancestors(path))
         self.listed: dict[str, int] = {}
         """The directories that were divided, with the times (in ns) of their last change before."""
 
     def parts(self, tree: str) -> Iterator[str]:
         """Yield the tree itself if nothing in it is private; otherwise the parts of it beside what is private."""
-        if self._private.isdisjoint((tree, *_ancestors(tree))):
+        if self._private.isdisjoint((tree, *ancestors(tree))):
             yield from self._beside(tree)
 
     def _beside(self, path: str) -> Iterator[str]:
@@ -219,7 +225,8 @@ class Surroundings:
                 yield child
 
 
-def _ancestors(path: str) -> Iterator[str]:
+def ancestors(path: str) -> Iterator[str]:
+    """Yield the directories that a path is in, from the nearest one to the root."""
     while (parent := os.path.dirname(path)) != path:
         yield parent
         path = parent

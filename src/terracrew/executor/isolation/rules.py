@@ -7,12 +7,14 @@ the same lists for operators.
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from terracrew.attempt.engine_directory import EngineDirectory
-from terracrew.executor.isolation import landlock, system_rules
+from terracrew.executor.isolation import landlock, mounts, system_rules
 from terracrew.executor.isolation.landlock import EVERYTHING, READ, READ_AND_EXECUTE, PathRule, Ruleset, Surroundings
+from terracrew.executor.isolation.mounts import EngineMounts
 from terracrew.executor.sources import workspace
 from terracrew.protocol.start import ExecutorStart
 from terracrew.toolchains import cache
@@ -96,6 +98,11 @@ class Isolation:
         self._is_on = start.isolation.mode == "landlock" and landlock.abi() > 0
         self._ruleset: Ruleset | None = None
 
+    @property
+    def has_view(self) -> bool:
+        """Whether engines have a view of their own of the file system, in which their users reach their files."""
+        return self._is_on and self._start.isolation.has_view
+
     def ruleset(self, program: str, engine: EnginePaths) -> Ruleset | None:
         """Return the rules that the engine is restricted to; None if it is not isolated."""
         if self._is_on and self._ruleset is None:
@@ -104,6 +111,9 @@ class Isolation:
             try:
                 for rule in self._rules(program, engine, private):
                     ruleset.add(rule)
+                if self.has_view:
+                    view = mounts.plan(private, ruleset.paths, self._start.engine_account)
+                    ruleset.enter_view = partial(_enter, view, ruleset)
             except BaseException:
                 ruleset.close()
                 raise
@@ -136,6 +146,11 @@ class Isolation:
         for path in dict.fromkeys(map(landlock.resolved, operators)):
             for part in surroundings.parts(path) if path not in (None, "/") else ():
                 yield PathRule(part, READ_AND_EXECUTE)
+
+
+def _enter(view: EngineMounts, ruleset: Ruleset) -> None:
+    view.enter()
+    ruleset.add(PathRule(mounts.SHARED_MEMORY, EVERYTHING))  # it is the engine's own there
 
 
 def of_environment(environment: Mapping[str, str]) -> Iterator[str]:

@@ -41,7 +41,8 @@ async def fetch(context: StepContext) -> None:
     context.files.make()
     context.engine = registry.get(spec.engine)
     context.found = found = await engine_choice.choose(context)
-    engine_user.require_reachable(found.path)
+    if not context.isolation.has_view:
+        engine_user.require_reachable(found.path)
     context.recorder.fact(EngineUsed(found.name, found.version))
     if spec.resume is None or not await _restore(context, spec.resume):
         await _fetch_source(context)

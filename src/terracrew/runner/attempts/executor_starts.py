@@ -10,7 +10,7 @@ from terracrew.protocol.dispatcher_choice import NO_CHOICE
 from terracrew.protocol.hooks import ApprovedHooks
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.start import EngineAccount, ExecutorStart, IsolationSettings, WarmSettings
-from terracrew.runner import engine_users
+from terracrew.runner import engine_users, isolation
 from terracrew.runner.attempts import approved_hooks
 from terracrew.runner.attempts.engine_directories import EngineDirectories
 from terracrew.runner.config import RunnerConfig
@@ -101,4 +101,5 @@ class ExecutorStarts:
             given,
             write_paths=[*given.write_paths, *temp_directory.values()],
             private_paths=[*given.private_paths, self._config.working_directory, self._config.temp_directory],
+            has_view=isolation.has_view(given),
         )
