@@ -11,7 +11,7 @@ from terracrew.server.db.seam import Database
 from terracrew.server.scheduling.assignment_view import Route
 from terracrew.server.scheduling.lines import WaitingLines
 from terracrew.server.scheduling.queue import MAX_DISCARDED_ENTRIES, FairQueue, Waiting
-from terracrew.server.scheduling.turns import Turns
+from terracrew.server.scheduling.turns import GroupTurns
 from terracrew.testing.job_rows import JobRows
 from tests.server.scheduling.recorded_offers import OfferRecorder
 
@@ -58,7 +58,7 @@ async def test_a_group_with_one_job_has_its_turn_beside_one_with_many(database: 
 
 def test_an_organization_with_many_groups_has_no_more_turns_than_one_with_a_single_group() -> None:
     """Each group had a turn of its own, so that whoever had more groups had more of the shared runners."""
-    lines = WaitingLines(Turns())
+    lines = WaitingLines(GroupTurns())
     for number in range(4):
         lines.push(job(number, "large", f"group-{number}"), ROUTES[number % 2])
     for number in range(10, 13):
@@ -68,7 +68,7 @@ def test_an_organization_with_many_groups_has_no_more_turns_than_one_with_a_sing
 
 def test_groups_of_two_organizations_take_turns_although_they_have_the_same_path() -> None:
     """A group with the name of another organization's group shared its turns: its backlog came before the other's first job."""
-    lines = WaitingLines(Turns())
+    lines = WaitingLines(GroupTurns())
     for number in range(5):
         lines.push(job(number, "mine"), ROUTES[0])
     lines.push(job(100, "theirs"), ROUTES[0])
@@ -76,7 +76,7 @@ def test_groups_of_two_organizations_take_turns_although_they_have_the_same_path
 
 
 def test_a_higher_priority_comes_before_every_turn_and_takes_none_of_a_lower_one() -> None:
-    lines = WaitingLines(Turns())
+    lines = WaitingLines(GroupTurns())
     for number in range(3):
         lines.push(job(number, "mine", priority=5), ROUTES[0])
     lines.push(job(3, "mine"), ROUTES[1])
@@ -86,7 +86,7 @@ def test_a_higher_priority_comes_before_every_turn_and_takes_none_of_a_lower_one
 
 def test_a_job_that_is_removed_without_being_served_takes_no_turn() -> None:
     """A group at its limit of running jobs has many of them, and its other groups would lose their turns to them."""
-    lines = WaitingLines(Turns())
+    lines = WaitingLines(GroupTurns())
     for number, organization in enumerate(("mine", "mine", "theirs", "theirs")):
         lines.push(job(number, organization, f"group-{number}"), ROUTES[0])
     lines.pop(ROUTES[0])
@@ -94,7 +94,7 @@ def test_a_job_that_is_removed_without_being_served_takes_no_turn() -> None:
 
 
 def test_a_queue_that_nobody_takes_from_forgets_what_was_canceled() -> None:
-    queue = FairQueue(Turns())
+    queue = FairQueue(GroupTurns())
     for number in range(10 * MAX_DISCARDED_ENTRIES):
         queue.push(job(number))
         if number:
@@ -134,7 +134,7 @@ STEPS = st.one_of(PUSHES, st.sampled_from(["serve", "cancel"]))
 @settings(max_examples=300, deadline=None, derandomize=True, database=None)
 @given(st.lists(STEPS, max_size=60))
 def test_who_waits_sees_each_of_the_others_served_at_most_once(steps: list[tuple[Route, str, str, int] | str]) -> None:
-    lines, waiting = WaitingLines(Turns()), dict[str, tuple[Waiting, Route]]()
+    lines, waiting = WaitingLines(GroupTurns()), dict[str, tuple[Waiting, Route]]()
     organizations = Overtakings(lambda each: (each.priority,), lambda each: each.organization_id)
     groups = Overtakings(lambda each: (each.priority, each.organization_id), lambda each: each.group_path)
     for number, step in enumerate(steps):

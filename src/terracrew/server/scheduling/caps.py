@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from terracrew.server.scheduling.assignment_view import covering
 from terracrew.server.scheduling.queue import FairQueue, Waiting
-from terracrew.server.scheduling.turns import Turns
+from terracrew.server.scheduling.turns import GroupTurns
 
 
 class Caps:
@@ -21,7 +21,7 @@ class Caps:
         self._running: set[str] = set()
         self._held: dict[str, FairQueue] = {}
         """The jobs that wait for a place in a group, by place."""
-        self._turns = Turns()
+        self._turns = GroupTurns()
         """Whose turn it is when a group has a free place."""
         self._started: dict[str, Waiting] = {}
         self._ended: set[str] = set()
@@ -37,7 +37,7 @@ class Caps:
     def load(self, limits: Mapping[str, int], running: Mapping[str, list[str]], offered: Iterable[Waiting]) -> None:
         """Replace everything by what was read. Every job that waits has to be put into its line again afterwards."""
         self._limits = dict(limits)
-        self._taken, self._places_of, self._running, self._held, self._turns = {}, {}, set(), {}, Turns()
+        self._taken, self._places_of, self._running, self._held, self._turns = {}, {}, set(), {}, GroupTurns()
         for job_id, places in running.items():
             if job_id not in self._ended:
                 self._take(job_id, [place for place in places if place in limits])

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from terracrew.server.scheduling.assignment_view import Route
 from terracrew.server.scheduling.queue import FairQueue, Waiting
-from terracrew.server.scheduling.turns import Turns
+from terracrew.server.scheduling.turns import GroupTurns
 
 
 class WaitingLines:
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: GroupTurns) -> None:
         self.turns = turns
         """Whose turn it is in all lines together."""
         self._lines: dict[Route, FairQueue] = {}

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice
-from terracrew.server.scheduling.turns import InTurn, Turns
+from terracrew.server.scheduling.turns import GroupTurns, InTurn
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -45,10 +45,10 @@ MAX_DISCARDED_ENTRIES = 1_000
 
 
 class FairQueue:
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: GroupTurns) -> None:
         """`turns` says whose turn it is. Other queues may share it."""
         self._turns = turns
-        self._levels: dict[int, _Level] = {}
+        self._levels: dict[int, _PriorityLevel] = {}
         self._members: dict[str, Waiting] = {}
         self._discarded = 0
         self._numbers = count()
@@ -69,7 +69,7 @@ class FairQueue:
         self._turns.join(job)
         level = self._levels.get(job.priority)
         if level is None:
-            level = self._levels[job.priority] = _Level(job.priority, self._turns)
+            level = self._levels[job.priority] = _PriorityLevel(job.priority, self._turns)
         level.push(job, next(self._numbers))
 
     def discard(self, job_id: str) -> None:
@@ -108,7 +108,7 @@ class FairQueue:
         return None
 
     def pop(self) -> Waiting | None:
-        """Remove and return the next job. Its group has had its turn only if `Turns.take` is called."""
+        """Remove and return the next job. Its group has had its turn only if `GroupTurns.take` is called."""
         job = self.peek()
         if job is not None:
             heapq.heappop(self._levels[job.priority].first())
@@ -117,10 +117,10 @@ class FairQueue:
         return job
 
 
-class _Level:
+class _PriorityLevel:
     """The jobs of one priority, by organization and group."""
 
-    def __init__(self, priority: int, turns: Turns) -> None:
+    def __init__(self, priority: int, turns: GroupTurns) -> None:
         self._priority, self._turns = priority, turns
         self._organizations = InTurn(lambda organization_id: turns.place((priority, organization_id)))
         self._groups: dict[str, InTurn] = {}

@@ -22,7 +22,7 @@ from terracrew.server.scheduling.online import OnlineRunners
 from terracrew.server.scheduling.open_offers import OpenOffer, OpenOffers
 from terracrew.server.scheduling.queue import Waiting
 from terracrew.server.scheduling.reservations import Reservations
-from terracrew.server.scheduling.turns import Turns
+from terracrew.server.scheduling.turns import GroupTurns
 
 SWEEP_SECONDS = 5.0
 MAX_JOBS_AT_ONCE = 200
@@ -36,7 +36,7 @@ class Scheduler:
         self._waiting: dict[str, Waiting] = {}
         """The waiting jobs, by id."""
         self._modules = ModuleQueues()
-        self._lines = WaitingLines(Turns())
+        self._lines = WaitingLines(GroupTurns())
         self._caps = Caps()
         self._assigned = AssignmentView()
         self._routes: dict[str, Route] = {}

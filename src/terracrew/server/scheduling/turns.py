@@ -24,7 +24,7 @@ class TakesTurn(Protocol):
     def group_path(self) -> str: ...
 
 
-class Turns:
+class GroupTurns:
     """The places of organizations and groups, which several queues share."""
 
     def __init__(self) -> None:
