@@ -16,8 +16,11 @@ LOGGED_CHANGES = {
     "creating": "had begun to create",
     "changing": "had begun to change",
     "destroying": "had begun to destroy",
+    "planned_create": "was to create",
+    "planned_replace": "was to replace",
+    "planned_destroy": "was to destroy",
 }
-"""What an attempt did to a resource, by the action that its log reports."""
+"""What an attempt did to a resource, by the action that its log reports, or was to do to it by its plan."""
 
 
 CHECKED_BY_PLAN = "checked by plan"

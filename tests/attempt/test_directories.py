@@ -50,11 +50,14 @@ def test_an_attempt_that_an_executor_has_signed_is_not_sealed(directory: Path) -
     assert sorted(os.listdir(directory)) == ["attempt.json", "pid"]
 
 
-def test_a_salvage_signs_over_the_executor_that_died(directory: Path) -> None:
-    ownership.sign(directory, process_record.of(os.getpid()))
+@pytest.mark.parametrize("boot", [process_record.boot_id(), "an earlier boot", ""])
+def test_a_salvage_signs_over_the_executor_that_died_and_knows_its_boot(directory: Path, boot: str) -> None:
+    ownership.sign(directory, msgspec.structs.replace(process_record.of(os.getpid()), boot_id=boot))
     salvage = process_record.of(os.getppid(), is_salvage=True)
-    assert ownership.sign(directory, salvage)
-    assert ownership.process_of(directory) == salvage
+    for _ in range(2):  # the second one continues after the first one was killed
+        assert ownership.sign(directory, salvage)
+        assert ownership.process_of(directory) == msgspec.structs.replace(salvage, executor_boot_id=boot)
+        assert ownership.has_machine_crashed(directory) == (boot != process_record.boot_id())
 
 
 def test_what_is_not_an_attempt_is_left_alone(tmp_path: Path) -> None:

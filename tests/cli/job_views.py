@@ -57,6 +57,8 @@ def known(attempt: int = 1, **changes: Any) -> dict[str, Any]:
         "may_miss_state": True,
         "made": [],
         "is_made_cut": False,
+        "is_complete": True,
+        "gap": None,
         "module_state": None,
         **changes,
     }

@@ -261,7 +261,7 @@ def test_a_job_is_shown_with_its_steps_its_attempts_the_lock_and_why_it_waits(
         "ada said that it is gone",
         "RUNNING",
         "job #5, attempt 1, taken ",
-        "lost, last contact",
+        "; lost for ",
         "attempt 2 of job #3",
         "too late: attempt 1 reported FAILED too late",
     ):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Terracrew
+from tests.cli.job_views import asking, known, view
 from tests.client.scripted_server import ScriptedServer
 
 pytestmark = pytest.mark.feature("E1.commands", "J15.lost")
@@ -22,23 +23,75 @@ ITEM: dict[str, Any] = {
     "explanation": "the state does not have it: import it",
     "import_block": BLOCK,
 }
+WHOLE: dict[str, Any] = {"next": None, "state_version": 3, "is_complete": True, "gaps": []}
+GAP = {
+    "attempt": 1,
+    "log_ends_at": "2024-01-02T03:04:05Z",
+    "heard_at": "2024-01-02T03:04:09Z",
+    "explanation": "the log of attempt 1 ends 4 s before the last contact with it",
+}
 LOST = "GET /api/v1/jobs/7/lost-resources"
 
 
 def test_the_list_says_what_to_do_and_which_command_is_next(terracrew: Terracrew, server: ScriptedServer) -> None:
-    server.on(LOST, {"items": [ITEM], "next": None, "state_version": 3})
+    server.on(LOST, {"items": [ITEM], **WHOLE})
     server.on("GET /api/v1/jobs/7", {"module_path": "platform/vpc"})
     printed = terracrew("job", "lost-resources", "7")
     assert "terracrew job run platform/vpc --apply --import-lost 7" in " ".join(terracrew.err.split())
     assert printed.splitlines()[1].split()[:3] == ["a.x", "created", "x-1"]
     assert terracrew("job", "lost-resources", "7", "--import-blocks") == BLOCK
-    assert json.loads(terracrew("job", "lost-resources", "7", "--json")) == [ITEM]
+    assert json.loads(terracrew("job", "lost-resources", "7", "--json")) == {
+        "items": [ITEM],
+        "is_complete": True,
+        "gaps": [],
+    }
 
 
 def test_a_job_that_lost_nothing_says_so(terracrew: Terracrew, server: ScriptedServer) -> None:
-    server.on(LOST, {"items": [], "next": None, "state_version": None})
-    assert json.loads(terracrew("job", "lost-resources", "7", "--json")) == []
+    server.on(LOST, {"items": [], **WHOLE})
+    assert json.loads(terracrew("job", "lost-resources", "7", "--json"))["items"] == []
     assert terracrew("job", "lost-resources", "7", "--import-blocks") == ""
+    assert terracrew("job", "lost-resources", "7") == ""
+    assert "job 7 has lost nothing" in terracrew.err
+
+
+def test_a_list_that_may_be_incomplete_never_says_that_nothing_was_lost(
+    terracrew: Terracrew, server: ScriptedServer
+) -> None:
+    """`job 1 has lost nothing` was printed while six resources existed that no state had."""
+    incomplete = WHOLE | {"is_complete": False, "gaps": [GAP]}
+    server.on(LOST, {"items": [], **incomplete})
+    for options in ([], ["--import-blocks"]):
+        assert terracrew("job", "lost-resources", "7", *options) == ""
+        assert f"warning: {GAP['explanation']}" in terracrew.err
+        assert "nothing was lost" not in terracrew.err
+        assert "has lost nothing" not in terracrew.err
+    planned = ITEM | {"action": "planned_create", "id": "", "changed_at": None, "remedy": "look", "import_block": ""}
+    server.on(LOST, {"items": [planned], **incomplete})
+    assert "was to create" in terracrew("job", "lost-resources", "7")
+    assert json.loads(terracrew("job", "lost-resources", "7", "--json"))["gaps"] == [GAP]
+
+
+def test_what_is_not_known_is_said_wherever_a_person_decides(terracrew: Terracrew, server: ScriptedServer) -> None:
+    unknown = known(is_complete=False, gap=GAP, lost_at="2024-01-02T03:05:07Z")
+    waiting = asking(lock=None) | {"doubts": [unknown]}
+    server.on("GET /api/v1/jobs/7", waiting)
+    server.on("POST /api/v1/jobs/job_1/approve", waiting | {"status": "QUEUED"})
+    server.on("POST /api/v1/jobs/job_1/replan", waiting | {"status": "QUEUED"})
+    lost = view("PROCESSING", attempt=1, attempts=[{"number": 1}], lock=None)
+    server.on("GET /api/v1/jobs/8", lost)
+    server.on("GET /api/v1/jobs/job_1/attempts/1", unknown)
+    server.on("POST /api/v1/jobs/job_1/attempts/1/gone", lost)
+    for command in (
+        ("approve", "7", "--yes"),
+        ("replan", "7"),
+        ("show", "8"),
+        ("gone", "8", "--yes"),
+    ):
+        terracrew("job", *command)
+        said = " ".join(terracrew.err.split())
+        assert f"warning: {GAP['explanation']}" in said, command
+        assert "what to look for: terracrew job lost-resources 7" in said, command
 
 
 @pytest.mark.parametrize(

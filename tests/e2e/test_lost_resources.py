@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -90,6 +92,32 @@ def site(system: System, tmp_path: Path) -> Site:
     providers.configuration(tmp_path).rename(tmp_path / ".tofurc")  # the home directory of the built-in runner
     system.start_server(runner=True)
     return Site(system, tmp_path)
+
+
+@pytest.mark.engine
+@pytest.mark.feature("J15.lost", "O3.doubt")
+@pytest.mark.timeout(120)
+def test_the_list_of_a_machine_that_was_lost_with_its_disk_has_what_it_made_and_says_that_it_may_be_incomplete(
+    system: System, tmp_path: Path
+) -> None:
+    """Six files existed, `job lost-resources` said that nothing was lost, and `--import-lost` that there was nothing to import."""
+    providers.configuration(tmp_path).rename(tmp_path / ".tofurc")
+    system.start_server(runner=False)
+    runner = system.start_runner(system.register_runner())
+    site = Site(system, tmp_path)
+    job = system.run("app", "APPLY")
+    eventually(lambda: sum(site.names.values()) == 6, what="the middle of the apply")
+    time.sleep(1)  # the bound is 0.2 s, and the machine that runs this test is busy
+    runner.kill()
+    site.kill(job, with_executor=True)
+    shutil.rmtree(system.runner_directory())
+    eventually(lambda: system.job(job)["attempts"][0]["lost_at"], what="the loss")
+    [page] = system.api.pages(f"/jobs/{job}/lost-resources")
+    assert (page["is_complete"], page["gaps"][0]["attempt"]) == (False, 1)
+    assert Counter((each["action"], each["remedy"]) for each in page["items"]) == {
+        ("created", "import"): 6,
+        ("creating", "look"): 4,
+    }
 
 
 @pytest.mark.engine

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from terracrew import durable, process_lock
-from terracrew.attempt import files
+from terracrew.attempt import files, process_record
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.process_lock import AlreadyLockedError
 
@@ -56,6 +56,9 @@ def sign(directory: Path, process: ProcessRecord) -> bool:
     """
     if not process.is_salvage:
         return durable.publish(directory / files.PID, _encode(_Signature(process)), is_synced=False)
+    if (before := process_of(directory)) is not None:
+        boot = before.executor_boot_id if before.is_salvage else before.boot_id
+        process = msgspec.structs.replace(process, executor_boot_id=boot)
     durable.write(directory / files.PID, _encode(_Signature(process)))
     return True
 
@@ -64,6 +67,15 @@ def forbid_start(directory: Path) -> bool:
     """Make sure that no executor starts on this attempt any more; False if one has signed."""
     is_forbidden = durable.publish(directory / files.PID, _encode(_Signature("start_forbidden")))
     return is_forbidden or process_of(directory) is None
+
+
+def has_machine_crashed(directory: Path) -> bool:
+    """Return whether the machine may have been restarted since the executor ran, for a salvage that has signed the directory.
+
+    What was not synced to the disk is then lost.
+    """
+    process = process_of(directory)
+    return process is None or process.executor_boot_id != process_record.boot_id()
 
 
 def process_of(directory: Path) -> ProcessRecord | None:

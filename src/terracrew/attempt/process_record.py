@@ -30,6 +30,8 @@ class ProcessRecord(msgspec.Struct, frozen=True):
     """Found by its working directory alone. It may be an operator's shell, so it is waited for and never sent a signal."""
     subreaper: ProcessIdentity | None = None
     """The parent of the process, which ends after every descendant has ended. An attempt in a cgroup has none."""
+    executor_boot_id: str = ""
+    """For a salvage: the boot in which the executor ran; empty if that is not known."""
 
 
 @cache

@@ -132,10 +132,15 @@ class Api:
 
     def list(self, path: str, /, **query: Any) -> Iterator[Any]:
         """Yield every item of a list, page after page."""
+        for page in self.pages(path, **query):
+            yield from page["items"]
+
+    def pages(self, path: str, /, **query: Any) -> Iterator[Any]:
+        """Yield every page of a list."""
         after = None
         while True:
             page = self.get(path, **query, after=after)
-            yield from page["items"]
+            yield page
             after = page.get("next")
             if not after:
                 return

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew.attempt import delivered, exit_codes, files
+from terracrew.attempt import delivered, exit_codes, files, ownership
 from terracrew.attempt import record as attempt_record
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.executor import diagnostics
@@ -24,7 +24,7 @@ from terracrew.executor.steps import cloud_tokens
 from terracrew.executor.supervise import supervise
 from terracrew.masking import names
 from terracrew.protocol import events
-from terracrew.protocol.events import Kind
+from terracrew.protocol.events import Kind, OutputMissing
 from terracrew.protocol.spec import Step
 from terracrew.protocol.start import ExecutorStart
 
@@ -49,10 +49,12 @@ async def run(start: ExecutorStart) -> int:
         await asyncio.wait({welcomed, stopping}, return_when=asyncio.FIRST_COMPLETED)
         parts.recorder.step, has_result = _end_of(parts)
         if parts.control.refused is None and not parts.shipper.is_complete and not has_result:
-            if parts.recorder.offsets.is_known and not parts.outbox.has_lost_events:
+            is_readable = parts.recorder.offsets.is_known and not parts.outbox.has_lost_events
+            if is_readable:
                 await _read_on(parts)
-            else:
+            if not is_readable or (parts.outbox.last and ownership.has_machine_crashed(directory)):
                 parts.recorder.say("The machine crashed; some output after this line may be missing")
+                parts.recorder.fact(OutputMissing())
             _announce_states(parts)
             _collect_state(parts, EngineDirectory(Path(start.engine_directory)))
         code = await parts.finish()

@@ -162,6 +162,10 @@ class EngineUsed(msgspec.Struct, frozen=True, tag="engine"):
     version: str
 
 
+class OutputMissing(msgspec.Struct, frozen=True, tag="output_missing"):
+    """The machine crashed, so the end of what the engine printed may not have reached the disk."""
+
+
 class KeptPlan(msgspec.Struct, frozen=True):
     """A plan and its workspace, which were stored (`PUT …/plan`) before this fact was recorded."""
 
@@ -191,7 +195,7 @@ class Result(msgspec.Struct, frozen=True, tag="result"):
     """A `FailureKind`, or one that only newer executors know."""
 
 
-Fact = StepStatus | SourceResolved | PlanSummary | PlanDescribed | OutputsRead | EngineUsed | Result
+Fact = StepStatus | SourceResolved | PlanSummary | PlanDescribed | OutputsRead | EngineUsed | OutputMissing | Result
 
 
 class StateFact(msgspec.Struct, frozen=True):

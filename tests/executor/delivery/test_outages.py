@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from terracrew.attempt import ownership
 from terracrew.attempt.encryption import AttemptCipher
 from terracrew.attempt.record import AttemptRecord
 from terracrew.executor.delivery.large_states import LargeStates
@@ -222,11 +223,35 @@ async def test_salvage_goes_on_above_the_servers_mark_where_a_crashed_machine_ke
     outbox.write_bytes(content[: kept + 10])
     salvage = await executors.salvage()
     assert await salvage.exit_code() == 0, salvage.said
-    assert hub.mark == mark + 1
+    assert hub.mark == mark + 2
     assert (executor.directory / "done").read_text() == str(hub.mark)
-    assert hub.records[-1].kind == Kind.LOG
-    assert b"The machine crashed" in hub.records[-1].payload
-    assert hub.records[-1].step_name is Step.PLAN, "the last step that the disk knows of"
+    assert hub.records[-2].kind == Kind.LOG
+    assert b"The machine crashed" in hub.records[-2].payload
+    assert hub.records[-2].step_name is Step.PLAN, "the last step that the disk knows of"
+    assert events.fact_of(hub.records[-1]) == events.OutputMissing()
+
+
+@pytest.mark.feature("J15.lost", "O4.salvaged")
+@pytest.mark.parametrize("is_restarted", [True, False])
+async def test_a_salvage_says_that_output_may_be_missing_if_the_machine_was_restarted(
+    hub: FakeExecutorHub, executors: ExecutorProcesses, is_restarted: bool
+) -> None:
+    """What was not synced is lost with a machine, and nothing on its disk shows it."""
+    executor = await executors.run(executors.spec(JobType.PLAN, module(executors.folder / "source", main=CHATTY)))
+    await hub.until(lambda: hub.mark > 0)
+    executor.kill()
+    await executor.exit_code()
+    for pid in session(executor.process.pid):
+        os.kill(pid, signal.SIGKILL)
+    await gone(executor.process.pid)
+    process = ownership.process_of(executor.directory)
+    assert process is not None
+    if is_restarted:
+        process = msgspec.structs.replace(process, boot_id="an earlier boot")
+        (executor.directory / "pid").write_text(ownership.signature(process))
+    salvage = await executors.salvage()
+    assert await salvage.exit_code() == 0, salvage.said
+    assert (events.OutputMissing() in hub.facts) == is_restarted
 
 
 @pytest.mark.feature("J15.kept", "O4.salvaged")

@@ -27,6 +27,7 @@ _DECIDED_OF_ATTEMPT = (
     "is_in_doubt",
     "has_result",
     "may_hold_lock",
+    "is_delivered",
 )
 """The columns of an attempt that a decision may change; the others belong to its claim and to the ingest."""
 _REPORTED_OF_ATTEMPT = (
@@ -44,6 +45,8 @@ _REPORTED_OF_ATTEMPT = (
     "has_result",
     "has_unreadable_state",
     "may_hold_lock",
+    "received_at",
+    "is_output_missing",
 )
 # A person may have declared the attempt gone, or have ended its doubt, while it was delivering: neither is taken back. A doubt that
 # came back meanwhile is not ended by a delivery that did not know of it.
@@ -54,7 +57,7 @@ UPDATE attempts SET mark = batch.mark, lines = batch.lines, started_at = batch.s
         ELSE attempts.is_in_doubt AND (batch.is_in_doubt OR NOT batch.was_in_doubt) END,
     is_change_ended = batch.is_change_ended, has_result = batch.has_result,
     has_unreadable_state = batch.has_unreadable_state, may_hold_lock = batch.may_hold_lock, has_log_chunks = true,
-    is_log_searched = false
+    received_at = batch.received_at, is_output_missing = batch.is_output_missing, is_log_searched = false
 FROM batch WHERE attempts.job_id = batch.job_id AND attempts.number = batch.number AND attempts.mark = batch.was
     AND coalesce(attempts.outcome, '') = batch.was_outcome
 RETURNING attempts.job_id"""
@@ -169,6 +172,16 @@ async def set_log_searched(tx: Tx, job_id: str, number: int, mark: int) -> bool:
             number=number,
             mark=mark,
         )
+    )
+
+
+async def keep_plan(tx: Tx, job_id: str, number: int) -> None:
+    """Keep the plan that the job has now as the one that this attempt was to carry out: the job is about to make another one."""
+    await tx.run(
+        """UPDATE attempts SET plan = (SELECT jobs.plan FROM jobs WHERE jobs.id = :job_id)
+        WHERE job_id = :job_id AND number = :number""",
+        job_id=job_id,
+        number=number,
     )
 
 

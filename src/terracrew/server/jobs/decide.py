@@ -274,9 +274,13 @@ def gone(job: Job, attempt: Attempt, report: Report, now: datetime) -> Decision 
     is_open = _is_open(job, attempt, is_delivered=is_delivered)
     if is_current(job, attempt):
         ended = _unknown_lock(attempt.end("gone", now, report.reason))
-        return _requeue(job, replace(ended, is_gone=True, is_in_doubt=is_open), now)
+        return _requeue(job, replace(ended, is_gone=True, is_in_doubt=is_open, is_delivered=is_delivered), now)
     over = replace(
-        attempt, is_gone=True, is_in_doubt=attempt.is_in_doubt and is_open, reason=_with_cause(attempt, report.reason)
+        attempt,
+        is_gone=True,
+        is_in_doubt=attempt.is_in_doubt and is_open,
+        is_delivered=attempt.is_delivered or (is_delivered and not attempt.has_result),
+        reason=_with_cause(attempt, report.reason),
     )
     return None if attempt.ended_at is None or over == attempt else Decision(job, over)
 

@@ -216,6 +216,18 @@ class Attempt(msgspec.Struct, frozen=True):
     """The hash of the engine, the inputs and the environment that it was granted with."""
     may_hold_lock: bool = False
     """Whether it may have left the lock of its module's own backend behind. The lock of Terracrew's backend ends with an attempt."""
+    received_at: datetime | None = None
+    """When the last of its events arrived."""
+    is_delivered: bool = False
+    """Whether its runner reported, before a result came, that all of its processes have exited and everything that they left has
+    arrived."""
+    is_output_missing: bool = False
+    """Whether its machine crashed, so that the end of its output may not have reached the disk."""
+
+    @property
+    def is_log_complete(self) -> bool:
+        """Whether everything that it did is known to be in its log. `lost_resources/store` has the same as SQL."""
+        return self.has_result or (self.is_delivered and not self.is_output_missing)
 
     def end(self, outcome: Outcome, now: datetime, reason: str = "") -> "Attempt":
         return msgspec.structs.replace(self, outcome=outcome, ended_at=now, reason=plain(reason))

@@ -204,6 +204,8 @@ def _wake(tx: Tx, before: Job, after: Job, is_own_report: bool) -> None:
 async def move(tx: Tx, job: Job, attempt: Attempt, decision: Decision) -> None:
     """Save a decision. If the attempt has ended, the steps that it was running end as well."""
     await attempt_store.save_attempt(tx, attempt, decision.attempt)
+    if attempt.begun_at is not None and job.plan is not None and decision.job.plan is None:
+        await attempt_store.keep_plan(tx, job.id, attempt.number)
     if decision.plan is not None:
         await plan_store.save(tx, decision.plan)
     if decision.ends_doubt:

@@ -1,6 +1,7 @@
 """Collects what is known about an attempt, for the person who decides whether it is gone or approves the next plan."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -10,6 +11,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import attempt_store
 from terracrew.server.jobs.attempts import reads as attempt_reads
+from terracrew.server.jobs.lost_resources import gaps
 from terracrew.server.jobs.model import StepRow
 from terracrew.server.logs import chunk_reads, chunks, ending
 from terracrew.server.objects import Objects
@@ -44,21 +46,30 @@ async def report(
     found = row_to(AttemptReport, row)
     steps = await attempt_store.steps(tx, job_id, attempt)
     latest = max(steps, key=lambda step: (step.started_at is not None, step.started_at), default=None)
+    received_at = None if row["received_at"] is None else datetime.fromtimestamp(row["received_at"], UTC)
+    heard_at = max(filter(None, (found.heard_at, found.begun_at, found.started_at, received_at)))
     may_miss_state = found.begun_at is not None and not row["is_change_ended"]
     changed, is_cut = list[LoggedChange](), may_miss_state
     if may_miss_state and with_made:
         state_event = row["state_event"] or 0
         changed, is_cut = await made.since(tx, job_id, attempt, state_event, moved)
         is_cut = is_cut or (moved is None and row["log_moved"] > state_event)
+    is_complete = not may_miss_state or row["has_result"] or (row["is_delivered"] and not row["is_output_missing"])
+    gap = None
+    if not is_complete and (found.ended_at or found.lost_at):
+        log_ends_at = received_at or found.begun_at or heard_at
+        gap = gaps.gap(job_id, attempt, log_ends_at, heard_at, is_output_missing=bool(row["is_output_missing"]))
     return msgspec.structs.replace(
         found,
-        heard_at=max(filter(None, (found.heard_at, found.begun_at, found.started_at))),
+        heard_at=heard_at,
         step=None if latest is None else latest.name,
         last_line=await _last_line(tx, job_id, attempt, moved),
         may_miss_state=may_miss_state,
         module_state=await _module_state(tx, row["module_id"], job_id, attempt),
         made=changed,
         is_made_cut=is_cut,
+        is_complete=bool(is_complete),
+        gap=gap,
     )
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 
 from terracrew.protocol.spec import Step
-from terracrew.server.jobs.lost_resources.model import LoggedChange
+from terracrew.server.jobs.lost_resources.model import LogGap, LoggedChange
 from terracrew.server.jobs.model import Attempt, Job, Lock, Note, Outcome, Plan, StepRow
 from terracrew.server.runs.held_lock import HeldLock
 from terracrew.server.runs.placement import Placement
@@ -62,6 +62,9 @@ class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
     """The resources that its log names as changed after the last state that has arrived."""
     is_made_cut: bool = False
     """Whether that part of the log is too long, so that only its end was read."""
+    is_complete: bool = True
+    """Whether everything that it changed is known. Otherwise `gap` says from when on nothing is known, if it was cut short."""
+    gap: LogGap | None = None
 
 
 class LapsedApproval(msgspec.Struct, frozen=True):

@@ -3,10 +3,13 @@
 import pytest
 
 from terracrew.protocol import events
-from terracrew.protocol.events import Kind, Stream
+from terracrew.protocol.events import Kind, PlanSummary, ResourceChange, Stream
 from terracrew.protocol.spec import Step
+from terracrew.testing.clock import ShiftedClock
+from terracrew.testing.deliveries import RUNNING, fact
 from tests.server.application import on_one
 from tests.server.dashboard.visitor import logged_in
+from tests.server.jobs.lost_resources.cut_short_attempts import lose_contact
 from tests.server.simulated_runner import SimulatedRunner
 
 LINES = (
@@ -39,3 +42,23 @@ async def test_the_page_lists_what_was_lost_and_imports_it(runner: SimulatedRunn
     viewer = await runner.app.person("vera", "viewer")
     seen = await (await logged_in(runner.app, viewer.principal.name)).see(path)
     assert 'id="import-lost"' not in seen
+
+
+@on_one
+@pytest.mark.feature("J15.lost", "U5.page")
+async def test_the_page_of_a_lost_attempt_says_what_is_not_known_and_what_to_look_for(
+    runner: SimulatedRunner, clock: ShiftedClock
+) -> None:
+    attempt = await runner.run(kind="APPLY")
+    await attempt.deliver(RUNNING, fact(PlanSummary(add=1, resources=[ResourceChange("a.planned", "create")])))
+    await attempt.begin()
+    await lose_contact(attempt, clock, after=4.0)
+    someone, path = await logged_in(runner.app), f"/dashboard/jobs/{attempt.ref.job_id}"
+    page = await someone.see(path)
+    assert page.count("The log of attempt 1 ends 4 s before the last contact with it") == 2, "beside both lists"
+    assert "a.planned" in page
+    assert "was to create" in page
+    await runner.rows.run("UPDATE jobs SET plan = NULL")
+    page = await someone.see(path)
+    assert "Lost resources" in page
+    assert "The log reports no change that the module's state does not record" in page

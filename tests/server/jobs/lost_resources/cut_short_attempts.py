@@ -5,8 +5,13 @@ import time
 from terracrew.protocol import events
 from terracrew.protocol.events import Kind, Record, Stream
 from terracrew.protocol.spec import Step
+from terracrew.server.connections.registry import Registry
+from terracrew.server.jobs import decide
+from terracrew.server.jobs.reaper import Reaper
+from terracrew.testing.clock import ManualClock, ShiftedClock
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 
+HOUR_SECONDS = 3600.0
 LINES = """\
 a.x: Creating...
 a.x: Creation complete after 0s [id=x-1]
@@ -25,3 +30,16 @@ async def cut_short(runner: SimulatedRunner, *records: Record) -> SimulatedAttem
     await attempt.deliver(*records)
     await attempt.lose()
     return attempt
+
+
+async def lose_contact(attempt: SimulatedAttempt, clock: ShiftedClock, *, after: float) -> None:
+    """The machine is gone for good some seconds after the last event of the attempt had arrived, and the attempt counts as lost."""
+    clock.advance(after)
+    await attempt.crew.instance.heartbeat(attempt.ref)
+    clock.advance(HOUR_SECONDS)
+    watched = ManualClock(0.0)
+    registry = Registry(clock=watched)
+    while watched.now < 2 * decide.SILENT_FOR.total_seconds():
+        watched.advance(4)
+        registry.look()
+    await Reaper(attempt.crew.server.db, registry, decide.APPLY_LEASE).step()

@@ -95,6 +95,8 @@ def replan(
     found = _waiting(api, job_id, plan)
     body = {"plan": found["kept_plan"]["attempt"], **lost_options.body(lost_job, left_out)}
     after = api.post(f"/jobs/{found['id']}/replan", body)
+    for each in found["doubts"]:
+        attempt_facts.warn(each)
     if as_json:
         return output.as_json(after)
     return click.echo(f"replanning: {status_line.describe(after)}")

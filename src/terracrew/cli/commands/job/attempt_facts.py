@@ -32,6 +32,13 @@ def show(known: dict[str, Any]) -> None:
     ]
     output.facts(facts, err=True)
     _show_made(known)
+    warn(known)
+
+
+def warn(known: dict[str, Any]) -> None:
+    """Say from when on nothing is known about an attempt, and where to see what to look for; nothing if everything is known."""
+    if gap := known.get("gap"):
+        output.note(f"warning: {gap['explanation']}\nwhat to look for: terracrew job lost-resources {known['number']}")
 
 
 def _module_state(state: dict[str, Any] | None) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from terracrew import dispatcher_words, limit_words, plan_words
-from terracrew.cli.commands.job import status_line
+from terracrew.cli.commands.job import attempt_facts, status_line
 from terracrew.cli.printing import output
 
 if TYPE_CHECKING:
@@ -63,12 +63,14 @@ def job(api: "Api", found: dict[str, Any]) -> None:
     if lines := [f"{each['attempt']:>3}  {output.text(each['text'])}" for each in run if each["text"]]:
         click.echo()
         click.echo("\n".join(lines))
-    if attempts := found.get("attempts"):
+    attempts: list[dict[str, Any]] = found.get("attempts") or []
+    known = [api.get(f"/jobs/{found['id']}/attempts/{a['number']}") for a in attempts[-_MAX_ATTEMPTS_SHOWN:]]
+    if known:
         click.echo()
-        rows = [
-            _attempt(api.get(f"/jobs/{found['id']}/attempts/{a['number']}")) for a in attempts[-_MAX_ATTEMPTS_SHOWN:]
-        ]
-        output.table(("ATTEMPT", "RUNNER", "CLAIMED", "CHANGES BEGAN", "ENDED", "OUTCOME", "REASON"), rows, empty="")
+        columns = ("ATTEMPT", "RUNNER", "CLAIMED", "CHANGES BEGAN", "ENDED", "OUTCOME", "REASON")
+        output.table(columns, map(_attempt, known), empty="")
+    for each in known:
+        attempt_facts.warn(each)
     for note in notes:
         click.echo(f"too late: attempt {note['attempt']} {output.text(note['text'])}")
 
@@ -107,11 +109,11 @@ def placement(found: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def lock(holder: dict[str, Any] | None) -> str:
-    """Describe who holds a module's lock, and when a lost holder was last in contact."""
+    """Describe who holds a module's lock, and for how long a lost holder has been lost."""
     if not holder:
         return "free"
     who = f"job #{holder['number']}, attempt {holder['attempt']}, taken {output.moment(holder['since'])}"
-    return f"{who}; lost, last contact {output.moment(holder['lost_at'])}" if holder.get("lost_at") else who
+    return f"{who}; lost {output.lasting(holder['lost_at'])}" if holder.get("lost_at") else who
 
 
 def held_lock(found: dict[str, Any] | None) -> str:

@@ -79,7 +79,8 @@ class _Change:
             raise Conflict(f"event {attempt.mark + 1} is missing: the next one delivered is {delivery.first}")
         self.delivery, self.now, self._has_own_backend = delivery, now, has_own_backend
         self.was_job, self.was_attempt = job, attempt
-        self.job, self.attempt = job, attempt
+        self.job: Job = job
+        self.attempt: Attempt = attempt
         self.steps: dict[str, attempt_store.SavedStep] = {}
         self.notes: list[tuple[int, str]] = []
         self.outputs: events.OutputsRead | None = None
@@ -100,7 +101,8 @@ class _Change:
             mark = number
             if self.attempt.has_result:
                 break  # it is the last event: later events are refused when they are sent again
-        self.attempt = msgspec.structs.replace(self.attempt, mark=mark)
+        received_at = now if mark > attempt.mark else attempt.received_at
+        self.attempt = msgspec.structs.replace(self.attempt, mark=mark, received_at=received_at)
         if self.chunk is not None:
             if self.chunk.last > self.attempt.mark:
                 self.chunk = chunks.pack([(n, r) for n, r in new if n <= self.attempt.mark])
@@ -162,6 +164,8 @@ class _Change:
                 self._facts(plan=fact)
             case events.PlanDescribed() if is_current:
                 self._diff(number, fact)
+            case events.OutputMissing():
+                self.attempt = msgspec.structs.replace(self.attempt, is_output_missing=True)
             case _:
                 pass
 

@@ -4,7 +4,14 @@ import re
 
 from terracrew import import_blocks
 from terracrew.protocol.spec import ImportedResource
-from terracrew.server.jobs.lost_resources.model import ChangeAction, LostResource, Remedy, StoredChange
+from terracrew.server.jobs.lost_resources.model import (
+    ChangeAction,
+    LostResource,
+    PlannedAction,
+    Remedy,
+    StoredChange,
+    UnreportedChange,
+)
 from terracrew.server.logs.mask import MASK
 from terracrew.server.state import stack_checkpoint
 from terracrew.server.state.instance_ids import InstanceIds
@@ -16,6 +23,14 @@ _REFRESHED: dict[ChangeAction, str] = {
     "destroyed": "the state still has it; the next plan finds that it is gone",
     "destroying": "it may be gone; the next plan finds out",
 }
+_PLANNED: dict[PlannedAction, tuple[Remedy, str]] = {
+    "planned_create": ("look", "the plan was to create it, and the log ends before that: look whether it exists"),
+    "planned_replace": (
+        "look",
+        "the plan was to replace it, and the log ends before that: look whether there is a new one",
+    ),
+    "planned_destroy": ("refresh", "the plan was to destroy it, and the log ends before that; the next plan finds out"),
+}
 _OTHER = "the state has another one at this address: remove the one that is not needed"
 _IMPORT_OPTION = ". If it does, give it the option `import: ID` in the program before the next apply"
 _NOT_RECORDED = "the state does not have it: import it"
@@ -25,11 +40,13 @@ _REPLACED = (
 )
 
 
-def lost(change: StoredChange, state: InstanceIds | None, engine: str) -> LostResource | None:
+def lost(change: StoredChange | UnreportedChange, state: InstanceIds | None, engine: str) -> LostResource | None:
     """Return what is to be done about a change; None if the state records it.
 
     Without a state, only the order of the events tells whether a change can be in the last one that arrived.
     """
+    if isinstance(change, UnreportedChange):
+        return _planned(change, state)
     address = import_blocks.checked_address(change.address) or change.address
     is_before_state = change.event <= change.state_event
     if change.action in ("created", "creating"):
@@ -65,6 +82,14 @@ def _created(
     return _listed(change, address, "import", _REPLACED if is_replaced else _NOT_RECORDED, block)
 
 
+def _planned(change: UnreportedChange, state: InstanceIds | None) -> LostResource | None:
+    is_there = None if state is None else change.address in state.current
+    if (change.action, is_there) in (("planned_create", True), ("planned_destroy", False)):
+        return None  # a replacement may have been destroyed and not created yet, so the state does not tell about one
+    remedy, text = _PLANNED[change.action]
+    return _listed(change, change.address, remedy, text)
+
+
 def _has(state: InstanceIds, address: str, resource_id: str) -> bool:
     """Return whether the state has this resource. An id that is not known is taken for the same one."""
     there = state.current.get(address)
@@ -72,16 +97,19 @@ def _has(state: InstanceIds, address: str, resource_id: str) -> bool:
     return is_current or (address, resource_id) in state.deposed
 
 
-def _listed(change: StoredChange, address: str, remedy: Remedy, explanation: str, block: str = "") -> LostResource:
+def _listed(
+    change: StoredChange | UnreportedChange, address: str, remedy: Remedy, explanation: str, block: str = ""
+) -> LostResource:
+    is_logged = isinstance(change, StoredChange)
     kind = import_blocks.type_of(address) or stack_checkpoint.type_of(address)
     return LostResource(
         attempt=change.attempt,
         address=address,
         action=change.action,
-        id=change.resource_id,
+        id=change.resource_id if is_logged else "",
         type=kind,
         provider=re.split("[_:]", kind, maxsplit=1)[0],
-        changed_at=change.changed_at,
+        changed_at=change.changed_at if is_logged else None,
         remedy=remedy,
         explanation=explanation,
         import_block=block,

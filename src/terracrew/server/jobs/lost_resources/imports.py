@@ -9,8 +9,9 @@ from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.protocol.spec import ImportedResource
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import service
-from terracrew.server.jobs.lost_resources import compare, search, store
+from terracrew.server.jobs.lost_resources import compare, gaps, search, store
 from terracrew.server.jobs.lost_resources.model import StoredChange
+from terracrew.server.jobs.lost_resources.store import CutLog
 from terracrew.server.jobs.model import Job
 from terracrew.server.modules.model import Module
 from terracrew.server.objects import Objects
@@ -20,6 +21,8 @@ from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import instance_ids
 from terracrew.server.state.instance_ids import InstanceIds
 
+MAX_NAMED = 10
+"""How many resources a refusal names."""
 MAX_IMPORTS = 2_000
 """The most resources that one job imports. A grant has a bounded size."""
 _OLDEST_TERRAFORM = (1, 5)
@@ -52,7 +55,7 @@ class Imports:
         if module.engine not in import_blocks.ENGINES:
             raise Invalid(f"import_lost: {module.engine} has no import blocks, so it cannot import what was lost")
         await search.search_now(self._db, self._objects, self.keys, module.id)
-        changes = await self._db.read(lambda tx: _changes(tx, who, module, asked.job))
+        changes, logs = await self._db.read(lambda tx: _changes(tx, who, module, asked.job))
         is_kept_here = module.backend == "terracrew"
         state = await instance_ids.current(self._db, self._objects, self.keys, module.id, is_kept_here=is_kept_here)
         found = chosen(changes, state, module.engine)
@@ -63,10 +66,27 @@ class Imports:
         wanted = [each for address, each in found.items() if address not in asked.leave_out]
         if not wanted:
             where = f"job {asked.job}" if asked.job else f"the attempts that put {module.path} in doubt"
-            raise Conflict(f"{where} left nothing to import: run the job without import_lost", module=module.path)
+            if logs:
+                raise Conflict(await self._unknown(where, logs, state, module.engine), module=module.path)
+            raise Conflict(f"{where} left nothing to import: let the job plan without imports", module=module.path)
         if len(wanted) > MAX_IMPORTS:
             raise Invalid(f"{len(wanted):,} resources would be imported, and one job imports at most {MAX_IMPORTS:,}")
         return wanted
+
+    async def _unknown(self, where: str, logs: list[CutLog], state: InstanceIds | None, engine: str) -> str:
+        """Say that nothing can be imported, what is not known, and which resources a person has to look for."""
+        planned = await self._db.read(lambda tx: gaps.unreported(tx, logs))
+        found = [
+            lost.address for each in planned if (lost := compare.lost(each, state, engine)) and lost.remedy == "look"
+        ]
+        named = ", ".join(found[:MAX_NAMED]) + (
+            f" and {len(found) - MAX_NAMED:,} more" if len(found) > MAX_NAMED else ""
+        )
+        look = f". Look whether these exist, which its plan was to make: {named}" if found else ""
+        return (
+            f"the log of {where} names nothing that can be imported, but {gaps.explain([gaps.of_log(each) for each in logs])}{look}. "
+            "Import what exists by import blocks in the source before you approve a plan that would create it again"
+        )
 
 
 def chosen(changes: list[StoredChange], state: InstanceIds | None, engine: str) -> dict[str, ImportedResource]:
@@ -80,14 +100,15 @@ def chosen(changes: list[StoredChange], state: InstanceIds | None, engine: str) 
     return found
 
 
-async def _changes(tx: Tx, who: Principal, module: Module, job: str) -> list[StoredChange]:
+async def _changes(tx: Tx, who: Principal, module: Module, job: str) -> tuple[list[StoredChange], list[CutLog]]:
     if not job:
-        return await store.in_doubt(tx, module.id, search.MAX_CHANGES)
+        logs = await store.cut_logs_in_doubt(tx, module.id)
+        return await store.in_doubt(tx, module.id, search.MAX_CHANGES), logs
     found = await service.find(tx, who, job, Verb.JOB_READ)
     if found.module_id != module.id:
         raise NotFound(f"job {found.number} is not a job of {module.path}")
     _check_version(found, module.engine)
-    return await store.of_job(tx, found.id, (0, 0), search.MAX_CHANGES)
+    return await store.of_job(tx, found.id, (0, 0), search.MAX_CHANGES), await store.cut_logs(tx, found.id)
 
 
 def _check_version(job: Job, engine: str) -> None:

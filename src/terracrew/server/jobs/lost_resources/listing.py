@@ -4,8 +4,8 @@ from terracrew.errors import Invalid, NotFound
 from terracrew.server import paging
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.jobs import service
-from terracrew.server.jobs.lost_resources import compare, search, store
-from terracrew.server.jobs.lost_resources.model import LostResources
+from terracrew.server.jobs.lost_resources import compare, gaps, search, store
+from terracrew.server.jobs.lost_resources.model import LogGap, LostResources, StoredChange, UnreportedChange
 from terracrew.server.jobs.model import Job
 from terracrew.server.objects import Objects
 from terracrew.server.principals.authorize import Verb
@@ -29,14 +29,21 @@ async def read(
     job, module = await db.read(find)
     start = _start(after)
     await search.search_now(db, objects, keys, job.module_id)
-    rows = await db.read(lambda tx: store.of_job(tx, job.id, start, limit + 1))
+
+    async def changes(tx: Tx) -> tuple[list[LogGap], list[StoredChange | UnreportedChange]]:
+        logs = await store.cut_logs(tx, job.id)
+        planned = [each for each in await gaps.unreported(tx, logs) if (each.attempt, each.number) > start]
+        found = [*await store.of_job(tx, job.id, start, limit + 1), *planned]
+        return [gaps.of_log(each) for each in logs], sorted(found, key=lambda each: (each.attempt, each.number))
+
+    unknown, rows = await db.read(changes)
     if not rows:
-        return LostResources([])
+        return LostResources([], is_complete=not unknown, gaps=unknown)
     is_kept_here = module["backend"] == "terracrew"
     state = await instance_ids.current(db, objects, keys, job.module_id, is_kept_here=is_kept_here)
     found = paging.page(rows, limit)
     items = [each for row in found.items if (each := compare.lost(row, state, module["engine"]))]
-    return LostResources(items, found.next, None if state is None else state.version)
+    return LostResources(items, found.next, None if state is None else state.version, not unknown, unknown)
 
 
 def _start(after: str | None) -> tuple[int, int]:

@@ -1,9 +1,11 @@
 """Rows of what the logs of attempts that were cut short report as changed."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import msgspec
 
+from terracrew.protocol.events import PlanSummary
 from terracrew.server.db.seam import Columns, Row, Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.db.statements.table import Table, values
@@ -13,6 +15,12 @@ _CHANGES = Table("lost_resources", FoundChange)
 _ROWS = Table("lost_resources", StoredChange, without=("state_event",))
 _IS_CUT_SHORT = """attempts.begun_at IS NOT NULL AND NOT attempts.is_change_ended
     AND (attempts.ended_at IS NOT NULL OR attempts.lost_at IS NOT NULL)"""
+_IS_LOG_CUT = f"""{_IS_CUT_SHORT} AND NOT attempts.has_result
+    AND (NOT attempts.is_delivered OR attempts.is_output_missing)"""
+"""The negation of `Attempt.is_log_complete`, for attempts that were cut short."""
+_CUT_LOG = """attempts.job_id, attempts.number, attempts.received_at, attempts.heard_at, attempts.begun_at,
+    attempts.is_output_missing, attempts.is_in_doubt OR attempts.ended_at IS NULL AS is_undecided,
+    coalesce(attempts.plan, CASE WHEN jobs.attempt = attempts.number THEN jobs.plan END) AS plan"""
 _STATE_EVENT = """coalesce((SELECT max(states.event) FROM states WHERE states.job_id = lost_resources.job_id
     AND states.attempt = lost_resources.attempt AND states.problem = ''), 0) AS state_event"""
 _KEYED: Columns = {"job_id": "text", "attempt": "bigint", "number": "bigint"}
@@ -29,6 +37,21 @@ class CutShort(msgspec.Struct, frozen=True):
     @property
     def key(self) -> str:
         return f"{self.job_id}.{self.number}"
+
+
+class CutLog(msgspec.Struct, frozen=True):
+    """An attempt that was cut short and whose log is not known to be complete."""
+
+    job_id: str
+    number: int
+    received_at: datetime | None
+    heard_at: datetime | None
+    begun_at: datetime
+    is_output_missing: bool
+    is_undecided: bool
+    """Whether nobody has approved a plan since."""
+    plan: PlanSummary | None
+    """What it was to do."""
 
 
 async def unsearched(tx: Tx, count: int) -> list[CutShort]:
@@ -97,6 +120,36 @@ async def in_doubt(tx: Tx, module_id: str, count: int) -> list[StoredChange]:
         count=count,
     )
     return rows_to(StoredChange, rows)
+
+
+async def cut_logs(tx: Tx, job_id: str) -> list[CutLog]:
+    """Return the attempts of a job that were cut short and whose logs are not known to be complete."""
+    rows = await tx.all(
+        f"""SELECT {_CUT_LOG} FROM attempts JOIN jobs ON jobs.id = attempts.job_id
+        WHERE attempts.job_id = :job_id AND {_IS_LOG_CUT} ORDER BY attempts.number""",
+        job_id=job_id,
+    )
+    return rows_to(CutLog, rows)
+
+
+async def cut_logs_in_doubt(tx: Tx, module_id: str) -> list[CutLog]:
+    """Return those of them that put a module in doubt."""
+    rows = await tx.all(
+        f"""SELECT {_CUT_LOG} FROM attempts JOIN jobs ON jobs.id = attempts.job_id AND jobs.module_id = :module_id
+        WHERE attempts.is_in_doubt AND {_IS_LOG_CUT} ORDER BY attempts.job_id, attempts.number""",
+        module_id=module_id,
+    )
+    return rows_to(CutLog, rows)
+
+
+async def reported_addresses(tx: Tx, job_id: str, attempt: int) -> set[str]:
+    """Return the addresses of the resources that the log of an attempt mentions."""
+    rows = await tx.all(
+        "SELECT address FROM lost_resources WHERE job_id = :job_id AND attempt = :attempt",
+        job_id=job_id,
+        attempt=attempt,
+    )
+    return {row["address"] for row in rows}
 
 
 async def module_facts(tx: Tx, job_id: str) -> Row | None:
