@@ -79,11 +79,13 @@ class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=F
 
 
 class WaitingStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An attempt that has no process yet, and what its start waits for."""
+    """An attempt that has no process yet, or one whose executor may not have connected, and what the start waits for."""
 
     job_id: JobId
     attempt: Number
     reason: str
+    running_seconds: float = 0.0
+    """For how long the runner has known of a process of the attempt. Only the server knows whether the executor has connected."""
 
 
 class Heartbeat(_FromClient, frozen=True, tag="heartbeat", omit_defaults=True):

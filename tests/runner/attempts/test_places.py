@@ -12,6 +12,7 @@ from terracrew.attempt import delivered, directories, exit_codes, files, ownersh
 from terracrew.protocol.dispatcher_choice import DEFAULT, DispatcherChoice
 from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, HandBack
 from terracrew.protocol.start import ExecutorStart
+from terracrew.runner.attempts import started_executors
 from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.reports import Report, Reports
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
@@ -195,3 +196,27 @@ async def test_the_server_is_told_why_an_executor_that_delivered_everything_was_
         dispatcher.may_end.set()
         await until_gone(directory)
     assert said == [Gone("job_1", 1, saw_process=True, reason="the pod was evicted", last=7, is_delivered=True)]
+
+
+@pytest.mark.feature("D6.watched")
+async def test_the_server_is_told_where_an_executor_has_to_connect_to(
+    runners: Runners, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Symptom: with a wrong address of the server in its containers, a job waited for ever, and nothing named the address."""
+    monkeypatch.setattr(started_executors, "CONNECT_SECONDS", 0.0)
+    dispatcher = FarAway(exit_codes.DELIVERED, exit_codes.DELIVERED)
+    dispatcher.may_remove.set()
+    async with supervising(runners, dispatcher) as (supervisor, _):
+        supervisor.take(granted())
+        while not supervisor.starting:
+            await asyncio.sleep(0.01)
+    async with supervising(runners, dispatcher) as (supervisor, _):
+        while not supervisor.starting:
+            await asyncio.sleep(0.01)
+        [start] = supervisor.starting
+        assert start.reason == f"its executor runs, but has not connected: can it reach {runners.hub.url}?"
+        assert start.running_seconds > 0
+        dispatcher.may_end.set()
+        await until_gone(runners.attempts / NAME)
+        while supervisor.starting:
+            await asyncio.sleep(0.01)

@@ -33,6 +33,7 @@ from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.engine_directories import EngineDirectories
 from terracrew.runner.attempts.executor_starts import ExecutorStarts
 from terracrew.runner.attempts.reports import Reports
+from terracrew.runner.attempts.started_executors import StartedExecutors
 from terracrew.runner.attempts.temp_directories import TempDirectories
 from terracrew.runner.attempts.workspaces import Workspaces
 from terracrew.runner.config import RunnerConfig
@@ -73,6 +74,7 @@ class AttemptSupervisor:
         self._tasks = tasks
         self._tasks_by_attempt: dict[AttemptRef, asyncio.Task[None]] = {}
         self._handles: dict[AttemptRef, Any] = {}
+        self._executors = StartedExecutors()
         self._early_cancels: dict[AttemptRef, CancelMode] = {}
         """Requests to end attempts that have no handle yet."""
         self._failing: set[AttemptRef] = set()
@@ -113,9 +115,9 @@ class AttemptSupervisor:
 
     @property
     def starting(self) -> list[WaitingStart]:
-        """The attempts that have no process yet, with what their starts wait for."""
-        waiting = ((ref, self.dispatchers.waits_for(handle)) for ref, handle in self._handles.items())
-        return [WaitingStart(ref.job_id, ref.attempt, reason) for ref, reason in waiting if reason]
+        """The attempts that have no process yet, with what their starts wait for, and those whose executor may not have connected."""
+        waiting = {ref: self.dispatchers.waits_for(handle) for ref, handle in self._handles.items()}
+        return self._executors.starts(waiting, time.monotonic())
 
     def recover(self) -> None:
         """Take over what an earlier process left in the working directory, and start filling the shared cache of downloads."""
@@ -141,6 +143,8 @@ class AttemptSupervisor:
             self._claims.adopted(ref)
             known = record.find(directory)
             self.on_taken(ref, known.hub if known else "")
+            if known:
+                self._executors.connect_to(ref, known.server_url)
             self._start_task(ref, None)
 
     def take(self, granted: Granted) -> None:
@@ -214,6 +218,7 @@ class AttemptSupervisor:
         del self._tasks_by_attempt[ref]
         self._users.release(reference.directory_name(ref))
         self._early_cancels.pop(ref, None)
+        self._executors.forget(ref)
         self._failing.discard(ref)
         self._free_slot(ref)
 
@@ -259,6 +264,7 @@ class AttemptSupervisor:
     async def _start(self, ref: AttemptRef, granted: Granted) -> Any:
         opened = self._dispatchers.chosen(granted.spec.choice)
         server_url = opened.executor_server_url or self._config.url_for_executors
+        self._executors.connect_to(ref, server_url)
         is_local = opened.type == engine_users.DISPATCHER
         try:
             # An executor on this disk makes the directory durable itself, beside its other work.

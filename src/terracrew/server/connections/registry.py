@@ -83,6 +83,8 @@ class RunnerSession:
         """The attempts in its last hello or heartbeat. Contact with the runner counts only for these."""
         self.starting: dict[AttemptRef, str] = {}
         """What the starts of its attempts wait for, as it said in its last heartbeat, maybe on an earlier connection."""
+        self.judged_starts: set[AttemptRef] = set()
+        """Attempts whose executor had all the time to connect, and of which it was decided once what becomes of them."""
         self.granted: set[AttemptRef] = set()
         """Attempts that were granted after its last heartbeat, which could not report them yet."""
         self.last_contact_at = 0.0

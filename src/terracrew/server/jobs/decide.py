@@ -22,6 +22,8 @@ MAX_LOSSES = 5
 CLOSED_FOR = timedelta(seconds=10)
 SILENT_FOR = timedelta(seconds=60)
 APPLY_LEASE = timedelta(minutes=30)
+CONNECT_WITHIN = timedelta(minutes=10)
+"""How long an executor that runs may take to connect for the first time."""
 LATE_DELIVERY = timedelta(days=7)
 HELD_LOCK = "its engine was killed, so the lock of the module's own backend may still be held"
 
@@ -301,6 +303,16 @@ def missing(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision 
     return _requeue(job, _unknown_lock(attempt.end("lost", now, reason)), now)
 
 
+def unconnected(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision | None:
+    """Requeue a job whose executor runs, says its runner, but has never connected. It counts as a loss, so that this ends some time.
+
+    Without contact there is no permit, so nothing was changed.
+    """
+    if not is_current(job, attempt) or attempt.started_at is not None or attempt.begun_at is not None:
+        return None
+    return _requeue(job, attempt.end("lost", now, reason), now, is_loss=True)
+
+
 def lost(
     job: Job, attempt: Attempt, contact: LastContact, now: datetime, lease: timedelta = APPLY_LEASE
 ) -> Decision | None:
@@ -386,10 +398,12 @@ def adoption(
     return is_newest and not is_module_mutating and not has_quarantine
 
 
-def _requeue(job: Job, attempt: Attempt, now: datetime, *, plan_attempt: int | None = None) -> Decision:
+def _requeue(
+    job: Job, attempt: Attempt, now: datetime, *, plan_attempt: int | None = None, is_loss: bool = False
+) -> Decision:
     if job.cancel_mode is not None:
         return Decision(_canceled(job, now), attempt)
-    is_loss = attempt.outcome == "gone" or (attempt.outcome == "lost" and attempt.started_at is not None)
+    is_loss |= attempt.outcome == "gone" or (attempt.outcome == "lost" and attempt.started_at is not None)
     losses = job.losses + is_loss
     if losses >= MAX_LOSSES:
         message = f"given up after {losses} lost attempts; the last one: {attempt.reason}"

@@ -68,6 +68,57 @@ async def test_a_reason_that_ended_while_the_runner_was_away_is_not_shown_any_mo
         assert PULLING not in await reason(hub, ref.job_id)
 
 
+UNREACHABLE = "its executor runs, but has not connected: can it reach http://wrong:1?"
+
+
+def running(ref: AttemptRef, seconds: float, version: str = "0.1.0") -> messages.Heartbeat:
+    start = WaitingStart(ref.job_id, ref.attempt, UNREACHABLE, seconds)
+    return messages.Heartbeat(version, False, [ref], starting=[start])
+
+
+@pytest.mark.feature("S6.words", "D6.watched")
+async def test_a_job_whose_executor_never_connects_says_so_and_is_queued_again(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Symptom: with a wrong address of the server in its containers, a job was CLAIMED for ever, «a runner has it and is starting it»."""
+    monkeypatch.setattr(type(hub.server.registry), "watched_for", 3600.0)
+    async with hub.runner() as runner:
+        ref = ref_of(await runner.granted(await hub.job()))
+        await runner.send(running(ref, 599))
+        await until_reason(hub, ref.job_id, "can it reach http://wrong:1?")
+        assert (await shown(hub, ref.job_id))["status"] == "CLAIMED"
+        await runner.send(running(ref, 600))
+        assert await runner.get("cancel") == {
+            "type": "cancel",
+            "job_id": ref.job_id,
+            "attempt": ref.attempt,
+            "mode": "kill",
+        }
+        [ended, *_] = (await shown(hub, ref.job_id))["attempts"]
+        assert (ended["outcome"], ended["reason"]) == (
+            "lost",
+            f"its executor did not connect within 10 minutes: {UNREACHABLE}",
+        )
+
+
+@pytest.mark.feature("D6.watched")
+async def test_an_executor_that_connected_keeps_its_job_and_a_restarted_server_waits_again(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hub.runner() as runner:
+        granted = await runner.granted(await hub.job())
+        ref = ref_of(granted)
+        await runner.send(running(ref, 9999, "9.9.1"))
+        await hub.until(lambda: hub.session().version == "9.9.1")
+        assert (await shown(hub, ref.job_id))["status"] == "CLAIMED", "the server has just started"
+        await hub.crew.rows.take(delivery(ref, 1, RUNNING))  # another server has its executor
+        monkeypatch.setattr(type(hub.server.registry), "watched_for", 3600.0)
+        await runner.send(running(ref, 9999, "9.9.2"))
+        await hub.until(lambda: hub.session().version == "9.9.2")
+        assert (await shown(hub, ref.job_id))["status"] == "PROCESSING"
+        assert hub.session().judged_starts == {ref}, "it is not asked again with each heartbeat"
+
+
 async def test_the_welcome_says_that_starts_are_read(hub: Hub) -> None:
     async with hub.connected(await hub.token()) as client:
         assert (await client.ask(hub.hello()))["reads_starting"] is True

@@ -1,15 +1,13 @@
 """Serves a connected runner: its claims, its heartbeats, and what it reports of its attempts."""
 
 import asyncio
-import contextlib
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from typing import Any
 
 import msgspec
 
 from terracrew import ids
-from terracrew.errors import Invalid, Unauthenticated, Unavailable
-from terracrew.escapes import plain
+from terracrew.errors import Invalid, Unauthenticated
 from terracrew.logging import get_logger
 from terracrew.protocol import limits, messages, version
 from terracrew.protocol.messages import AttemptRef
@@ -18,16 +16,14 @@ from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.availability import retry_when_back
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub.runners import arrival, claiming, ended_attempts, instances, takeover
+from terracrew.server.hub.runners import arrival, claiming, ended_attempts, instances, starts, takeover
 from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.jobs import decide
-from terracrew.server.jobs import service as jobs
 from terracrew.server.principals.model import Principal
 
 MAX_TASKS = 256
 """The most claims and reports of one runner that are processed at once; beyond that, its frames are not read."""
-MAX_START_REASON_CHARACTERS = 500
 log = get_logger("terracrew.hub")
 
 
@@ -112,23 +108,10 @@ async def _renew(hub: RunnerContext, session: RunnerSession, message: messages.R
     session.principal = msgspec.structs.replace(renewed, address=session.principal.address)
 
 
-async def _note_starts(hub: RunnerContext, session: RunnerSession, starting: Sequence[messages.WaitingStart]) -> None:
-    """Record what the starts of attempts wait for, where that has changed since the last heartbeat."""
-    said = {
-        AttemptRef(ids.parse("job", each.job_id), each.attempt): plain(each.reason)[:MAX_START_REASON_CHARACTERS]
-        for each in starting[: limits.MAX_CAPACITY]
-    }
-    changed = {ref: said.get(ref, "") for ref, _ in said.items() ^ session.starting.items()}
-    if changed:
-        with contextlib.suppress(Unavailable):  # the next change is recorded again
-            await jobs.note_starts(hub.db, session.instance_id, changed)
-            session.starting = said
-
-
 async def _heartbeat(hub: RunnerContext, session: RunnerSession, message: messages.Heartbeat) -> None:
     hub.registry.name(session, message.attempts)
     hub.heartbeats.note(session.instance_id, session.epoch)
-    await _note_starts(hub, session, message.starting)
+    await starts.note(hub, session, message.starting)
     reported = message.version, message.is_draining, message.is_disk_full
     if reported == (session.version, session.is_draining, session.is_disk_full):
         return
