@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from terracrew.attempt.engine_directory import EngineDirectory
-from terracrew.executor.engines import registry
+from terracrew.executor.engines import plan_file, registry
 from terracrew.executor.engines.contract import (
     ApiAccess,
     DescribesPlans,
@@ -38,9 +38,9 @@ class Bare:
         self._workspace.mkdir()
         (self._workspace / FILE_NAMES.get(engine, "main.tf")).write_text(main)
         found = discovery.require(engine, [])
-        files = EngineDirectory(self._place / "engine-files")
-        files.make()
-        context = EngineContext(self._workspace, files, folder / "cache", {})
+        self._files = EngineDirectory(self._place / "engine-files")
+        self._files.make()
+        context = EngineContext(self._workspace, self._files, folder / "cache", {})
         self._engine = registry.get(engine).open(found, context)
         base = {name: value for name, value in environ.items() if not name.startswith("TERRACREW_")}
         self._env = self._engine.environment(base, ApiAccess("http://127.0.0.1", "none"))
@@ -59,6 +59,8 @@ class Bare:
                     continue
                 began = time.perf_counter()
                 self._command(self._engine.arguments(step, is_destroying=False), output)
+                if step is Step.PLAN:
+                    plan_file.take(self._files)
                 if step is Step.PLAN and isinstance(self._engine, DescribesPlans):
                     described = self._engine.description_arguments()
                     if described is not None:

@@ -1,8 +1,8 @@
 """The files that an attempt's engine has beside its workspace. The executor's own files are in the attempt's directory.
 
 <engine directory>/
-  provided/    written by the executor, read by the engine: its configuration, tokens for clouds
-  produced/    written by the engine: the saved plan, the facts about it
+  provided/    written by the executor, read by the engine: its configuration, tokens for clouds, the plan that is applied
+  produced/    written by the engine: a new plan, the facts about it
 
 An engine runs code that somebody else wrote. What it produced is therefore opened without following links, and without waiting
 for a pipe, which nobody may ever write to.
@@ -25,9 +25,14 @@ class EngineDirectory:
         self.provided, self.produced = path / _PROVIDED, path / _PRODUCED
 
     @property
-    def plan(self) -> Path:
-        """The saved plan."""
+    def new_plan(self) -> Path:
+        """Where the engine writes a plan. When its command has ended, the executor takes the plan from here."""
         return self.produced / PLAN
+
+    @property
+    def plan(self) -> Path:
+        """The plan that is described, saved and applied. The engine, and what runs beside it, can only read it."""
+        return self.provided / PLAN
 
     def make(self) -> None:
         for folder in (self.path, self.provided, self.produced):

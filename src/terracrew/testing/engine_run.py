@@ -9,7 +9,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import NamedTuple
 
-from terracrew.executor.engines import error_summary
+from terracrew.attempt.engine_directory import EngineDirectory
+from terracrew.executor.engines import error_summary, plan_file
 from terracrew.executor.engines.contract import ApiAccess, DescribesPlans, Engine, EngineSession, HasStateFile
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.state.state_file import StateFile
@@ -113,6 +114,8 @@ class EngineRun:
                 code, printed = await self.start(step, is_destroying=is_destroying).ended()
                 assert code == 0, f"{step} ended with {code}: {printed}"
                 self._session.after(step)
+                if step is Step.PLAN:  # as an executor does: the commands that follow read it where they cannot write
+                    plan_file.take(EngineDirectory(self._folder.parent / "engine"))
         return printed
 
 

@@ -61,12 +61,12 @@ class NotesSession:
         return {**environment, **ours}
 
     def arguments(self, step: Step, *, is_destroying: bool, flags: Sequence[str] = ()) -> list[str]:
-        plan = str(self._context.files.plan)
+        files = self._context.files
         match step:
             case Step.PLAN:
-                options = ["plan", *(["--destroy"] if is_destroying else []), plan]
+                options = ["plan", *(["--destroy"] if is_destroying else []), str(files.new_plan)]
             case Step.APPLY | Step.DESTROY:
-                options = ["apply", plan]
+                options = ["apply", str(files.plan)]
             case Step.OUTPUT:
                 options = ["output"]
             case _:

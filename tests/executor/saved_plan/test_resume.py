@@ -83,7 +83,8 @@ async def test_a_plan_from_a_state_is_applied_to_that_state(
 
 @pytest.mark.feature("J8.same")
 @pytest.mark.parametrize(
-    "harm", ["another root", "another job's", "out of the root", "hash", "key", "engine", "missing", "in use"]
+    "harm",
+    ["another root", "another job's", "out of the root", "hash", "another plan", "key", "engine", "missing", "in use"],
 )
 async def test_a_plan_that_cannot_be_restored_is_made_again_and_says_why(
     hub: FakeExecutorHub,
@@ -102,6 +103,9 @@ async def test_a_plan_that_cannot_be_restored_is_made_again_and_says_why(
         case "another job's":
             resume = resume_of(hub, path=str(executors.workspaces / "job_2.1"))
             why = b"which is not a workspace of this runner"
+        case "another plan":
+            resume = resume_of(hub, plan_sha256="0" * 64)
+            why = b"the plan in it is not the one that was approved"
         case "out of the root":
             resume = resume_of(hub, path=f"{executors.workspaces}/../job_1.1")
             why = b"which is not a workspace of this runner"

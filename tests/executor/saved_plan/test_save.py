@@ -38,7 +38,7 @@ async def test_a_plan_that_a_person_must_see_is_kept_encrypted_and_the_attempt_e
     assert (executor.directory / "done").exists()
     # What was readable is gone from this machine.
     assert not list(executors.workspaces.iterdir())
-    assert not (executors.engine_directory / "produced" / "plan").exists()
+    assert not any((executors.engine_directory / part / "plan").exists() for part in ("produced", "provided"))
     assert not os.path.lexists(executor.directory / "workspace")
 
 

@@ -87,7 +87,7 @@ async def planned(hub: FakeExecutorHub, executors: ExecutorProcesses, source: by
 def resume_of(hub: FakeExecutorHub, **changes: Any) -> Resume:
     kept = hub.result.kept
     assert kept is not None
-    resume = Resume(1, kept.state_version, kept.sha256, kept.size, kept.path, KEY)
+    resume = Resume(1, kept.state_version, kept.sha256, kept.size, kept.path, KEY, kept.plan_sha256)
     return msgspec.structs.replace(resume, **changes)
 
 

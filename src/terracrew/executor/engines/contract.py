@@ -290,7 +290,8 @@ class EngineSession(Protocol):
 
     def arguments(self, step: Step, *, is_destroying: bool, flags: Sequence[str] = ()) -> list[str]:
         """Return the command of a step, the program first. `flags` are what people add to it, and are checked already. Raises
-        ValueError for a step that is not a command."""
+        ValueError for a step that is not a command. A plan is written to `EngineContext.files.new_plan`; every later command
+        reads it at `files.plan`, where the executor puts it."""
         ...
 
     def before(self, step: Step) -> None:

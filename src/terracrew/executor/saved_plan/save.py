@@ -13,6 +13,7 @@ from terracrew.errors import Invalid, Unavailable
 from terracrew.executor.control import Control
 from terracrew.executor.delivery.transfer import Transfer
 from terracrew.executor.disk_reserve import DISK_FULL_ERRORS
+from terracrew.executor.engines import plan_file
 from terracrew.executor.saved_plan import archive
 from terracrew.executor.saved_plan.archive import About
 from terracrew.executor.sources import workspace
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 else:
     encrypt = deferred_import.module("terracrew.executor.saved_plan.encrypt")
 
-MAX_PLAN_BYTES = 1 << 30
-"""The largest plan that a server accepts."""
 _AGAIN_SECONDS = 2.0
 
 
@@ -44,12 +43,14 @@ async def keep(
     context: str,
     key: bytes,
     state_version: int,
+    plan_sha256: str,
     transfer: Transfer,
     control: Control,
     confinement: Confinement,
     say: Callable[[str], None],
 ) -> KeptPlan:
     """Upload the plan and the workspace of the attempt in this directory. Only an encrypted copy of both is left here."""
+    plan_file.check(plan, plan_sha256)
     place, file = workspace.of(directory), directory / files.SAVED_PLAN
     is_full = False
     try:
@@ -65,7 +66,7 @@ async def keep(
         # The workspace is removed before the result is sent, because the attempt that continues with the plan needs this path.
         await asyncio.to_thread(_clear, directory, plan)
     await transfer.upload("plan", file)
-    return KeptPlan(state_version, packed[0], packed[1], str(place))
+    return KeptPlan(state_version, packed[0], packed[1], str(place), plan_sha256)
 
 
 async def restore(
@@ -85,12 +86,14 @@ async def restore(
         raise Invalid(f"it was made in {resume.path}, which is not a workspace of this runner ({root})")
     file = directory / files.SAVED_PLAN
     try:
-        if await transfer.download("plan", file, most=MAX_PLAN_BYTES) != resume.sha256:
+        if await transfer.download("plan", file, most=plan_file.MAX_PLAN_BYTES) != resume.sha256:
             raise Invalid("the saved plan did not arrive complete: its SHA-256 is not the expected one")
         workspace.claim(root, place.name, directory)
         try:
             context = encryption.saved_plan_context(job_id, resume.attempt)
             made_with = await asyncio.to_thread(_unpack, file, resume.key, context, plan, place, confinement)
+            if plan_file.digest_of(plan) != resume.plan_sha256:
+                raise Invalid("the plan in it is not the one that was approved: its SHA-256 is not the expected one")
             if made_with != about(engine):
                 raise Invalid(f"it was made with {_name(made_with)}, and this runner has {_name(about(engine))}")
         except BaseException:
@@ -107,7 +110,7 @@ def _pack(
     """Return the hash and the size of the encrypted file; None if the disk is full."""
     try:
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
-            sealing = encrypt.Sealing(out, key, context, most=MAX_PLAN_BYTES)
+            sealing = encrypt.Sealing(out, key, context, most=plan_file.MAX_PLAN_BYTES)
             archive.import_compression()
             confinement.within(partial(archive.pack, sealing, what, plan, place), plan.parent, place)
             sealing.finish()

@@ -76,6 +76,8 @@ class StepContext:
         """The steps that a saved plan makes unnecessary."""
         self.plan_attempt: int | None = None
         """The attempt that made the plan, if this one did not."""
+        self.plan_sha256 = ""
+        """The hash of the plan that was described: the only one that may be applied."""
         self.inputs: Mapping[str, Any] = {}
         """The values of the engine's variables."""
         self.init_name = ""
@@ -107,6 +109,10 @@ class StepContext:
     @property
     def output_file(self) -> Path:
         return self.directory / files.OUTPUT
+
+    async def obtain_permit(self) -> None:
+        """Return when the plan may be applied; that must then start at once."""
+        await self.permit.obtain(self.state_version, self.plan_attempt, self.plan_sha256)
 
     def not_started(self, step: Step, error: TerracrewError | OSError, what: str = "") -> Result:
         """Return the result of a job whose mutating step could not be started."""

@@ -1,5 +1,6 @@
 """Runs the command of a step with the engine, and records a state that a mutating command leaves behind."""
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from terracrew import deferred_import, engine_flags
 from terracrew.attempt import downloads
 from terracrew.errors import Invalid
-from terracrew.executor.engines import error_summary
+from terracrew.executor.engines import error_summary, plan_file
 from terracrew.executor.engines.contract import DescribesPlans, WarnsAboutStates
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.sources import workspace
@@ -66,8 +67,9 @@ async def run(context: StepContext, step: Step, stdout: int | None = None) -> No
 
 
 async def plan(context: StepContext) -> None:
-    """Make a plan and record what it would do."""
+    """Make a plan, take it out of the reach of the engine, and record what it would do."""
     await run(context, Step.PLAN)
+    context.plan_sha256 = await asyncio.to_thread(plan_file.take, context.files)
     await _report_plan(context)
     ahead.give_up(context)  # there may have been nothing to describe
 
@@ -116,6 +118,7 @@ async def _run_program(context: StepContext, step: Step, command: Command) -> No
 async def mutate(context: StepContext, step: Step, since: int) -> None:
     """Run a mutating command, record a state that it could not save, and determine whether it ended in order."""
     ahead.give_up(context)
+    plan_file.check(context.files.plan, context.plan_sha256)
     context.states.has_unsaved = context.mutation.is_orderly = False
     kills = context.oom_kills.count()
     failure: Exception | None = None

@@ -30,7 +30,7 @@ async def before(context: StepContext, step: Step) -> None:
     if (
         first and step.is_mutating
     ):  # the engine must start while the permission is valid, and a hook may take longer than that
-        await context.permit.obtain(context.state_version, context.plan_attempt)
+        await context.obtain_permit()
 
 
 async def after(context: StepContext, step: Step) -> None:

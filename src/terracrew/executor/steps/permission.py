@@ -36,11 +36,11 @@ async def ask(context: StepContext, step: Step, plan: Callable[[], Awaitable[Res
             _NOTICE_SECONDS, recorder.say, f"Waiting for permission to {step}"
         )
         try:
-            await context.permit.obtain(context.state_version, context.plan_attempt)
+            await context.obtain_permit()
             if context.cloud:
                 await context.cloud.enter("apply")
                 # That may have taken longer than the permission is valid, so the permission is requested again.
-                await context.permit.obtain(context.state_version, context.plan_attempt)
+                await context.obtain_permit()
             return None
         except StateMoved as moved:
             recorder.say(f"{moved.message}: planning again")
@@ -82,6 +82,7 @@ async def _save_plan(context: StepContext, step: Step, why: str) -> Result:
             context=encryption.saved_plan_context(spec.job_id, spec.attempt),
             key=context.granted.credentials.state_key,
             state_version=context.state_version,
+            plan_sha256=context.plan_sha256,
             transfer=context.transfer,
             control=context.control,
             confinement=SourceConfinement(context.start.isolation, context.start.environment),

@@ -215,7 +215,7 @@ async def _restore(context: StepContext, resume: Resume) -> bool:
     _open_session(context, sources.folder_in(place, spec.source, spec.source_digest))
     _remove_leftover(context)
     _set_environment(context)
-    context.plan_attempt = resume.attempt
+    context.plan_attempt, context.plan_sha256 = resume.attempt, resume.plan_sha256
     is_ready = context.session.is_ready()
     context.reused = _UNNECESSARY_WITH_A_PLAN if is_ready else _UNNECESSARY_WITH_A_PLAN - {Step.INIT}
     return True

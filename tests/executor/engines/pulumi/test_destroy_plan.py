@@ -20,8 +20,8 @@ def test_it_is_not_written_through_a_link_of_the_engine(tmp_path: Path) -> None:
     )
     session.arguments(Step.PLAN, is_destroying=True)
     (victim := tmp_path / "worker.token").write_text("precious")
-    files.plan.symlink_to(victim)
+    files.new_plan.symlink_to(victim)
     session.after(Step.PLAN)
     assert victim.read_text() == "precious"
-    assert not files.plan.is_symlink()
-    assert files.plan.read_bytes().startswith(b"Destroys")
+    assert not files.new_plan.is_symlink()
+    assert files.new_plan.read_bytes().startswith(b"Destroys")

@@ -61,7 +61,7 @@ class HclSession:
 
     def __init__(self, dialect: Dialect, found: FoundEngine, context: EngineContext) -> None:
         self._dialect, self._program, self._context = dialect, found.path, context
-        self._plan, self._events = context.files.plan, context.files.produced / "plan.jsonl"
+        self._files, self._events = context.files, context.files.produced / "plan.jsonl"
         self._plugins = plugins.of_attempt(context.runner_environment, context.cache_directory, context.files)
         self._outputs = msgspec.json.Decoder(dict[str, _PrintedOutput])
         self._patterns = configurations.PATTERNS[dialect.name]
@@ -115,10 +115,10 @@ class HclSession:
             case Step.PLAN:
                 destroy = ["-destroy"] if is_destroying else []
                 events = [f"-json-into={self._events}"] if self._dialect.has_json_into else []
-                options = ["plan", "-input=false", *destroy, *flags, f"-out={self._plan}", *events]
+                options = ["plan", "-input=false", *destroy, *flags, f"-out={self._files.new_plan}", *events]
             case Step.APPLY | Step.DESTROY:
                 # `-json-into` is not used here: it repeats each line of a provisioner, in eight times the space and twice the time.
-                options = ["apply", "-input=false", *flags, str(self._plan)]
+                options = ["apply", "-input=false", *flags, str(self._files.plan)]
             case Step.OUTPUT:
                 options = ["output", "-json", *flags]
             case _:
@@ -142,7 +142,7 @@ class HclSession:
         return plan_summary.summarize(found, None if state is None else states.count(state))
 
     def description_arguments(self) -> list[str]:
-        return [self._program, "show", "-json", str(self._plan)]
+        return [self._program, "show", "-json", str(self._files.plan)]
 
     def describe(self, printed: bytes) -> "PlanDescription":
         return described_plan.read(printed)

@@ -106,7 +106,7 @@ class PulumiSession:
 
     def arguments(self, step: Step, *, is_destroying: bool, flags: Sequence[str] = ()) -> list[str]:
         self._is_destroying = is_destroying
-        plan, events = str(self._context.files.plan), f"--event-log={self._events}"
+        files, events = self._context.files, f"--event-log={self._events}"
         match step:
             case Step.INIT if not self.needs_init():
                 # Something has to run between its hooks or with its flags. `install` reads all directories
@@ -118,9 +118,9 @@ class PulumiSession:
             case Step.PLAN if is_destroying:
                 options = ("destroy", "--refresh", *flags, "--preview-only", events)
             case Step.PLAN:
-                options = ("preview", "--refresh", *flags, f"--save-plan={plan}", events)
+                options = ("preview", "--refresh", *flags, f"--save-plan={files.new_plan}", events)
             case Step.APPLY:
-                options = ("up", "--refresh", *flags, "--yes", "--skip-preview", f"--plan={plan}")
+                options = ("up", "--refresh", *flags, "--yes", "--skip-preview", f"--plan={files.plan}")
             case Step.DESTROY:
                 options = ("destroy", "--refresh", *flags, "--yes", "--skip-preview")
             case Step.OUTPUT:
@@ -146,9 +146,9 @@ class PulumiSession:
         if step is Step.PLAN and self._is_destroying:
             # There is no saved plan for a destroy: it destroys what the state has, and the server compares the state's version.
             # The engine can write to this directory, so what it may have put there is replaced, and not written through.
-            self._context.files.plan.unlink(missing_ok=True)
+            self._context.files.new_plan.unlink(missing_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-            with open(os.open(self._context.files.plan, flags, 0o600), "wb") as file:
+            with open(os.open(self._context.files.new_plan, flags, 0o600), "wb") as file:
                 file.write(_DESTROY_PLAN)
 
     # ---- what its commands said
