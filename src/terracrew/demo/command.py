@@ -32,8 +32,7 @@ def demo(exits: bool, port: int | None, data_dir: Path | None, fresh: bool) -> i
 
     signal.signal(signal.SIGTERM, _interrupt)
     machine = Machine(port, data_dir, fresh=fresh)
-    folder = machine.directory / "repository"
-    with git_server.serving(repository.make(folder), folder) as served:
+    with git_server.serving(repository.make(machine.directory / "repository")) as served:
         try:
             is_fine = driver.run(machine, served)
             if not exits:

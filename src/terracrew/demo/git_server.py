@@ -8,6 +8,7 @@ import ipaddress
 import os
 import ssl
 import subprocess
+import tempfile
 import threading
 from collections.abc import Generator
 from pathlib import Path
@@ -30,22 +31,23 @@ class ServedRepository(NamedTuple):
 
 
 @contextlib.contextmanager
-def serving(repository: Path, folder: Path) -> Generator[ServedRepository]:
+def serving(repository: Path) -> Generator[ServedRepository]:
     """Serve a repository for reading. Its certificate is for this machine only, and is new each time."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    certificate, key = _certificate(folder)
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(certificate, key)
-    key.unlink()
-    server = _bound(repository, tls)
-    thread = threading.Thread(target=server.serve_forever, name="git server", daemon=True)
-    thread.start()
-    try:
-        url = f"https://{HOST}:{server.server_address[1]}/{repository.name}.git"
-        yield ServedRepository(url, _environment(folder, certificate))
-    finally:
-        server.shutdown()
-        server.server_close()
+    # Not in the data directory of the server: the git of a runner is isolated from that.
+    with tempfile.TemporaryDirectory(prefix="terracrew-demo-") as folder:
+        certificate, key = _certificate(Path(folder))
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(certificate, key)
+        key.unlink()
+        server = _bound(repository, tls)
+        thread = threading.Thread(target=server.serve_forever, name="git server", daemon=True)
+        thread.start()
+        try:
+            url = f"https://{HOST}:{server.server_address[1]}/{repository.name}.git"
+            yield ServedRepository(url, _environment(Path(folder), certificate))
+        finally:
+            server.shutdown()
+            server.server_close()
 
 
 class _Server(http.server.ThreadingHTTPServer):
