@@ -101,8 +101,8 @@ def _collect_state(parts: AttemptDelivery, engine_files: EngineDirectory) -> Non
     """Upload a state in plain text over the authenticated connection, because its key is gone."""
     if (found := leftover.find_after_crash(parts.directory, engine_files)) is None:
         return
-    path, expected = found
-    content = leftover.read(path)
+    path, place, expected = found
+    content = leftover.read(path, place)
     if content is None:  # nothing else shows that the change has ended, so the module is in doubt
         parts.recorder.say(leftover.too_large(path.name))
         return

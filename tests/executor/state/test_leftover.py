@@ -1,7 +1,9 @@
 """`errored.tfstate`: only a file that the mutating step of this attempt wrote, in the engine's own folder, is a state."""
 
+import contextlib
 import json
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -129,6 +131,58 @@ def test_a_folder_that_became_a_link_out_of_the_workspace_leads_to_nobody_elses_
     with pytest.raises(Conflict, match="leads out of the workspace"):
         leftover.remove(place / "app" / NAME, place)
     assert (others / NAME).read_text() == STALE
+
+
+@pytest.mark.feature("X4.isolation")
+def test_a_folder_that_is_exchanged_for_a_link_again_and_again_never_leads_to_somebody_elses_state(
+    tmp_path: Path,
+) -> None:
+    """The folder was checked and then opened by its path: in between, it had become a link to the folder of another module."""
+    place, others = tmp_path / "own", tmp_path / "others"
+    for folder, owner in ((place / "app", "own"), (others, "somebody else")):
+        folder.mkdir(parents=True)
+        (folder / NAME).write_text(owner)
+    (tmp_path / "own" / "link").symlink_to(others)
+    has_ended = threading.Event()
+
+    def exchange() -> None:
+        names = [os.fsencode(place / name) for name in ("app", "link", "aside")]
+        while not has_ended.is_set():
+            for old, new in ((0, 2), (1, 0), (0, 1), (2, 0)):
+                os.rename(names[old], names[new])
+
+    exchanging = threading.Thread(target=exchange)
+    exchanging.start()
+    read = set[bytes | None]()
+    try:
+        for _ in range(4000):
+            with contextlib.suppress(OSError):
+                if leftover.find(place / "app" / NAME, place):
+                    read.add(leftover.read(place / "app" / NAME, place))
+    finally:
+        has_ended.set()
+        exchanging.join()
+    assert read == {b"own"}
+
+
+def test_what_is_not_a_file_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("x")
+    (tmp_path / "link").symlink_to("other")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe", "missing", "missing/file"):
+        assert leftover.find(tmp_path / name, tmp_path) is None
+        with pytest.raises(OSError, match=rf"'{Path(name).name}'|{name.partition('/')[0]}"):
+            leftover.read(tmp_path / name, tmp_path)
+
+
+def test_a_folder_may_be_a_link_inside_of_the_workspace(tmp_path: Path) -> None:
+    (tmp_path / "v2").mkdir()
+    (tmp_path / "current").symlink_to("v2")
+    (tmp_path / "v2" / NAME).write_text("state")
+    assert leftover.find(tmp_path / "current" / NAME, tmp_path)
+    assert leftover.read(tmp_path / "current" / NAME, tmp_path) == b"state"
+    assert leftover.remove(tmp_path / "current" / NAME, tmp_path)
+    assert not os.listdir(tmp_path / "v2")
 
 
 def test_a_folder_of_that_name_is_refused(tmp_path: Path) -> None:

@@ -5,8 +5,12 @@ is removed before that step starts, and the path is recorded then. The salvage o
 mutating step was about to start and which single file to look at.
 """
 
+import contextlib
+import errno
 import hashlib
 import os
+import stat
+from collections.abc import Generator
 from pathlib import Path
 
 import msgspec
@@ -17,6 +21,8 @@ from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.errors import Conflict
 from terracrew.executor.sources import workspace
 from terracrew.protocol.events import MAX_STATE_BYTES, NOT_IN_OWN_BACKEND
+
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class MutationRecord(msgspec.Struct, frozen=True):
@@ -39,16 +45,19 @@ def place_of(path: Path, directory: Path, engine_files: EngineDirectory) -> Path
 
 def remove(path: Path, place: Path) -> bool:
     """Remove a file or a link of this name from the workspace, durably. Returns whether there was one."""
-    if not _is_inside(path, place):
-        raise Conflict(f"the folder of {path.name} was replaced by a link that leads out of the workspace")
-    if not os.path.lexists(path):
+    try:
+        with _folder(path, place) as folder:
+            if folder is None:
+                raise Conflict(f"the folder of {path.name} was replaced by a link that leads out of the workspace")
+            if stat.S_ISDIR(os.stat(path.name, dir_fd=folder, follow_symlinks=False).st_mode):
+                raise Conflict(
+                    f"the source has a folder {path.name}, but the engine uses this name for a state that it cannot save: "
+                    "rename it"
+                )
+            os.unlink(path.name, dir_fd=folder)
+            os.fsync(folder)
+    except FileNotFoundError:
         return False
-    if path.is_dir() and not path.is_symlink():
-        raise Conflict(
-            f"the source has a folder {path.name}, but the engine uses this name for a state that it cannot save: rename it"
-        )
-    path.unlink()
-    durable.sync_directory(path.parent)
     return True
 
 
@@ -74,15 +83,28 @@ def expect(
 
 def find(path: Path, place: Path) -> Path | None:
     """Return the path if there is a file. An engine could put links in place of the file or its folders, which are ignored."""
-    return path if path.is_file() and not path.is_symlink() and _is_inside(path, place) else None
+    with contextlib.suppress(OSError), _folder(path, place) as folder:
+        if folder is not None and stat.S_ISREG(os.stat(path.name, dir_fd=folder, follow_symlinks=False).st_mode):
+            return path
+    return None
 
 
-def _is_inside(path: Path, place: Path) -> bool:
-    return path.parent.resolve().is_relative_to(place.resolve())
+@contextlib.contextmanager
+def _folder(path: Path, place: Path) -> Generator[int | None]:
+    """Open the folder of a file and yield its descriptor; None if it is not inside of `place`.
+
+    The engine may exchange the folder for a link at any time, so it is opened once, and looked at only after that.
+    """
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        opened = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        yield descriptor if opened.is_relative_to(place.resolve()) else None
+    finally:
+        os.close(descriptor)
 
 
-def find_after_crash(directory: Path, engine_files: EngineDirectory) -> tuple[Path, MutationRecord] | None:
-    """Return the file that the mutating step of a dead executor left, if there is one, and the record about it."""
+def find_after_crash(directory: Path, engine_files: EngineDirectory) -> tuple[Path, Path, MutationRecord] | None:
+    """Return the file that the mutating step of a dead executor left, if there is one, its place, and the record about it."""
     try:
         record = msgspec.json.decode((directory / files.MUTATION).read_bytes(), type=MutationRecord)
         place = engine_files.produced if record.is_produced else workspace.of(directory)
@@ -92,13 +114,23 @@ def find_after_crash(directory: Path, engine_files: EngineDirectory) -> tuple[Pa
     ):  # the record is complete before the engine starts, so no engine was started
         return None
     path = find(place / record.leftover, place)
-    return (path, record) if path else None
+    return (path, place, record) if path else None
 
 
-def read(path: Path) -> bytes | None:
-    """Return the content of the file, or None if it is larger than a state may be. A sparse file can be huge without using disk space."""
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        if os.fstat(file.fileno()).st_size > MAX_STATE_BYTES:
+def read(path: Path, place: Path) -> bytes | None:
+    """Return the content of the file, or None if it is larger than a state may be. A sparse file can be huge without using disk space.
+
+    Raises OSError if there is no such file in its place any more.
+    """
+    with _folder(path, place) as folder:
+        if folder is None:
+            raise FileNotFoundError(errno.ENOENT, "its folder was replaced by a link", path.name)
+        descriptor = os.open(path.name, _FILE, dir_fd=folder)
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise FileNotFoundError(errno.ENOENT, "it was replaced by something else", path.name)
+        if found.st_size > MAX_STATE_BYTES:
             return None
         content = file.read(MAX_STATE_BYTES + 1)
     return content if len(content) <= MAX_STATE_BYTES else None

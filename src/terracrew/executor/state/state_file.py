@@ -45,9 +45,13 @@ class StateFile:
 
         Raises Invalid if the engine has removed the file, or put something in its place that is not a state.
         """
-        if leftover.find(self.path, self._place) is None:
-            raise Invalid(f"the engine has removed its state, {self.path.name}")
-        if (content := leftover.read(self.path)) is None:
+        try:
+            content = leftover.read(self.path, self._place)
+        except OSError as error:
+            raise Invalid(
+                f"the engine has removed its state, {self.path.name}, or replaced it: {error.strerror}"
+            ) from error
+        if content is None:
             raise Invalid(leftover.too_large(self.path.name))
         return content if hashlib.sha256(content).hexdigest() != self.sha256 else None
 

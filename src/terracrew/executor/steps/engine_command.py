@@ -182,10 +182,11 @@ async def _collect_leftover(context: StepContext) -> bool:
     """Record a state that the engine could not save. Returns whether there was one. It is as valid as any other, unless another
     backend should have it: then the next plan does not read it (`States.has_unsaved`)."""
     states, recorder = context.states, context.recorder
-    path = leftover.find(context.session.leftover, workspace.of(context.directory))
+    place = workspace.of(context.directory)
+    path = leftover.find(context.session.leftover, place)
     if path is None:
         return False
-    content = leftover.read(path)
+    content = leftover.read(path, place)
     if content is None:
         states.has_unsaved = True
         recorder.say(leftover.too_large(path.name))
