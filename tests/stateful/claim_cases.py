@@ -44,7 +44,7 @@ class Case(msgspec.Struct, frozen=True):
     made_by: Literal["nobody", "mine", "another"]
     """Whose plan the job goes on with."""
     is_plan_current: bool
-    maker: Literal["there", "disabled", "removed"]
+    maker: Literal["there", "disabled", "removed", "unassigned"]
     """What became of the other runner."""
     epoch: int
     asked_epoch: int
@@ -113,7 +113,7 @@ OTHERWISE: dict[str, list[Any]] = {
     "quarantine": ["here", "elsewhere", "decided"],
     "made_by": ["mine", "another", "another", "another"],
     "is_plan_current": [False, False],
-    "maker": ["disabled", "disabled", "removed", "removed"],
+    "maker": ["disabled", "disabled", "removed", "removed", "unassigned", "unassigned"],
     "asked_epoch": [2, 3, 4],
     "is_connected": [False],
     "is_instance_draining": [True],
@@ -150,7 +150,10 @@ def expected(case: Case) -> bool:
         and case.pinned_instance in ("none", "one"),
         has_valid_credential=case.once_token in ("none", "waiting"),
     )
-    is_bound = case.is_plan_current and (case.made_by == "mine" or case.maker == "there")
+    is_serving = case.maker == "there" and (case.is_shared or case.is_of_organization)
+    is_serving = is_serving or (case.maker == "unassigned" and case.is_shared)
+    is_bound = case.is_plan_current and (case.made_by == "mine" or is_serving)
+    is_bound = is_bound and case.pinned_runner in ("none", case.made_by)
     made_by = case.made_by if is_bound and case.made_by != "nobody" else None
     job = _job(case)
     decision = decide.claim(
@@ -248,6 +251,9 @@ async def build(tx: Tx, case: Case) -> None:
             is_disabled=case.is_disabled if runner == "mine" else case.maker == "disabled",
             **now,
         )
+    if case.maker not in ("removed", "unassigned"):
+        root = {"place_id": f"root-{own}", "kind": "group", "path": ""}
+        await _insert(tx, "assignments", runner_id="another", organization_id=own, **root, **now)
     for kind, path in case.places:
         place = "module" if path == MODULE and kind == "module" else f"{kind}-{path}"
         await _insert(

@@ -33,7 +33,7 @@ async def _expected_tiers(tx: Tx, job: Waiting) -> list[set[str]]:
         """SELECT assignments.runner_id AS id,
             CASE WHEN assignments.kind = 'module' THEN 1000 ELSE length(assignments.path) END AS nearness
         FROM modules JOIN assignments ON assignments.organization_id = modules.organization_id AND """
-        + eligibility.COVERS
+        + eligibility.covers("modules")
         + """ WHERE modules.id = :module_id
         UNION ALL SELECT id, -1 AS nearness FROM runners WHERE organization_id IS NULL ORDER BY nearness DESC""",
         module_id=job.module_id,

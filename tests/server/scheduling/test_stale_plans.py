@@ -59,6 +59,26 @@ async def test_a_plans_runner_that_was_disabled_frees_its_job(approved: Approved
 
 
 @pytest.mark.feature("J8.same")
+@pytest.mark.parametrize("is_told", [True, False])
+async def test_a_plans_runner_that_is_no_longer_assigned_frees_its_job(approved: Approved, is_told: bool) -> None:
+    """Nobody could claim the job, and being the first of its module, it held up every later one until a person canceled it."""
+    rows, maker = approved.stage.rows, approved.maker
+    other = await rows.runner()
+    assert await other.claim(approved.job, 2) is None
+    await approved.set("DELETE FROM assignments WHERE runner_id = :id", id=maker.runner_id)
+    if is_told:
+        await approved.stage.scheduler.step({("assignments", maker.runner_id)})
+    else:
+        await approved.stage.scheduler.sweep()
+    assert approved.socket.offers == [approved.job]
+    assert await maker.claim(approved.job, 2) is None
+    granted = await other.has(approved.job, 2)
+    assert granted.spec.resume is None, (
+        "another runner must not see the plan, so it makes a new one, which is asked about again"
+    )
+
+
+@pytest.mark.feature("J8.same")
 async def test_a_plans_runner_that_was_enabled_again_has_its_job_back(approved: Approved) -> None:
     await approved.set("UPDATE runners SET is_disabled = true WHERE id = :id", id=approved.maker.runner_id)
     await approved.stage.scheduler.sweep()

@@ -53,8 +53,8 @@ def claim(
     """Make an instance the owner of a job (rule 1). The statement in `claims` is the same in SQL; a test compares the two.
 
     `is_first_of_module`: no other queued job of the module comes first by `turn_in_module` (rule 11).
-    `made_by` is the runner that made the plan that the job continues with: only that runner may claim it while it exists and
-    the plan's state is current. Otherwise any runner may claim the job and makes a new plan.
+    `made_by` is the runner that made the plan that the job continues with: only that runner may claim it while it exists,
+    serves the module, and the plan's state is current. Otherwise any runner may claim the job and makes a new plan.
     """
     if job.status is not JobStatus.QUEUED or job.attempt != number or is_module_busy or has_quarantine:
         return None

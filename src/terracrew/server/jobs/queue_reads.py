@@ -26,10 +26,9 @@ _MODULES_AND_MAKERS: LiteralString = (
     """SELECT batch.id AS job_id, modules.id, modules.group_id, modules.path, modules.engine, """
     + eligibility.WANTED_VERSION
     + """ AS engine_version, jobs.dispatcher, modules.tags, modules.runner_id,
-    modules.runner_instance_name AS instance_name, makers.runner_id AS maker_id, makers.path AS maker_path,
-    makers.organization_id AS maker_organization_id
+    modules.runner_instance_name AS instance_name, makers.runner_id AS maker_id
 FROM batch JOIN jobs ON jobs.id = batch.id JOIN modules ON modules.id = jobs.module_id
-LEFT JOIN (SELECT jobs.id AS job_id, maker.id AS runner_id, maker.path, maker.organization_id FROM batch
+LEFT JOIN (SELECT jobs.id AS job_id, maker.id AS runner_id FROM batch
     JOIN jobs ON jobs.id = batch.id CROSS JOIN """
     + eligibility.MAKER
     + " WHERE "

@@ -13,19 +13,29 @@ Precedence = Literal["online", "configured"]
 GRACE_SECONDS = 10.0
 """For precedence, an instance counts as online for this long after its connection was closed, because it may be reconnecting."""
 
-COVERS: LiteralString = """(assignments.place_id = modules.id OR assignments.kind = 'group' AND (assignments.path = ''
-    OR substr(modules.path, 1, length(assignments.path) + 1) = assignments.path || '/'))"""
-"""Whether an assignment covers a module."""
-IS_ASSIGNED: LiteralString = f"""(runners.organization_id IS NULL OR EXISTS (
-    SELECT 1 FROM assignments
-    WHERE assignments.runner_id = runners.id AND assignments.organization_id || '' = modules.organization_id AND {COVERS}))"""
-"""Whether a module may use a runner, because of an assignment or because the runner is shared.
 
-`organization_id || ''` keeps SQLite from reading the assignments of all runners of the organization."""
-MAKER: LiteralString = """plans
+def covers(module: LiteralString) -> LiteralString:
+    """Return the condition that an assignment covers a module."""
+    return f"""(assignments.place_id = {module}.id OR assignments.kind = 'group' AND (assignments.path = ''
+    OR substr({module}.path, 1, length(assignments.path) + 1) = assignments.path || '/'))"""
+
+
+def is_assigned(runner: LiteralString, module: LiteralString) -> LiteralString:
+    """Return the condition that a module may use a runner, because of an assignment or because the runner is shared.
+
+    `organization_id || ''` keeps SQLite from reading the assignments of all runners of the organization.
+    """
+    return f"""({runner}.organization_id IS NULL OR EXISTS (
+    SELECT 1 FROM assignments
+    WHERE assignments.runner_id = {runner}.id AND assignments.organization_id || '' = {module}.organization_id AND {covers(module)}))"""
+
+
+IS_ASSIGNED: LiteralString = is_assigned("runners", "modules")
+MAKER: LiteralString = f"""plans
     JOIN attempts AS made ON made.job_id = plans.job_id AND made.number = plans.attempt
     JOIN runners AS maker ON maker.id = made.runner_id AND NOT maker.is_disabled AND maker.removing_since IS NULL
-    JOIN modules AS own ON own.state_version = plans.state_version AND (own.runner_id IS NULL OR own.runner_id = maker.id)"""
+    JOIN modules AS own ON own.state_version = plans.state_version AND (own.runner_id IS NULL OR own.runner_id = maker.id)
+        AND {is_assigned("maker", "own")}"""
 """The runner that made the plan that a job continues with: no other may have the job while the plan can be used there."""
 OF_JOB: LiteralString = "plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt AND own.id = jobs.module_id"
 """Joins `MAKER` to the job."""

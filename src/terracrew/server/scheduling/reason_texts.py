@@ -64,15 +64,13 @@ class ReadableNames(msgspec.Struct, frozen=True):
             return True
         return self.seen.covers(authorize.group(organization_id, path.rpartition("/")[0]))
 
-    def of(self, organization_id: str | None, path: str) -> str:
-        return path if self.has(organization_id, path) else HIDDEN_RUNNER
-
 
 def unserved(way: Way, known: list[Row], names: ReadableNames, watched_for: float, now: float) -> Reason:
     """Return the reason if no runner that is online could take the job, even with a free slot."""
     match way.code:
         case "no_assignment":
-            return _nobody(way.module, names)
+            text = "no runner is assigned to this module; assign one, or register a new one"
+            return Reason("no_assignment", text, RUNNERS)
         case "instance_absent":
             return _absent(way)
         case "wrong_tag":
@@ -83,15 +81,6 @@ def unserved(way: Way, known: list[Row], names: ReadableNames, watched_for: floa
             return _no_engine(way)
         case _:
             return _none_online(way, known, names, watched_for, now)
-
-
-def _nobody(module: Row, names: ReadableNames) -> Reason:
-    if module["maker_id"] is not None:
-        maker = names.of(module["maker_organization_id"], module["maker_path"])
-        what = f"the runner {maker}" if maker != HIDDEN_RUNNER else maker
-        text = f"{what}, which made its plan, is no longer assigned to this module: assign it again, or cancel this job"
-        return Reason("plan_runner", text, _page(module["maker_id"]) if maker != HIDDEN_RUNNER else RUNNERS)
-    return Reason("no_assignment", "no runner is assigned to this module; assign one, or register a new one", RUNNERS)
 
 
 def _none_online(way: Way, known: list[Row], names: ReadableNames, watched_for: float, now: float) -> Reason:
