@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from terracrew import archive
 from terracrew.errors import Conflict
 from tests.e2e import state_server
 from tests.e2e.state_server import StateServer
@@ -18,6 +19,14 @@ SHOP = """
 resource "terraform_data" "paid" {
   input = "a database"
   provisioner "local-exec" { command = "echo bought >> %s" }
+}
+"""
+MANY = """
+variable "n" { type = number }
+variable "input" { default = "a" }
+resource "terraform_data" "each" {
+  count            = var.n
+  triggers_replace = var.input
 }
 """
 SLOW = """
@@ -110,3 +119,46 @@ def test_what_a_dead_executor_left_is_no_proof_that_the_modules_own_backend_has_
     _push_and_discard(system, backend)
     ended = _approve(system, _in_status(system, job, "AWAITING_APPROVAL"))
     assert (ended["status"], bought.read_text().split()) == ("SUCCEEDED", ["bought"])
+
+
+def _change(system: System, main: str, **fields: Any) -> None:
+    """Give the module another source, and other settings."""
+    folder = system.directory / "source" / "app"
+    (folder / "main.tf").write_text(main)
+    uploaded = system.api.upload("/archives", archive.pack(folder), "application/gzip")
+    system.api.patch("/modules/app", {"source": {"kind": "archive", "archive_id": uploaded["id"]}, **fields})
+
+
+@pytest.mark.feature("J15.own", "J8.needed")
+@pytest.mark.timeout(120)
+def test_how_much_a_plan_destroys_is_not_compared_with_a_state_from_before_the_own_backend(
+    system: System, backend: StateServer
+) -> None:
+    """`destroys 3 of 30`, SUCCEEDED, nobody was asked: 30 was the count of a state that Terracrew had kept long ago."""
+    system.start_server(runner=True)
+    system.module("app", MANY, inputs={"n": 30}, max_destroy_percent=20)
+    assert system.wait(system.run("app", "APPLY"))["status"] == "SUCCEEDED"
+    _change(system, backend.block + MANY, backend="own", inputs={"n": 4})
+    first = system.wait(system.run("app", "APPLY"))
+    assert (first["status"], first["plan"]["existing"]) == ("SUCCEEDED", None)
+    system.api.patch("/modules/app", {"inputs": {"n": 1}})
+    waiting = _in_status(system, system.run("app", "APPLY"), "AWAITING_APPROVAL")
+    assert (waiting["plan"]["destroy"], waiting["plan"]["existing"]) == (3, 4)
+    assert "the plan destroys 3 of 4 resources; more than 20 % of them need an approval" in waiting["reason"]["text"]
+
+
+@pytest.mark.feature("J15.own", "J8.needed")
+@pytest.mark.timeout(120)
+def test_a_plan_that_did_not_look_at_what_exists_in_the_own_backend_is_asked_about(
+    system: System, backend: StateServer
+) -> None:
+    """With `-refresh=false` nothing was counted, and a plan that replaced everything was 0 % of 0."""
+    system.start_server(runner=True)
+    fields: dict[str, Any] = {"backend": "own", "max_destroy_percent": 20}
+    system.module("app", backend.block + MANY, inputs={"n": 2}, **fields)
+    assert system.wait(system.run("app", "APPLY"))["status"] == "SUCCEEDED"
+    system.api.replace("/modules/app/steps/plan", {"flags": {"tofu": ["-refresh=false"]}})
+    system.api.patch("/modules/app", {"inputs": {"n": 2, "input": "b"}})
+    waiting = _in_status(system, system.run("app", "APPLY"), "AWAITING_APPROVAL")
+    assert (waiting["plan"]["replace"], waiting["plan"]["existing"]) == (2, None)
+    assert "how many exist is not known; more than 20 % of them need an approval" in waiting["reason"]["text"]

@@ -130,7 +130,8 @@ class PlanSummary(msgspec.Struct, frozen=True, tag="plan"):
     """Resources that continue to exist but are no longer managed."""
     unchanged: Count | None = None
     existing: Count | None = None
-    """The number of resources before the change, or None if the executor did not count them."""
+    """The number of resources before the change, or None if that is not known: the module has a backend of its own, and its engine
+    looked at none of them."""
     resources: list[ResourceChange] = []
     outputs: dict[str, str] = {}
     """Output name → create, update or delete."""

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from terracrew import deferred_import, engine_flags
 from terracrew.attempt import downloads
 from terracrew.errors import Invalid
@@ -217,6 +219,9 @@ async def _report_plan(context: StepContext) -> None:
     facts_arguments = session.facts_arguments()
     facts = await _described(context, facts_arguments, _MAX_FACTS_BYTES) if facts_arguments else None
     summary = session.summarize(facts, context.states.current)
+    if context.spec.backend == "own" and not summary.existing:
+        # What the engine looked at was counted. It may have looked at nothing (`-refresh=false`) although something exists.
+        summary = msgspec.structs.replace(summary, existing=None, unchanged=None)
     context.recorder.fact(summary)
     if not isinstance(session, DescribesPlans) or not _has_changes(summary):
         return

@@ -57,7 +57,10 @@ async def fetch(context: StepContext) -> None:
 async def fetch_state(context: StepContext) -> None:
     """Get the state that is current now."""
     answer = await context.transfer.get("state")
-    context.states.current = answer.body or None
+    is_ours = (
+        context.spec.backend == "terracrew"
+    )  # otherwise this is one from before the module got a backend of its own
+    context.states.current = (answer.body or None) if is_ours else None
     lost_imports.prepare_state(context)
     context.state_version = int(answer.headers["X-State-Version"])
 

@@ -38,7 +38,20 @@ NO_LIMITS = DestroyLimits()
         (PlanSummary(destroy=2, existing=3, unchanged=1), NO_LIMITS, None),
         (PlanSummary(replace=3, existing=3), NO_LIMITS, None),
         (PlanSummary(add=3, existing=0), NO_LIMITS, None),
-        (PlanSummary(destroy=2), NO_LIMITS, "destroys all 2"),
+        (
+            PlanSummary(destroy=2),
+            NO_LIMITS,
+            "destroys 2 resources, and how many exist is not known: it may be all of them",
+        ),
+        (PlanSummary(replace=1), NO_LIMITS, None),
+        (
+            PlanSummary(replace=1),
+            DestroyLimits(None, 20),
+            "destroys 1 resource, and how many exist is not known; more than 20 %",
+        ),
+        (PlanSummary(replace=1, change=3), DestroyLimits(None, 100), None),
+        (PlanSummary(destroy=3, change=1), DestroyLimits(2), "how many exist is not known; more than 2 need"),
+        (PlanSummary(add=3), DestroyLimits(0, 0), None),
         (PlanSummary(destroy=2, unchanged=4), NO_LIMITS, None),
         (
             PlanSummary(destroy=2, replace=1, existing=9),

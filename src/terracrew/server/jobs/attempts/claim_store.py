@@ -95,7 +95,7 @@ JOIN jobs ON jobs.id = batch.job_id
 JOIN modules ON modules.id = jobs.module_id
 JOIN groups ON groups.id = modules.group_id
 LEFT JOIN instances ON instances.id = jobs.instance_id
-LEFT JOIN states ON states.module_id = modules.id AND states.status = 'current'
+LEFT JOIN states ON states.module_id = modules.id AND states.status = 'current' AND modules.backend = 'terracrew'
 LEFT JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt
 LEFT JOIN attempts AS made ON made.job_id = plans.job_id AND made.number = plans.attempt"""
 
