@@ -1,17 +1,19 @@
 """A balancer is told whether this server takes work, and whether its process is alive."""
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from terracrew import archive
 from terracrew.errors import Unavailable
 from terracrew.server import readiness
 from terracrew.server.db.seam import Tx
 from tests.machine.needs import need
 from tests.machine.postgres_server import OwnServer, missing
 from tests.machine.small_disk import fill, mounted
-from tests.server.application import Application, on_one, open_application
+from tests.server.application import Application, metrics_headers, on_one, open_application
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +44,50 @@ async def test_it_is_not_ready_while_sqlite_refuses_writes(disk: Path, monkeypat
         (disk / "ballast").unlink()
         monkeypatch.setattr(readiness, "REFUSAL_SECONDS", -1.0)  # as if it were long ago
         assert (await probe.get("/readyz")).status_code == 200
+
+
+@pytest.mark.feature("O6.database")
+async def test_it_is_not_ready_while_the_object_store_refuses_writes(
+    disk: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Symptom: `/readyz` answered 200, and each upload 500 with a traceback, while the disk of the object store was full."""
+    url, place = f"sqlite:///{tmp_path / 'terracrew.db'}", (disk / "objects").as_uri()
+    async with open_application(url, tmp_path / "data", object_store=place) as application:
+        probe, content = application.stranger("192.0.2.1"), archive.pack(_folder(tmp_path, random.randbytes(100_000)))
+        fill(disk / "ballast")
+        for _ in range(3):
+            answer = await application.admin.post("/api/v1/archives", content=content)
+            assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+            assert answer.json()["detail"] == "the object store takes no writes"
+            assert (await probe.get("/readyz")).json()["detail"] == "the object store takes no writes"
+        assert caplog.text.count("No space left on device") == 1
+        assert "Traceback" not in caplog.text
+        measured = (await probe.get("/metrics", headers=metrics_headers(application.server))).text
+        assert 'terracrew_object_store_errors_total{kind="storage"} 6.0' in measured
+        (disk / "ballast").unlink()
+        assert (await probe.get("/readyz")).status_code == 200
+        assert caplog.text.count("the object store takes writes again") == 1
+        assert (await application.admin.post("/api/v1/archives", content=content)).status_code == 201
+        assert not [each for each in (disk / "objects").rglob("*") if "probe" in each.name and each.is_file()]
+
+
+async def test_a_full_disk_for_uploads_is_not_an_unexpected_error(
+    disk: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_application(f"sqlite:///{tmp_path / 'terracrew.db'}", disk / "data") as application:
+        content = archive.pack(_folder(tmp_path, random.randbytes(3_000_000)))
+        fill(disk / "ballast")
+        answer = await application.admin.post("/api/v1/archives", content=content)
+        assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+        assert "Traceback" not in caplog.text
+
+
+def _folder(parent: Path, content: bytes) -> Path:
+    folder = parent / "source"
+    folder.mkdir()
+    (folder / "main.tf").write_text("")
+    (folder / "large").write_bytes(content)
+    return folder
 
 
 @on_one

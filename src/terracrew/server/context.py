@@ -80,9 +80,13 @@ class Server:
             db=self.db,
             keys=self.keys,
             surveys=Surveys(self.db, self.objects, self.settings, self.tasks),
-            readiness=Readiness(self.db, self.closing),
+            readiness=Readiness(self.db, self.objects, self.closing),
             measured=Measured(
-                self.db, self.registry, self.counts, Gauges(self.db, self.registry, self.settings.precedence)
+                self.db,
+                self.objects,
+                self.registry,
+                self.counts,
+                Gauges(self.db, self.registry, self.settings.precedence),
             ),
         )
         runs = RunsContext(

@@ -1,6 +1,7 @@
 """Stores objects in a local folder or a cloud's object store, behind one API. Names consist of ids only."""
 
 import asyncio
+import contextlib
 import os
 import re
 import time
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from terracrew import durable
-from terracrew.errors import Invalid, NotFound
+from terracrew.errors import Invalid, NotFound, Unavailable
+from terracrew.logging import get_logger
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -20,6 +22,12 @@ _KIND = re.compile(r"[a-z]+\Z")
 LISTING_PAGE_ROWS = 500
 _CHUNK_BYTES = 1 << 20
 _MAX_REMEMBERED_FOLDERS = 10_000
+NO_WRITES = "the object store takes no writes"
+RETRY_AFTER_SECONDS = 2.0
+MAX_PROBE_BYTES = 1 << 20
+_MAX_REASON_CHARACTERS = 500
+_PROBE = "probes/write"
+log = get_logger("terracrew.objects")
 
 
 class Listed(NamedTuple):
@@ -35,14 +43,40 @@ class Objects:
         self._folder = folder
         self._durable_folders: set[Path] = set()
         """Folders whose names are known to be on the disk, so that most objects cost no sync of a folder's ancestors."""
+        self.refused_writes = 0
+        """How often the store has refused to store something."""
+        self._refused_bytes: int | None = None
+        """The size of the last object that the store refused, if it has accepted none since."""
 
     async def put(self, name: str, content: bytes | Path) -> None:
-        """Store it whole, replacing what had the name; durable when this returns."""
+        """Store it whole, replacing what had the name; durable when this returns. Raises Unavailable if the store refuses it."""
         from obstore import put_async
+        from obstore.exceptions import BaseError
 
-        await put_async(self._store, _checked(name), content)
-        if self._folder is not None:
-            await asyncio.to_thread(self._sync, self._folder, self._folder / name)
+        _checked(name)
+        size = _size(content)
+        try:
+            await put_async(self._store, name, content)
+            if self._folder is not None:
+                await asyncio.to_thread(self._sync, self._folder, self._folder / name)
+        except (BaseError, OSError) as error:
+            self.refused_writes += 1
+            # Once, not for every object. Only the log has the reason, which may name hosts and paths.
+            if self._refused_bytes is None:
+                log.warning(NO_WRITES, reason=f"{error}".partition("\n")[0][:_MAX_REASON_CHARACTERS])
+            self._refused_bytes = size
+            raise Unavailable(NO_WRITES, retry_after=RETRY_AFTER_SECONDS) from error
+        if self._refused_bytes is not None and size >= min(self._refused_bytes, MAX_PROBE_BYTES):
+            self._refused_bytes = None
+            log.warning("the object store takes writes again")
+
+    async def takes_writes(self) -> bool:
+        """Return whether the last write was accepted. If it was not, another one of its size is tried, up to a limit."""
+        if self._refused_bytes is not None:
+            with contextlib.suppress(Unavailable):
+                await self.put(_PROBE, bytes(min(self._refused_bytes, MAX_PROBE_BYTES)))
+                await self.delete(_PROBE)
+        return self._refused_bytes is None
 
     def _sync(self, root: Path, file: Path) -> None:
         """Make a file, its name and the names of its folders durable: the store itself only renames it into place."""
@@ -163,3 +197,7 @@ def _checked(name: str) -> str:
     if not _NAME.match(name):
         raise ValueError(f"{name!r} cannot name an object: names are a kind and ids")
     return name
+
+
+def _size(content: bytes | Path) -> int:
+    return len(content) if isinstance(content, bytes) else content.stat().st_size

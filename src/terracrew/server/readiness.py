@@ -1,12 +1,14 @@
-"""Whether this server can do its work: its database takes writes, and it is not being stopped."""
+"""Whether this server can do its work: its database and its object store take writes, and it is not being stopped."""
 
 import asyncio
 import logging
 import time
 
 from terracrew.errors import Unavailable
+from terracrew.server import objects
 from terracrew.server.db import stored_values
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.objects import Objects
 
 TIMEOUT_SECONDS = 1.0
 FRESH_SECONDS = 1.0
@@ -20,8 +22,8 @@ _log = logging.getLogger("terracrew.server")
 
 
 class Readiness:
-    def __init__(self, db: Database, closing: asyncio.Event) -> None:
-        self._db, self._closing = db, closing
+    def __init__(self, db: Database, objects: Objects, closing: asyncio.Event) -> None:
+        self._db, self._objects, self._closing = db, objects, closing
         self._lock = asyncio.Lock()
         self._checked_at = float("-inf")
         self._problem = self._logged = ""
@@ -50,7 +52,14 @@ class Readiness:
         if detail and detail != self._logged:  # once, not for every probe
             _log.warning("not ready: %s: %s", _NO_WRITES, detail)
         self._logged = detail
-        return _NO_WRITES if detail else ""
+        return _NO_WRITES if detail else await self._find_problem_of_objects()
+
+    async def _find_problem_of_objects(self) -> str:
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                return "" if await self._objects.takes_writes() else objects.NO_WRITES
+        except TimeoutError:
+            return f"the object store did not answer within {TIMEOUT_SECONDS:g} s"
 
 
 async def _write(tx: Tx) -> None:

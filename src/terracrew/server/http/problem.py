@@ -1,5 +1,6 @@
 """Turns errors into answers: problem+json (RFC 9457) with the stable code of the error's class."""
 
+import errno
 import logging
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -28,6 +29,7 @@ RETRY_AFTER_SECONDS = 1.0
 _CODES = {error.status: error.code for error in (Invalid, Unauthenticated, Forbidden, NotFound, TooLarge, RateLimited)}
 _WENT_AWAY = "client disconnected prematurely"
 """The framework's message for a client that disconnects before its body has arrived. The framework treats it as a server error."""
+_FULL_DISK = frozenset({errno.ENOSPC, errno.EDQUOT})
 _log = logging.getLogger("terracrew.server")
 
 
@@ -75,6 +77,8 @@ def from_http(request: Request[Any, Any, Any], error: HTTPException) -> Response
 
 def from_surprise(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """Answer an unexpected error. The client gets a number to quote, and the log gets the traceback under this number."""
+    if isinstance(error, OSError) and error.errno in _FULL_DISK:
+        return from_error(request, Unavailable("the disk of the server is full"))
     number = uuid7().hex
     _log.error("error %s in %s %s", number, request.scope["method"], request.scope["path"], exc_info=error)
     detail = f"something went wrong on the server; its log has it under {number}"

@@ -14,6 +14,7 @@ from terracrew.server.jobs import metrics as job_metrics
 from terracrew.server.logs import metrics as log_metrics
 from terracrew.server.metrics import process
 from terracrew.server.metrics.instruments import Counter, Histogram
+from terracrew.server.objects import Objects
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -24,6 +25,7 @@ class Measured:
     """What the figures of this process are read from."""
 
     db: Database
+    objects: Objects
     registry: Registry
     counts: Counts
     gauges: Gauges
@@ -53,8 +55,18 @@ def _own(measured: Measured) -> "Iterator[Metric]":
     requests = Counter("terracrew_requests", "Answered HTTP requests", ("method", "status"))
     for (method, status), count in measured.counts.answers.items():
         requests.add(count, method, str(status))
+    stored = Counter("terracrew_object_store_errors", "Objects that the object store did not take", ("kind",))
+    stored.add(measured.objects.refused_writes, "storage")
     health = measured.db.health
-    for instrument in (requests, *job_metrics.ALL, *process.ALL, *log_metrics.ALL, health.commits, health.errors):
+    for instrument in (
+        requests,
+        stored,
+        *job_metrics.ALL,
+        *process.ALL,
+        *log_metrics.ALL,
+        health.commits,
+        health.errors,
+    ):
         yield _histogram(instrument) if isinstance(instrument, Histogram) else _counter(instrument)
     yield _gauge(
         "terracrew_info",
