@@ -120,6 +120,7 @@ class Installation:
             **{name: value for name, value in os.environ.items() if not name.startswith(("TERRACREW_", "TF_"))},
             "HOME": str(directory),
             "TERRACREW_EXECUTOR__ISOLATION": "none",  # modules run programs of the storm, which lie outside of the system
+            "TERRACREW_EXECUTOR__USER": "none",  # the witnesses of the storm belong to its user
             "TERRACREW_CACHE": str(cache.root()),
         }
         self.servers: dict[str, Process] = {}

@@ -103,6 +103,9 @@ class System:
             # Modules of these tests leave witnesses beside the system; `test_isolation.py` takes this away.
             "TERRACREW_EXECUTOR__WRITE_PATHS": str(directory),
             "TERRACREW_SERVER_RUNNER_WRITE_PATHS": str(directory),
+            # Those witnesses belong to the user of the test; `test_engine_users.py` takes this away.
+            "TERRACREW_EXECUTOR__USER": "none",
+            "TERRACREW_SERVER_RUNNER_USER": "none",
             "TERRACREW_CACHE": str(cache.root()),
         }
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from terracrew.executor.isolation import landlock, mounts
+from terracrew.runner import engine_user_claims
 from tests.e2e import modules
 from tests.e2e.gate import Gate
 from tests.e2e.system import Process, System, eventually, lines_of, running
@@ -110,6 +112,40 @@ def test_a_hostile_module_is_refused_everything_that_is_not_its_own(system: Syst
     assert system.wait(other)["status"] == "SUCCEEDED"
     eventually(lambda: not any((root / "workspaces").iterdir()), what="the removal of the workspaces")
     eventually(lambda: not any((root / "engine-files").iterdir()), what="the removal of the engine's files")
+
+
+@pytest.fixture
+def closed(tofu: str) -> Iterator[System]:
+    """A system with the defaults of a runner of root, in a directory that only root can enter, as its home is."""
+    with (
+        tempfile.TemporaryDirectory(prefix="terracrew-closed-", dir="/tmp") as directory,
+        running(Path(directory)) as found,
+    ):
+        for name in ("EXECUTOR__USER", "EXECUTOR__WRITE_PATHS", "SERVER_RUNNER_USER", "SERVER_RUNNER_WRITE_PATHS"):
+            del found.env[f"TERRACREW_{name}"]
+        found.env["TERRACREW_ENGINE__ADDITIONAL_BINARY_PATHS"] = str(Path(tofu).parent)
+        yield found
+
+
+@pytest.mark.skipif(
+    not landlock.abi() or not mounts.is_available(), reason="this process may not make mount namespaces"
+)
+@pytest.mark.parametrize("is_built_in", [False, True], ids=["separate", "built-in"])
+def test_by_default_engines_of_root_have_users_that_only_see_their_own_files(closed: System, is_built_in: bool) -> None:
+    """A module below a runner of root was root, unless an operator had set `executor.user`."""
+    runner = closed.start_server(runner=True) if is_built_in else started(closed)
+    main = HOSTILE.replace("@ROOT@", str(closed.data / "runner" if is_built_in else closed.runner_directory()))
+    main = main.replace("@OTHER@", str(closed.data / "terracrew.db")).replace("@PIDS@", str(runner.pid))
+    closed.module("thief", main.replace("@SERVER@", str(closed.data)))
+    job = closed.run("thief", "APPLY")
+    assert closed.wait(job)["status"] == "SUCCEEDED", closed.log(job)
+    [who] = [line.partition("WHO ")[2].split() for line in lines_of(closed, job, "): WHO ")]
+    assert len(set(who)) == 1
+    assert int(who[0]) in engine_user_claims.USER_IDS
+    assert {line.partition("DONE ")[2] for line in lines_of(closed, job, "): DONE ")} == {"own-file", "own-home"}
+    closed.module("app", modules.quick())
+    job = closed.run("app", "APPLY")
+    assert closed.wait(job)["status"] == "SUCCEEDED", closed.log(job)
 
 
 def test_plan_and_apply_with_a_provider_run_as_another_user_and_users_are_used_again(system: System) -> None:

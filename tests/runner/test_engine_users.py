@@ -27,7 +27,7 @@ def attempt(folder: Path, name: str) -> Path:
 
 
 def test_a_setting_names_a_user_or_a_range_of_ids() -> None:
-    assert engine_users.parse("") == []
+    assert engine_users.parse("auto") == engine_users.parse("none") == []
     assert engine_users.parse(f"{FIRST_UID}-{FIRST_UID + 1}") == ACCOUNTS
     assert engine_users.parse(str(FIRST_UID)) == ACCOUNTS[:1]
     [nobody] = engine_users.parse("nobody")

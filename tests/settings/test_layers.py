@@ -26,6 +26,7 @@ def test_a_file_with_the_four_required_settings_is_enough(file: Path, monkeypatc
         temp_directory="/home/crew/.terracrew/runner/.temp",
         rotates_worker_token=True,
         capacity=4,
+        claims_engine_users=True,
         isolation=IsolationSettings("landlock", [], [], private_paths=[str(file)]),
         log_stream=LogStreamSettings(50, 5.0, True),
     )

@@ -59,6 +59,8 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     isolation: IsolationSettings = IsolationSettings()
     engine_accounts: list[EngineAccount] = []
     """The users that engines run as, each of one attempt at a time; none if engines run as the runner's own user."""
+    claims_engine_users: bool = False
+    """Whether the runner finds such users itself, if it is root."""
     log_stream: LogStreamSettings = LogStreamSettings()
     log_level: dict[str, str] = {}
     is_built_in: bool = False

@@ -28,6 +28,8 @@ WAIT_SECONDS = 60.0
 """How long a start waits for the user of an attempt that has ended and whose directories are being removed."""
 _POLL_SECONDS = 1.0
 SETTING = "executor.user"
+AUTO, NONE = "auto", "none"
+"""Values of the setting: users that the runner claims itself if it is root, and the user of the runner."""
 DISPATCHER = "local"
 """The type of the dispatchers that it applies to: in containers, engines have a user of their own."""
 _RANGE = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?")
@@ -47,14 +49,16 @@ _OPEN_TEMP_DIRECTORY = (
 
 def parse(text: str) -> list[EngineAccount]:
     """Return the users that a setting names: a user, a user id, or a range of user ids. Raises ValueError."""
-    if not text:
+    if text in (AUTO, NONE):
         return []
     found = _RANGE.fullmatch(text)
     if found is None:
         try:
             entry = pwd.getpwnam(text)
         except (KeyError, ValueError):
-            raise ValueError(f"{text!r} is neither a user of this machine nor user ids such as 20000-20015") from None
+            raise ValueError(
+                f"{text!r} is neither a user of this machine nor user ids such as 20000-20015, {AUTO!r} or {NONE!r}"
+            ) from None
         return [_checked(EngineAccount(entry.pw_uid, entry.pw_gid))]
     first, last = int(found[1]), int(found[2] or found[1])
     if not 0 < first <= last < 2**32 - 1 or last - first >= MAX_USERS:
@@ -97,6 +101,8 @@ class EngineUsers:
         self._free: OrderedDict[int, EngineAccount] = OrderedDict((each.uid, each) for each in accounts)
         self._accounts = dict(self._free)
         self._used: dict[str, int] = {}
+        self._idle: set[int] = set()
+        """Free users who have no process. They cannot get one as long as they are free: nothing else becomes these users."""
         self._released = asyncio.Event()
 
     @property
@@ -110,8 +116,12 @@ class EngineUsers:
         cache_directory: Path,
         readable: Iterable[str],
         temp_directory: Path | None = None,
+        *,
+        has_view: bool = False,
     ) -> None:
-        """Let the users enter the directories of engines, and nothing beside them. Raises Invalid if they cannot get there."""
+        """Let the users enter the directories of engines, and nothing beside them. Raises Invalid if they cannot get there.
+
+        In a view of their own, engines reach their directories in any case (`executor/isolation/mounts.py`)."""
         if not self.is_on:
             return
         if not is_privileged():
@@ -119,18 +129,25 @@ class EngineUsers:
                 f"{SETTING}: this runner is not root, so it cannot run engines as another user. Start it as root, or remove "
                 "the setting"
             )
+        (cache_directory / _PLUGINS).mkdir(exist_ok=True)
+        self.open_plugins(cache_directory)
+        if has_view:
+            return
         temporary = [temp_directory] if temp_directory else []
         for folder in (own, *shared, *temporary, cache_directory):
             os.chmod(folder, _SHARED_MODE)
         for entry in cache_directory.iterdir():
             if entry.is_dir() and not entry.is_symlink() and entry.name != _PLUGINS:
                 os.chmod(entry, _PRIVATE_MODE)
-        (cache_directory / _PLUGINS).mkdir(exist_ok=True)
-        self.open_plugins(cache_directory)
         for path in (own, *shared, *(Path(each) for each in (*readable, str(cache.root())) if Path(each).is_dir())):
             self._require_open(path, _OPEN_DIRECTORIES)
         for path in temporary:
             self._require_open(path, _OPEN_TEMP_DIRECTORY)
+
+    def turn_off(self) -> None:
+        """Run engines as the user of the runner, because they cannot run as others here."""
+        self._free.clear()
+        self._accounts.clear()
 
     def open_plugins(self, cache_directory: Path) -> None:
         """Let the users read the provider plug-ins that attempts share. A runner with a strict umask makes them for itself alone."""
@@ -169,19 +186,27 @@ class EngineUsers:
         if not self.is_on:
             return None
         async with asyncio.timeout(WAIT_SECONDS):
-            while (account := self._idle(await asyncio.to_thread(_users_with_processes))) is None:
+            while (account := self._next_idle() or await self._look_for_idle()) is None:
                 self._released.clear()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_POLL_SECONDS):
                         await self._released.wait()
         del self._free[uid := account.uid]
+        self._idle.discard(uid)
         self._used[directory.name] = uid
         await asyncio.to_thread(durable.write, directory / FILE, str(uid).encode())
         return account
 
-    def _idle(self, busy: set[int]) -> EngineAccount | None:
-        """Return a free user without a process: one that an earlier module left behind could attack the next one."""
-        return next((account for account in self._free.values() if account.uid not in busy), None)
+    def _next_idle(self) -> EngineAccount | None:
+        return next((account for account in self._free.values() if account.uid in self._idle), None)
+
+    async def _look_for_idle(self) -> EngineAccount | None:
+        """Find the free users without a process: one that an earlier module left behind could attack the next one. It takes
+        milliseconds to look at all processes, so what is found is used for later attempts, too."""
+        candidates = set(self._free)
+        busy = await asyncio.to_thread(_users_with_processes)
+        self._idle = (candidates & set(self._free)) - busy
+        return self._next_idle()
 
     def release(self, name: str) -> None:
         """Take the user back from an attempt whose directories have been removed."""
@@ -205,11 +230,10 @@ def environment_of(account: EngineAccount, base: Mapping[str, str], temp_directo
 def _users_with_processes() -> set[int]:
     """Return the real, effective and saved users of all processes."""
     found: set[int] = set()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):  # it has ended
-                lines = (entry / "status").read_text().splitlines()
-                found.update(int(uid) for line in lines if line.startswith("Uid:") for uid in line.split()[1:])
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/status", "rb") as file:  # it may have ended
+                found.update(map(int, file.read().partition(b"\nUid:")[2].partition(b"\n")[0].split()))
     return found
 
 
@@ -223,6 +247,6 @@ def warn_if_root(accounts: list[EngineAccount]) -> str:
     if accounts or os.geteuid() != 0:
         return ""
     return (
-        f"this runner is root, and so are the engines that it starts: set {SETTING} to user ids such as 20000-20015, of which "
-        "each running attempt gets one"
+        f"this runner is root, and so are the engines that it starts: set {SETTING} to {AUTO!r}, or to user ids such as "
+        "20000-20015, of which each running attempt gets one"
     )

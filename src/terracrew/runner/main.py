@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from terracrew.errors import CredentialEnded, Removed, TerracrewError
-from terracrew.runner import engine_users, environment, isolation
+from terracrew.errors import CredentialEnded, Invalid, Removed, TerracrewError
+from terracrew.runner import engine_user_claims, engine_users, environment, isolation
 from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.reports import Reports
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
@@ -23,6 +23,8 @@ from terracrew.runner.stop import Stop
 
 log = logging.getLogger(__name__)
 
+_MIN_CLAIMED_USERS = 16
+"""With more users than attempts, the processes of the machine are looked at less often (`EngineUsers.take`)."""
 _POLL_SECONDS = 0.25
 """How often a runner that is stopping looks whether its attempts have ended."""
 
@@ -47,6 +49,7 @@ async def run(
     try:
         instance = LocalInstance(config.working_directory)
         dispatchers.use_instance(instance.key)
+        config = await _with_users(config)
         isolation.describe(
             config.isolation, [config.working_directory, config.temp_directory], has_users=bool(config.engine_accounts)
         )
@@ -88,6 +91,20 @@ async def run(
         await dispatchers.close()
         if instance is not None:
             instance.release()
+
+
+async def _with_users(config: RunnerConfig) -> RunnerConfig:
+    """Return the settings with the users that the runner claims for its engines, if it is to do that and may."""
+    kinds = {config.dispatcher, *(each.type for each in config.named_dispatchers)}
+    if not config.claims_engine_users or not engine_users.is_privileged() or engine_users.DISPATCHER not in kinds:
+        return config
+    wanted = max(config.capacity, _MIN_CLAIMED_USERS)
+    try:
+        claimed = await asyncio.to_thread(engine_user_claims.claim, config.working_directory, wanted)
+    except (OSError, Invalid) as error:
+        log.warning("this runner finds no users for its engines: %s", error)
+        return config
+    return msgspec.structs.replace(config, engine_accounts=claimed)
 
 
 def _is_expected(error: TerracrewError, one_job: OneJob | None) -> bool:

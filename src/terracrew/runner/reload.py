@@ -49,6 +49,7 @@ NEED_RESTART = {
     "capacity": "runner.capacity",
     "cgroup": "working_directory.cgroup",
     "engine_accounts": "executor.user",
+    "claims_engine_users": "executor.user",
     "dispatcher": "job_dispatcher.type",
     "dispatcher_data": "job_dispatcher.data",
     "dispatcher_allows": "job_dispatcher.allow",

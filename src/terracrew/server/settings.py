@@ -51,6 +51,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """The directories that may contain sources on a local path. There are none by default."""
     runner_isolation: Literal["landlock", "none"] = "landlock"
     """What keeps the modules of the built-in runner from the rest of this machine."""
+    runner_user: Literal["auto", "none"] = "auto"
+    """Whether the engines of built-in runners have users of their own, if this server is root."""
     runner_read_paths: tuple[Path, ...] = ()
     """What those modules may read besides the system and the standard places of credentials."""
     runner_write_paths: tuple[Path, ...] = ()

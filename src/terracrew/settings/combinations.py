@@ -154,7 +154,7 @@ def _variable(path: tuple[str, ...]) -> str:
 def _engine_users(values: Tree) -> Iterator[Combination]:
     path = ("executor", "user")
     text = find(values, path)
-    if not isinstance(text, str) or not text:
+    if not isinstance(text, str) or text in (engine_users.AUTO, engine_users.NONE):
         return
     kinds = {find(values, (*section, "type")) or engine_users.DISPATCHER for section in _dispatcher_sections(values)}
     if engine_users.DISPATCHER not in kinds:

@@ -171,10 +171,11 @@ class ExecutorSection(SettingsSection):
         "Linux 5.13; a runner on a kernel without it warns and isolates nothing) or `none`.",
     )
     user: Annotated[str, checked(_engine_user)] = Field(
-        default="",
-        description="The users that engines run as if the runner is root: a user, or a range of user ids such as "
-        "`20000-20015`. Each running attempt has one of its own, so there are at least as many as `runner.capacity`. By default "
-        "engines run as the runner's own user.",
+        default=engine_users.AUTO,
+        description="The users that engines run as if the runner is root; each running attempt has one of its own. `auto`: user "
+        "ids between 60578 and 61183 that no other runner of this machine uses. `none`: engines run as the runner's own user, as "
+        "they always do if it is not root. Or a user, or a range of user ids such as `20000-20015`, at least as many as "
+        "`runner.capacity`.",
     )
     read_paths: Directories = Field(
         default=[],
@@ -287,6 +288,7 @@ class RunnerSettings(SettingsSection):
             approved_hooks_directory=self.hooks_preapproval.directory,
             isolation=IsolationSettings(self.executor.isolation, self.executor.read_paths, self.executor.write_paths),
             engine_accounts=engine_users.parse(self.executor.user),
+            claims_engine_users=self.executor.user == engine_users.AUTO,
             log_stream=LogStreamSettings(
                 stream.batch_size_limit, stream.period_seconds, stream.eagerly_emit_first_event
             ),

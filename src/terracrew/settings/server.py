@@ -60,6 +60,11 @@ class ServerFile(SettingsSection):
         default="landlock",
         description="How jobs of built-in runners are isolated from the rest of this machine.",
     )
+    runner_user: Literal["auto", "none"] = Field(
+        default="auto",
+        description="The users of the engines of built-in runners, if this server is root: `auto` for user ids that nothing "
+        "else uses, one for each running attempt, or `none` for root itself.",
+    )
     runner_read_paths: Directories = Field(
         default=[],
         description="Further paths that jobs of built-in runners may read, besides the system and the usual credentials.",

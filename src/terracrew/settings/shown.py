@@ -60,6 +60,7 @@ SHOWN = frozenset(
         "host",
         "local_roots",
         "runner_isolation",
+        "runner_user",
         "runner_read_paths",
         "runner_write_paths",
         "database_url",

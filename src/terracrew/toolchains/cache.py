@@ -89,6 +89,9 @@ def locked(name: str, waiting: Callable[[], None]) -> Generator[Path]:
 def publish(made: Iterable[Path], target: Path) -> None:
     """Move finished files into place. The engine itself comes last, because its presence means that everything is there."""
     durable.make_directory(target, 0o777)
+    for folder in (target, *target.parents):
+        if root() in folder.parents:  # also with a strict umask, because engines may run as another user
+            folder.chmod(folder.stat().st_mode | 0o055)
     for path in reversed(list(made)):
         path.chmod(0o755)
         durable.sync_file(path)

@@ -26,9 +26,9 @@ from terracrew.attempt import (
 from terracrew.attempt.downloads import MissingDownloads
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.backoff import Backoff
-from terracrew.errors import Conflict
+from terracrew.errors import Conflict, Invalid
 from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, Granted, HandBack, WaitingStart
-from terracrew.runner import engine_users
+from terracrew.runner import engine_users, isolation
 from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.engine_directories import EngineDirectories
 from terracrew.runner.attempts.executor_starts import ExecutorStarts
@@ -87,9 +87,16 @@ class AttemptSupervisor:
 
     def prepare_users(self) -> None:
         """Let the users of engines enter their directories. Raises Invalid if the settings name users and this cannot work."""
-        instance = self._instance
+        instance, config = self._instance, self._config
         shared, temp = (instance.workspaces, instance.engine_directories), self._temp_directories.root
-        self._users.prepare(instance.root, shared, instance.cache, self._config.engine_paths, temp)
+        view = isolation.has_view(config.isolation)
+        try:
+            self._users.prepare(instance.root, shared, instance.cache, config.engine_paths, temp, has_view=view)
+        except Invalid as error:
+            if not config.claims_engine_users:
+                raise
+            log.warning("engines run as root, because they cannot run as other users here. %s", error)
+            self._users.turn_off()
 
     def use_config(self, config: RunnerConfig) -> None:
         """Start the executors of later attempts with new settings."""

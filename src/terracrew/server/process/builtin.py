@@ -16,6 +16,7 @@ import msgspec
 from terracrew.errors import Removed
 from terracrew.logging import get_logger
 from terracrew.protocol.start import IsolationSettings
+from terracrew.runner import engine_users
 from terracrew.runner import main as runner_process
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.reload import ConfigUpdates
@@ -131,6 +132,7 @@ def _config(
             _texts(settings.runner_write_paths + declared.write_paths),
             _private(settings),
         ),
+        claims_engine_users=settings.runner_user == engine_users.AUTO,
         discovery_host=urlsplit(settings.public_url).netloc.rpartition("@")[2],
         is_built_in=True,
     )

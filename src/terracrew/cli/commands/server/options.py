@@ -20,6 +20,7 @@ PLACES = (
     "port",
     "local_roots",
     "runner_isolation",
+    "runner_user",
     "runner_read_paths",
     "runner_write_paths",
 )
