@@ -1,5 +1,6 @@
 """What unpacks archives, attacked with trees of links in both formats: nothing outside of the target changes."""
 
+import contextlib
 import io
 import os
 import stat
@@ -127,6 +128,33 @@ def test_no_tree_of_links_changes_or_reaches_anything_outside(unpack: Unpack, en
                     assert path.resolve().is_relative_to(target.resolve()), f"{path} -> {os.readlink(path)}"
                     assert not path.lstat().st_mode & (stat.S_ISUID | stat.S_ISGID)
         assert described(root) == before
+
+
+@settings(max_examples=examples(600), deadline=None)
+@given(entries=_ENTRIES)
+@example(entries=_MEANING_CHANGES)
+def test_links_of_a_workspace_may_lead_out_but_nothing_is_made_through_them(entries: list[Entry]) -> None:
+    """A saved plan has links to the packages of the shared cache, so its links are not walked."""
+    with tempfile.TemporaryDirectory() as made:
+        root = Path(made)
+        target = root / "inner" / "target"
+        for folder in (target, root / "outside", root / "inner" / "outside"):
+            folder.mkdir(parents=True)
+        before = described(root)
+        with (
+            contextlib.suppress(Invalid),
+            unpacking.Unpacking(target, max_entries=100, max_bytes=1000, is_source=False) as workspace,
+        ):
+            for each in entries:
+                if each.kind == "link":
+                    workspace.link(each.name, each.to)
+                elif each.kind == "folder":
+                    workspace.folder(each.name, each.mode | 0o700)
+                else:
+                    workspace.file(each.name, io.BytesIO(b"content"), each.mode)
+            workspace.finish()
+        assert described(root) == before
+        assert not any(path.lstat().st_mode & (stat.S_ISUID | stat.S_ISGID) for path in target.rglob("*"))
 
 
 @both

@@ -11,9 +11,13 @@ import subprocess
 import time
 from pathlib import Path
 
+import msgspec
+
+from terracrew.executor.isolation.source_rules import SourceConfinement
 from terracrew.executor.sources.contract import FetchContext
 from terracrew.executor.sources.git.fetcher import GitFetcher
 from terracrew.protocol.spec import GitSource
+from terracrew.protocol.start import IsolationSettings
 from terracrew.testing.source_contract import no_transfer
 from tests.bench.figures import median
 from tests.bench.filled_server import Env
@@ -86,12 +90,16 @@ class _Bare:
 
 
 class _Ours:
-    """What an executor does: resolve the branch, fetch, check the tree, and write it."""
+    """What an executor does: resolve the branch, fetch, check the tree, and write it, with git isolated."""
 
     def __init__(self, folder: Path, server: GitHttps, environment: dict[str, str]) -> None:
         self._source = GitSource(server.of("large"), branch="main")
         self._context = FetchContext(folder / "cache", [], no_transfer(), environment=environment, owner="org_1")
+        self._environment = environment
 
     def run(self, to: Path) -> None:
         to.mkdir()
-        asyncio.run(GitFetcher().fetch(self._source, to, self._context))
+        confinement = SourceConfinement(IsolationSettings(), self._environment)
+        context = msgspec.structs.replace(self._context, confinement=confinement)
+        asyncio.run(GitFetcher().fetch(self._source, to, context))
+        confinement.close()
