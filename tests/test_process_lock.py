@@ -13,7 +13,11 @@ def test_a_second_holder_is_refused_by_name_until_the_first_lets_go(tmp_path: Pa
     first = process_lock.acquire(tmp_path / "lock")
     with pytest.raises(AlreadyLockedError) as refused:
         process_lock.acquire(tmp_path / "lock")
-    assert refused.value.holder == str(os.getpid())
+    assert (refused.value.holder, refused.value.doing) == (str(os.getpid()), "")
+    process_lock.say(first, "sleeps well")
+    with pytest.raises(AlreadyLockedError) as refused:
+        process_lock.acquire(tmp_path / "lock")
+    assert (refused.value.holder, refused.value.doing) == (str(os.getpid()), "sleeps well")
     os.close(first)
     os.close(process_lock.acquire(tmp_path / "lock"))
 

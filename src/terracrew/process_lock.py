@@ -7,14 +7,16 @@ import fcntl
 import os
 from pathlib import Path
 
-_MAX_PID_BYTES = 20
+_MAX_HOLDER_BYTES = 80
 
 
 class AlreadyLockedError(Exception):
-    def __init__(self, holder: str) -> None:
+    def __init__(self, holder: str, doing: str = "") -> None:
         super().__init__(f"process {holder} holds the lock")
         self.holder = holder
         """The id of the process that holds the lock, or "unknown"."""
+        self.doing = doing
+        """What that process has said that it is doing (`say`)."""
 
 
 def acquire(path: Path) -> int:
@@ -22,13 +24,18 @@ def acquire(path: Path) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        say(descriptor, "")
     except BlockingIOError:
-        holder = os.pread(descriptor, _MAX_PID_BYTES, 0).decode(errors="replace").strip() or "unknown"
+        holder, _, doing = os.pread(descriptor, _MAX_HOLDER_BYTES, 0).decode(errors="replace").strip().partition(" ")
         os.close(descriptor)
-        raise AlreadyLockedError(holder) from None
+        raise AlreadyLockedError(holder or "unknown", doing) from None
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def say(descriptor: int, doing: str) -> None:
+    """Write our process id, and what this process is doing, into the file that it has locked."""
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()} {doing}".strip().encode() + b"\n", 0)

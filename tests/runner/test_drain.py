@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -14,6 +15,7 @@ from terracrew.protocol.messages import (
     Offer,
     Refused,
 )
+from terracrew.runner import instance
 from terracrew.runner.main import run
 from terracrew.runner.stop import Stop
 from tests.machine import small_disk
@@ -88,6 +90,41 @@ async def test_the_second_signal_leaves_at_once_and_executors_go_on(runners: Run
     assert await runner.ended() == 0
     assert (await executor.tell("told"))["told"] == []
     assert (runners.attempts / "job_1.1" / "pid").exists()
+
+
+async def test_a_runner_that_is_started_beside_one_that_drains_says_what_can_be_done(runners: Runners) -> None:
+    """Symptom: «another runner uses …: stop it», to somebody who had just stopped it, and no runner was left afterwards."""
+    first, peer = await runners.connected()
+    executor = await runners.grant(peer)
+    second = await runners.start()
+    assert await second.ended() == errors.Conflict.exit_code
+    assert f"another runner (process {first.pid}) uses {runners.directory}: stop it" in second.output
+    first.signal(TERM)
+    while not (await peer.receive(Heartbeat)).is_draining:
+        pass
+    third = await runners.start()
+    assert await third.ended() == errors.Conflict.exit_code
+    assert "It drains, and ends when its jobs have ended" in third.output
+    assert f"After a second SIGTERM (kill {first.pid}) it ends at once; its jobs continue" in third.output
+    said: list[str] = []
+    with pytest.raises(errors.Conflict, match="It drains"):
+        await asyncio.to_thread(instance.wait_for_drain, str(runners.directory), 0.1, said.append)
+    waiting = asyncio.create_task(
+        asyncio.to_thread(instance.wait_for_drain, str(runners.directory), TIMEOUT_SECONDS, said.append)
+    )
+    while len(said) < 2:
+        await asyncio.sleep(0.01)
+    assert said[1].startswith("waiting for up to 1 m 00 s: another runner")
+    await executor.tell("finish")
+    assert await first.ended() == 0
+    await waiting
+    assert len(said) == 2
+    await runners.connected()
+
+
+def test_a_directory_that_nobody_uses_is_not_waited_for(tmp_path: Path) -> None:
+    instance.wait_for_drain(str(tmp_path / "new"), 60.0, pytest.fail)
+    assert not (tmp_path / "new").exists()
 
 
 async def test_an_idle_runner_ends_at_the_first_signal(runners: Runners) -> None:

@@ -1,17 +1,23 @@
 """The working directory of one runner instance: its lock, its key and its folders."""
 
+import contextlib
 import logging
 import os
 import re
 import secrets
+import time
+from collections.abc import Callable
 from pathlib import Path
 
-from terracrew import durable, process_lock
+from terracrew import durable, durations, process_lock
 from terracrew.errors import Conflict, Invalid
 from terracrew.process_lock import AlreadyLockedError
 
 log = logging.getLogger(__name__)
 
+_LOCK = "lock"
+_DRAINING = "drains"
+_POLL_SECONDS = 0.5
 _KEY_BYTES = 32
 _KEY = re.compile(f"[0-9a-f]{{{2 * _KEY_BYTES}}}")
 
@@ -34,10 +40,15 @@ class LocalInstance:
         try:
             for folder in folders:
                 durable.make_directory(folder)
-            self._lock = _lock(self.root / "lock")
+            self._lock = _lock(self.root / _LOCK)
             self.key = _key(self.root / "instance.key")
         except OSError as error:
             raise Invalid(f"the working directory {self.root} cannot be used: {error}") from error
+
+    def say_draining(self) -> None:
+        """Let a process that finds the directory in use know that this one ends by itself."""
+        with contextlib.suppress(OSError):  # a full disk must not keep it from draining
+            process_lock.say(self._lock, _DRAINING)
 
     def release(self) -> None:
         os.close(self._lock)
@@ -48,14 +59,34 @@ def warm_folder(working_directory: str) -> Path:
     return Path(working_directory) / "warm"
 
 
+def wait_for_drain(working_directory: str, max_seconds: float, report: Callable[[str], None]) -> None:
+    """Return when no other runner uses the working directory. Raises Conflict if one still does after this time."""
+    path, reported = Path(working_directory) / _LOCK, ""
+    until = time.monotonic() + max_seconds
+    while path.exists():
+        try:
+            os.close(_lock(path))
+            return
+        except Conflict as error:
+            if time.monotonic() >= until:
+                raise
+            if error.message != reported:
+                reported = error.message
+                report(f"waiting for up to {durations.duration(max_seconds)}: {reported}")
+        time.sleep(_POLL_SECONDS)
+
+
 def _lock(path: Path) -> int:
     try:
         return process_lock.acquire(path)
     except AlreadyLockedError as error:
-        raise Conflict(
-            f"another runner (process {error.holder}) uses {path.parent}: "
-            "stop it, or give this one its own working_directory.working_directory"
-        ) from None
+        words = f"another runner (process {error.holder}) uses {path.parent}"
+        if error.doing == _DRAINING:
+            raise Conflict(
+                f"{words}. It drains, and ends when its jobs have ended: start this one with --wait-for-drain 1h. After a second "
+                f"SIGTERM (kill {error.holder}) it ends at once; its jobs continue, and the next runner takes them over"
+            ) from None
+        raise Conflict(f"{words}: stop it, or give this one its own working_directory.working_directory") from None
 
 
 def _key(path: Path) -> str:

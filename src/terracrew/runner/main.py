@@ -69,7 +69,7 @@ async def run(
             supervisor.prepare_users()
             supervisor.recover()
             connecting = tasks.create_task(connection.run())
-            stopping = tasks.create_task(_stop_on_signal(stop, connection, supervisor, claims))
+            stopping = tasks.create_task(_stop_on_signal(stop, instance, connection, supervisor, claims))
             ends = {connecting, stopping}
             if one_job is not None:
                 ends.add(tasks.create_task(_end_after_one_job(one_job, stop, supervisor)))
@@ -136,8 +136,11 @@ async def _wait_for_deliveries(supervisor: AttemptSupervisor, stop: Stop) -> Non
                 await stop.drain.wait()
 
 
-async def _stop_on_signal(stop: Stop, connection: HubConnection, supervisor: AttemptSupervisor, claims: Claims) -> None:
+async def _stop_on_signal(
+    stop: Stop, instance: LocalInstance, connection: HubConnection, supervisor: AttemptSupervisor, claims: Claims
+) -> None:
     await stop.drain.wait()
+    instance.say_draining()
     connection.drain()
     if supervisor.refs:
         log.info(

@@ -9,6 +9,7 @@ import click
 
 from terracrew.cli.arguments.durations import Duration
 from terracrew.cli.commands.runner.options import setting_options
+from terracrew.cli.printing import output
 from terracrew.errors import Invalid
 
 
@@ -28,9 +29,21 @@ def _hangup_later() -> Generator[None]:
 @click.option(
     "--wait", type=Duration(), metavar="DURATION", help="With --once: wait at most this long for a job (90s, 30m, 24h)."
 )
+@click.option(
+    "--wait-for-drain",
+    type=Duration(),
+    metavar="DURATION",
+    help="Wait at most this long for another runner that ends in the same working directory.",
+)
 @click.option("--check", is_flag=True, help="Check the settings and exit.")
 def start(
-    file: Path | None, given: dict[str, str], flags: dict[str, str], once: bool, wait: int | None, check: bool
+    file: Path | None,
+    given: dict[str, str],
+    flags: dict[str, str],
+    once: bool,
+    wait: int | None,
+    wait_for_drain: int | None,
+    check: bool,
 ) -> None:
     """Start a runner on this machine.
 
@@ -53,7 +66,9 @@ def start(
         if check:
             click.echo("the settings are valid")
             return
-        from terracrew.runner import handover
+        from terracrew.runner import handover, instance
 
+        if wait_for_drain is not None:
+            instance.wait_for_drain(config.working_directory, wait_for_drain, output.note)
         one_job = OneJobSettings(wait) if once else None
         handover.become(config, str(file.absolute()) if file else None, given, flags, one_job)
