@@ -67,7 +67,7 @@ class Signals:
 
 class Witness:
     def __init__(self, module: dict[str, object], plan: str) -> None:
-        # engine-files/<job>.<attempt>/produced/plan; the workspace may be that of an earlier attempt
+        # engine-files/<job>.<attempt>/provided/plan; the workspace may be that of an earlier attempt
         job, _, attempt = os.path.basename(os.path.dirname(os.path.dirname(plan))).rpartition(".")
         self._who = {"job": job, "attempt": int(attempt), "module": module["name"], "pid": os.getpid()}
         path = os.path.join(str(module["witness"]), f"{module['name']}.jsonl")

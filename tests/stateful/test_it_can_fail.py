@@ -36,8 +36,8 @@ def in_quarantine(job: Any, attempt: Any, module: Any, version: int, plan: Any, 
     return real["begin"](job, attempt, replace(module, has_quarantine=False), version, plan, now, **more)
 
 
-def not_waited(*args: Any, has_waited: bool) -> Any:
-    return real["begin"](*args, has_waited=False)
+def not_waited(*args: Any, has_waited: bool, **others: Any) -> Any:
+    return real["begin"](*args, has_waited=False, **others)
 
 
 def ended_by_itself(decision: str) -> Callable[..., Any]:
