@@ -58,6 +58,9 @@ def test_a_user_is_made_listed_and_disabled_by_name(terracrew: Terracrew, server
     server.on("PATCH /api/v1/users/ada", ADA | {"is_disabled": True})
     assert terracrew("user", "create", "ada") == "https://x/login/link/1\n"
     assert "role grant ada operator" in terracrew.err
+    server.on("POST /api/v1/users", {"user": ADA, "link": None}, 201)
+    assert terracrew("user", "create", "ada") == ""
+    assert "log in to the dashboard and reset ada there" in terracrew.err
     assert terracrew("user", "list").splitlines()[1].split()[:2] == ["ada", "invited"]
     assert max(map(len, terracrew.out.splitlines())) <= 80
     assert terracrew("user", "disable", "ada", "--yes") == "ada is disabled\n"

@@ -319,6 +319,13 @@ def test_a_token_is_printed_alone(terracrew: Terracrew, server: ScriptedServer) 
     server.on("POST /api/v1/tokens", {"id": "tok_1", "name": "ci", "token": "tcu_once"}, 201)
     assert terracrew("token", "create", "ci", "--expires-in-days", "3") == "tcu_once\n"
     assert server.asked[-1].json() == {"name": "ci", "expires_in_days": 3}
+    terracrew("token", "create", "ci")
+    assert server.asked[-1].json() == {"name": "ci"}, "the server decides, and says when it ends"
+    terracrew("token", "create", "ci", "--no-end")
+    assert server.asked[-1].json() == {"name": "ci", "expires_in_days": None}
+    assert "it never ends by itself" in terracrew.err
+    terracrew("token", "create", "ci", "--no-end", "--expires-in-days", "3")
+    assert (terracrew.code, "exclude each other" in terracrew.err) == (2, True)
 
 
 @pytest.mark.feature("R3.users", "R5.paste")

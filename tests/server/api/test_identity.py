@@ -176,7 +176,7 @@ async def test_nothing_of_another_organization_is_seen_or_touched(server: Identi
 
 
 async def test_a_new_user_comes_with_a_link(server: IdentityServer) -> None:
-    owner = await as_user(server, "olga", Role.OWNER)
+    owner = server.client(await server.local_token(await server.user("olga", Role.OWNER)))
     answer = (await owner.post("/api/v1/users", json={"name": "ann"})).json()
     assert answer["link"].startswith(f"{URL}/login/link/tcl_")
     assert [user["name"] for user in (await owner.get("/api/v1/users")).json()["items"]] == ["olga", "ann"]

@@ -53,7 +53,7 @@ async def test_a_secret_that_slips_into_the_details_is_struck_out(server: Identi
 
 @pytest.mark.feature("X3.audit")
 async def test_every_change_of_access_leaves_a_line_and_no_secret(server: IdentityServer) -> None:
-    client = server.client(await server.token(await server.user("olga", Role.OWNER)))
+    client = server.client(await server.local_token(await server.user("olga", Role.OWNER)))
     token = (await client.post("/api/v1/tokens", json={"name": "t"})).json()
     account = (await client.post("/api/v1/service-accounts", json={"name": "ci"})).json()
     secret = (await client.post(f"/api/v1/service-accounts/{account['id']}/secrets")).json()

@@ -18,11 +18,6 @@ async def token(server: IdentityServer, who: Principal, days: int | None = None)
     return secret.text
 
 
-async def local_token(server: IdentityServer, who: Principal) -> str:
-    user = await server.db.read(lambda tx: store.user(tx, who.id))
-    return (await service.create_local_token(server.db, user, "admin.token", 86400)).text
-
-
 async def post(client: httpx.AsyncClient, path: str, body: Any = None) -> httpx.Response:
     return await client.post(f"/api/v1{path}", json=body or {})
 
@@ -74,7 +69,7 @@ async def test_an_owner_whose_role_ends_gets_no_login_and_no_secret_that_lasts_l
         granted = await post(client, "/roles", {"principal": "guest", "role": "owner", "expires_in_days": 1})
         assert granted.status_code == 201
     guest = await server.db.read(lambda tx: store.user(tx, "guest"))
-    async with server.client(await server.token(sessions.person(guest, None))) as client:
+    async with server.client(await server.local_token(sessions.person(guest, None))) as client:
         refused = await post(client, "/users/vera/reset")
         assert (refused.status_code, "your own role ends" in refused.json()["detail"]) == (403, True)
         assert (await post(client, f"/service-accounts/{account}/secrets", {"expires_in_days": 2})).status_code == 403
@@ -111,9 +106,11 @@ async def test_no_token_makes_a_login_link_an_administrator_or_a_first_password(
     server: IdentityServer, days: int | None
 ) -> None:
     admin = await server.user("root", is_system_admin=True)
+    await server.user("vera", Role.OWNER)
     async with server.client(await token(server, admin, days)) as client:
         for path, body in (
             ("/me/link", {}),
+            ("/users/vera/reset", {}),
             ("/users", {"name": "eve", "is_system_admin": True}),
             ("/me/password", {"new_password": "a long enough one"}),
         ):
@@ -122,12 +119,35 @@ async def test_no_token_makes_a_login_link_an_administrator_or_a_first_password(
             assert "log in to the dashboard" in answer.json()["detail"]
 
 
+async def test_a_token_without_an_end_makes_a_user_and_no_link_to_log_in_with(server: IdentityServer) -> None:
+    """An owner's leaked token became an account: who redeemed the link kept the account after the token was revoked."""
+    olga = await server.user("olga", Role.OWNER)
+    await server.user("vera", Role.VIEWER)
+    async with server.client(await token(server, olga)) as client:
+        made = await post(client, "/users", {"name": "eve"})
+        assert (made.status_code, made.json()["link"]) == (201, None)
+        refused = await post(client, "/users/vera/reset")
+        assert (refused.status_code, "an API token cannot reset a user" in refused.json()["detail"]) == (403, True)
+    assert await server.db.read(lambda tx: tx.all("SELECT * FROM one_time_links")) == []
+    async with server.client(await server.local_token(olga)) as client:
+        assert "/login/link/" in (await post(client, "/users/eve/reset")).json()["link"]
+
+
+async def test_a_token_ends_after_90_days_unless_its_owner_says_otherwise(server: IdentityServer) -> None:
+    async with server.client(await server.local_token(await server.user("vera"))) as client:
+        assert 89.9 < days_left(await post(client, "/tokens", {"name": "default"})) <= 90
+        assert 364 < days_left(await post(client, "/tokens", {"name": "a", "expires_in_days": 365})) <= 365
+        endless = await post(client, "/tokens", {"name": "b", "expires_in_days": None})
+        assert (endless.status_code, endless.json()["expires_at"]) == (201, None)
+
+
 async def test_the_servers_own_token_counts_like_a_login_on_its_machine_only(server: IdentityServer) -> None:
     admin = await server.user("root", is_system_admin=True)
-    own = await local_token(server, admin)
+    own = await server.local_token(admin)
     async with server.client(own) as client:
         assert (await post(client, "/me/link")).status_code == 201
-        assert (await post(client, "/tokens", {"name": "a"})).json()["expires_at"] is None
+        endless = {"name": "a", "expires_in_days": None}
+        assert (await post(client, "/tokens", endless)).json()["expires_at"] is None
     proxied = [{"X-Forwarded-For": ELSEWHERE}, {"X-Forwarded-Proto": "https"}, {"Via": "1.1 edge"}]
     for options in ({"address": ELSEWHERE}, *({"headers": each} for each in proxied)):
         async with server.client(own, **options) as client:

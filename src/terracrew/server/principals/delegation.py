@@ -34,6 +34,12 @@ def require_no_end(who: Principal, what: str) -> None:
         )
 
 
+def default_expiry(who: Principal, now: float, days: int) -> float:
+    """Return when something expires that was created without a number of days: after this many, or with the credential before."""
+    ends_at = now + days * DAY_SECONDS
+    return ends_at if not is_bound(who) or who.credential_ends_at is None else min(ends_at, who.credential_ends_at)
+
+
 def expiry(who: Principal, now: float, days: int | None) -> float | None:
     """Return when something that is created with this credential expires: not after the credential itself."""
     wanted = None if days is None else now + days * DAY_SECONDS

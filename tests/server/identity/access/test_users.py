@@ -19,7 +19,7 @@ PASSWORD = "a long enough one"
 
 
 async def client_of(server: IdentityServer, who: Principal) -> httpx.AsyncClient:
-    return server.client(await server.token(who))
+    return server.client(await server.local_token(who))
 
 
 async def changed(server: IdentityServer, who: Principal, user: str, **wanted: Any) -> None:
@@ -133,7 +133,7 @@ async def test_only_an_administrator_who_is_logged_in_makes_administrators(serve
         await changed(server, owner, "vera", is_system_admin=True)
     with pytest.raises(Forbidden):
         await changed(server, owner, "olga", is_system_admin=True)
-    scripts = await client_of(server, root)
+    scripts = server.client(await server.token(root))
     answer = await scripts.patch("/api/v1/users/vera", json={"is_system_admin": True})
     assert (answer.status_code, "log in to the dashboard" in answer.text) == (403, True)
     await changed(server, root, vera.id, is_system_admin=True)

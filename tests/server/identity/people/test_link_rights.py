@@ -37,7 +37,7 @@ async def _promoted(server: IdentityServer, admin: Principal, name: str) -> None
 async def test_an_owners_links_end_when_their_users_become_administrators(server: IdentityServer) -> None:
     """The owner of an organization who kept the link of a user became an administrator of the server with that user."""
     admin, olga = await server.user("root", is_system_admin=True), await server.user("olga", Role.OWNER)
-    owner = server.client(await server.token(olga))
+    owner = server.client(await server.local_token(olga))
     invitation = await _invited(server, owner, "ada")
     vera = await server.user("vera", Role.VIEWER)
     reset = (await owner.post("/api/v1/users/vera/reset")).json()["link"].rpartition("/")[2]
@@ -60,9 +60,9 @@ async def test_a_link_that_was_made_while_its_user_became_more_is_refused(server
 
 async def test_an_owners_link_ends_when_its_user_gets_a_role_in_another_organization(server: IdentityServer) -> None:
     admin, elsewhere = await server.user("root", is_system_admin=True), await server.organization("elsewhere")
-    owner = server.client(await server.token(await server.user("olga", Role.OWNER)))
+    owner = server.client(await server.local_token(await server.user("olga", Role.OWNER)))
     link = await _invited(server, owner, "ada")
-    there = server.client(await server.token(admin), headers={"Terracrew-Organization": "elsewhere"})
+    there = server.client(await server.local_token(admin), headers={"Terracrew-Organization": "elsewhere"})
     granted = await there.post("/api/v1/roles", json={"principal": "ada", "role": "owner"})
     assert (granted.status_code, granted.json()["organization_id"]) == (201, elsewhere)
     await _refused(server, link)
@@ -70,8 +70,17 @@ async def test_an_owners_link_ends_when_its_user_gets_a_role_in_another_organiza
 
 async def test_a_link_ends_with_the_rights_of_its_maker(server: IdentityServer) -> None:
     olga, otto = await server.user("olga", Role.OWNER), await server.user("otto", Role.OWNER)
-    first = await _invited(server, server.client(await server.token(olga)), "ada")
-    second = await _invited(server, server.client(await server.token(otto)), "bea")
+    first = await _invited(server, server.client(await server.local_token(olga)), "ada")
+    second = await _invited(server, server.client(await server.local_token(otto)), "bea")
+    for link in (first, second):
+        assert await service.link_owner(server.identity, link, "a")
+    await server.run("DELETE FROM role_bindings WHERE principal_id = :id", id=olga.id)
+    await server.run("UPDATE users SET is_disabled = true WHERE id = :id", id=otto.id)
+    for link in (first, second):
+        await _refused(server, link)
+
+
+async def test_a_service_account_creates_users_and_gets_no_links(server: IdentityServer) -> None:
     account, _, secret = await server.account()
     await server.db.write(
         lambda tx: role_store.bind_role(
@@ -79,19 +88,14 @@ async def test_a_link_ends_with_the_rights_of_its_maker(server: IdentityServer) 
         )
     )
     access = (await server.exchange(f"{server.organization_id}:{account}", secret)).json()["access_token"]
-    third = await _invited(server, server.client(access), "cleo")
-    for link in (first, second, third):
-        assert await service.link_owner(server.identity, link, "a")
-    await server.run("DELETE FROM role_bindings WHERE principal_id = :id", id=olga.id)
-    await server.run("UPDATE users SET is_disabled = true WHERE id = :id", id=otto.id)
-    await server.run("UPDATE service_accounts SET is_disabled = true WHERE id = :id", id=account)
-    for link in (first, second, third):
-        await _refused(server, link)
+    made = await server.client(access).post("/api/v1/users", json={"name": "cleo"})
+    assert (made.status_code, made.json()["link"]) == (201, None)
 
 
 async def test_links_of_administrators_of_the_machine_and_of_the_user_stay_valid(server: IdentityServer) -> None:
     admin = await server.user("root", is_system_admin=True)
     _, invitation = await service.create_user(server.db, admin, "ada", False)
+    assert invitation is not None
     vera, paul = await server.user("vera"), await server.user("paul")
     of_machine = await service.make_link(server.db, vera.id)
     own = await service.make_link(server.db, paul.id, paul)

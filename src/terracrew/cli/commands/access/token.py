@@ -1,5 +1,7 @@
 """`terracrew token`: manages API tokens for scripts."""
 
+from typing import Any
+
 import click
 
 from terracrew.cli.arguments import name_completion, numbers, references
@@ -15,17 +17,23 @@ def token() -> None:
 
 @token.command("create")
 @click.argument("name")
-@click.option("--expires-in-days", type=numbers.Whole(min=1), metavar="N", help="Expires after N days.")
+@click.option("--expires-in-days", type=numbers.Whole(min=1), metavar="N", help="Expires after N days; 90 by default.")
+@click.option("--no-end", is_flag=True, help="Never expires. Whoever finds it can use it until somebody revokes it.")
 @output.json_option
 @pass_target
-def create(target: Target, name: str, expires_in_days: int | None, as_json: bool) -> None:
+def create(target: Target, name: str, expires_in_days: int | None, no_end: bool, as_json: bool) -> None:
     """Create a token called NAME. It is printed once, and it is the only line on standard output."""
-    body = {"name": name} | ({"expires_in_days": expires_in_days} if expires_in_days else {})
+    if no_end and expires_in_days:
+        raise click.UsageError("--no-end and --expires-in-days exclude each other")
+    body: dict[str, Any] = {"name": name}
+    if no_end or expires_in_days:
+        body["expires_in_days"] = expires_in_days
     made = target.api().post("/tokens", body)
     if as_json:
         return output.as_json(made)
+    ends = f"it ends {output.moment(made['expires_at'])}" if made.get("expires_at") else "it never ends by itself"
     output.note(
-        f"store the token {made['name']} now, it is not shown again; `terracrew token revoke {made['name']}` ends it"
+        f"store the token {made['name']} now, it is not shown again; {ends}, and `terracrew token revoke {made['name']}` revokes it"
     )
     return click.echo(made["token"])
 

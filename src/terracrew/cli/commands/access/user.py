@@ -74,8 +74,14 @@ def create(target: Target, name: str, is_system_admin: bool, as_json: bool) -> N
     made = target.api().post("/users", {"name": name, "is_system_admin": is_system_admin})
     if as_json:
         return output.as_json(made)
-    output.note(f"created {name}; this link works once:")
-    click.echo(made["link"])
+    if made["link"]:
+        output.note(f"created {name}; this link works once:")
+        click.echo(made["link"])
+    else:
+        output.note(
+            f"created {name} without a login link, which is a login and not for an API token: log in to the dashboard and reset "
+            f"{name} there, or run `terracrew user reset {name}` on the server's machine"
+        )
     return None if is_system_admin else output.note(f"give a role: terracrew role grant {name} operator --group PATH")
 
 

@@ -5,6 +5,7 @@ from datetime import datetime
 import msgspec
 from litestar import Router, delete, get, post
 from litestar.params import FromPath, JSONBody
+from msgspec import UNSET, UnsetType
 
 from terracrew import ids
 from terracrew.server.api.access.context import AccessCall
@@ -16,7 +17,8 @@ from terracrew.server.paging import After, Limit, Page
 
 class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Name
-    expires_in_days: Days | None = None
+    expires_in_days: Days | UnsetType | None = UNSET
+    """After how many days it ends. If this is left out: after 90 days, or with the token that it is made with before. Null: never."""
 
 
 class CreatedToken(msgspec.Struct, frozen=True):

@@ -21,8 +21,9 @@ class NewUser(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class CreatedUser(msgspec.Struct, frozen=True):
     user: User
-    link: str
-    """The link with which the new user logs in once and sets a password. It is shown only once."""
+    link: str | None
+    """The link with which the user logs in once and sets a password. It is shown only once. Null if the user was created with an API
+    token or a client secret: whoever has the link controls the account, so only a person who is logged in gets one."""
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -40,9 +41,10 @@ async def list_users(
 
 @post("/users", summary="Create a user")
 async def create_user(request: AccessCall, data: JSONBody[NewUser]) -> CreatedUser:
-    """Create a user without a role. The response has a link with which they log in once and set a password."""
+    """Create a user without a role. The response has a link with which they log in once and set a password, if you are logged in or use
+    the command line on the server's machine."""
     user, link = await service.create_user(request.context.db, request.user, data.name, data.is_system_admin)
-    return CreatedUser(user, service.link_url(request.context.identity.url, link))
+    return CreatedUser(user, None if link is None else service.link_url(request.context.identity.url, link))
 
 
 @get("/users/{user:str}", summary="Show a user")
@@ -69,7 +71,7 @@ async def delete_user(request: AccessCall, user: FromPath[str]) -> None:
 @post("/users/{user:str}/reset", summary="Reset a user", status_code=200)
 async def reset_user(request: AccessCall, user: FromPath[str]) -> CreatedUser:
     """End the password, the sessions and the tokens of a user. The response has a link with which they log in once and set a
-    new password."""
+    new password. An API token cannot do this."""
     found, link = await users.reset(request.context.db, request.user, user)
     return CreatedUser(found, service.link_url(request.context.identity.url, link))
 

@@ -98,6 +98,8 @@ async def invite(request: DashboardCall) -> Response[Any]:
     except (Invalid, Conflict) as error:
         shown: dict[str, Any] = {"link": "", "wrong": error.message, "form": form}
         return await render.page(request, "access/users/invite_page.html", "access/users/invite.html", **shown)
+    if token is None:  # a program that uses this page with an API token
+        return render.go(request, f"{HERE}/{user.id}")
     shown = {"link": service.link_url(context.identity.url, token), "invited": user}
     return await render.page(request, "access/users/invite_page.html", "access/users/invited.html", **shown)
 

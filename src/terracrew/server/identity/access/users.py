@@ -121,18 +121,17 @@ async def _keep_an_administrator(tx: Tx, user: User) -> None:
 async def reset(db: Database, who: Principal, reference: str) -> tuple[User, str]:
     """End everything with which a user can log in, and return the user and the token of a new link.
 
-    Whoever has the link controls the account. So only an administrator can reset an administrator, or a user who has roles in
+    Whoever has the link controls the account, also when the credential that made it has ended. So nobody can reset a user with an API
+    token, only an administrator can reset an administrator, or a user who has roles in
     other organizations, and nobody whose own role ends can reset anybody.
     """
-    delegation.require_no_end(who, "the login that the link gives")
+    delegation.require_login(who, "reset a user, because the link that this gives is a login")
     link = credentials.new("tcl")
 
     async def work(tx: Tx) -> User:
         user = await _managed(tx, who, reference)
         if user.id == who.id:
             raise Conflict("you would lock yourself out: change your password, or use `terracrew login --link`")
-        if user.is_system_admin:
-            delegation.require_login(who, "reset an administrator")
         place = authorize.organization(user.organization_id)
         if await roles.right_ends_at(tx, who, place) is not None:
             raise Forbidden("your own role ends, and the login that the link gives would outlive it: ask another owner")

@@ -1,5 +1,7 @@
 """People: one-time links, by which also the first administrator logs in, users, and the API tokens for their scripts."""
 
+from msgspec import UnsetType
+
 from terracrew.errors import Conflict, Invalid, Unauthenticated
 from terracrew.server.addresses import limit_key
 from terracrew.server.audit import service as audit
@@ -21,6 +23,8 @@ LINK_LIFETIME_SECONDS = 3600.0
 INVITATION_LIFETIME_SECONDS = 24 * 3600.0
 """How long a link that is sent to another person is valid."""
 MAX_TOKENS = 200
+DEFAULT_TOKEN_DAYS = 90
+"""How long an API token is valid, unless its owner says otherwise."""
 """The most API tokens that a user may have, also expired ones that are not removed yet."""
 RESERVED_NAMES = frozenset({"me", "system"})
 """Names that mean something else wherever a user is named: the caller, and the server itself in the audit log."""
@@ -115,8 +119,12 @@ def check_name(name: str) -> None:
         raise Invalid(f"no user can be named {name!r}, because this word means something else: choose another name")
 
 
-async def create_user(db: Database, who: Principal, name: str, is_system_admin: bool) -> tuple[User, str]:
-    """Create a user without roles in the caller's organization. Returns the user and the token of a link to log in with."""
+async def create_user(db: Database, who: Principal, name: str, is_system_admin: bool) -> tuple[User, str | None]:
+    """Create a user without roles in the caller's organization. Returns the user and the token of a link to log in with.
+
+    Whoever has the link controls the account, also when the credential that made it has ended. So a person who is logged in gets
+    one, and an API token or a client secret does not.
+    """
     check_name(name)
     link = credentials.new("tcl")
     if is_system_admin:
@@ -130,11 +138,12 @@ async def create_user(db: Database, who: Principal, name: str, is_system_admin: 
         user = await store.insert_user(tx, who.organization_id or "", name, is_system_admin=is_system_admin)
         details = {"name": name, "is_system_admin": is_system_admin}
         await audit.record(tx, who, "user.create", "user", user.id, details)
-        await link_user(tx, user, link, who, INVITATION_LIFETIME_SECONDS)
+        if not delegation.is_bound(who):
+            await link_user(tx, user, link, who, INVITATION_LIFETIME_SECONDS)
         return user
 
     try:
-        return await db.write(work), link.text
+        return await db.write(work), None if delegation.is_bound(who) else link.text
     except Conflict as error:
         if error.details.get("constraint") != "users_name":
             raise
@@ -145,9 +154,12 @@ async def create_user(db: Database, who: Principal, name: str, is_system_admin: 
 
 
 async def create_token(
-    db: Database, who: Principal, name: str, expires_in_days: int | None
+    db: Database, who: Principal, name: str, expires_in_days: int | UnsetType | None
 ) -> tuple[ApiToken, credentials.Secret]:
-    """Create a token that acts as its owner. Its text is shown only once. It expires no later than the token it was created with."""
+    """Create a token that acts as its owner. Its text is shown only once. It expires no later than the token it was created with.
+
+    Without a number of days, it expires after `DEFAULT_TOKEN_DAYS`; with None, it does not expire.
+    """
     authorize.require_person(who)
     if not name.isprintable():
         raise Invalid("name: there are characters that cannot be printed in it")
@@ -156,7 +168,10 @@ async def create_token(
     async def work(tx: Tx) -> ApiToken:
         if await store.count_tokens(tx, who.id) >= MAX_TOKENS:
             raise Conflict(f"you have {MAX_TOKENS} API tokens: revoke those that are no longer used")
-        expires_at = delegation.expiry(who, tx.now, expires_in_days)
+        if isinstance(expires_in_days, UnsetType):
+            expires_at = delegation.default_expiry(who, tx.now, DEFAULT_TOKEN_DAYS)
+        else:
+            expires_at = delegation.expiry(who, tx.now, expires_in_days)
         token = await store.insert_token(tx, who.id, name, secret.sha256, expires_at)
         home = (await store.user(tx, who.id)).organization_id
         await audit.record(tx, who, "token.create", "token", token.id, {"name": name}, organization_id=home)
