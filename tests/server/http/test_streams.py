@@ -2,15 +2,30 @@
 
 from collections.abc import AsyncIterator
 
+import pytest
+
 from terracrew.server.db import Database
 from terracrew.server.http.streams import Streams
 from terracrew.server.principals.model import Principal
 
 
-async def test_a_stream_ends_with_the_token_that_opened_it(database: Database) -> None:
-    """A token of one day that had opened a stream followed jobs and logs for as long as the connection lasted."""
+@pytest.mark.parametrize(
+    "reader",
+    [
+        Principal("user", "usr_1", "vera", "org_1", credential="token", credential_ends_at=2000.0),
+        Principal("service_account", "sac_1", "ci", "org_1", expires_at=2000.0, credential="secret"),
+        Principal(
+            "service_account", "sac_1", "ci", "org_1", expires_at=2000.0, credential="secret", credential_ends_at=9000.0
+        ),
+        Principal(
+            "service_account", "sac_1", "ci", "org_1", expires_at=9000.0, credential="secret", credential_ends_at=2000.0
+        ),
+    ],
+)
+async def test_a_stream_ends_with_the_token_that_opened_it(database: Database, reader: Principal) -> None:
+    """A token of one day that had opened a stream followed jobs and logs for as long as the connection lasted, and an access token
+    of fifteen minutes did so until its secret ended."""
     now = 1000.0
-    reader = Principal("user", "usr_1", "vera", "org_1", credential="token", credential_ends_at=2000.0)
 
     async def endless() -> AsyncIterator[bytes]:
         while True:

@@ -19,10 +19,12 @@ class Streams:
         self._changes: Counter[str] = Counter()
 
     def admit(self, who: Principal, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Yield the same stream until the reader's credentials or roles change; a reader who still may reconnects."""
+        """Yield the same stream until the reader's access token or its credential ends, or their roles change; a reader who still may
+        reconnects."""
         if self._open[who.id] >= MAX_STREAMS:
             raise RateLimited(f"you have {MAX_STREAMS} streams open already: close some of them first")
-        return self._admitted(who.id, who.credential_ends_at, stream)
+        ends = [at for at in (who.expires_at, who.credential_ends_at) if at is not None]
+        return self._admitted(who.id, min(ends, default=None), stream)
 
     async def _admitted(self, reader: str, ends_at: float | None, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         self._open[reader] += 1
