@@ -6,6 +6,7 @@ import pytest
 
 from terracrew import __version__
 from tests.server.application import Application, metrics_headers
+from tests.server.simulated_runner import SimulatedRunner
 
 
 async def test_it_says_that_it_is_alive_and_ready(application: Application) -> None:
@@ -57,6 +58,20 @@ async def test_figures_are_for_those_with_a_token_and_no_address_is_enough(appli
         ).status_code == 401
         assert (await application.stranger(address).get("/api/v1/me", headers=given)).status_code == 401
     assert (await application.admin.get("/metrics")).status_code == 200
+
+
+async def test_figures_of_the_whole_server_are_for_administrators_and_not_for_every_reader(
+    runner: SimulatedRunner,
+) -> None:
+    """A user without a role, one of another organization, and the token in a module's environment read them."""
+    application = runner.app
+    for who in (
+        await application.person("vera"),
+        await application.person("olga", "owner"),
+        await application.person("eve", "owner", "", "elsewhere"),
+    ):
+        assert "server.admin" in await who.refused("GET", "/metrics", 403)
+    await (await runner.run()).engine.refused("GET", "/metrics", 404)
 
 
 async def test_the_api_describes_itself_to_anybody(application: Application) -> None:

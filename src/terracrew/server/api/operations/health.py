@@ -4,6 +4,9 @@ from litestar import Response, get
 
 from terracrew.server.api.operations.context import OperationsCall
 from terracrew.server.api.operations.metrics import exposition
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
 
 
 @get("/healthz", public=True, ignores_credentials=True, include_in_schema=False)
@@ -21,7 +24,11 @@ async def readyz(request: OperationsCall) -> dict[str, str]:
 
 @get("/metrics", takes_metrics_token=True, include_in_schema=False)
 async def metrics(request: OperationsCall) -> Response[bytes]:
-    """Return the metrics in the format of Prometheus. It accepts the token for metrics or any other token."""
+    """Return the metrics in the format of Prometheus. They are about all organizations, so only the token for metrics and
+    administrators read them."""
+    who: Principal | None = request.scope["user"]
+    if who is not None:  # the token for metrics is nobody's
+        await authorize.require(request.context.db, who, Verb.SERVER_ADMIN, authorize.SERVER)
     text, kind = await exposition.render(request.context.measured)
     return Response(text, media_type=kind)
 
