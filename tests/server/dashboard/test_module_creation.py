@@ -155,10 +155,13 @@ async def test_only_those_who_may_change_a_group_create_modules_in_it(applicatio
     ours = await upload(admin, packed(("main.tf", b"")))
     olga = await logged_in(application, "olga")
     await olga.see(HERE)
+    theirs = await upload(olga, packed(("main.tf", b"")))
     for group in ("", "payments", "platform", "payments/prod/nowhere"):
-        page = (await olga.submit(HERE, name="x", group=group, archive=ours)).text
+        page = (await olga.submit(HERE, name="x", group=group, archive=theirs)).text
         assert set(wrong(page)) == {"group"}, group
-    assert (await olga.submit(HERE, name="x", group="payments/prod", archive=ours)).status_code == 303
+    page = (await olga.submit(HERE, name="x", group="payments/prod", archive=ours)).text
+    assert "that you have uploaded" in wrong(page)["source"]
+    assert (await olga.submit(HERE, name="x", group="payments/prod", archive=theirs)).status_code == 303
     eve = await logged_in(application, "eve")
     await eve.see(HERE)
     assert "no archive" in wrong((await eve.submit(HERE, name="x", archive=ours)).text)["source"]

@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from terracrew.server.modules.archives import MAX_ARCHIVE_BYTES
-from tests.server.application import Application, on_one
+from tests.server.application import Application, Person, on_one
 from tests.server.modules.packed_modules import packed
 
 
@@ -69,3 +69,46 @@ async def test_another_organization_cannot_use_an_archive(application: Applicati
     other = await application.person("mallory", "owner", "", "other")
     body = {"path": "m", "source": {"kind": "archive", "archive_id": archive["id"]}}
     assert "there is no archive" in await other.refused("POST", "/api/v1/modules", 400, json=body)
+
+
+@pytest.mark.feature("J5.archive", "X3.roles")
+async def test_who_only_sees_a_module_cannot_run_its_archive_elsewhere(application: Application) -> None:
+    """A viewer of a module, who sees the id of its archive, ran that source in a group of their own, and so read it."""
+    admin = application.admin
+    for path in ("secret", "own"):
+        await admin.made("/api/v1/groups", {"path": path})
+    source = await uploaded(admin)
+    await admin.made("/api/v1/modules", {"path": "secret/module", "source": source})
+    eve = await application.person("eve", "viewer", "secret")
+    await admin.made("/api/v1/roles", {"principal": "eve", "role": "owner", "path": "own"})
+    seen = (await eve.get("/api/v1/modules/secret%2Fmodule")).json()["source"]
+    refused = await eve.refused("POST", "/api/v1/modules", 400, json={"path": "own/copy", "source": seen})
+    assert "that you have uploaded, or that a module uses whose jobs you may run" in refused
+    own = await uploaded(eve)
+    await eve.made("/api/v1/modules", {"path": "own/copy", "source": own})
+    assert "you may run" in await eve.refused("PATCH", "/api/v1/modules/own%2Fcopy", 400, json={"source": seen})
+    body = {"type": "PLAN", "source": seen}
+    assert "you may run" in await eve.refused("POST", "/api/v1/modules/own%2Fcopy/jobs", 400, json=body)
+    await admin.made(
+        "/api/v1/roles", {"principal": "eve", "role": "operator", "path": "secret/module", "kind": "module"}
+    )
+    await eve.made("/api/v1/modules/own%2Fcopy/jobs", body)
+
+
+@pytest.mark.feature("J5.archive")
+async def test_an_owner_runs_a_job_again_with_the_archive_that_somebody_else_gave_it(application: Application) -> None:
+    admin = application.admin
+    await admin.made("/api/v1/groups", {"path": "own"})
+    await admin.made("/api/v1/modules", {"path": "own/module", "source": await uploaded(admin)})
+    job = await admin.made("/api/v1/modules/own%2Fmodule/jobs", {"type": "PLAN", "source": await uploaded(admin)})
+    olga = await application.person("olga", "owner", "own")
+    again = await olga.post(f"/api/v1/jobs/{job['id']}/rerun")
+    assert again.status_code in (200, 201), again.text
+    assert again.json()["source"] == job["source"]
+
+
+async def uploaded(who: Person) -> dict[str, str]:
+    """A new archive as the source of a module."""
+    answer = await who.post("/api/v1/archives", content=packed(("main.tf", b"")))
+    assert answer.status_code == 201, answer.text
+    return {"kind": "archive", "archive_id": answer.json()["id"]}

@@ -134,7 +134,7 @@ async def _wrong_fields(tx: Tx, who: Principal, form: NewModuleForm, roots: Sequ
         wrong |= _placed(form, error)
     try:
         engine = "tofu" if "engine" in wrong else form.engine.strip()
-        await service.checked_source(tx, who.organization_id or "", source_fields.wanted(form), roots, engine)
+        await service.checked_source(tx, who, who.organization_id or "", source_fields.wanted(form), roots, engine)
     except (Invalid, NotFound, TooLarge) as error:
         field, message = source_fields.place(form, error)
         wrong[field] = message

@@ -240,7 +240,9 @@ async def _check(tx: Tx, keys: Keyring, wanted: JobRequest, module: Module, root
     if asked.source is not None:
         # Running other code with the same runner's credentials has the effect of changing the module, so it needs that permission.
         await authorize.require(tx, wanted.principal, Verb.TREE_WRITE, modules.place(module))
-        source = await modules.checked_source(tx, module.organization_id, asked.source, roots, module.engine)
+        source = await modules.checked_source(
+            tx, wanted.principal, module.organization_id, asked.source, roots, module.engine
+        )
     content = JobContent(asked.inputs, asked.environment, wanted.imports, _own_limits(asked))
     if wanted.repeats:
         content = (await job_inputs.own(tx, keys, [wanted.repeats])).get(wanted.repeats, content)

@@ -1,4 +1,4 @@
-"""Finds archives that are not used."""
+"""Finds archives that are not used, and the modules that use one."""
 
 from typing import LiteralString
 
@@ -20,6 +20,17 @@ async def unused(tx: Tx, after: str, grace: float, before: float, limit: int) ->
         before=before,
         limit=limit,
     )
+
+
+async def used_at(tx: Tx, archive_id: str) -> list[str]:
+    """Return the paths of the modules that use an archive, or had a job that did."""
+    rows = await tx.all(
+        """SELECT modules.path FROM modules WHERE substr(modules.source, 33, 36) = :id
+        UNION SELECT modules.path FROM jobs JOIN modules ON modules.id = jobs.module_id
+        WHERE substr(jobs.source, 33, 36) = :id""",
+        id=archive_id,
+    )
+    return [row["path"] for row in rows]
 
 
 async def hold_unused(tx: Tx, archive_id: str, grace: float, before: float) -> bool:

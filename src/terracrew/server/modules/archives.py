@@ -13,7 +13,7 @@ from terracrew import ids
 from terracrew.errors import Forbidden, Invalid, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.modules import store
+from terracrew.server.modules import archive_reads, store
 from terracrew.server.modules.model import Archive
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -33,6 +33,20 @@ async def require(db: Database, who: Principal) -> str:
         if who.organization_id and (seen.organization_id is None or seen.bindings):
             return who.organization_id
     raise Forbidden("you may not upload a source: that requires the right to change or to run a module")
+
+
+async def may_use(tx: Tx, who: Principal, archive: Archive) -> bool:
+    """Return whether somebody may use an archive as a source: they have uploaded it, or may run the jobs of a module that uses it.
+
+    Whoever runs a source can read it, and every viewer of a module sees the id of its archive.
+    """
+    if archive.created_by == who.id:
+        return True
+    seen = await authorize.visible(tx, who, Verb.JOB_RUN)
+    if seen.is_everything(archive.organization_id):
+        return True
+    paths = await archive_reads.used_at(tx, archive.id)
+    return any(seen.covers(authorize.module(archive.organization_id, path)) for path in paths)
 
 
 async def keep(staging: Staging, folder: Path, who: Principal, organization_id: str, body: Body) -> Archive:

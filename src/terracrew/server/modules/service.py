@@ -33,7 +33,7 @@ from terracrew.server.groups.dispatchers import NOTHING_CHOSEN, DispatcherChange
 from terracrew.server.inputs import checks as input_checks
 from terracrew.server.inputs import store as inputs
 from terracrew.server.inputs import trigger_store
-from terracrew.server.modules import checks, contents, hidden_values, reads, removal, store
+from terracrew.server.modules import archives, checks, contents, hidden_values, reads, removal, store
 from terracrew.server.modules.contents import Content
 from terracrew.server.modules.model import Module, ModuleChange, NewModule
 from terracrew.server.paging import Page, page, start
@@ -113,7 +113,7 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], 
         path=path,
         description=new.description,
         engine=new.engine,
-        source=await checked_source(tx, organization_id, new.source, roots, new.engine),
+        source=await checked_source(tx, who, organization_id, new.source, roots, new.engine),
         backend=new.backend,
         oidc_audiences=new.oidc_audiences,
         runner_id=await _runner(tx, who, new.runner),
@@ -152,7 +152,8 @@ async def change(
     given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
     engine: str = given.get("engine", before.engine)
     if "source" in given or engine != before.engine:
-        source = await checked_source(tx, before.organization_id, given.get("source", before.source), roots, engine)
+        wanted_source = given.get("source", before.source)
+        source = await checked_source(tx, who, before.organization_id, wanted_source, roots, engine)
         given |= {"source": source} if "source" in given else {}
     if "runner" in given:
         given["runner_id"] = await _runner(tx, who, given.pop("runner"))
@@ -229,8 +230,10 @@ async def listing(
     return page(store.modules(await reads.page(tx, seen, within, start(after), limit + 1)), limit)
 
 
-async def checked_source(tx: Tx, organization_id: str, source: Source, roots: Sequence[Path], engine: str) -> Source:
-    """Return the source if the organization may use it. An archive gets its size and hash from its row.
+async def checked_source(
+    tx: Tx, who: Principal, organization_id: str, source: Source, roots: Sequence[Path], engine: str
+) -> Source:
+    """Return the source if the caller may use it in the organization. An archive gets its size and hash from its row.
 
     An archive without a configuration of the engine is refused here. Only the executor can check a folder on a runner's
     machine.
@@ -241,7 +244,7 @@ async def checked_source(tx: Tx, organization_id: str, source: Source, roots: Se
             checks.check_local(source, roots)
             return source
         case ArchiveSource():
-            return await _checked_archive(tx, organization_id, source, engine)
+            return await _checked_archive(tx, who, organization_id, source, engine)
         case PluginSource():
             checks.check_plugin_source(source)
             return source
@@ -253,10 +256,15 @@ async def checked_source(tx: Tx, organization_id: str, source: Source, roots: Se
             return msgspec.structs.replace(source, address=f"{address.host}/{address.path}")
 
 
-async def _checked_archive(tx: Tx, organization_id: str, source: ArchiveSource, engine: str) -> ArchiveSource:
+async def _checked_archive(
+    tx: Tx, who: Principal, organization_id: str, source: ArchiveSource, engine: str
+) -> ArchiveSource:
     archive = await store.hold_archive(tx, ids.parse("arc", source.archive_id), organization_id)
-    if archive is None:
-        raise Invalid(f"source: there is no archive {source.archive_id}: upload it first (POST /api/v1/archives)")
+    if archive is None or not await archives.may_use(tx, who, archive):
+        raise Invalid(
+            f"source: there is no archive {source.archive_id} that you have uploaded, or that a module uses whose jobs you may "
+            "run: upload it first (POST /api/v1/archives)"
+        )
     known = archive.configurations
     if known is not None and not configurations.has_configuration(known, source.subdirectory, engine):
         raise Invalid(f"source: {configurations.missing(source.subdirectory, engine, configurations.PATTERNS[engine])}")
