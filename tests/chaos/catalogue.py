@@ -15,6 +15,6 @@ CHECKS: Checks = {
         "Nobody in the storm asks for what is not theirs: it attacks processes, disks, clocks and the network. "
         "tests.e2e.test_tenants and tests.executor.isolation.test_landlock attack privileges with real processes."
     ),
-    Rules.MADE_ONCE: (checks.made_once,),
+    Rules.MADE_ONCE: (checks.made_once, checks.lists_name_what_was_lost),
     Rules.IN_ORDER: (checks.applied_in_order,),
 }

@@ -11,6 +11,7 @@ import msgspec
 from terracrew.client.http import segment
 from tests.chaos import hosts, witness
 from tests.chaos.installation import Installation, reason_code
+from tests.chaos.lost_lists import ShownList, unlisted
 from tests.chaos.made_once import Look, MadeTwice, made_twice
 from tests.chaos.person import Person
 from tests.chaos.witness import Record
@@ -40,13 +41,15 @@ class Found(msgspec.Struct, frozen=True):
     looks: list[Look] = []
     """What the person decided, as they wrote it down."""
     asked_to_cancel: set[str] = set()
+    lists: list[ShownList] = []
+    """The lists of lost resources that the person looked at before they decided."""
 
 
 def gather(site: Installation, work: Work, person: Person) -> Found:
     api = site.api(timeout=60)
     jobs = [api.get(f"/jobs/{listed['id']}") for listed in list(api.list("/jobs", limit=200))]
     states = {path: list(api.list(f"/modules/{segment(path)}/states", limit=200)) for path in work.modules}
-    return Found(jobs, states, witness.read(site.witnesses), person.looks, person.canceled)
+    return Found(jobs, states, witness.read(site.witnesses), person.looks, person.canceled, person.lists)
 
 
 def violations(site: Installation, work: Work, found: Found) -> Iterator[Violation]:
@@ -54,6 +57,7 @@ def violations(site: Installation, work: Work, found: Found) -> Iterator[Violati
     yield from no_overlap(found)
     yield from made_once(found, frozenset(work.retried))
     yield from applied_in_order(found)
+    yield from lists_name_what_was_lost(found)
     yield from states_kept(site.wiped, work.modules, found)
     yield from success_has_its_state(found)
     yield from states_in_order(found)
@@ -149,6 +153,12 @@ def applied_in_order(found: Found) -> Iterator[Violation]:
         if is_behind and later["number"] > job["number"] and not is_approved:
             text = f"job {job['number']} changed {second.module} after job {later['number']} had, and nobody was asked"
             yield Violation("in order", text, second.at, second.owner)
+
+
+def lists_name_what_was_lost(found: Found) -> Iterator[Violation]:
+    """A thing that exists and is in no state is in the list that a person sees, or the list says that it may be incomplete."""
+    for one in unlisted(found.witnesses, found.lists):
+        yield Violation("lists of lost resources", one.text, one.shown.at, one.shown.owner)
 
 
 def states_kept(wiped: set[str], modules: dict[str, str], found: Found) -> Iterator[Violation]:

@@ -5,6 +5,7 @@ left on any host and no process is inside the module's mutating section. So a pe
 What the person was shown for each decision is recorded outside the system.
 """
 
+import contextlib
 import random
 import threading
 import time
@@ -12,8 +13,9 @@ from typing import Any
 
 from terracrew.client.http import segment
 from terracrew.errors import Conflict, Locked, NotFound, TerracrewError
-from tests.chaos import witness
+from tests.chaos import lost_lists, witness
 from tests.chaos.installation import Installation, reason_code
+from tests.chaos.lost_lists import ShownList
 from tests.chaos.made_once import Look
 from tests.chaos.work import Work
 
@@ -28,6 +30,7 @@ class Person:
         self._api = site.api(timeout=10)
         self.acts: dict[str, int] = {}
         self.looks: list[Look] = []
+        self.lists: list[ShownList] = []
         self.canceled: set[str] = set()
         """Jobs whose cancellation was asked for, whatever was answered."""
         self.is_patient = True
@@ -77,11 +80,21 @@ class Person:
         began = time.monotonic()
         job = self._api.get(f"/jobs/{listed['id']}")
         doubts = [{"job_id": one["job_id"], "attempt": one["attempt"]} for one in job["doubts"]]
+        for one in doubts:
+            self._read_list(began, f"{one['job_id']}.{one['attempt']}", listed["module_path"])
         shown = frozenset(f"{one['job_id']}.{one['attempt']}" for one in doubts)
         look = Look(began, "approve", job["id"], self._work.modules[listed["module_path"]], shown)
         if job["is_plan_stale"] or (self.is_patient and self._random.random() < 0.05):
             return self._decide(job, "replan", {"plan": job["plan_attempt"]}, reason)
         return self._decide(job, "approve", {"plan": job["plan_attempt"], "doubts": doubts}, reason, look)
+
+    def _read_list(self, began: float, owner: str, path: str) -> None:
+        """Write down what the list of lost resources of an attempt has, and what the state has."""
+        pages = list(self._api.pages(f"/jobs/{owner.rpartition('.')[0]}/lost-resources"))
+        state: dict[str, Any] = {}
+        with contextlib.suppress(NotFound):
+            state = self._api.get(f"/modules/{segment(path)}/state")
+        self.lists.append(lost_lists.shown(began, owner, pages, state))
 
     def _decide(self, job: dict[str, Any], act: str, body: Any, reason: str, look: Look | None = None) -> None:
         self._act(f"/jobs/{job['id']}/{act}", body, f"{act} ({reason})", job, look)

@@ -2,9 +2,10 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from tests.chaos import checks
+from tests.chaos import checks, lost_lists
 from tests.chaos.checks import Found
 from tests.chaos.made_once import Look
 from tests.chaos.witness import Record
@@ -96,6 +97,25 @@ def test_a_success_without_a_state_is_seen() -> None:
     assert rules(checks.success_has_its_state(wrong)) == ["no state lost"]
     wrong.states["team/fast"].append({"job_id": JOB, "attempt": 2})
     assert rules(checks.success_has_its_state(wrong)) == []
+
+
+def test_a_thing_that_a_complete_list_does_not_have_is_seen() -> None:
+    """A machine was lost with its disk: six things existed, and the list was empty and said nothing about that."""
+    made = record("made", 1, resource="part-1", id="x")
+    item = {"attempt": 1, "address": "terraform_data.part[1]", "id": ""}
+    other = {"attempt": 2, "address": "terraform_data.part[1]", "id": "x"}
+    kept = {"resources": [{"instances": [{"attributes": {"id": "x"}}]}]}
+
+    def wrong(*items: dict[str, Any], gap: int | None = None, state: dict[str, Any] | None = None) -> list[str]:
+        page = {"items": list(items), "gaps": [] if gap is None else [{"attempt": gap}]}
+        shown = lost_lists.shown(2, f"{JOB}.1", [page], state or {})
+        return rules(checks.lists_name_what_was_lost(msgspec.structs.replace(found(made), lists=[shown])))
+
+    assert wrong() == wrong(other) == wrong(gap=2) == ["lists of lost resources"]
+    assert wrong(item) == wrong(item | {"id": "x"}) == wrong(gap=1) == wrong(state=kept) == []
+    destroyed = found(made, record("destroyed", 1.5, resource="part-1", id="x"))
+    shown = lost_lists.shown(2, f"{JOB}.1", [{"items": [], "gaps": []}], {})
+    assert rules(checks.lists_name_what_was_lost(msgspec.structs.replace(destroyed, lists=[shown]))) == []
 
 
 def test_a_serial_that_does_not_rise_is_seen() -> None:
