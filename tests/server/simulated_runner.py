@@ -72,9 +72,10 @@ class SimulatedAttempt:
         lineage: str = "a",
         is_inline: bool = True,
         sealed: bytes | None = None,
+        resources: int | None = None,
     ) -> Received | None:
         """What the hub makes of a state in the attempt's next event."""
-        told = StateFact(sha256(plain).hexdigest(), len(plain), serial, lineage, is_inline)
+        told = StateFact(sha256(plain).hexdigest(), len(plain), serial, lineage, is_inline, resources=resources)
         sealed = sealed or (self.seal(plain) if is_inline else b"")
         return await event_contents.prepare(
             self.crew.server.hub.executors,
@@ -86,9 +87,17 @@ class SimulatedAttempt:
             sealed,
         )
 
-    async def write(self, plain: bytes, *, serial: int = 1, lineage: str = "a", is_inline: bool = True) -> int:
+    async def write(
+        self,
+        plain: bytes,
+        *,
+        serial: int = 1,
+        lineage: str = "a",
+        is_inline: bool = True,
+        resources: int | None = None,
+    ) -> int:
         """Deliver a state as the hub would; the mark."""
-        received = await self.prepared(plain, serial=serial, lineage=lineage, is_inline=is_inline)
+        received = await self.prepared(plain, serial=serial, lineage=lineage, is_inline=is_inline, resources=resources)
         told = StateFact(sha256(plain).hexdigest(), len(plain), serial, lineage, is_inline)
         record = next(events.unpack(events.pack_state(told, b"", Step.APPLY, time.time())))
         return await self.deliver(record, received={self.next: received} if received else {})

@@ -133,8 +133,9 @@ WRITERS = (
 FRAGMENTS = (
     _reader(
         "db/statements/fragments.py",
-        "instances removed runners",
-        "statements of several packages show the name of the runner and the instance that a row refers to",
+        "instances jobs modules removed runners states",
+        "statements of several packages show the name of the runner and the instance that a row refers to, and ask whether "
+        "everything in a module was destroyed",
     ),
     _reader(
         "principals/visibility.py",

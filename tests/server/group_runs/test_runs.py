@@ -137,6 +137,41 @@ async def test_a_group_is_destroyed_in_reverse_order_without_what_has_nothing(ru
     assert (await run.statuses())["a"] == "RUNNING"
 
 
+async def test_a_module_whose_outputs_were_not_kept_has_not_succeeded_for_those_that_use_them(
+    runner: SimulatedRunner,
+) -> None:
+    """The outputs of an apply were too large to be kept. The next module was applied with those of an older apply, and the run
+    said SUCCEEDED."""
+    await team(runner.app, "b>a", "c")
+    run = await Run(runner).begin()
+    for name in ("a", "b", "c"):
+        await run.end(name)
+    assert set((await run.statuses()).values()) == {"SUCCEEDED"}
+    run = await Run(runner).begin()
+    found = await run.step()
+    for name in ("a", "c"):
+        await finish(runner, found[name]["job_id"])
+    found = await run.step()
+    assert {name: each["status"] for name, each in found.items()} == {"a": "FAILED", "b": "SKIPPED", "c": "SUCCEEDED"}
+    assert found["a"]["message"].endswith("its outputs are not kept; other modules use them: apply it again")
+    assert run.view["status"] == "FAILED"
+    assert (await runner.app.admin.post(f"{RUNS}/{run.id}/resume")).status_code == 200
+    await run.end("a")
+    await run.end("b")
+    await run.step()
+    assert run.view["status"] == "SUCCEEDED"
+
+
+@pytest.mark.parametrize("left", [0, 2])
+async def test_what_a_destroy_of_some_resources_left_is_destroyed(runner: SimulatedRunner, left: int) -> None:
+    """A run said that there was nothing to destroy after a DESTROY with `-target` had left two resources."""
+    await team(runner.app, "a")
+    made = await runner.app.admin.made("/api/v1/modules/team%2Fa/jobs", {"type": "DESTROY"})
+    await finish(runner, made["id"], resources=left)
+    found = await (await Run(runner).begin("DESTROY")).step()
+    assert found["a"]["status"] == ("RUNNING" if left else "SUCCEEDED"), found["a"]["message"]
+
+
 @pytest.mark.parametrize("late", ["job", "queued job", "state", ""])
 async def test_what_was_changed_after_its_destroy_is_destroyed_again(runner: SimulatedRunner, late: str) -> None:
     """A module was skipped because its newest job was a DESTROY, although an older job of a lower priority was applied

@@ -3,7 +3,7 @@
 from typing import Any
 
 from terracrew.protocol.events import Output, OutputsRead
-from terracrew.testing.deliveries import DONE, RUNNING, fact
+from terracrew.testing.deliveries import APPLIED, DONE, RUNNING, fact
 from tests.server.application import Application, Person
 from tests.server.inputs.places import tree, tree_again
 from tests.server.simulated_runner import SimulatedRunner
@@ -24,16 +24,18 @@ async def refer(who: Person, *arguments: str, **more: Any) -> Any:
 async def apply(runner: SimulatedRunner, module_id: str, **outputs: Output) -> str:
     """Apply a module, whose outputs are these afterwards; the id of the job."""
     made = await runner.app.admin.made(f"/api/v1/modules/{module_id}/jobs", {"type": "APPLY"})
-    await finish(runner, made["id"], **outputs)
+    await finish(runner, made["id"], resources=None, **outputs)
     return made["id"]
 
 
-async def finish(runner: SimulatedRunner, job_id: str, **outputs: Output) -> None:
-    """Run a job that waits, which ends with these outputs."""
+async def finish(runner: SimulatedRunner, job_id: str, *, resources: int | None = None, **outputs: Output) -> None:
+    """Run a job that waits, which ends with these outputs, and with a state of so many resources if that is given."""
     attempt = await runner.again(job_id)
     await attempt.deliver(RUNNING)
     await attempt.begin()
-    await attempt.deliver(*([fact(OutputsRead(outputs, checksum(outputs)))] if outputs else []), DONE)
+    if resources is not None:
+        await attempt.write(b"{}", resources=resources)
+    await attempt.deliver(APPLIED, *([fact(OutputsRead(outputs, checksum(outputs)))] if outputs else []), DONE)
 
 
 async def destroy(runner: SimulatedRunner, module_id: str) -> None:

@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from terracrew.protocol.events import Output
+from terracrew.protocol.events import Output, Result
+from terracrew.testing.deliveries import RUNNING, fact
 from tests.server.application import Application
 from tests.server.inputs.places import granted, put_secret, tree, tree_again
-from tests.server.inputs.references import APP, NETWORK, apply, destroy, pair, refer, reference
+from tests.server.inputs.references import APP, NETWORK, apply, destroy, finish, pair, refer, reference
 from tests.server.simulated_runner import SimulatedRunner
 
 SENSITIVE = "a-sensitive-output-value"
@@ -43,6 +44,59 @@ async def test_the_scheduler_does_not_offer_a_job_that_waits_for_an_output(runne
     assert app not in (await db.read(reads.busy))[0]
     await destroy(runner, network)
     assert app in (await db.read(reads.busy))[0], "what was destroyed has no outputs any more"
+
+
+@pytest.mark.feature("J6.outputs", "S6.dependency")
+async def test_a_job_waits_while_a_module_has_only_the_outputs_of_an_older_job(runner: SimulatedRunner) -> None:
+    """The outputs of an apply were too large to be kept. The module that uses one was applied with that of the apply before."""
+    admin = runner.app.admin
+    network, app = await pair(runner.app)
+    await apply(runner, network, id=Output("vpc-1"))
+    await apply(runner, network)  # its outputs were not kept
+    made = await admin.made(f"/api/v1/modules/{app}/jobs", {"type": "APPLY"})
+    assert await runner.instance.claim(made["id"], 1) is None
+    reason = (await admin.get(f"/api/v1/jobs/{made['id']}")).json()["reason"]
+    assert reason["code"] == "dependency"
+    assert f"of module {NETWORK}, and its outputs are those of an older job: apply it again" in reason["text"]
+    [need] = await admin.listed(f"/api/v1/modules/{app}/dependencies", direction="needs")
+    assert (need["is_waited_for"], need["is_outdated"]) == (True, True)
+    await apply(runner, network, id=Output("vpc-2"))
+    assert (await runner.instance.has(made["id"], 1)).spec.inputs == {"vpc_id": "vpc-2"}
+    [need] = await admin.listed(f"/api/v1/modules/{app}/dependencies", direction="needs")
+    assert (need["is_waited_for"], need["is_outdated"]) == (False, False)
+
+
+@pytest.mark.feature("J6.outputs", "S6.dependency")
+async def test_an_apply_that_failed_or_runs_leaves_the_outputs_as_they_are(runner: SimulatedRunner) -> None:
+    """Only an apply that counts as done makes users wait: a failed one may have changed nothing that they use."""
+    network, app = await pair(runner.app)
+    await apply(runner, network, id=Output("vpc-1"))
+    made = await runner.app.admin.made(f"/api/v1/modules/{network}/jobs", {"type": "APPLY"})
+    attempt = await runner.again(made["id"])
+    await attempt.deliver(RUNNING)
+    await attempt.begin()
+    assert (await granted(runner, app))[0].inputs == {"vpc_id": "vpc-1"}
+    await attempt.deliver(fact(Result("FAILED", "out of luck")))
+    [need] = await runner.app.admin.listed(f"/api/v1/modules/{app}/dependencies", direction="needs")
+    assert not need["is_waited_for"]
+
+
+@pytest.mark.feature("J6.outputs")
+@pytest.mark.parametrize("left", [0, 2])
+async def test_a_destroy_of_some_resources_leaves_outputs_that_are_marked_as_older(
+    runner: SimulatedRunner, left: int
+) -> None:
+    """A DESTROY with `-target` counted as the end of everything, so the outputs were hidden as if nothing existed."""
+    network, app = await pair(runner.app)
+    await apply(runner, network, id=Output("vpc-1"))
+    made = await runner.app.admin.made(f"/api/v1/modules/{network}/jobs", {"type": "DESTROY"})
+    await finish(runner, made["id"], resources=left)
+    found = (await runner.app.admin.get(f"/api/v1/modules/{network}/outputs")).json()
+    assert set(found["outputs"]) == ({"id"} if left else set())
+    assert (found["outdated_by"] == made["id"]) == bool(left)
+    waiting = await runner.app.admin.made(f"/api/v1/modules/{app}/jobs", {"type": "PLAN"})
+    reason = (await runner.app.admin.get(f"/api/v1/jobs/{waiting['id']}")).json()["reason"]
+    assert ("those of an older job: apply it again" if left else "which has no outputs yet") in reason["text"]
 
 
 @pytest.mark.feature("J6.outputs", "J12.sensitive")

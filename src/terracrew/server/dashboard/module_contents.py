@@ -78,6 +78,7 @@ class DependencyRow(msgspec.Struct, frozen=True):
     outputs: list[str]
     is_deleted: bool
     is_waited_for: bool
+    is_outdated: bool
     references: list[Dependency]
     """The single outputs in question, each with who set the input that it is."""
     badge: Badge | None = None
@@ -198,6 +199,7 @@ async def _rows(tx: Tx, found: Sequence[Dependency]) -> list[DependencyRow]:
                 outputs=sorted({each.output for each in edges}),
                 is_deleted=edges[0].is_deleted,
                 is_waited_for=any(each.is_waited_for for each in edges),
+                is_outdated=any(each.is_outdated for each in edges),
                 references=edges,
                 badge=None if status is None else words.job_badge(status, None),
             )

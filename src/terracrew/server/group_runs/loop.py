@@ -17,6 +17,7 @@ from terracrew.server.jobs import store as jobs
 from terracrew.server.jobs.create import JobRequest, NewJob
 from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.state import reads as states
 from terracrew.server.supervise import FailedRows
 
 POLL_SECONDS = 0.5
@@ -103,15 +104,30 @@ async def _with_ends(tx: Tx, modules: Sequence[RunModule]) -> list[RunModule]:
     """Take over how the jobs of running modules have ended."""
     running = sorted(each.job_id for each in modules if each.status == "RUNNING" and each.job_id)
     known = {job.id: job for job in await jobs.get_many(tx, running)} if running else {}
-    return [_ended(each, known.get(each.job_id or "")) if each.status == "RUNNING" else each for each in modules]
+    waited_for = {other for each in modules for other in each.waits_for}
+    used = [job.id for job in known.values() if _has_applied(job) and job.module_id in waited_for]
+    unknown = set(used) - (await states.jobs_with_outputs(tx, used) if used else set())
+    return [
+        _ended(each, known.get(each.job_id or ""), are_outputs_unknown=each.job_id in unknown)
+        if each.status == "RUNNING"
+        else each
+        for each in modules
+    ]
 
 
-def _ended(each: RunModule, job: Job | None) -> RunModule:
+def _has_applied(job: Job) -> bool:
+    return job.type is JobType.APPLY and job.status is JobStatus.SUCCEEDED
+
+
+def _ended(each: RunModule, job: Job | None, *, are_outputs_unknown: bool) -> RunModule:
     if job is None:
         return replace(each, status="FAILED", message="its job was deleted")
     if not job.is_terminal:
         return each
     message = job.message[:MAX_MESSAGE_CHARACTERS]
+    if are_outputs_unknown:  # what waits for it would be given those of an older job
+        message = f"{job.message or 'applied, but its outputs are not kept'}; other modules use them: apply it again"
+        return replace(each, status="FAILED", message=message[:MAX_MESSAGE_CHARACTERS])
     if job.status is JobStatus.SUCCEEDED:
         return replace(each, status="SUCCEEDED", message="")
     if job.status is JobStatus.CANCELED:

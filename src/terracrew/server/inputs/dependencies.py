@@ -32,7 +32,10 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """The name of the input that it is."""
     is_waited_for: bool
-    """Whether the module with the output has no outputs: it was not applied yet, or destroyed since. Jobs that need it wait."""
+    """Whether the outputs of the module are not known: it was not applied yet, was destroyed since, or the outputs of its last change
+    could not be kept. Jobs that need it wait."""
+    is_outdated: bool = False
+    """Whether they wait because the module has only the outputs of an older job. It has to be applied again."""
     triggers: Literal["auto", "manual"] | None = None
     """Whether the module that uses the output is applied by itself when it changes; null in the list of needed modules."""
     set_by_name: str
@@ -72,6 +75,7 @@ def _dependency(row: Row, seen: Visible) -> Dependency:
         target=row["target"],
         name=row["name"],
         is_waited_for=bool(row["is_waited_for"]),
+        is_outdated=bool(row["is_waited_for"] and row["has_older_outputs"]),
         triggers=row.get("triggers"),
         set_by_name=row["set_by_name"],
         set_at=datetime.fromtimestamp(row["set_at"], UTC),

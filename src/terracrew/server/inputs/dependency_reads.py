@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from typing import LiteralString
 
 from terracrew.server.db.seam import Param, Row, Tx
-from terracrew.server.inputs.reads import IS_WAITED_FOR, is_ended
+from terracrew.server.inputs.reads import HAS_OLDER_OUTPUTS, IS_WAITED_FOR, is_ended
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
 
 _IS_REFERENCE: LiteralString = "inputs.is_current AND inputs.source_module_id IS NOT NULL"
 _COLUMNS: LiteralString = f"""inputs.id, inputs.target, inputs.name, inputs.source_output, inputs.set_by_name, inputs.set_at,
     inputs.ended_by_name, CASE WHEN {is_ended(":now")} THEN 1 ELSE 0 END AS is_ended,
-    CASE WHEN {IS_WAITED_FOR} THEN 1 ELSE 0 END AS is_waited_for"""
+    CASE WHEN {IS_WAITED_FOR} THEN 1 ELSE 0 END AS is_waited_for,
+    CASE WHEN {HAS_OLDER_OUTPUTS} THEN 1 ELSE 0 END AS has_older_outputs"""
 _USED_BY: LiteralString = f""" SELECT {_COLUMNS}, other.id AS other_id, other.path AS other_path,
     other.organization_id AS other_organization_id, other.triggers
 FROM inputs JOIN modules AS other ON other.id = inputs.place_id

@@ -213,7 +213,8 @@ async def below(tx: Tx, group_id: str, count: int) -> list[Row]:
     """Return the modules in a group and below it, and whether there is anything to destroy in each.
 
     There is nothing if Terracrew keeps its state and has none, or if it was destroyed after every other change ended. A job that
-    was queued before the DESTROY may have waited for its approval until after it, and a state may have arrived late.
+    was queued before the DESTROY may have waited for its approval until after it, and a state may have arrived late. The flags of a
+    DESTROY may choose some resources, so there is something as long as the current state has resources.
     """
     return await tx.all(
         _BELOW
@@ -221,8 +222,9 @@ async def below(tx: Tx, group_id: str, count: int) -> list[Row]:
             {_DESTROYED_AT} < (
                 SELECT max(COALESCE(jobs.finished_at, {_NOT_ENDED})) FROM jobs WHERE jobs.module_id = modules.id
                     AND jobs.type <> 'PLAN' AND NOT (jobs.type = 'DESTROY' AND jobs.status = 'SUCCEEDED'))
-            OR {_DESTROYED_AT} < (
-                SELECT states.created_at FROM states WHERE states.module_id = modules.id AND states.status = 'current'),
+            OR EXISTS (SELECT 1 FROM states WHERE states.module_id = modules.id AND states.status = 'current'
+                AND ({_DESTROYED_AT} < states.created_at
+                    OR modules.backend = 'terracrew' AND COALESCE(states.resources, 0) > 0)),
             {_DESTROYED_AT} IS NULL) AS has_content
         FROM below JOIN modules ON modules.group_id = below.id ORDER BY modules.path LIMIT :count""",
         group_id=group_id,

@@ -109,7 +109,8 @@ async def missing_dependencies(tx: Tx, waiting: Sequence[tuple[str, str]]) -> li
     return await tx.each(
         f"""SELECT batch.id AS waiting, inputs.name, inputs.source_output, source.id AS source_id, source.path, inputs.set_at,
             source.organization_id, inputs.set_by_name, inputs.ended_by_name,
-            CASE WHEN {input_reads.is_ended("batch.now")} THEN 1 ELSE 0 END AS is_ended
+            CASE WHEN {input_reads.is_ended("batch.now")} THEN 1 ELSE 0 END AS is_ended,
+            CASE WHEN {input_reads.HAS_OLDER_OUTPUTS} THEN 1 ELSE 0 END AS has_older_outputs
         FROM batch JOIN inputs ON inputs.place_id = batch.module_id
         JOIN modules AS source ON source.id = inputs.source_module_id
         WHERE {input_reads.holds_jobs("batch.now")} ORDER BY source.path, inputs.name""",

@@ -81,6 +81,8 @@ async def _dependencies(tx: Tx, queued: Sequence[Job], watch: Watch) -> dict[str
 
 def _without_output(row: Row) -> str:
     """Say why a job does not get an output, and what to do."""
+    if not row["is_ended"] and row["has_older_outputs"]:
+        return "and its outputs are those of an older job: apply it again"
     if not row["is_ended"]:
         return "which has no outputs yet: apply that first"
     if row["ended_by_name"]:

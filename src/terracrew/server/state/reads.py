@@ -1,6 +1,6 @@
 """Reads states and outputs with the names of the jobs and runners that they come from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import LiteralString
 
 from terracrew.server.db.seam import Row, Tx
@@ -99,3 +99,13 @@ async def lock_holder(tx: Tx, module_id: str) -> Row | None:
         f"SELECT number FROM jobs WHERE module_id = :module_id AND status IN {ACTIVE_STATUSES}",
         module_id=module_id,
     )
+
+
+async def jobs_with_outputs(tx: Tx, job_ids: Iterable[str]) -> set[str]:
+    """Return those of these jobs whose outputs were kept."""
+    rows = await tx.each(
+        "SELECT outputs.job_id FROM batch JOIN outputs ON outputs.job_id = batch.id",
+        {"id": "text"},
+        [(each,) for each in sorted(job_ids)],
+    )
+    return {row["job_id"] for row in rows}

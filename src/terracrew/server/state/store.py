@@ -6,6 +6,7 @@ import msgspec
 
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements import batches
+from terracrew.server.db.statements.fragments import is_destroyed_after
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table
 from terracrew.server.state.content import Contexts, Sealed, state_contexts
@@ -116,10 +117,8 @@ async def count_unreadable(tx: Tx, job_id: str, attempt: int) -> int:
 async def latest_outputs(tx: Tx, module_id: str) -> Row | None:
     """Return the outputs that a job read last, unless everything was destroyed since."""
     return await tx.one(
-        """SELECT job_id, module_id, sha256, content, object, created_at FROM outputs
-        WHERE module_id = :module_id AND NOT EXISTS (
-            SELECT 1 FROM jobs WHERE jobs.module_id = :module_id AND jobs.type = 'DESTROY' AND jobs.status = 'SUCCEEDED'
-                AND jobs.finished_at > outputs.created_at)
+        f"""SELECT job_id, module_id, sha256, content, object, created_at FROM outputs
+        WHERE module_id = :module_id AND NOT {is_destroyed_after(":module_id", "outputs.created_at")}
         ORDER BY created_at DESC LIMIT 1""",
         module_id=module_id,
     )

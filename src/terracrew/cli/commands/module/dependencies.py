@@ -63,6 +63,8 @@ def _follows(each: dict[str, Any]) -> str:
 
 
 def _status(each: dict[str, Any]) -> str:
+    if each.get("is_outdated"):
+        return _ended(each) or "its outputs are those of an older job: jobs wait until it is applied again"
     return _ended(each) or ("has no outputs yet: jobs wait" if each["is_waited_for"] else "")
 
 

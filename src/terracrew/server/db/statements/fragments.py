@@ -14,6 +14,18 @@ IS_OPEN_JOB: LiteralString = f"jobs.status NOT IN {ENDED_STATUSES}"
 """The condition that a job has not ended."""
 
 
+def is_destroyed_after(module_id: LiteralString, at: LiteralString) -> LiteralString:
+    """Return the condition that everything in a module was destroyed after a time.
+
+    The flags of a DESTROY may choose some resources, so a state that Terracrew keeps decides, if its resources were counted.
+    """
+    return f"""(EXISTS (SELECT 1 FROM jobs AS destroyed WHERE destroyed.module_id = {module_id} AND destroyed.type = 'DESTROY'
+        AND destroyed.status = 'SUCCEEDED' AND destroyed.type <> 'PLAN' AND destroyed.finished_at > {at})
+    AND NOT EXISTS (SELECT 1 FROM states AS remaining JOIN modules AS keeper ON keeper.id = remaining.module_id
+        WHERE remaining.module_id = {module_id} AND remaining.status = 'current' AND remaining.resources > 0
+            AND keeper.backend = 'terracrew'))"""
+
+
 def child_of(parents: LiteralString) -> LiteralString:
     """Return the condition that a group is directly below one of the groups of `parents`, for a recursion that descends the tree.
 

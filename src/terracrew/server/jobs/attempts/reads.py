@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from terracrew.server.db.seam import Columns, Row, Tx
-from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, is_destroyed_after
 from terracrew.server.jobs.attempt_store import ATTEMPTS
 
 _OF_MODULE: Columns = {"id": "text", "module_id": "text"}
@@ -79,13 +79,10 @@ async def without_result(tx: Tx, attempts: Sequence[tuple[str, int]]) -> list[Ro
 async def change_without_outputs(tx: Tx, module_id: str, read_at: float) -> Row | None:
     """Return the first change that began after outputs were read, and whose own outputs are not known. 0 finds one after none."""
     return await tx.one(
-        """SELECT jobs.id AS job_id, jobs.number, attempts.begun_at
+        f"""SELECT jobs.id AS job_id, jobs.number, attempts.begun_at
         FROM attempts JOIN jobs ON jobs.id = attempts.job_id
         WHERE jobs.module_id = :module_id AND attempts.begun_at > :read_at
-            AND NOT (jobs.type = 'DESTROY' AND jobs.status = 'SUCCEEDED')
-            AND NOT EXISTS (SELECT 1 FROM jobs AS destroyed WHERE destroyed.module_id = :module_id
-                AND destroyed.type = 'DESTROY' AND destroyed.status = 'SUCCEEDED'
-                AND destroyed.finished_at > attempts.begun_at)
+            AND NOT {is_destroyed_after(":module_id", "attempts.begun_at")}
         ORDER BY attempts.begun_at LIMIT 1""",
         module_id=module_id,
         read_at=read_at,
