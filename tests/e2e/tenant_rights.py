@@ -239,7 +239,7 @@ BODIES: dict[str, Any] = {
     "PUT /modules/{module}/steps/{step}": {"flags": {"tofu": ["-parallelism=5"]}},
     "POST /tokens": {"name": "made-by-{who}"},
     "POST /me/password": {"new_password": "a long enough one", "current_password": "a guess"},
-    "POST /users": {"name": "made-by-{who}"},
+    "POST /users": {"name": "made-by-{who}@elsewhere"},
     "PATCH /users/{user}": {"is_disabled": True},
     "POST /service-accounts": {"name": "made-by-{who}"},
     "PATCH /service-accounts/{account_id}": {"is_disabled": True},

@@ -26,6 +26,12 @@ async def find(tx: Tx, name_or_id: str) -> Organization | None:
     return None if row is None else row_to(Organization, row)
 
 
+async def first(tx: Tx) -> Organization | None:
+    """Return the oldest organization."""
+    rows = await tx.all(_ALL + " ORDER BY created_at, id LIMIT 1", deleted=DELETED_ORGANIZATION)
+    return row_to(Organization, rows[0]) if rows else None
+
+
 async def every(tx: Tx, after: str, limit: int) -> list[Organization]:
     return rows_to(Organization, await tx.all(_ALL + _PAGE, deleted=DELETED_ORGANIZATION, after=after, limit=limit))
 

@@ -77,7 +77,7 @@ async def test_organizations_are_created_listed_renamed_and_deleted_by_administr
 async def test_an_organization_that_has_anything_is_not_deleted_and_says_what_it_has(application: Application) -> None:
     await application.admin.made("/api/v1/organizations", {"name": "acme", "owner": "admin"})
     acme = await filled(application, "acme")
-    await acme.made("/api/v1/users", {"name": "ada"})
+    await acme.made("/api/v1/users", {"name": "ada@acme"})
     words = await application.admin.refused("DELETE", "/api/v1/organizations/acme", 409)
     assert words == "organization acme is not empty: it has 1 user, 1 service account, 1 group, 1 runner"
     await acme.refused("DELETE", "/api/v1/organizations/acme", 409)
@@ -214,3 +214,24 @@ async def test_jobs_that_are_asked_for_at_once_run_in_the_organization_that_each
         *(people[name].made("/api/v1/modules/team%2Fapp/jobs", {"type": "PLAN"}) for name in asked)
     )
     assert [job["module_id"] for job in made] == [modules[name] for name in asked]
+
+
+@pytest.mark.feature("R8.several", "X3.people")
+async def test_a_name_that_is_taken_tells_nothing_about_other_organizations(application: Application) -> None:
+    """An owner learned the names of the users of other organizations: creating a user, or a rename, was answered with 409."""
+    await application.admin.made("/api/v1/organizations", {"name": "acme"})
+    acme = await application.person("olga@acme", "owner", organization="acme")
+    ours = await application.person("otto", "owner")
+    await application.admin.made("/api/v1/users", {"name": "grace"})
+    for name in ("grace", "nobody-has-this"):
+        refused = await acme.refused("POST", "/api/v1/users", 400, json={"name": name})
+        assert f"use `{name}@acme`" in refused
+        assert "end with @acme" in await acme.refused("PATCH", "/api/v1/users/olga@acme", 400, json={"name": name})
+    await acme.made("/api/v1/users", {"name": "grace@acme"})
+    assert "already" in await acme.refused("POST", "/api/v1/users", 409, json={"name": "grace@acme"}), (
+        "one of their own"
+    )
+    for name in ("grace@acme", "nobody-has-this@acme", "a@b@acme"):
+        assert "address of e-mail" in await ours.refused("POST", "/api/v1/users", 400, json={"name": name})
+        assert "address of e-mail" in await ours.refused("PATCH", "/api/v1/users/grace", 400, json={"name": name})
+    await ours.made("/api/v1/users", {"name": "grace@acme.example"})

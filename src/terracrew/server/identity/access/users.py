@@ -72,6 +72,7 @@ async def change(db: Database, who: Principal, reference: str, wanted: UserChang
         if wanted.is_disabled is not UNSET:
             await _set_disabled(tx, who, user, wanted.is_disabled)
         if wanted.name is not UNSET and wanted.name != user.name:
+            await service.check_name_in(tx, user.organization_id, wanted.name)
             await store.rename(tx, user.id, wanted.name)
             await _record(tx, who, user, "user.rename", {"name": wanted.name, "before": user.name})
         return await store.user(tx, user.id)

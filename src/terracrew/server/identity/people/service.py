@@ -6,6 +6,7 @@ from terracrew.errors import Conflict, Invalid, Unauthenticated
 from terracrew.server.addresses import limit_key
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.groups import organization_store
 from terracrew.server.identity import limits
 from terracrew.server.identity.guard import LoginGuard
 from terracrew.server.identity.people import link_rights, logins, passwords, sessions, store
@@ -119,6 +120,29 @@ def check_name(name: str) -> None:
         raise Invalid(f"no user can be named {name!r}, because this word means something else: choose another name")
 
 
+async def check_name_in(tx: Tx, organization_id: str, name: str) -> None:
+    """Refuse a name that a user of another organization could have, so that a name that is taken tells nothing about other
+    organizations: names are unique on the whole server, because people log in with nothing else.
+
+    The names of the first organization have no `@`, or are addresses of e-mail, whose part after it has a dot. Those of every other
+    organization end with `@` and its own name, which has no dot.
+    """
+    first, own = await organization_store.first(tx), await organization_store.find(tx, organization_id)
+    end = name.partition("@")[2]
+    if first is None or own is None or first.id == own.id:
+        if "@" in name and "." not in end:
+            raise Invalid(
+                f"a user's name must have no @ in it, or be an address of e-mail: {name!r} is neither", field="name"
+            )
+    elif end != own.name:
+        given = name.partition("@")[0]
+        raise Invalid(
+            f"the names of users of the organization {own.name} end with @{own.name}, because names are unique on the whole server: "
+            f"use `{given}@{own.name}`",
+            field="name",
+        )
+
+
 async def create_user(db: Database, who: Principal, name: str, is_system_admin: bool) -> tuple[User, str | None]:
     """Create a user without roles in the caller's organization. Returns the user and the token of a link to log in with.
 
@@ -135,6 +159,7 @@ async def create_user(db: Database, who: Principal, name: str, is_system_admin: 
         await authorize.require(tx, who, Verb.ACCESS_WRITE, authorize.organization(who.organization_id))
         if is_system_admin:
             await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
+        await check_name_in(tx, who.organization_id or "", name)
         user = await store.insert_user(tx, who.organization_id or "", name, is_system_admin=is_system_admin)
         details = {"name": name, "is_system_admin": is_system_admin}
         await audit.record(tx, who, "user.create", "user", user.id, details)
