@@ -15,7 +15,6 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from terracrew import durable
 from terracrew.errors import Invalid
 from terracrew.executor.engines.engine_user import is_open
 from terracrew.protocol.start import EngineAccount
@@ -194,7 +193,8 @@ class EngineUsers:
         del self._free[uid := account.uid]
         self._idle.discard(uid)
         self._used[directory.name] = uid
-        await asyncio.to_thread(durable.write, directory / FILE, str(uid).encode())
+        # Not synced to the disk: when the machine has restarted, no process of the user is left.
+        (directory / FILE).write_text(str(uid))
         return account
 
     def _next_idle(self) -> EngineAccount | None:
