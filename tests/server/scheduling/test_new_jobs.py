@@ -92,7 +92,7 @@ async def test_one_that_somebody_else_has_is_not_offered_to_every_instance(rows:
     async with asyncio.timeout(10):
         while not (asked := [each for each, socket in sockets.items() if socket.offers]):
             await asyncio.sleep(0.001)
-    recorder.scheduler.claiming(job.id)
+    assert recorder.scheduler.claiming(job.id, recorder.registry.runners[asked[0]])
     await elsewhere.has(job.id)
     recorder.scheduler.missed(job.id, recorder.registry.runners[asked[0]])
     await asyncio.sleep(6 * WIDEN_SECONDS)

@@ -92,7 +92,7 @@ async def test_a_nearer_tier_that_comes_after_the_offer_gets_the_job_after_the_n
     await tiers.rows.run(
         "UPDATE instances SET is_connected = true WHERE id = :id", id=tiers.near.id
     )  # on another server
-    tiers.scheduler.claiming(tiers.job)
+    assert tiers.scheduler.claiming(tiers.job, far)
     assert await tiers.far.claim(tiers.job) is None
     tiers.scheduler.missed(tiers.job, far)
     _, its = tiers.recorder.connect(tiers.near)  # and then on this one

@@ -340,3 +340,31 @@ async def test_a_job_is_not_claimed_ahead_while_another_server_offers_an_earlier
             await database.write(create)
     assert distant.offers == jobs[:1]
     assert [(await rows.load(each)).status for each in jobs] == ["QUEUED", "QUEUED"]
+
+
+@pytest.mark.feature("S5.full")
+@pytest.mark.parametrize("is_late", [False, True], ids=["the claim is first", "the new job is first"])
+async def test_the_last_slot_is_not_given_to_a_claim_of_a_withdrawn_offer_and_to_a_new_job(
+    crew: Crew, is_late: bool
+) -> None:
+    """On PostgreSQL, both claims were decided at the same time and counted the same free slot; the runner handed one job back."""
+    session, scheduler = crew.connect(await crew.rows.runner(slots=1)), crew.recorder.scheduler
+    async with crew.watching():
+        module = await crew.rows.module()
+        offered, new = await crew.rows.job(module), await crew.rows.job(await crew.rows.module())
+        await scheduler.step({("queue", offered)})
+        assert session.offered == {offered}
+        scheduler._withdraw(offered)  # pyright: ignore[reportPrivateUsage]
+        if not is_late:
+            assert scheduler.claiming(offered, session)
+            assert await crew.create(new) == set()
+            scheduler.claimed(offered, module, session)
+            assert (session.active_jobs, session.free) == ({offered}, 0)
+            return
+
+        async def work(tx: Tx) -> None:
+            assert set(await crew.ahead.claims.claim(tx, [await created(tx, new)])) == {new}
+            assert not scheduler.claiming(offered, session)
+
+        await crew.rows.db.write(work)
+    assert (session.active_jobs, session.free) == ({new}, 0)

@@ -75,6 +75,8 @@ class RunnerSession:
         self.active_jobs: set[str] = set()
         """Jobs that it has been granted and that have not ended."""
         self.offered: set[str] = set()
+        self.deciding: set[str] = set()
+        """Jobs that it has claimed and whose claims are being decided. Each keeps a slot, also if its offer is withdrawn meanwhile."""
         self.standing = 0
         """How many jobs may be claimed for it without an offer."""
         self.granted_ahead = 0
@@ -130,7 +132,10 @@ class RunnerSession:
 
     @property
     def free(self) -> int:
-        return self.slots - len(self.active_jobs) - len(self.offered) if self.takes_jobs else 0
+        if not self.takes_jobs:
+            return 0
+        promised = self.offered | self.deciding if self.deciding else self.offered
+        return self.slots - len(self.active_jobs) - len(promised)
 
 
 class ExecutorSession:

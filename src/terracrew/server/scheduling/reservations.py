@@ -38,6 +38,10 @@ class Reservations:
     def jobs(self) -> list[Waiting]:
         return [held.job for held in self._held.values()]
 
+    def has(self, session: RunnerSession) -> bool:
+        """Return whether a slot of an instance is reserved."""
+        return any(held.session is session for held in self._held.values())
+
     def reserve(self, jobs: Sequence[Waiting], caps: Caps) -> dict[str, RunnerSession]:
         """Reserve a slot for each job that can be claimed at once. Returns the instances with standing claims, by job.
 

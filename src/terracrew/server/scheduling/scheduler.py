@@ -301,19 +301,29 @@ class Scheduler:
         """Record that a claim on this server succeeded."""
         self._just_claimed[job_id] = module_id, session
         self._modules.busy.add(module_id)
+        session.deciding.discard(job_id)
         session.active_jobs.add(job_id)
         if job := self._waiting.get(job_id):
             self._caps.start(job)
         self._drop(job_id)
 
-    def claiming(self, job_id: str) -> None:
-        """Record that a claim has arrived and is being decided."""
+    def claiming(self, job_id: str, session: RunnerSession) -> bool:
+        """Record that a claim has arrived, and keep a slot for it until it is decided. Returns whether it may be decided now.
+
+        If the offer was withdrawn, its slot may be reserved for a new job that is being claimed. Two transactions that claim for one
+        instance do not see each other's claims, so both would count the last slot as free.
+        """
+        if job_id not in session.offered and session.free <= 0 and self._reservations.has(session):
+            return False
+        session.deciding.add(job_id)
         if offer := self._offers.get(job_id):
             offer.claims += 1
+        return True
 
     def missed(self, job_id: str, session: RunnerSession) -> None:
         """Record that a claim was refused. Another instance may have the job, so it is read again."""
         session.offered.discard(job_id)
+        session.deciding.discard(job_id)
         if job_id in self._waiting:
             self._refused.add(job_id)
             self._db.wake_here("queue", job_id)

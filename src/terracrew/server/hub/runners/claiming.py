@@ -18,8 +18,26 @@ async def claim(hub: RunnerContext, session: RunnerSession, message: messages.Cl
     ref = AttemptRef(message.job_id, message.attempt)
     claimant = claim_store.Claimant(ref.job_id, ref.attempt, session.runner_id, session.instance_id, session.epoch)
     request = claim_store.ClaimRequest(claimant, claims.make_credentials())
+    try:
+        won = await _decide(hub, session, request) if hub.scheduler.claiming(ref.job_id, session) else None
+    finally:
+        session.claiming -= 1
+    if won is None:
+        session.socket.post(messages.Missed(ref.job_id, ref.attempt, "it was taken, or cannot run here now"))
+        if session.principal.once_token_id is not None and (error := await once_connections.end_of(hub, session)):
+            session.socket.drop(error)
+        return
+    hub.registry.grant(session, ref)
+    hub.scheduler.claimed(ref.job_id, won.module_id, session)
+    await hub.grants.send(session, ref, won)
+
+
+async def _decide(
+    hub: RunnerContext, session: RunnerSession, request: claim_store.ClaimRequest
+) -> claims.ClaimWon | None:
+    """Let the database decide. The scheduler is told of every claim that does not win."""
+    ref = AttemptRef(request.claimant.job_id, request.claimant.attempt)
     won: claims.ClaimWon | None = None
-    hub.scheduler.claiming(ref.job_id)
     try:
         won = await hub.claim(request)
     except Exception as error:  # after any error, the runner and the scheduler still wait for the end of this claim
@@ -32,17 +50,9 @@ async def claim(hub: RunnerContext, session: RunnerSession, message: messages.Cl
         else:
             hub.grants.take_back(request)
     finally:
-        session.claiming -= 1
         if won is None:
             hub.scheduler.missed(ref.job_id, session)
-    if won is None:
-        session.socket.post(messages.Missed(ref.job_id, ref.attempt, "it was taken, or cannot run here now"))
-        if session.principal.once_token_id is not None and (error := await once_connections.end_of(hub, session)):
-            session.socket.drop(error)
-        return
-    hub.registry.grant(session, ref)
-    hub.scheduler.claimed(ref.job_id, won.module_id, session)
-    await hub.grants.send(session, ref, won)
+    return won
 
 
 def _problem(error: Exception) -> str:
