@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "GET /api/v1/modules/{module}/outputs": "module outputs",
     "GET /api/v1/modules/{module}/resources": "module resources",
     "GET /api/v1/modules/{module}/dependencies": "module dependencies",
+    "DELETE /api/v1/modules/{module}/dependencies/{dependency}": "module end-use",
     "GET /api/v1/inputs": "input list",
     "POST /api/v1/inputs": "input set",
     "DELETE /api/v1/inputs": "input remove",
