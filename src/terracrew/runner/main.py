@@ -23,7 +23,7 @@ from terracrew.runner.stop import Stop
 
 log = logging.getLogger(__name__)
 
-_MIN_CLAIMED_USERS = 16
+_MIN_CLAIMED_USERS = 8
 """With more users than attempts, the processes of the machine are looked at less often (`EngineUsers.take`)."""
 _POLL_SECONDS = 0.25
 """How often a runner that is stopping looks whether its attempts have ended."""
