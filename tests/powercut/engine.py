@@ -6,6 +6,7 @@ It runs as an executable called `tofu`, see `site`.
 import json
 import os
 import sys
+import time
 from typing import Any
 
 from tests.chaos import engine
@@ -14,11 +15,14 @@ _described = engine.described
 
 
 def described(known: dict[str, str]) -> list[dict[str, Any]]:
-    """The resources of a state, the first of which has a large attribute."""
+    """The resources of a state, the first of which has a large attribute. Waits until states may be saved."""
     with open("chaos.json") as file:
-        size = int(json.load(file)["state_bytes"])
+        module = json.load(file)
+    end = time.monotonic() + engine.TIMEOUT_SECONDS
+    while os.path.exists(module["hold"]) and time.monotonic() < end:
+        time.sleep(0.01)
     resources: list[dict[str, Any]] = _described(known)
-    resources[0]["instances"][0]["attributes"]["ballast"] = os.urandom(size // 2).hex()
+    resources[0]["instances"][0]["attributes"]["ballast"] = os.urandom(int(module["state_bytes"]) // 2).hex()
     return resources
 
 

@@ -21,6 +21,8 @@ from tests.e2e.system import ACTIVE, Process, System, eventually, free_port
 ROOT = Path(__file__).parents[2]
 LARGE_STATE_BYTES = 3 << 20
 """Too large for an event: the state goes into a file of its own, and by HTTP."""
+HOLD = "hold"
+"""While this file exists, the engine saves no state: the server must be away before the first one is."""
 _SETTLE_SECONDS = 90.0
 
 
@@ -83,9 +85,12 @@ class Installation:
 
     def _apply_while_the_server_is_away(self, system: "Started", server: Process) -> None:
         """For a while the states of these jobs are on the runner's disk and nowhere else."""
+        hold = self.folder / HOLD
+        hold.touch()
         jobs = [self._run(system, name, "APPLY") for name in ("small", "large")]
         eventually(lambda: self._witnessed("start") == 2, what="both applies")
         server.kill(signal.SIGSTOP)
+        hold.unlink()
         eventually(lambda: self._witnessed("end") == 2, what="the end of both applies")
         server.kill(signal.SIGCONT)
         for job in jobs:
@@ -133,6 +138,7 @@ class Installation:
         fields = {
             "name": name,
             "witness": str(self.witnesses),
+            "hold": str(self.folder / HOLD),
             "seconds": 0.5,
             "lines": 6,
             "things": 4,
