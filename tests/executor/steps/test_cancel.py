@@ -9,7 +9,7 @@ import pytest
 
 from terracrew import procfs
 from terracrew.executor.engines.process import EngineProcess, Ladder
-from terracrew.protocol.events import Result, StepStatus, Stream
+from terracrew.protocol.events import OutputsRead, Result, StepStatus, Stream
 from terracrew.protocol.messages import CancelAttempt, CancelMode
 from terracrew.protocol.spec import JobType
 from terracrew.testing.executor_processes import Executor, ExecutorProcesses, Gate, module, session
@@ -19,14 +19,39 @@ from tests.executor.engine_runs import applying, ended, with_argument, wrapped
 
 @pytest.mark.engine
 @pytest.mark.feature("J9.modes")
-async def test_cancel_after_the_step_lets_the_step_finish(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
+async def test_cancel_after_the_step_lets_a_change_finish_with_its_outputs(
+    hub: FakeExecutorHub, executors: ExecutorProcesses
+) -> None:
+    """`CANCELED: canceled before output`, although everything was applied: the outputs were those of an older job."""
     executor, gate = await applying(hub, executors)
     await hub.tell(CancelAttempt("job_1", 1, "after_step"))
     await gate.open()
     assert await executor.exit_code() == 0
     assert StepStatus("apply", "SUCCEEDED", 0, is_cut_short=False) in hub.facts
-    assert StepStatus("output", "SKIPPED") in hub.facts
-    assert hub.result == Result("CANCELED", "canceled before output")
+    assert StepStatus("output", "SUCCEEDED", 0, is_cut_short=False) in hub.facts
+    assert any(isinstance(each, OutputsRead) for each in hub.facts)
+    assert hub.result == Result("SUCCEEDED", "it was asked to stop during the change, which was carried out to its end")
+
+
+@pytest.mark.engine
+@pytest.mark.feature("J9.modes")
+async def test_a_job_that_is_interrupted_before_its_outputs_says_that_the_change_was_carried_out(
+    hub: FakeExecutorHub, executors: ExecutorProcesses, tofu: str
+) -> None:
+    mark = executors.folder / "canceled"
+    script = f'if [ "$1" = output ]; then until [ -e {mark} ]; do sleep 0.05; done; sleep 1; exit 1; fi'
+    program = wrapped(executors, tofu, script)
+    source = module(executors.folder / "source", main='resource "terraform_data" "a" {}\n')
+    executor = await executors.run(executors.spec(JobType.APPLY, source), engine_paths=[program])
+    await hub.until(lambda: StepStatus("output", "RUNNING") in hub.facts)
+    await hub.tell(CancelAttempt("job_1", 1, "interrupt"))
+    mark.touch()
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result is not None
+    assert (hub.result.status, hub.result.message) == (
+        "CANCELED",
+        "the change was carried out to its end, but its outputs are not kept: canceled during output",
+    )
 
 
 @pytest.mark.engine

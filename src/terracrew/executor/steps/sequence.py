@@ -30,6 +30,7 @@ from terracrew.protocol.spec import STEPS_OF, Step
 
 _INTERRUPTED = "the engine was interrupted from outside (the host is shutting down, or its service was stopped)"
 _CUT_SHORT = "; what it changed last may be in no state"
+_CARRIED_OUT = "it was asked to stop during the change, which was carried out to its end"
 _COMPLETE = "; it ended in order, so its state is complete"
 
 
@@ -55,10 +56,10 @@ class Steps:
         context, job_type = self._context, self._context.spec.type
         remaining = list(STEPS_OF.get(job_type, ()))
         result = None if remaining else Result("FAILED", f"an executor does not run jobs of type {job_type}")
-        warning = ""
+        warning, has_changed = "", False
         while remaining and result is None:
             step = remaining[0]
-            if self._control.is_stopping:
+            if self._control.is_stopping and not (step is Step.OUTPUT and has_changed and self._may_read_outputs):
                 result = context.stopped(f"before {step}")
             elif self._is_skipped(step):
                 self._recorder.fact(
@@ -66,6 +67,7 @@ class Steps:
                 )
             elif not step.is_mutating or (result := await self._ask_permission(step)) is None:
                 result = await self._run(remaining.pop(0))
+                has_changed = has_changed or (step.is_mutating and result is None)
                 if step is Step.OUTPUT and result is not None and result.status == "FAILED":
                     if self._is_in_hook:  # a hook can fail a job at any step
                         result = msgspec.structs.replace(result, message=f"the change was made, but {result.message}")
@@ -77,7 +79,19 @@ class Steps:
             for step in remaining:
                 self._recorder.fact(StepStatus(step, "SKIPPED"))
         context.cloud.clear()
+        if result is not None and result.status == "CANCELED" and has_changed:
+            text = f"the change was carried out to its end, but its outputs are not kept: {result.message}"
+            result = msgspec.structs.replace(result, message=text)
+        if result is None and not warning and has_changed and self._control.cancel is not None:
+            warning = _CARRIED_OUT
         return result or Result("SUCCEEDED", warning)
+
+    @property
+    def _may_read_outputs(self) -> bool:
+        """Whether outputs are read after a change although the job was asked to stop: after the step means that nothing is left half
+        done, and without its outputs it would be."""
+        others = (self._control.ended_by, self._control.limit, self._control.superseded, self._control.refused)
+        return self._control.cancel == "after_step" and not any(others)
 
     def _is_skipped(self, step: Step) -> bool:
         """Whether a saved plan, the next step or a warm workspace makes the step unnecessary, or the engine does not have it."""

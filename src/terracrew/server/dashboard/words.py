@@ -129,7 +129,7 @@ CANCEL_MODES: dict[CancelMode, str] = {
 }
 CANCEL_CONSEQUENCES: dict[CancelMode, str] = {
     "interrupt": "Asks the engine to stop; it finishes the resources that it is busy with and writes its state.",
-    "after_step": "Lets the current step finish, then stops. Nothing is left half done.",
+    "after_step": "Lets the current step finish, then stops; a change is carried out with its outputs. Nothing is left half done.",
     "kill": "Ends all of its processes at once. During an apply, the state may miss what was just created.",
 }
 TRIGGERS = {"auto": "apply it by itself, after everything else that it needs", "manual": "do nothing"}

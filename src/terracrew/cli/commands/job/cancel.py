@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     type=click.Choice(["after_step", "interrupt", "kill"]),
     default="interrupt",
     show_default=True,
-    help="Stop after the current step; interrupt the engine like Ctrl-C; or kill it at once, which may lose state.",
+    help="Stop after the current step (a change with its outputs); interrupt the engine like Ctrl-C; or kill it at once, which may "
+    "lose state.",
 )
 @output.json_option
 @pass_target
