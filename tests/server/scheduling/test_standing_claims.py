@@ -236,6 +236,20 @@ async def test_nothing_is_claimed_ahead_for_an_instance_that_withdrew_its_claims
         assert await crew.create(await crew.rows.job(await crew.rows.module())) == set()
 
 
+@pytest.mark.parametrize("silence", [19.0, 21.0])
+async def test_nothing_is_claimed_ahead_for_an_instance_that_has_missed_two_heartbeats(
+    crew: Crew, silence: float
+) -> None:
+    """A runner that hung while it was idle got four of eight jobs by its standing claims, and they waited for a minute."""
+    session = crew.connect(await crew.rows.runner(slots=4), slots=4, standing=2)
+    assert session.configuration.heartbeat == 10.0
+    session.last_contact_at -= silence
+    async with crew.watching():
+        job = await crew.rows.job(await crew.rows.module())
+        assert await crew.create(job) == ({job} if silence < 20 else set())
+    assert session.standing == (1 if silence < 20 else 2)
+
+
 async def test_a_claim_of_an_instance_that_has_disconnected_is_refused_and_gives_everything_back(crew: Crew) -> None:
     """The row says that it is gone, and this server has not noticed yet."""
     instance = await crew.rows.runner(slots=1)

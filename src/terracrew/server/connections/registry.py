@@ -19,6 +19,7 @@ from terracrew.server.principals.model import Principal
 GAP_SECONDS = 5.0
 """If two checks are further apart than this, the server was stopped in between and cannot tell who was silent."""
 
+MAX_MISSED_HEARTBEATS = 2
 REMEMBER_SECONDS = 120.0
 """How long the registry remembers a disconnected attempt; after that it is lost in any case."""
 
@@ -244,6 +245,12 @@ class Registry:
             self.standing.discard(session.instance_id)
         else:
             self.standing.add(session.instance_id)
+
+    def has_standing_claim(self, session: RunnerSession) -> bool:
+        """Return whether a job may be claimed for an instance without an offer. One that has missed two heartbeats may hang: an offer
+        finds that out, and a grant would wait until the instance counts as offline."""
+        silence = self.now() - session.last_contact_at
+        return session.standing > 0 and silence <= MAX_MISSED_HEARTBEATS * session.configuration.heartbeat
 
     def grant(self, session: RunnerSession, ref: AttemptRef) -> None:
         session.reported_attempts.add(ref)

@@ -7,7 +7,7 @@ its module waits, and no group above it is full. So nothing is decided here that
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from terracrew.server.connections.registry import RunnerSession
+from terracrew.server.connections.registry import Registry, RunnerSession
 from terracrew.server.jobs.model import turn_in_module
 from terracrew.server.scheduling.assignment_view import AssignmentView
 from terracrew.server.scheduling.candidates import Candidates
@@ -28,8 +28,14 @@ class Reservation(NamedTuple):
 
 class Reservations:
     def __init__(
-        self, assigned: AssignmentView, candidates: Candidates, modules: ModuleQueues, lines: WaitingLines
+        self,
+        registry: Registry,
+        assigned: AssignmentView,
+        candidates: Candidates,
+        modules: ModuleQueues,
+        lines: WaitingLines,
     ) -> None:
+        self._registry = registry
         self._assigned, self._candidates, self._modules, self._lines = assigned, candidates, modules, lines
         self._held: dict[str, Reservation] = {}
         """By job."""
@@ -66,8 +72,9 @@ class Reservations:
             caps.offer(job)
             lines.turns.take(job)
             session.offered.add(job.id)
-            self._held[job.id] = Reservation(job, session, is_ahead=session.standing > 0)
-            if session.standing > 0:
+            is_ahead = self._registry.has_standing_claim(session)
+            self._held[job.id] = Reservation(job, session, is_ahead)
+            if is_ahead:
                 session.use_standing_claim()
                 chosen[job.id] = session
         return chosen

@@ -45,7 +45,7 @@ class Scheduler:
         self._online = OnlineRunners(db, registry)
         self._candidates = Candidates(registry, self._assigned, self._online, precedence)
         self._offers = OpenOffers(self._candidates, lambda job_id: job_id in self._refused, self._again)
-        self._reservations = Reservations(self._assigned, self._candidates, self._modules, self._lines)
+        self._reservations = Reservations(self._registry, self._assigned, self._candidates, self._modules, self._lines)
         self.freshness = Freshness()
         self._just_claimed: dict[str, tuple[str, RunnerSession]] = {}
         """Claims since the last sweep began to read, which may not have seen them."""
