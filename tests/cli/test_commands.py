@@ -3,6 +3,7 @@
 import io
 import json
 import tarfile
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -371,7 +372,7 @@ def test_draining_and_back(terracrew: Terracrew, server: ScriptedServer) -> None
     ],
 )
 def test_ages_are_told_in_one_unit(seconds: float, words: str) -> None:
-    from datetime import UTC, datetime, timedelta
+    from datetime import UTC, timedelta
 
     now = datetime(2024, 1, 2, tzinfo=UTC)
     assert output.age((now - timedelta(seconds=seconds)).isoformat(), now) == words
@@ -400,3 +401,17 @@ def test_a_runner_whose_disk_is_full_is_listed_with_that_reason(terracrew: Terra
     lines = terracrew("runner", "list").splitlines()
     assert "DRAINING (disk full)" in lines[1]
     assert "disk full" not in lines[2]
+
+
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        ("2024-01-02T03:14:00Z", "20m left"),
+        ("2024-01-01T23:04:00Z", "30m left"),
+        ("2024-01-02T04:00:00Z", "the time is up"),
+    ],
+)
+def test_no_more_is_left_of_a_time_than_the_whole(now: str, words: str) -> None:
+    """A lease of 30 minutes had `4h left` after the clock of a machine had been set."""
+    start, end = "2024-01-02T03:04:00Z", "2024-01-02T03:34:00Z"
+    assert output.left(end, datetime.fromisoformat(now), since=start) == words

@@ -1,12 +1,19 @@
 """The API shows what is known of an attempt, and of its job."""
 
+import time
+from typing import Literal
+
 import pytest
 
+from terracrew.protocol import events
+from terracrew.protocol.events import Record, StepStatus
+from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Work
 from terracrew.server.jobs import service as jobs
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.runs import view
+from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, log
 from tests.server.hub.statement_counts import NotingTx, on_each_unit
 from tests.server.simulated_runner import SimulatedRunner
@@ -28,6 +35,23 @@ async def test_the_view_of_an_attempt_reads_its_log_beside_the_event_loop(
     assert reads == ["background"]
     assert (await runner.app.stranger().get(path)).status_code == 401
     assert (await runner.app.admin.get(path[:-1] + "2")).status_code == 404
+
+
+async def test_the_time_that_a_result_waited_for_the_server_does_not_count_as_time_of_the_job(
+    runner: SimulatedRunner, clock: ShiftedClock
+) -> None:
+    """`Applied in 5 m 30 s`: the apply took a minute, and its result waited until the server was back."""
+    attempt, began = await runner.run(kind="APPLY"), time.time()
+
+    def told(step: Step, status: Literal["RUNNING", "SUCCEEDED"], at: float) -> Record:
+        return next(events.unpack(events.pack_fact(StepStatus(step, status), step, began + at)))
+
+    await attempt.deliver(told(Step.PLAN, "RUNNING", 0.0))
+    await attempt.begin()
+    clock.advance(330)
+    await attempt.deliver(told(Step.APPLY, "RUNNING", 5.0), told(Step.APPLY, "SUCCEEDED", 60.0), DONE)
+    [part] = (await runner.app.admin.get(f"/api/v1/jobs/{attempt.ref.job_id}")).json()["run"]
+    assert part["text"] == "Applied in 1 m 00 s"
 
 
 async def test_the_view_of_a_job_needs_a_thread_only_if_it_is_more_than_a_few_rows(

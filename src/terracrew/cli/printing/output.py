@@ -165,9 +165,10 @@ def lasting(since: str, now: datetime | None = None) -> str:
     return f"for {words.removesuffix(' ago')}" if words.endswith(" ago") else "for 0s"
 
 
-def left(until: str, now: datetime | None = None) -> str:
-    """Return how much time is left: `6d left`."""
-    words = age(until, now)
+def left(until: str, now: datetime | None = None, *, since: str | None = None) -> str:
+    """Return how much time is left: `6d left`. It is never more than the whole time since `since`: the clocks may differ."""
+    now = now or datetime.now(UTC)
+    words = age(until, max(now, datetime.fromisoformat(since)) if since else now)
     return f"{words.removeprefix('in ')} left" if words.startswith("in ") else "the time is up"
 
 

@@ -1,6 +1,7 @@
 """Describes the run of a job as one sequence: how each attempt ended, in the words that appear between the logs of two attempts."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -15,12 +16,14 @@ from terracrew.server.runs.model import RunPart
 _DONE = {JobType.PLAN: "Planned", JobType.APPLY: "Applied", JobType.DESTROY: "Destroyed"}
 
 
-async def parts(tx: Tx, job: Job, attempts: Sequence[Attempt] | None = None) -> list[RunPart]:
-    """Return how each attempt of a job ended, in the order of the attempts."""
+async def parts(
+    tx: Tx, job: Job, attempts: Sequence[Attempt] | None = None, steps: Sequence[StepRow] = ()
+) -> list[RunPart]:
+    """Return how each attempt of a job ended, in the order of the attempts. `steps` are those of its last attempt, if they are known."""
     attempts = await attempt_store.attempts(tx, job.id) if attempts is None else attempts
     has_waited = any(each.outcome == "waiting" for each in attempts)
     plans = {plan.attempt: plan for plan in await plan_store.of_job(tx, job.id)} if has_waited else {}
-    return [part(job, each, plans.get(each.number)) for each in attempts]
+    return [part(job, each, plans.get(each.number), steps if each.number == job.attempt else ()) for each in attempts]
 
 
 async def after(tx: Tx, job_id: str, number: int) -> RunPart | None:
@@ -40,10 +43,10 @@ async def may_deliver_late(tx: Tx, job_id: str, number: int) -> bool:
     return found is not None and not found.has_result and found.outcome in ("lost", "gone")
 
 
-def part(job: Job, attempt: Attempt, plan: Plan | None) -> RunPart:
+def part(job: Job, attempt: Attempt, plan: Plan | None, steps: Sequence[StepRow] = ()) -> RunPart:
     if attempt.ended_at is None:
         return RunPart(attempt.number, "", is_over=False)
-    took = duration((attempt.ended_at - (attempt.started_at or attempt.claimed_at)).total_seconds(), exact=True)
+    took = duration(_seconds(attempt, attempt.ended_at, steps), exact=True)
     because = f": {attempt.reason}" if attempt.reason else ""
     match attempt.outcome:
         case "waiting" if plan is not None:
@@ -63,6 +66,18 @@ def part(job: Job, attempt: Attempt, plan: Plan | None) -> RunPart:
     if attempt.number != job.attempt and attempt.outcome not in ("succeeded", "failed", "canceled"):
         text += " · queued again"
     return RunPart(attempt.number, text, True, attempt.ended_at)
+
+
+def _seconds(attempt: Attempt, ended_at: datetime, steps: Sequence[StepRow]) -> float:
+    """Return how long an attempt took. Its result may have waited for the server, and its steps have the times of its own machine,
+    whose clock may have been set meanwhile: the shorter time counts."""
+    whole = (ended_at - (attempt.started_at or attempt.claimed_at)).total_seconds()
+    starts = [each.started_at for each in steps if each.started_at is not None]
+    ends = [each.finished_at for each in steps if each.finished_at is not None]
+    if not attempt.has_result or not starts or not ends:
+        return whole
+    own = (max(ends) - min(starts)).total_seconds()
+    return min(whole, own) if own > 0 else whole
 
 
 def _waited(job: Job, attempt: Attempt, plan: Plan, took: str) -> RunPart:

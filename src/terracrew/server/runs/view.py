@@ -98,11 +98,12 @@ async def _view(
 ) -> JobView:
     kept = None if job.plan_attempt is None else await plan_store.get(tx, job.id, job.plan_attempt)
     attempts = await attempt_store.attempts(tx, job.id)
+    steps = await _steps(tx, job)
     return JobView(
         **msgspec.structs.asdict(job),
-        steps=await _steps(tx, job),
+        steps=steps,
         attempts=attempts,
-        run=await summary.parts(tx, job, attempts),
+        run=await summary.parts(tx, job, attempts, [step for step in steps if step.attempt == job.attempt]),
         notes=await attempt_store.notes(tx, job.id) if row["has_notes"] else [],
         lock=await _lock(tx, job, attempts),
         placement=await placement.of_row(tx, row),

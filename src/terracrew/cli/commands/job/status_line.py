@@ -31,7 +31,7 @@ def why(job: dict[str, Any]) -> str:
     if not reason.get("text"):
         return plain(job.get("message") or "")
     times = [output.lasting(reason["since"])] if reason.get("since") else []
-    times += [output.left(reason["until"])] if reason.get("until") else []
+    times += [output.left(reason["until"], since=reason.get("since"))] if reason.get("until") else []
     return plain(reason["text"]) + (f" ({', '.join(times)})" if times else "")
 
 
