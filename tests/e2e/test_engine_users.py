@@ -148,6 +148,19 @@ def test_by_default_engines_of_root_have_users_that_only_see_their_own_files(clo
     assert closed.wait(job)["status"] == "SUCCEEDED", closed.log(job)
 
 
+def test_without_a_view_a_runner_of_root_says_why_its_engines_are_root(closed: System) -> None:
+    closed.env["TERRACREW_EXECUTOR__ISOLATION"] = "none"
+    runner = started(closed)
+    closed.module("app", modules.quick())
+    job = closed.run("app", "APPLY")
+    assert closed.wait(job)["status"] == "SUCCEEDED", closed.log(job)
+    said = runner.log.read_text()
+    assert "engines run as root, because they cannot run as other users here" in said
+    assert "cannot enter /" in said
+    assert "by their users only" not in said
+    assert "executor.isolation is `none`" in said
+
+
 def test_plan_and_apply_with_a_provider_run_as_another_user_and_users_are_used_again(system: System) -> None:
     started(system)
     system.module("app", modules.quick())

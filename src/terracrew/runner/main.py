@@ -50,13 +50,6 @@ async def run(
         instance = LocalInstance(config.working_directory)
         dispatchers.use_instance(instance.key)
         config = await _with_users(config)
-        isolation.describe(
-            config.isolation, [config.working_directory, config.temp_directory], has_users=bool(config.engine_accounts)
-        )
-        if config.dispatcher == engine_users.DISPATCHER and (
-            warning := engine_users.warn_if_root(config.engine_accounts)
-        ):
-            log.warning("%s", warning)
         claims, reports = Claims(config.capacity, is_for_one_job=config.is_for_one_job), Reports()
         engine_environment = environment.for_engines(os.environ, is_built_in=is_built_in)
         async with asyncio.TaskGroup() as tasks:
@@ -66,7 +59,13 @@ async def run(
                 updates.attach(supervisor.use_config, connection.use_config)
             if one_job is not None:
                 supervisor.on_taken = one_job.take
-            supervisor.prepare_users()
+            has_users = supervisor.prepare_users()
+            own_directories = [config.working_directory, config.temp_directory]
+            isolation.describe(config.isolation, own_directories, has_users=has_users)
+            if config.dispatcher == engine_users.DISPATCHER and (
+                warning := engine_users.warn_if_root(config.engine_accounts)
+            ):
+                log.warning("%s", warning)
             supervisor.recover()
             connecting = tasks.create_task(connection.run())
             stopping = tasks.create_task(_stop_on_signal(stop, instance, connection, supervisor, claims))

@@ -85,8 +85,10 @@ class AttemptSupervisor:
         self.on_taken: Callable[[AttemptRef, str], None] = lambda _ref, _credential: None
         """Called for each attempt that was granted or found, with its hub credential; empty if that cannot be read."""
 
-    def prepare_users(self) -> None:
-        """Let the users of engines enter their directories. Raises Invalid if the settings name users and this cannot work."""
+    def prepare_users(self) -> bool:
+        """Let the users of engines enter their directories, and return whether engines have users.
+
+        Raises Invalid if the settings name users and this cannot work."""
         instance, config = self._instance, self._config
         shared, temp = (instance.workspaces, instance.engine_directories), self._temp_directories.root
         view = isolation.has_view(config.isolation)
@@ -97,6 +99,7 @@ class AttemptSupervisor:
                 raise
             log.warning("engines run as root, because they cannot run as other users here. %s", error)
             self._users.turn_off()
+        return self._users.is_on
 
     def use_config(self, config: RunnerConfig) -> None:
         """Start the executors of later attempts with new settings."""
