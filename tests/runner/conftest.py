@@ -124,10 +124,10 @@ class Runners:
         self.attempts.mkdir()
         return directories.create(self.attempts, granted(), self.hub.url)
 
-    async def settle(self, peer: Peer) -> None:
+    async def settle(self, peer: Peer, attempt: int = 1) -> None:
         """Tell the runner that the attempt is settled, and wait until it has removed the directory."""
-        await peer.send(Settled("job_1", 1))
-        await until_gone(self.attempts / "job_1.1")
+        await peer.send(Settled("job_1", attempt))
+        await until_gone(self.attempts / f"job_1.{attempt}")
 
     async def grant(self, peer: Peer, job: str = "job_1", attempt: int = 1) -> ScriptedExecutor:
         """Offer, hear the claim, grant; the executor that appears."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-from terracrew.protocol.dispatcher_choice import OfferedDispatcher
+from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice, OfferedDispatcher
 from terracrew.protocol.spec import Credentials, JobSpec
 
 CancelMode = Literal["after_step", "interrupt", "kill"]
@@ -110,6 +110,12 @@ class HandBack(_FromClient, frozen=True, tag="hand_back"):
     job_id: JobId
     attempt: Number
     reason: str
+    pause_seconds: float = 0.0
+    """For how long this instance should not be offered the job."""
+    choice: DispatcherChoice = NO_CHOICE
+    """What the job asks of its dispatcher, as the grant has it."""
+    choice_pause_seconds: float = 0.0
+    """For how long this instance should not be offered any job that asks for the same."""
 
 
 class Gone(_FromClient, frozen=True, tag="gone"):

@@ -34,35 +34,6 @@ def test_a_claim_that_nobody_answers_gives_its_slot_back() -> None:
     assert claims.next(now=ANSWER_SECONDS) == Claim("job_1", 1)
 
 
-def test_a_runner_that_failed_to_start_an_executor_claims_nothing_for_a_moment() -> None:
-    claims = Claims(1)
-    claims.failed_to_start("job_9", now=0)
-    claims.offered(JOBS[0], now=4)
-    assert claims.next(now=4.9) is None
-    assert claims.next(now=5) == Claim("job_0", 1)
-
-
-def test_a_job_that_cannot_be_started_is_claimed_less_and_less_often_and_others_as_before() -> None:
-    claims, now, pauses = Claims(4), 0.0, list[float]()
-    for _ in range(2000):  # a power of so many failures would be no number any more
-        claims.failed_to_start("job_0", now)
-        if len(pauses) < 6:
-            assert _pause(claims, JOBS[1], now) == 5
-            pauses.append(_pause(claims, JOBS[0], now))
-        now += 60
-    assert pauses == [5, 10, 20, 40, 60, 60]
-
-
-def _pause(claims: Claims, ref: AttemptRef, now: float) -> float:
-    """Return after how many seconds an offer is claimed."""
-    for seconds in range(100):
-        claims.offered(ref, now + seconds)
-        if claims.next(now + seconds):
-            claims.missed(ref)
-            return seconds
-    raise AssertionError("it claims nothing any more")
-
-
 @pytest.mark.feature("O1.nothing-new")
 def test_a_lost_connection_takes_its_offers_and_claims_with_it() -> None:
     claims = Claims(1)
@@ -154,14 +125,6 @@ def test_standing_claims_are_withdrawn_at_once_and_made_again_by_halves() -> Non
     claims.is_open = False
     assert claims.stand(now=0) == StandingClaims(0, 5)
     assert not claims.granted(JOBS[0], now=0, is_ahead=True), "the server used it before it was withdrawn"
-
-
-def test_a_runner_that_failed_to_start_an_executor_claims_nothing_ahead_for_a_moment() -> None:
-    claims = standing(1)
-    assert claims.stand(now=0) == StandingClaims(1, 0)
-    claims.failed_to_start("job_0", now=0)
-    assert claims.stand(now=4.9) == StandingClaims(0, 0)
-    assert claims.stand(now=5) == StandingClaims(1, 0)
 
 
 @given(

@@ -243,17 +243,16 @@ async def test_the_helper_process_is_started_again_and_running_executors_go_on(r
         await until_gone(runners.attempts / name)
 
 
-async def test_a_runner_whose_executors_cannot_start_hands_back_and_pauses(runners: Runners) -> None:
+async def test_a_runner_whose_executors_cannot_start_hands_back_and_asks_for_pauses(runners: Runners) -> None:
     _, peer = await runners.connected(executor_entry="tests.runner.no_such_module:run")
-    await peer.send(Offer("job_1", 1))
-    await peer.receive(Claim)
-    await peer.send(granted())
-    assert "starts executors" in (await peer.receive(HandBack)).reason
-    await runners.settle(peer)
-    await peer.send(Offer("job_2", 1))
-    for _ in range(5):
-        await peer.receive(Heartbeat)
-    assert [claim.job_id for claim in peer.received(Claim)] == ["job_1"]
+    for number, pauses in ((1, (5.0, 5.0)), (2, (10.0, 0.0))):
+        await peer.send(Offer("job_1", number))
+        await peer.receive(Claim)
+        await peer.send(granted("job_1", number))
+        back = await peer.receive(HandBack)
+        assert "starts executors" in back.reason
+        assert (back.pause_seconds, back.choice_pause_seconds) == pauses
+        await runners.settle(peer, attempt=number)
 
 
 def _parent(pid: int) -> int:

@@ -9,8 +9,6 @@ ANSWER_SECONDS = 30.0
 OFFER_SECONDS = 5.0
 """How long an offer is kept. The server answers the claim of an offer that is no longer open with `missed`."""
 _MAX_OFFERS = 256
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 5.0, 60.0
-_MAX_DOUBLINGS = 8
 
 
 class Claims:
@@ -25,15 +23,12 @@ class Claims:
         self._running: set[AttemptRef] = set()
         self._pending: dict[AttemptRef, float] = {}
         self._offers: OrderedDict[AttemptRef, float] = OrderedDict()
-        self._paused_until = 0.0
         self.is_ahead = False
         """Whether the server of this connection reads standing claims."""
         self._standing = 0
         """The standing claims that the server knows of and has not used."""
         self._received = 0
         """The grants of this connection that answered a standing claim."""
-        self._refused: OrderedDict[str, tuple[int, float]] = OrderedDict()
-        """The jobs that could not be started here: how often in a row, and until when they are not claimed."""
 
     @property
     def pending(self) -> int:
@@ -51,8 +46,6 @@ class Claims:
     def offered(self, ref: AttemptRef, now: float) -> None:
         """Keep an offer. The server learns of a finished job before this runner sees that its process has ended, so an offer
         that finds every slot taken is often claimed a few milliseconds later."""
-        if now < self._refused.get(ref.job_id, (0, 0.0))[1]:
-            return  # the server offers it again
         if ref not in self._pending and ref not in self._running:
             self._offers[ref] = now + OFFER_SECONDS
             while len(self._offers) > _MAX_OFFERS:
@@ -60,7 +53,7 @@ class Claims:
 
     def next(self, now: float) -> Claim | None:
         """Return the claim to send now, if any."""
-        while self._offers and self.is_open and not self.is_used_up and now >= self._paused_until and self.free(now):
+        while self._offers and self.is_open and not self.is_used_up and self.free(now):
             ref, until = self._offers.popitem(last=False)
             if until > now:
                 self._pending[ref] = now + ANSWER_SECONDS
@@ -75,7 +68,7 @@ class Claims:
         many slots does not send a message for each job that ends. A runner for one job claims offers only: a grant that it
         did not expect now, beside an unanswered claim, would be handed back, and may have used up its credential.
         """
-        is_wanted = self.is_ahead and not self._is_for_one_job and self.is_open and now >= self._paused_until
+        is_wanted = self.is_ahead and not self._is_for_one_job and self.is_open
         wanted = self.free(now) if is_wanted else 0
         if wanted == self._standing or self._standing < wanted < 2 * self._standing:
             return None
@@ -114,12 +107,3 @@ class Claims:
         self._pending.clear()
         self._offers.clear()
         self.is_ahead, self._standing, self._received = False, 0, 0
-
-    def failed_to_start(self, job_id: str, now: float) -> None:
-        """Claim nothing for a moment, because the obstacle may be this machine's, and this job not for longer with each failure in
-        a row: a job that cannot be started here must use up neither an attempt every few seconds nor the turns of others."""
-        self._paused_until = now + _FIRST_PAUSE_SECONDS
-        failures = min(self._refused.pop(job_id, (0, 0.0))[0] + 1, _MAX_DOUBLINGS)
-        self._refused[job_id] = failures, now + min(_FIRST_PAUSE_SECONDS * 2 ** (failures - 1), _LONGEST_PAUSE_SECONDS)
-        while len(self._refused) > _MAX_OFFERS:
-            self._refused.popitem(last=False)

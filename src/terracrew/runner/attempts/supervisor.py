@@ -33,6 +33,7 @@ from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.engine_directories import EngineDirectories
 from terracrew.runner.attempts.executor_starts import ExecutorStarts
 from terracrew.runner.attempts.reports import Reports
+from terracrew.runner.attempts.start_failures import StartFailures
 from terracrew.runner.attempts.started_executors import StartedExecutors
 from terracrew.runner.attempts.temp_directories import TempDirectories
 from terracrew.runner.attempts.workspaces import Workspaces
@@ -75,6 +76,7 @@ class AttemptSupervisor:
         self._tasks_by_attempt: dict[AttemptRef, asyncio.Task[None]] = {}
         self._handles: dict[AttemptRef, Any] = {}
         self._executors = StartedExecutors()
+        self._start_failures = StartFailures()
         self._early_cancels: dict[AttemptRef, CancelMode] = {}
         """Requests to end attempts that have no handle yet."""
         self._failing: set[AttemptRef] = set()
@@ -240,9 +242,9 @@ class AttemptSupervisor:
             if ended.code == exit_codes.NOT_DURABLE:
                 raise NotStarted(f"{directory} cannot be synced to the disk, so its executor has not begun")
         except NotStarted as error:
-            if granted:
-                self._claims.failed_to_start(ref.job_id, time.monotonic())
-            return await self._hand_back(ref, directory, error.message)
+            return await self._hand_back(ref, directory, error.message, granted)
+        if granted:
+            self._start_failures.started(ref.job_id, granted.spec.choice)
         self._free_slot(ref)
         if ended.code == exit_codes.NOTHING_LEFT:
             if not delivered.is_done(directory):  # otherwise an earlier process has reported it, and begun to remove it
@@ -292,11 +294,17 @@ class AttemptSupervisor:
             self._starts.for_grant(directory, granted, temp_directory, server_url, account)
         )
 
-    async def _hand_back(self, ref: AttemptRef, directory: Path, reason: str) -> None:
+    async def _hand_back(self, ref: AttemptRef, directory: Path, reason: str, granted: Granted | None = None) -> None:
+        """Return a job that has no process to the server. If this process was granted it, the server is told to let it wait."""
         self._free_slot(ref)
         if not delivered.is_done(directory):
             log.warning("handing back attempt %d of %s: %s", ref.attempt, ref.job_id, reason)
-            await self._reports.deliver(HandBack(ref.job_id, ref.attempt, reason))
+            report = HandBack(ref.job_id, ref.attempt, reason)
+            if granted:
+                choice = granted.spec.choice
+                for_job, for_choice = self._start_failures.failed(ref.job_id, choice)
+                report = HandBack(ref.job_id, ref.attempt, reason, for_job, choice, for_choice)
+            await self._reports.deliver(report)
         await self._remove(ref, directory)
 
     async def _salvage_and_report(self, ref: AttemptRef, directory: Path, reason: str) -> bool:

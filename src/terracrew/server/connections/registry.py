@@ -1,6 +1,7 @@
 """Knows which runners and executors are connected to this server, their free slots, and their last contact."""
 
 import asyncio
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 
@@ -11,6 +12,7 @@ from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef, CancelMode, LogSettings
 from terracrew.server.connections.configuration import UNCONFIGURED, Configuration
 from terracrew.server.connections.socket import HubSocket
+from terracrew.server.connections.start_pauses import StartPauses
 from terracrew.server.connections.withheld import WithheldJobs
 from terracrew.server.db.clock import steady
 from terracrew.server.engines.model import AvailableEngines
@@ -78,6 +80,7 @@ class RunnerSession:
         self.offered: set[str] = set()
         self.deciding: set[str] = set()
         """Jobs that it has claimed and whose claims are being decided. Each keeps a slot, also if its offer is withdrawn meanwhile."""
+        self.pauses = StartPauses()
         self.standing = 0
         """How many jobs may be claimed for it without an offer."""
         self.granted_ahead = 0
@@ -222,6 +225,12 @@ class Registry:
     def of(self, runner_id: str) -> list[RunnerSession]:
         """Return the sessions of a runner's instances."""
         return list(self.of_runner.get(runner_id, {}).values())
+
+    def seconds_until_retry(self, job_id: str) -> float:
+        """Return after how many seconds an instance that could not start a job wants to try it again; 0 if there is none."""
+        now = time.monotonic()
+        left = [each.pauses.seconds_left(job_id, now) for each in self.runners.values() if each.pauses]
+        return min((each for each in left if each), default=0.0)
 
     def has(self, session: RunnerSession) -> bool:
         return self.runners.get(session.instance_id) is session

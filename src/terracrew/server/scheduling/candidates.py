@@ -1,10 +1,14 @@
 """Finds the connected instances that could take a job now: those of its nearest available tier that lack nothing."""
 
 import random
+import time
 from collections.abc import Iterator
 from itertools import islice
 
+import msgspec
+
 from terracrew.server.connections.registry import Registry, RunnerSession
+from terracrew.server.engines.model import resolve
 from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.scheduling import select
 from terracrew.server.scheduling.assignment_view import AssignedRunners, AssignmentView, Route
@@ -22,8 +26,11 @@ class Candidates:
         self._registry, self._assigned, self._online = registry, assigned, online
         self._precedence: Precedence = precedence
 
-    def of(self, route: Route) -> Iterator[RunnerSession]:
-        """Yield the instances of the best tier that could take a job now, starting at a random one."""
+    def of(self, route: Route, job: Waiting | None = None) -> Iterator[RunnerSession]:
+        """Yield the instances of the best tier that could take a job now, starting at a random one.
+
+        Without a job, one that could not start a certain job is among them.
+        """
         tier = self._best_tier(route)
         if tier is None:
             return
@@ -32,15 +39,16 @@ class Candidates:
         start = random.randrange(len(runners)) if runners else 0  # noqa: S311 - spreads load, guards nothing
         for index in range(len(runners)):
             for session in here.get(runners[(start + index) % len(runners)], {}).values():
-                if select.lacks(route, session) is None:
+                if select.lacks(route, session) is None and not _has_paused(session, route, job):
                     yield session
 
     def first(self, job: Waiting, route: Route) -> RunnerSession | None:
         """Return the instance that gets the job first: the one that made its plan, or the freest of a few."""
         maker = self._registry.runners.get(job.made_by or "")
-        if maker is not None and maker.runner_id == route.runner_id and select.lacks(route, maker) is None:
+        is_able = maker is not None and maker.runner_id == route.runner_id and select.lacks(route, maker) is None
+        if maker is not None and is_able and not _has_paused(maker, route, job):
             return maker
-        return max(islice(self.of(route), MAX_COMPARED_INSTANCES), key=lambda session: session.free, default=None)
+        return max(islice(self.of(route, job), MAX_COMPARED_INSTANCES), key=lambda session: session.free, default=None)
 
     def _best_tier(self, route: Route) -> AssignedRunners | None:
         """Return the nearest tier that is available, even if it is full; None if there is none."""
@@ -48,3 +56,13 @@ class Candidates:
         name = route.instance_name if required == "online_with_name" else None
         tiers = self._assigned.tiers(route)
         return next((each for each in tiers if required == "assigned" or self._online.has_one_of(each, name)), None)
+
+
+def _has_paused(session: RunnerSession, route: Route, job: Waiting | None) -> bool:
+    """Return whether an instance could not start this job, or one that asks for the same, a short time ago."""
+    if not session.pauses:
+        return False
+    now = time.monotonic()
+    found = resolve(session.engines, route.engine, route.engine_version, route.choice)
+    choice = msgspec.structs.replace(route.choice, name=(found.dispatcher if found else "") or None)
+    return session.pauses.has(choice, now) or (job is not None and session.pauses.has(job.id, now))

@@ -69,7 +69,7 @@ async def why_each(
         elif way.code == "capped":
             found[way.job.id] = reason_texts.capped(full[way.job.id])
         elif way.code == "offered":
-            found[way.job.id] = Reason("offered", "it is being offered to its runners")
+            found[way.job.id] = reason_texts.offered(registry.seconds_until_retry(way.job.id), tx.now)
         else:
             ahead = await _ahead(tx, way, precedence) if with_turn else None
             found[way.job.id] = reason_texts.full(way, ahead)

@@ -68,7 +68,9 @@ class OpenOffers:
         """Ask twice as many instances, unless a claim is being decided."""
         asked = {session.instance_id for session in offer.sessions}
         if offer.claims <= 0 and not self._is_doubtful(offer.job.id):
-            others = (session for session in self._candidates.of(offer.route) if session.instance_id not in asked)
+            others = (
+                session for session in self._candidates.of(offer.route, offer.job) if session.instance_id not in asked
+            )
             self._send(offer, list(islice(others, max(1, len(asked)))))
             if len(offer.sessions) == len(asked):  # everybody who could take it has been asked
                 offer.timer = asyncio.get_running_loop().call_later(OFFER_TTL_SECONDS, self._again, offer)

@@ -231,6 +231,14 @@ def _engine_advice(way: Way) -> str:
     return f'{start}{install} and restart it, or set engine.install = "on-demand" for it'
 
 
+def offered(seconds_until_retry: float, now: float) -> Reason:
+    """Explain the wait of a job that a runner could take now. A runner may have failed to start it."""
+    if not seconds_until_retry:
+        return Reason("offered", "it is being offered to its runners")
+    text = "a runner could not start it, as its last attempt says, and tries again later; other runners can take it at once"
+    return Reason("offered", text, until=datetime.fromtimestamp(now + seconds_until_retry, UTC))
+
+
 def capped(group: FullGroup) -> Reason:
     name = f"the group {group.path}" if group.path else "the organization"
     limit = f"{group.max_running_jobs} job{'' if group.max_running_jobs == 1 else 's'}"

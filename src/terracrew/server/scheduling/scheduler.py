@@ -380,6 +380,8 @@ class Scheduler:
             # Of a module, only the next job is offered, and only while the module is free. Later its next job is put into its line.
             if job is None or self._waiting.get(job.id) is not job or not self._modules.is_next(job):
                 continue
+            if next(self._candidates.of(route, job), None) is None:
+                continue  # nobody could start it a moment ago: a sweep puts it into its line again
             if place := self._caps.full_place(job):
                 self._caps.hold(place, job)
             else:

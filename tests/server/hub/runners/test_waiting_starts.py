@@ -1,11 +1,13 @@
 """A runner says what the start of an attempt waits for, and the job says it to people until the executor is there."""
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
 
 from terracrew.protocol import messages
+from terracrew.protocol.dispatcher_choice import NO_CHOICE
 from terracrew.protocol.messages import AttemptRef, WaitingStart
 from terracrew.testing.deliveries import RUNNING, delivery
 from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Hub, ref_of
@@ -122,3 +124,20 @@ async def test_an_executor_that_connected_keeps_its_job_and_a_restarted_server_w
 async def test_the_welcome_says_that_starts_are_read(hub: Hub) -> None:
     async with hub.connected(await hub.token()) as client:
         assert (await client.ask(hub.hello()))["reads_starting"] is True
+
+
+@pytest.mark.feature("S3.offers", "D6.watched")
+async def test_a_job_that_a_runner_could_not_start_is_not_offered_to_it_again_at_once(hub: Hub) -> None:
+    async with hub.runner() as runner:
+        granted = await runner.granted(first := await hub.job())
+        back = messages.HandBack(first, 1, "its image was deleted", 600.0, granted.spec.choice, 0.0)
+        await runner.send(back)
+        await runner.get("settled")
+        second = await hub.job()
+        await hub.server.scheduler.sweep()
+        assert (await runner.get("offer"))["job_id"] == second
+        assert hub.session().pauses.has(first, time.monotonic())
+        assert "a runner could not start it, as its last attempt says" in await reason(hub, first)
+        await runner.send(messages.HandBack(second, 1, "it does not know this attempt", 0.0, granted.spec.choice, 60.0))
+        await runner.get("settled")
+        assert hub.session().pauses.has(NO_CHOICE, time.monotonic())

@@ -1,6 +1,7 @@
 """Serves a connected runner: its claims, its heartbeats, and what it reports of its attempts."""
 
 import asyncio
+import time
 from collections.abc import Coroutine
 from typing import Any
 
@@ -76,7 +77,9 @@ async def _take(hub: RunnerContext, session: RunnerSession, message: messages.Fr
         case messages.Heartbeat():
             await _heartbeat(hub, session, message)
         case messages.HandBack():
-            ref = AttemptRef(ids.parse("job", message.job_id), message.attempt)
+            ref, now = AttemptRef(ids.parse("job", message.job_id), message.attempt), time.monotonic()
+            session.pauses.add(ref.job_id, message.pause_seconds, now)
+            session.pauses.add(message.choice, message.choice_pause_seconds, now)
             await ended_attempts.settle(hub, session, ref, decide.Report(message.reason), saw_process=False)
         case messages.Gone():
             ref = AttemptRef(ids.parse("job", message.job_id), message.attempt)
