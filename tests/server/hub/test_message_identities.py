@@ -65,6 +65,7 @@ FACTS: dict[type[msgspec.Struct], Any] = {
     events.PlanDescribed: events.PlanDescribed("ab" * 32, b"{}"),
     OutputsRead: OutputsRead({"a": Output(1)}, "ab"),
     EngineUsed: EngineUsed("tofu", "9"),
+    events.OutputMissing: events.OutputMissing(),
     Result: Result("SUCCEEDED", LEAVE_IT),
 }
 
