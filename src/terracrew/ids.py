@@ -30,6 +30,8 @@ KINDS = {
     "upl": "upload",
     "inp": "version of an input",
     "grn": "run of a group",
+    "hld": "hold",
+    "hst": "point of the history",
 }
 _NAMES = UUID("6f8f2f0e-4c1b-5d0a-9d57-0b8c7f4a2e61")
 """The namespace of ids that are made from names. Changing it would change them."""
@@ -61,3 +63,8 @@ def is_id(kind: str, text: str) -> bool:
     """Return whether the text is an id of this kind, not a name or a path."""
     head, _, tail = text.rpartition("_")
     return head in ("", kind) and _UUID.match(tail.lower()) is not None
+
+
+def created_at(text: str) -> float:
+    """Return when an id was made, in seconds since 1970, by the clock of the process that made it."""
+    return int(text.rpartition("_")[2][:12], 16) / 1000

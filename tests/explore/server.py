@@ -165,7 +165,7 @@ class Server:
             self._known[key] = self._saved(job, it, found) if isinstance(found, decide.Decision) else found
         decided: Decision = self._known[key]
         if decided == "quarantine":
-            return self.settle(world, i, decide.set_back, "", THIS_MOMENT) or world, "superseded"
+            return self.settle(world, i, decide.send_back, "", THIS_MOMENT) or world, "superseded"
         if isinstance(decided, str):
             return world, decided
         if decided is not None:

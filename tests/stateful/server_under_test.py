@@ -14,6 +14,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.context import Server
 from terracrew.server.db import Database, open_database
 from terracrew.server.groups.service import ensure_organization
+from terracrew.server.history.points import History
 from terracrew.server.http.streams import Streams
 from terracrew.server.hub.notify import TOPICS, HubNotifier
 from terracrew.server.hub.presence import Presence
@@ -79,6 +80,7 @@ class ServerUnderTest:
         db = self.db = Faulty(self.real, self.cut)
         self.identity = await patient(lambda: open_identity(db, KEYS, "http://127.0.0.1"))
         server_id, registry, tasks = ids.new("srv"), Registry(self.clock), Tasks()
+        history = History(KEYS)
         scheduler, grants = Scheduler(db, registry), Grants(db, registry, Archives(self.objects), tasks)
         ahead = NewJobClaims(StaleChoice(registry), ClaimGroup(KEYS, "online"), grants.send_ahead, grants.take_back)
         self.server = Server(
@@ -92,7 +94,8 @@ class ServerUnderTest:
             registry=registry,
             scheduler=scheduler,
             claim=claims(db, KEYS),
-            ingest=ingest(db, KEYS),
+            ingest=ingest(db, KEYS, history),
+            history=history,
             create_job=creator(db, self.objects, KEYS, ROOTS, ahead),
             heartbeats=Heartbeats(db, registry, server_id),
             grants=grants,

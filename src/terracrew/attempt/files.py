@@ -22,6 +22,8 @@ contains the attempt's credential, so no file of the engine is in it: those are 
 | `workspace`     | executor; the runner restores it     | A link to the attempt's workspace.                                |
 | `done`          | executor; the runner, to remove it   | The server has acknowledged everything (`delivered`).             |
 | `refused`       | executor                             | The server refused the rest for good (`delivered`).               |
+| `history`       | executor                             | Points of the server's history: written before a mutating step,   |
+|                 |                                      | and with the result of one (`remembered_points`).                 |
 | `dispatcher`    | runner                               | The dispatcher whose start is next; without it, the default one.  |
 | `container`     | runner                               | The container that the executor's start was requested for.        |
 
@@ -46,5 +48,6 @@ DOWNLOADS = "downloads.json"
 WORKSPACE = "workspace"
 DONE = "done"
 REFUSED = "refused"
+HISTORY = "history"
 DISPATCHER = "dispatcher"
 CONTAINER = "container"

@@ -20,6 +20,8 @@ class AttemptRecord(msgspec.Struct, frozen=True):
     secrets: list[str]
     """Values to mask in what the engine still prints."""
     module_path: str = ""
+    receipt: str = ""
+    """Shown to a server that does not know the credential, because its database was set back."""
 
     def __repr__(self) -> str:
         return f"AttemptRecord({self.job_id!r}, {self.attempt})"
@@ -32,7 +34,9 @@ _decode = msgspec.json.Decoder(AttemptRecord).decode
 def for_grant(granted: Granted, server_url: str) -> AttemptRecord:
     spec, credentials = granted.spec, granted.credentials
     secrets = [credentials.hub, credentials.api]
-    return AttemptRecord(spec.job_id, spec.attempt, server_url, credentials.hub, secrets, spec.module_path)
+    return AttemptRecord(
+        spec.job_id, spec.attempt, server_url, credentials.hub, secrets, spec.module_path, credentials.receipt
+    )
 
 
 def write(directory: Path, record: AttemptRecord) -> None:

@@ -8,7 +8,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMes
 
 from terracrew.client import problems, transport
 from terracrew.errors import Forbidden, Incompatible, Invalid, Unauthenticated, Unreachable
-from terracrew.protocol.messages import MAX_GRANT_FRAME_BYTES
+from terracrew.protocol.messages import MAX_GRANT_FRAME_BYTES, RECEIPT_HEADER
 
 __all__ = ["PATH", "ClientConnection", "ConnectionClosed", "address", "connect"]
 
@@ -31,7 +31,9 @@ class _Connect(_connect):
         return exc
 
 
-async def connect(server_url: str, credential: str, *, max_frame: int = MAX_GRANT_FRAME_BYTES) -> ClientConnection:
+async def connect(
+    server_url: str, credential: str, *, max_frame: int = MAX_GRANT_FRAME_BYTES, receipt: str = ""
+) -> ClientConnection:
     """Open a connection. Unauthenticated, Forbidden and Incompatible are final; after Unreachable, the caller should retry.
 
     Our server accepts every handshake and sends its refusal as a message. A handshake that fails was therefore answered by
@@ -41,7 +43,10 @@ async def connect(server_url: str, credential: str, *, max_frame: int = MAX_GRAN
     try:
         return await _Connect(
             url,
-            additional_headers={"Authorization": f"Bearer {credential}"},
+            additional_headers={
+                "Authorization": f"Bearer {credential}",
+                **({RECEIPT_HEADER: receipt} if receipt else {}),
+            },
             compression=None,
             user_agent_header=None,
             proxy=transport.websocket_proxy(url),

@@ -194,4 +194,6 @@ def _record(start: ExecutorStart, granted: Granted) -> AttemptRecord:
         secrets.append(credential.strip())
     with contextlib.suppress(FileNotFoundError):
         secrets += record.read(Path(start.directory)).secrets
-    return AttemptRecord(spec.job_id, spec.attempt, start.server_url, credentials.hub, secrets, spec.module_path)
+    return AttemptRecord(
+        spec.job_id, spec.attempt, start.server_url, credentials.hub, secrets, spec.module_path, credentials.receipt
+    )

@@ -74,6 +74,8 @@ class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=F
     """The engines of which the runner installs a version that it does not have, when a job needs it."""
     dispatchers: list[OfferedDispatcher] = []
     """The dispatchers that jobs may ask for, the default one first. An older runner sends none, and offers only its own."""
+    history: list[str] = []
+    """The points of the server's history that it was told last. A server whose database lacks one of them was set back."""
     machine: str = ""
     """A digest of the id of the machine, by which the server notices that an instance has moved; empty if it has no id."""
 
@@ -168,6 +170,8 @@ class RunnerWelcome(_FromServer, frozen=True, tag="welcome"):
     """The runner's id, for the next hello of a process that knows only its path: a runner that moves keeps its id."""
     reads_starting: bool = False
     """Whether the server reads `Heartbeat.starting`. An older one would refuse it."""
+    history: str = ""
+    """The newest point of the server's history, to be remembered on disk."""
     reads_standing_claims: bool = False
     """Whether the server reads `StandingClaims`. An older one would refuse them."""
 
@@ -206,6 +210,12 @@ class ConfigureRunner(_FromServer, frozen=True, tag="configure"):
     """Category → level. It overrides the runner's own settings; if it is empty, those apply."""
 
 
+class HistoryPoint(_FromServer, frozen=True, tag="history"):
+    """A point of the server's history, which the runner remembers on its disk and names in its next hello."""
+
+    point: str
+
+
 class Drain(_FromServer, frozen=True, tag="drain"):
     on: bool
 
@@ -226,7 +236,16 @@ class Refused(_FromServer, frozen=True, tag="refused"):
 
 
 FromServerToRunner = (
-    RunnerWelcome | Offer | Granted | Missed | CancelAttempt | ConfigureRunner | Drain | Settled | Refused
+    RunnerWelcome
+    | Offer
+    | Granted
+    | Missed
+    | CancelAttempt
+    | ConfigureRunner
+    | HistoryPoint
+    | Drain
+    | Settled
+    | Refused
 )
 
 
@@ -239,6 +258,10 @@ class ExecutorHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields
     version: str
     oldest_protocol: int
     newest_protocol: int
+    has_begun: bool = False
+    """Whether it has had permission to apply. A server whose database was set back may not know of it."""
+    history: list[str] = []
+    """The points of the server's history that it was told with that permission and with its result."""
 
 
 class Begin(_FromClient, frozen=True, tag="begin"):
@@ -275,18 +298,22 @@ class ExecutorWelcome(_FromServer, frozen=True, tag="welcome"):
     log_settings: LogSettings = LogSettings()
 
 
-class Ack(_FromServer, frozen=True, tag="ack"):
+class Ack(_FromServer, frozen=True, tag="ack", omit_defaults=True):
     mark: int
+    history: str = ""
+    """The point of the server's history with which the result of a change was stored; empty for everything else."""
 
 
 class Begun(_FromServer, frozen=True, tag="begun"):
     state_version: int
+    history: str = ""
+    """The point of the server's history with which the permission was stored, to be remembered on disk before it is used."""
 
 
 class BeginRefused(_FromServer, frozen=True, tag="begin_refused"):
     """The apply may not begin. `approval`: the plan is saved and the attempt ends. `wait`: ask again in a moment."""
 
-    code: Literal["state_moved", "quarantine", "superseded", "canceled", "approval", "wait", "plan_changed"]
+    code: Literal["state_moved", "quarantine", "held", "superseded", "canceled", "approval", "wait", "plan_changed"]
     message: str
 
 
@@ -302,6 +329,8 @@ FromServerToExecutor = (
     ExecutorWelcome | Ack | Begun | BeginRefused | ConfigureExecutor | CancelAttempt | SupersededNotice | Refused
 )
 
+RECEIPT_HEADER = "Terracrew-Receipt"
+"""The header in which an executor shows the receipt of its claim, after the server has not known its credential."""
 MAX_TEXT_FRAME_BYTES = 1 << 20
 """The largest text frame that a server accepts from a client."""
 MAX_GRANT_FRAME_BYTES = 8 << 20

@@ -363,6 +363,8 @@ class Credentials(msgspec.Struct, frozen=True):
     state_key: bytes
     module_key: bytes = b""
     """The module's own key, for an engine that encrypts the secrets in its state itself; empty for others."""
+    receipt: str = ""
+    """A sealed copy of what the claim wrote. A server whose database was set back takes the attempt again by it."""
 
     def __repr__(self) -> str:
         return "Credentials(…)"

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from terracrew import durable, durations, process_lock
+from terracrew.attempt.remembered_points import RememberedPoints
 from terracrew.errors import Conflict, Invalid
 from terracrew.process_lock import AlreadyLockedError
 
@@ -42,6 +43,7 @@ class LocalInstance:
                 durable.make_directory(folder)
             self._lock = _lock(self.root / _LOCK)
             self.key = _key(self.root / "instance.key")
+            self.history = RememberedPoints(self.root / "history")
         except OSError as error:
             raise Invalid(f"the working directory {self.root} cannot be used: {error}") from error
 

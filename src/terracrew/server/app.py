@@ -25,6 +25,7 @@ from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import from_unrouted
 from terracrew.server.db import open_database
 from terracrew.server.groups.service import ensure_organization
+from terracrew.server.history.points import FILE_NAME, History
 from terracrew.server.http import problem
 from terracrew.server.http.authentication import AuthenticationMiddleware
 from terracrew.server.http.query_parameters import refuse_unknown
@@ -100,6 +101,7 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
         await db.close()
         raise
     server_id, registry, tasks = ids.new("srv"), Registry(), Tasks()
+    history = History(keys, settings.directory / FILE_NAME)
     scheduler = Scheduler(db, registry, settings.precedence)
     grants = Grants(db, registry, Archives(objects), tasks)
     ahead = NewJobClaims(scheduler, ClaimGroup(keys, settings.precedence), grants.send_ahead, grants.take_back)
@@ -114,8 +116,9 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
         registry=registry,
         scheduler=scheduler,
         claim=claims(db, keys, settings.precedence),
-        ingest=ingest(db, keys, timedelta(days=settings.late_delivery_days)),
+        ingest=ingest(db, keys, history, timedelta(days=settings.late_delivery_days)),
         create_job=creator(db, objects, keys, settings.local_roots, ahead),
+        history=history,
         heartbeats=Heartbeats(db, registry, server_id),
         grants=grants,
         watchers=Watchers(registry, objects),

@@ -16,6 +16,7 @@ from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.dashboard.context import DashboardContext
 from terracrew.server.db.seam import Database
+from terracrew.server.history.points import History
 from terracrew.server.http.counts import Counts
 from terracrew.server.http.streams import Streams
 from terracrew.server.hub.endpoint import HubContext
@@ -56,6 +57,7 @@ class Server:
     claim: Claims
     ingest: Ingest
     create_job: Create
+    history: History
     heartbeats: Heartbeats
     grants: Grants
     watchers: Watchers
@@ -125,6 +127,7 @@ class Server:
             server_id=self.id,
             db=self.db,
             registry=self.registry,
+            history=self.history,
             tasks=self.tasks,
             closing=self.closing,
             identity=self.identity,
@@ -139,6 +142,7 @@ class Server:
             server_id=self.id,
             db=self.db,
             registry=self.registry,
+            history=self.history,
             tasks=self.tasks,
             closing=self.closing,
             objects=self.objects,

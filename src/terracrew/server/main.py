@@ -24,9 +24,11 @@ from terracrew.server.identity.keys.rotation import Rotation
 from terracrew.server.identity.people import service as identity
 from terracrew.server.jobs.lost_resources.search import LostResourceSearch
 from terracrew.server.jobs.reaper import Reaper
+from terracrew.server.jobs.set_back import loop as set_back
+from terracrew.server.jobs.set_back.loop import HistoryLoop
 from terracrew.server.jobs.triggers import Triggers
 from terracrew.server.logs.mover import Mover
-from terracrew.server.maintenance import local_token
+from terracrew.server.maintenance import backup, local_token
 from terracrew.server.metrics.process import watch_loop_lag
 from terracrew.server.process import builtin, diagnostics, serve, shared_runners
 from terracrew.server.process.reload import SettingsReload
@@ -51,20 +53,29 @@ def run(
     settings: ServerSettings,
     *,
     with_builtin_runner: bool | None,
+    is_held: bool = False,
     reread: Callable[[], ServerSettings] | None = None,
 ) -> None:
-    """Serve until a signal stops the process; executors continue. None: the built-in runners of the settings file run."""
+    """Serve until a signal stops the process; executors continue. None: the built-in runners of the settings file run.
+
+    `is_held`: hand out nothing that changes something until a person releases it.
+    """
     procfs.forbid_inspection()
     diagnostics.configure()
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-    serve.run(_run(settings, with_builtin_runner, reread or (lambda: settings)))
+    serve.run(_run(settings, with_builtin_runner, is_held, reread or (lambda: settings)))
 
 
-async def _run(given: ServerSettings, with_builtin_runner: bool | None, reread: Callable[[], ServerSettings]) -> None:
+async def _run(
+    given: ServerSettings, with_builtin_runner: bool | None, is_held: bool, reread: Callable[[], ServerSettings]
+) -> None:
     listener = serve.bind(given)
     settings = msgspec.structs.replace(given, port=listener.getsockname()[1])
     server = await until_database_answers(listener, lambda: app.build(settings))
     try:
+        reason = "it was started with --hold" if is_held else backup.restored_from(settings.directory)
+        await set_back.at_start(server.db, server.history, reason)
+        backup.forget_manifest(settings.directory)
         link = await first_start(server.db, settings.organization)
         if server.db.kind == "sqlite":
             link = link or await identity.renew_first_link(server.db)
@@ -93,6 +104,7 @@ async def _serve(
         "group runs": GroupRuns(server.db, server.keys, server.settings.local_roots).run,
         "lost resources": LostResourceSearch(server.db, server.objects, server.keys).run,
         "heartbeats": server.heartbeats.run,
+        "history": HistoryLoop(server.db, server.history).run,
         "notify": HubNotifier(server.hub.runners).run,
         "presence": Presence(server.hub.runners).run,
         "removals": Removals(server.db).run,

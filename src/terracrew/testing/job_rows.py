@@ -10,6 +10,7 @@ from terracrew.server.connections import heartbeats
 from terracrew.server.connections import store as connections
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Columns, Database, Param, Tx
+from terracrew.server.history.points import History
 from terracrew.server.jobs import attempt_store, decide, service, store
 from terracrew.server.jobs.attempts import begin as permission
 from terracrew.server.jobs.attempts import claim_store, claims
@@ -30,7 +31,7 @@ class JobRows:
         self.organization = ids.new("org")
         self.root = ids.new("grp")
         self.claim = claims.claims(db, KEYS)
-        self.take = ingest(db, KEYS)
+        self.take = ingest(db, KEYS, History(KEYS))
         self._numbers = 0
 
     @classmethod
@@ -215,7 +216,7 @@ async def begin(
 ) -> messages.Begun | messages.BeginRefused:
     """Ask for permission to apply, where nobody is connected unless a registry says so."""
     asked = messages.Begin(state_version, plan_attempt, plan_sha256)
-    return await permission.permit(db, registry or Registry(), ref, asked)
+    return await permission.permit(db, registry or Registry(), History(KEYS), ref, asked)
 
 
 async def begin_code(

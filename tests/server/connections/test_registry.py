@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from terracrew.protocol.messages import AttemptRef, Begun
+from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import heartbeats
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import REMEMBER_SECONDS, Registry
@@ -14,7 +14,7 @@ from terracrew.server.jobs.attempts.claims import ClaimWon
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.objects import Objects
 from terracrew.testing.clock import ManualClock, ShiftedClock
-from terracrew.testing.job_rows import Instance, JobRows, begin
+from terracrew.testing.job_rows import Instance, JobRows, begin_code
 from tests.server.connections.registered_sessions import LONG, REF, Watched, executor, runner
 from tests.server.hub.hub_clients import Hub
 
@@ -152,7 +152,7 @@ async def test_the_heartbeats_of_a_large_fleet_are_all_written(
 
 async def test_an_attempt_that_has_begun_is_not_requeued_by_silence(database: Database, clock: ShiftedClock) -> None:
     world, _, ref = await _started(database)
-    assert await begin(database, ref, 0) == Begun(0)
+    assert await begin_code(database, ref, 0) == "begun"
     clock.advance(LONG)
     await Reaper(database, _watching()).step()
     assert (await world.load(ref.job_id)).attempt == 1

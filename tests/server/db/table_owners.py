@@ -18,6 +18,9 @@ STORES: dict[str, tuple[str, ...]] = {
     "group_run_modules": ("group_runs/store.py",),
     "group_runs": ("group_runs/store.py",),
     "groups": ("groups/store.py",),
+    "held_modules": ("history/store.py",),
+    "history": ("history/store.py",),
+    "holds": ("history/store.py",),
     "inputs": ("inputs/store.py",),
     "instance_engines": ("engines/store.py",),
     "instances": ("connections/store.py",),
@@ -184,6 +187,7 @@ READERS = (
         "attempts jobs modules removed runners",
         "a credential leads to its runner or attempt; their packages are above or beside `identity`",
     ),
+    _reader("history/store.py", "modules", "a hold holds every module; `modules` is above `history`"),
     _reader("identity/access/role_store.py", "modules", "a role leads to its module; `modules` is above `identity`"),
     _reader(
         "groups/store.py", "modules", "a group and a module cannot have the same path; `modules` is above `groups`"

@@ -1,7 +1,7 @@
 """Builds an attempt that changes things and saves states, step by step."""
 
 from terracrew.protocol.events import StateFact, StepStatus
-from terracrew.protocol.messages import AttemptRef, Begun
+from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
@@ -11,7 +11,7 @@ from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.principals.model import Principal
 from terracrew.server.state.model import Received
 from terracrew.testing.deliveries import delivery, fact, state
-from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin, begin_code
+from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin_code
 
 APPLYING = fact(StepStatus(Step.APPLY, "RUNNING"))
 
@@ -34,7 +34,7 @@ class Change:
         change = cls(rows, await rows.runner(slots=100), module, await rows.job(module, kind="APPLY"))
         await rows.run("UPDATE jobs SET interrupted = :interrupted", interrupted=interrupted)
         await change.start(1)
-        assert await begin(db, change.ref, 0) == Begun(0)
+        assert await begin_code(db, change.ref, 0) == "begun"
         await change.tell(APPLYING)
         return change
 

@@ -11,6 +11,7 @@ from terracrew.protocol.events import EngineUsed, Output, OutputsRead, PlanSumma
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database
+from terracrew.server.history.points import History
 from terracrew.server.jobs import attempt_store, decide
 from terracrew.server.jobs.attempts import received_states
 from terracrew.server.jobs.attempts.ingest import ingest
@@ -47,7 +48,7 @@ async def test_executors_that_die_before_their_first_word_are_counted_too(databa
 async def test_what_a_lost_attempt_planned_is_not_the_jobs_any_more(database: Database) -> None:
     world, _, ref = await _claimed(database)
     plan, engine = fact(PlanSummary(add=9)), fact(EngineUsed("tofu", "1.12.6"))
-    await ingest(database, KEYS)(delivery(ref, 1, RUNNING, plan, engine))
+    await ingest(database, KEYS, History(KEYS))(delivery(ref, 1, RUNNING, plan, engine))
     assert (await world.load(ref.job_id)).plan is not None
     await _gone(database, ref)
     again = await world.load(ref.job_id)
@@ -58,7 +59,7 @@ async def test_what_a_lost_attempt_planned_is_not_the_jobs_any_more(database: Da
 async def test_no_step_of_an_attempt_that_has_ended_is_running(database: Database) -> None:
     """The page of a canceled job showed a step that ran for days."""
     _, _, ref = await _claimed(database)
-    await ingest(database, KEYS)(delivery(ref, 1, RUNNING))
+    await ingest(database, KEYS, History(KEYS))(delivery(ref, 1, RUNNING))
     await _gone(database, ref)
     (step,) = await database.read(lambda tx: attempt_store.steps(tx, ref.job_id, 1))
     assert step.status == "CANCELED"
@@ -68,7 +69,7 @@ async def test_no_step_of_an_attempt_that_has_ended_is_running(database: Databas
 async def test_the_outputs_are_those_of_the_attempt_that_succeeded(database: Database) -> None:
     """Those of an attempt that read them and was lost before its result were kept, and its successor's were not."""
     _, runner, ref = await _claimed(database)
-    take = ingest(database, KEYS)
+    take = ingest(database, KEYS, History(KEYS))
     await take(delivery(ref, 1, RUNNING, fact(OutputsRead({"a": Output(1)}, "first"))))
     await _gone(database, ref)
     await runner.has(ref.job_id, 2)
@@ -84,7 +85,7 @@ async def test_a_state_of_an_attempt_without_leave_is_never_adopted(database: Da
     """The executor of a plan could make its own state the current one."""
     world, _, ref = await _claimed(database, "APPLY")
     record, received = state(1)
-    await ingest(database, KEYS)(delivery(ref, 1, RUNNING, record, received={2: received}))
+    await ingest(database, KEYS, History(KEYS))(delivery(ref, 1, RUNNING, record, received={2: received}))
     module = (await world.load(ref.job_id)).module_id
     assert await database.read(lambda tx: states.current(tx, module)) is None
     assert (await database.read(lambda tx: received_states.standing(tx, module))).has_quarantine
@@ -117,7 +118,9 @@ async def test_a_reason_that_no_database_could_store_does_not_keep_a_job_from_it
         (attempt,) = await world.attempts(ref.job_id)
         assert "\ufffd" in attempt.reason
     else:
-        await ingest(database, KEYS)(delivery(ref, 1, RUNNING, fact(Result("FAILED", "Error: \0" + "x" * 100_000))))
+        await ingest(database, KEYS, History(KEYS))(
+            delivery(ref, 1, RUNNING, fact(Result("FAILED", "Error: \0" + "x" * 100_000)))
+        )
         ended = await world.load(ref.job_id)
         assert ended.status == "FAILED"
         assert ended.message.startswith("Error: \ufffdxxx")
@@ -129,7 +132,7 @@ async def test_a_delivery_for_a_job_that_is_no_more_disturbs_nobody_else(databas
     import asyncio
 
     world, _, ref = await _claimed(database)
-    take = ingest(database, KEYS)
+    take = ingest(database, KEYS, History(KEYS))
     results = await asyncio.gather(
         take(delivery(AttemptRef("job_none", 1), 1, RUNNING)), take(delivery(ref, 1, RUNNING)), return_exceptions=True
     )

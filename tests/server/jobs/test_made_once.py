@@ -7,7 +7,7 @@ import pytest
 
 from terracrew.errors import Conflict
 from terracrew.protocol.events import Result, StepStatus
-from terracrew.protocol.messages import AttemptRef, Begun
+from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals, attempt_store, decide, service
@@ -18,7 +18,7 @@ from terracrew.server.jobs.model import Job
 from terracrew.server.runs import attempt_report
 from terracrew.server.state.model import Received
 from terracrew.testing.deliveries import delivery, fact, log, state
-from terracrew.testing.job_rows import begin, begin_code
+from terracrew.testing.job_rows import begin_code
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.jobs.changes import Change
 from tests.server.jobs.waiting_jobs import waiting
@@ -215,7 +215,7 @@ async def test_a_plan_whose_state_has_moved_cannot_be_approved_and_is_made_again
     second = await _waits(change, other, 1)
     await _approve(change, second, change.ref)
     ref = await change.start(2, other)
-    assert await begin(change.rows.db, ref, 0, 1, change.registry) == Begun(0)
+    assert await begin_code(change.rows.db, ref, 0, 1, change.registry) == "begun"
     record, received = state(1)
     received = Received(received.fact, change.sealed(ref, 2), None)
     applied = fact(StepStatus(Step.APPLY, "SUCCEEDED", 0))
@@ -290,7 +290,7 @@ async def test_a_doubt_does_not_come_back_after_a_change_that_ended_or_if_its_ow
     waits = await _waits(change, other, 1)
     await _approve(change, waits, third)
     last = await change.start(2, other)
-    assert await begin(change.rows.db, last, 0, 1, change.registry) == Begun(0)
+    assert await begin_code(change.rows.db, last, 0, 1, change.registry) == "begun"
     await change.take(delivery(last, 2, ENDED, FAILED))
     assert await _doubts(change) == []
 
@@ -315,7 +315,7 @@ async def _begun(change: Change) -> AttemptRef:
     first_mark = (await change.attempt()).mark
     third = await change.start(3)
     change.next = first_mark + 1
-    assert await begin(change.rows.db, third, 0, 2, change.registry) == Begun(0)
+    assert await begin_code(change.rows.db, third, 0, 2, change.registry) == "begun"
     return third
 
 

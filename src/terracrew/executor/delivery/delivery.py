@@ -5,6 +5,7 @@ from pathlib import Path
 from terracrew import __version__
 from terracrew.attempt import delivered, exit_codes, files
 from terracrew.attempt.record import AttemptRecord
+from terracrew.attempt.remembered_points import RememberedPoints
 from terracrew.executor import backend_credentials
 from terracrew.executor.control import Control
 from terracrew.executor.delivery.begin import ApplyPermit
@@ -38,6 +39,7 @@ class AttemptDelivery:
         trouble = Trouble(lambda line: None if is_salvage else self.recorder.note(line))
         self.transfer = Transfer(record.server_url, record.hub, record.job_id, record.attempt, self.control, trouble)
         self.permit = ApplyPermit(self.control, self.recorder.say)
+        self.history = RememberedPoints(directory / files.HISTORY)
         hello = ExecutorHello(
             record.job_id, record.attempt, __version__, version.OLDEST_VERSION, version.NEWEST_VERSION
         )
@@ -51,6 +53,8 @@ class AttemptDelivery:
             control=self.control,
             trouble=trouble,
             permit=self.permit,
+            history=self.history,
+            receipt=record.receipt,
             settings=settings,
             is_salvage=is_salvage,
         )

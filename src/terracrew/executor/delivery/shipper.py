@@ -6,7 +6,10 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from terracrew import deferred_import
+from terracrew.attempt.remembered_points import RememberedPoints
 from terracrew.backoff import Backoff
 from terracrew.errors import (
     Forbidden,
@@ -61,12 +64,15 @@ class Shipper:
         control: Control,
         trouble: Trouble,
         permit: ApplyPermit,
+        history: RememberedPoints,
+        receipt: str = "",
         settings: LogStreamSettings,
         is_salvage: bool = False,
     ) -> None:
         self._server_url, self._credential, self._hello = server_url, credential, hello
         self._outbox, self._large_states, self._transfer = outbox, large_states, transfer
         self._control, self._trouble, self._permit = control, trouble, permit
+        self._history, self._receipt, self._shows_receipt = history, receipt, False
         self._settings, self._log_settings = settings, messages.LogSettings()
         self._is_salvage = is_salvage
         self._is_resuming = is_salvage  # a fresh attempt's mark is 0, so its events need not wait for the welcome
@@ -92,7 +98,8 @@ class Shipper:
         backoff = Backoff()
         while self._control.refused is None:
             try:
-                self._connection = await hub.connect(self._server_url, self._credential)
+                receipt = self._receipt if self._shows_receipt else ""
+                self._connection = await hub.connect(self._server_url, self._credential, receipt=receipt)
             except Unreachable as error:
                 if isinstance(error, ForeignAnswer):
                     self._trouble.report(_CONNECTING, error)
@@ -137,7 +144,7 @@ class Shipper:
         with contextlib.suppress(
             hub.ConnectionClosed
         ):  # the server may already have sent a refusal, which is read below
-            await connection.send(messages.encode(self._hello), text=True)
+            await connection.send(messages.encode(self._current_hello()), text=True)
         receiving = asyncio.create_task(self._receive(connection))
         sending = asyncio.create_task(self._send(connection))
         try:
@@ -150,6 +157,11 @@ class Shipper:
         for result in results:
             if isinstance(result, Exception):
                 raise result
+
+    def _current_hello(self) -> ExecutorHello:
+        """Return the hello with what this attempt was told: a server whose database was set back has forgotten it."""
+        remembered = self._history.points
+        return msgspec.structs.replace(self._hello, has_begun=bool(remembered), history=remembered)
 
     async def _send(self, connection: "ClientConnection") -> None:
         if self._is_resuming:
@@ -235,7 +247,8 @@ class Shipper:
 
     def _handle(self, message: messages.FromServerToExecutor) -> None:
         match message:
-            case messages.Ack(mark):
+            case messages.Ack(mark, point):
+                self._history.add([point])
                 self._outbox.acknowledge(min(mark, self._sent))
                 while self._window and self._window[0] <= mark:
                     self._window.popleft()
@@ -245,11 +258,15 @@ class Shipper:
             case messages.ConfigureExecutor(log_settings):
                 self._log_settings = log_settings
             case messages.Begun() | messages.BeginRefused():
+                if isinstance(message, messages.Begun):
+                    self._history.add([message.history])  # before anything is changed
                 self._permit.answered(message)
             case messages.CancelAttempt():
                 self._control.request_cancel(message.mode)
             case messages.SupersededNotice(reason):
                 self._control.supersede(reason)
+            case messages.Refused(Unauthenticated.code) if self._receipt and not self._shows_receipt:
+                self._shows_receipt = True
             case messages.Refused():
                 if message.is_final:
                     self._refuse(message.message, is_for_now=message.code == Incompatible.code)

@@ -22,9 +22,11 @@ from terracrew.attempt import (
     process_record,
     record,
     reference,
+    remembered_points,
 )
 from terracrew.attempt.downloads import MissingDownloads
 from terracrew.attempt.process_record import ProcessRecord
+from terracrew.attempt.remembered_points import RememberedPoints
 from terracrew.backoff import Backoff
 from terracrew.errors import Conflict, Invalid
 from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, Granted, HandBack, WaitingStart
@@ -120,6 +122,11 @@ class AttemptSupervisor:
     def is_idle(self) -> bool:
         """Whether there is no attempt, not even one whose supervision fails."""
         return not self._tasks_by_attempt
+
+    @property
+    def history(self) -> RememberedPoints:
+        """The points of the server's history that this runner was told."""
+        return self._instance.history
 
     @property
     def dispatchers(self) -> Dispatchers:
@@ -355,6 +362,7 @@ class AttemptSupervisor:
         """Remove everything of an ended attempt, and return what its engine had to download. The attempt's directory goes after
         what only it leads to."""
         missing = downloads.read(directory)
+        self.history.add(remembered_points.read(directory / files.HISTORY))
         self._workspaces.remove(directory)
         self._engine_directories.remove(directory)
         try:

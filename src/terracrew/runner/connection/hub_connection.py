@@ -160,6 +160,7 @@ class HubConnection:
             isolation=isolation.in_force(self._config.isolation),
             resume=self._resume,
             machine=machine.digest(),
+            history=self._supervisor.history.points,
         )
         try:
             async with asyncio.timeout(_HANDSHAKE_SECONDS):
@@ -185,6 +186,7 @@ class HubConnection:
         for ref in welcome.unknown:
             log.warning("attempt %d of %s is no longer this runner's; it delivers and ends", ref.attempt, ref.job_id)
         self._was_welcome, self._resume = True, welcome.resume
+        self._remember(welcome.history)
         self._runner_id = self._runner_id or welcome.runner_id
         self._delays.reset()
         self._delays_when_rejected.reset()
@@ -244,6 +246,8 @@ class HubConnection:
                 self._supervisor.cancel(AttemptRef(job_id, attempt), mode)
             case messages.Settled(job_id, attempt):
                 self._reports.settled(AttemptRef(job_id, attempt))
+            case messages.HistoryPoint(point):
+                self._remember(point)
             case messages.Drain(on):
                 log.info("the server says: %s", "take no new jobs" if on else "take jobs again")
                 self._is_drained_by_server = on
@@ -256,6 +260,13 @@ class HubConnection:
                 log.warning("the server sent a second welcome, which is ignored")
             case None:
                 log.warning("the server sent a message that only newer runners know; it is ignored")
+
+    def _remember(self, point: str) -> None:
+        """Remember a point of the server's history. If the disk is full, the next one is remembered instead."""
+        try:
+            self._supervisor.history.add([point])
+        except OSError as error:
+            log.warning("the server's history cannot be remembered: %s", error)
 
     def _granted(self, message: messages.Granted, ref: AttemptRef, now: float) -> None:
         if message.is_ahead:

@@ -246,3 +246,14 @@ async def is_connected(tx: Tx, runner_id: str) -> bool:
         await tx.one("SELECT id FROM instances WHERE runner_id = :id AND is_connected LIMIT 1", id=runner_id)
         is not None
     )
+
+
+async def has_no_instance(tx: Tx, ref: AttemptRef) -> bool:
+    """Return whether the database has lost the instance of an attempt: its process is another instance of its runner since."""
+    row = await tx.one(
+        """SELECT 1 AS yes FROM attempts WHERE attempts.job_id = :job_id AND attempts.number = :attempt
+            AND NOT EXISTS (SELECT 1 FROM instances WHERE instances.id = attempts.instance_id)""",
+        job_id=ref.job_id,
+        attempt=ref.attempt,
+    )
+    return row is not None

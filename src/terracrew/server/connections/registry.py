@@ -21,6 +21,9 @@ from terracrew.server.principals.model import Principal
 GAP_SECONDS = 5.0
 """If two checks are further apart than this, the server was stopped in between and cannot tell who was silent."""
 
+HISTORY_SECONDS = 60.0
+"""How often a runner without news of its own is told a point of the history, which it writes to its disk."""
+
 MAX_MISSED_HEARTBEATS = 2
 REMEMBER_SECONDS = 120.0
 """How long the registry remembers a disconnected attempt; after that it is lost in any case."""
@@ -97,6 +100,15 @@ class RunnerSession:
         self.is_asked = False
         """Whether it still has to answer the question that `ask` sent."""
         self._canceled: dict[AttemptRef, CancelMode] = {}
+        self._sent_point, self._sent_at = "", -HISTORY_SECONDS
+
+    def next_point(self, latest: str) -> str | None:
+        """Return the point of the history that the runner is to remember now; None if it was told one a moment ago."""
+        now = steady()
+        if latest == self._sent_point or now - self._sent_at < HISTORY_SECONDS:
+            return None
+        self._sent_point, self._sent_at = latest, now
+        return latest
 
     def ask(self) -> None:
         """Ask the runner whether it is alive: it answers a `configure` with a heartbeat."""

@@ -54,6 +54,15 @@ async def take_job_numbers(tx: Tx, organization_id: str, count: int) -> range:
     return range(row["next_job_number"] - count, row["next_job_number"])
 
 
+async def skip_job_number(tx: Tx, organization_id: str, number: int) -> None:
+    """Give no later job of an organization this number, which an earlier database had given already."""
+    await tx.run(
+        "UPDATE organizations SET next_job_number = :number + 1 WHERE id = :id AND next_job_number <= :number",
+        id=organization_id,
+        number=number,
+    )
+
+
 async def insert_organization(tx: Tx, name: str) -> Organization | None:
     """Insert an organization. Returns None if one of this name exists."""
     made = Organization(ids.new("org"), name, datetime.fromtimestamp(tx.now, UTC))

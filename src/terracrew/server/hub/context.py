@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
+from terracrew.server.history.points import History
 from terracrew.server.supervise import Tasks
 
 
@@ -14,6 +15,7 @@ class ConnectionContext:
     """It says which server holds a connection."""
     db: Database
     registry: Registry
+    history: History
     tasks: Tasks
     closing: asyncio.Event
     """Set when the server begins to stop."""

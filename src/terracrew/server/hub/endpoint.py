@@ -8,12 +8,15 @@ from litestar.types import Receive, Scope, Send
 
 from terracrew.errors import Invalid, TerracrewError, Unauthenticated
 from terracrew.logging import get_logger
+from terracrew.protocol.messages import RECEIPT_HEADER
 from terracrew.server.connections.socket import HubSocket
 from terracrew.server.hub.executors import serve as executors
 from terracrew.server.hub.executors.context import ExecutorContext
 from terracrew.server.hub.runners import serve as runners
 from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.identity.bearer import principal_from_bearer
+from terracrew.server.jobs.set_back import receipts, restore
+from terracrew.server.principals.model import Principal
 from terracrew.server.transport.keepalive import send_now_of
 
 PATH = "/runnerhub"
@@ -57,8 +60,9 @@ async def _served(hub: HubContext, hub_socket: HubSocket, scope: Scope) -> Terra
         if not db.health.is_reachable():
             await hub_socket.end_turn()
         await db.ready(HOLD_SECONDS)
-        token, scope["headers"] = _bearer(scope), []  # which would be kept as long as the connection
-        principal = await principal_from_bearer(hub.runners.identity, token)
+        token, receipt = _bearer(scope), _header(scope, RECEIPT_HEADER)
+        scope["headers"] = []  # which would be kept as long as the connection
+        principal = await _principal(hub, token, receipt)
         await hub_socket.end_turn()
         client = scope["client"] if "client" in scope else None  # noqa: SIM401 - `get` of this type is not typed
         principal = msgspec.structs.replace(principal, address=client[0] if client else None)
@@ -82,9 +86,24 @@ async def _served(hub: HubContext, hub_socket: HubSocket, scope: Scope) -> Terra
     return None
 
 
+async def _principal(hub: HubContext, token: str, receipt: str) -> Principal:
+    """Return who connects. An attempt that a database which was set back has lost is taken again by its receipt."""
+    identity = hub.runners.identity
+    try:
+        return await principal_from_bearer(identity, token)
+    except Unauthenticated:
+        if not receipt:
+            raise
+    await restore.restore(hub.runners.db, receipts.open_receipt(hub.executors.keys, receipt, token))
+    return await principal_from_bearer(identity, token)
+
+
+def _header(scope: Scope, name: str) -> str:
+    return dict(scope["headers"]).get(name.lower().encode(), b"").decode("latin-1")
+
+
 def _bearer(scope: Scope) -> str:
-    headers = dict(scope["headers"])
-    scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    scheme, _, token = _header(scope, "Authorization").partition(" ")
     if scheme.lower() != "bearer" or not token:
         raise Unauthenticated("the hub requires a bearer token")
     return token

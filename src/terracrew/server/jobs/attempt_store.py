@@ -28,6 +28,7 @@ _DECIDED_OF_ATTEMPT = (
     "has_result",
     "may_hold_lock",
     "is_delivered",
+    "may_have_begun",
 )
 """The columns of an attempt that a decision may change; the others belong to its claim and to the ingest."""
 _REPORTED_OF_ATTEMPT = (
@@ -88,6 +89,9 @@ class SavedStep(NamedTuple):
     exit_code: int | None
     attempt: int
     kept_from: int | None = None
+
+
+_INSERT_RESTORED: LiteralString = ATTEMPTS.insert("hub_sha256", "api_sha256", "state_key")
 
 
 async def get_attempt(tx: Tx, job_id: str, number: int) -> Attempt | None:
@@ -227,6 +231,25 @@ async def doubt_again(tx: Tx, attempts: Sequence[AttemptRef]) -> None:
         WHERE attempts.job_id = batch.job_id AND attempts.number = batch.number AND NOT attempts.is_change_ended""",
         ATTEMPTS.types_of("job_id", "number"),
         [(each.job_id, each.attempt) for each in attempts],
+    )
+
+
+async def assume_begun(tx: Tx) -> None:
+    """Count the running attempts of jobs that change something as begun, because the database may have lost their `begin`."""
+    await tx.run(
+        """UPDATE attempts SET may_have_begun = true WHERE attempts.ended_at IS NULL AND attempts.begun_at IS NULL
+            AND EXISTS (SELECT 1 FROM jobs WHERE jobs.id = attempts.job_id AND jobs.type <> 'PLAN')"""
+    )
+
+
+async def insert_restored(tx: Tx, attempt: Attempt, hub_sha256: str, api_sha256: str, state_key: bytes) -> None:
+    """Write an attempt again that the database has lost, with its credentials."""
+    await tx.run(
+        _INSERT_RESTORED,
+        **to_params(attempt),
+        hub_sha256=hub_sha256,
+        api_sha256=api_sha256,
+        state_key=state_key,
     )
 
 

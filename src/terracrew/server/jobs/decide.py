@@ -25,9 +25,12 @@ APPLY_LEASE = timedelta(minutes=30)
 CONNECT_WITHIN = timedelta(minutes=10)
 """How long an executor that runs may take to connect for the first time."""
 LATE_DELIVERY = timedelta(days=7)
+SET_BACK = "the database was set back, and has lost what became of it"
 HELD_LOCK = "its engine was killed, so the lock of the module's own backend may still be held"
 
-Refusal: TypeAlias = Literal["state_moved", "quarantine", "superseded", "canceled", "approval", "wait", "plan_changed"]
+Refusal: TypeAlias = Literal[
+    "state_moved", "quarantine", "held", "superseded", "canceled", "approval", "wait", "plan_changed"
+]
 _STRENGTH: dict[CancelMode | None, int] = {None: 0, "after_step": 1, "interrupt": 2, "kill": 3}
 _OUTCOMES: dict[str, Outcome] = {"SUCCEEDED": "succeeded", "FAILED": "failed", "CANCELED": "canceled"}
 
@@ -49,6 +52,7 @@ def claim(
     is_first_of_module: bool,
     has_quarantine: bool,
     made_by: str | None,
+    is_module_held: bool = False,
 ) -> Decision | None:
     """Make an instance the owner of a job (rule 1). The statement in `claims` is the same in SQL; a test compares the two.
 
@@ -63,6 +67,8 @@ def claim(
     if not (seat.is_connected and seat.takes_jobs and seat.free > 0 and seat.is_selected and seat.has_valid_credential):
         return None
     if made_by not in (None, seat.runner_id):
+        return None
+    if is_module_held and MUTATING & set(STEPS_OF[job.type]):
         return None
     owner = {"runner_id": seat.runner_id, "instance_id": seat.instance_id, "claimed_at": now}
     return Decision(
@@ -107,6 +113,8 @@ def begin(
         return None if attempt.lost_at is None else Decision(job, replace(attempt, lost_at=None))
     if job.cancel_mode is not None:
         return "canceled"
+    if module.is_held:
+        return "held"
     if module.has_quarantine:
         return "quarantine"
     if state_version != module.state_version:
@@ -124,8 +132,10 @@ def begin(
 def reasons_to_ask(job: Job, module: ModuleStanding, *, has_waited: bool) -> list[str]:
     """Return why a person must look at the plan that the job has now, the most serious reason first; empty if nobody must."""
     found: list[str] = []
-    if module.doubts:
+    if any(not doubt.is_set_back for doubt in module.doubts):
         found.append("an earlier change of this module was cut short, and what it made may be in no state")
+    if any(doubt.is_set_back for doubt in module.doubts):
+        found.append("the server's database was set back, and this module may have been changed since")
     if job.type is JobType.APPLY and (words := reason_to_ask(job.plan, module.limits)):
         found.append(words)
     if module.min_approvals > 1:
@@ -191,7 +201,7 @@ def finish(job: Job, attempt: Attempt, result: Result, now: datetime) -> Decisio
 
 def _is_open(job: Job, attempt: Attempt, *, is_delivered: bool) -> bool:
     """Return whether no state may record something that a terminated attempt changed (rule 9)."""
-    if attempt.begun_at is None:
+    if not attempt.may_have_changed:
         return False
     return not is_delivered or not (attempt.is_change_ended or job.interrupted == "retry")
 
@@ -259,7 +269,7 @@ def refuse(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision |
     return Decision(job.to(JobStatus.FAILED, now, message=plain(reason)), ended)
 
 
-def set_back(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision | None:
+def send_back(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision | None:
     """Requeue a job that cannot continue before a person has decided something that needs the module's lock to be free."""
     if not is_current(job, attempt) or attempt.begun_at is not None:
         return None
@@ -298,7 +308,7 @@ def _with_cause(attempt: Attempt, cause: str) -> str:
 
 def missing(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision | None:
     """Requeue a job whose runner came back without its attempt. After `begin` the processes may still run: nothing changes."""
-    if not is_current(job, attempt) or attempt.begun_at is not None:
+    if not is_current(job, attempt) or attempt.may_have_changed:
         return None
     return _requeue(job, _unknown_lock(attempt.end("lost", now, reason)), now)
 
@@ -325,7 +335,7 @@ def lost(
     if not is_silent(attempt, contact, now):
         is_back = attempt.lost_at is not None and not contact.is_grace
         return Decision(job, replace(attempt, lost_at=None)) if is_back else None
-    if attempt.begun_at is None:
+    if not attempt.may_have_changed:
         return missing(job, attempt, "neither the runner nor the executor is in contact any more", now)
     if attempt.lost_at is None or _had_contact_since(attempt.lost_at, attempt, contact):
         return Decision(job, replace(attempt, lost_at=now))
@@ -344,11 +354,49 @@ def is_silent(attempt: Attempt, contact: LastContact, now: datetime) -> bool:
     return now - last > (CLOSED_FOR if contact.is_closed else SILENT_FOR)
 
 
+# ---- a database that was set back
+
+
+def recall(job: Job, attempt: Attempt, now: datetime, *, has_begun: bool, state_version: int) -> Decision | None:
+    """Take what an executor says of its own `begin`, of which a database that was set back knows nothing (rule 10).
+
+    An attempt that counts as ended here has changed something nevertheless, so its module is in doubt.
+    """
+    if has_begun and attempt.begun_at is None:
+        is_in_doubt = attempt.is_in_doubt or (attempt.ended_at is not None and not attempt.has_result)
+        begun = replace(attempt, begun_at=now, begun_state_version=state_version, may_have_begun=False)
+        return Decision(job, replace(begun, is_in_doubt=is_in_doubt))
+    if not has_begun and attempt.may_have_begun:
+        return Decision(job, replace(attempt, may_have_begun=False))
+    return None
+
+
+def restore(known: Job | None, claimed: Job, attempt: Attempt, now: datetime, *, is_module_busy: bool) -> Decision:
+    """Take an attempt again that a database which was set back has lost. `known` is its job, if the database has that.
+
+    It goes on as the owner of its job, also in place of an earlier attempt, because that one had ended when it was claimed. If the
+    job has ended, or another job has the module, it is lost, and its module is in doubt.
+    """
+    if not is_module_busy and (known is None or (not known.is_terminal and known.attempt <= attempt.number)):
+        return Decision(claimed, attempt)
+    lost_attempt = replace(_unknown_lock(attempt.end("lost", now, SET_BACK)), is_in_doubt=True)
+    if known is None:
+        return Decision(claimed.to(JobStatus.FAILED, now, message=SET_BACK), lost_attempt)
+    # No later attempt of the job may have the number of this one.
+    next_number = max(known.attempt, attempt.number + (known.status is JobStatus.QUEUED))
+    return Decision(known if known.is_terminal else replace(known, attempt=next_number), lost_attempt)
+
+
+def replaced(attempt: Attempt, now: datetime) -> Attempt:
+    """End an attempt in whose place a later one was restored. What it changed is not known."""
+    return replace(_unknown_lock(attempt.end("lost", now, SET_BACK)), is_in_doubt=True)
+
+
 def give_up(job: Job, attempt: Attempt, contact: LastContact, by: str, now: datetime) -> Decision:
     """Give up a lost attempt that a person declares gone; unlocking its module is the same. The attempt is fenced."""
     if not is_current(job, attempt):
         raise Conflict(f"attempt {attempt.number} of job {job.number} has ended or has no owner", status=job.status)
-    if attempt.begun_at is None:
+    if not attempt.may_have_changed:
         raise Conflict(
             f"attempt {attempt.number} has changed nothing yet: its job is queued again automatically if it is lost"
         )

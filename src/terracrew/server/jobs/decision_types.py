@@ -9,6 +9,15 @@ from terracrew.server.jobs.model import Attempt, Job, Plan
 from terracrew.server.modules.model import DestroyLimits
 
 
+def hold_ref(hold_id: str) -> AttemptRef:
+    """Return the reference of a doubt that is a hold. The attempts of jobs are counted from 1."""
+    return AttemptRef(hold_id, 0)
+
+
+def is_hold(ref: AttemptRef) -> bool:
+    return ref.attempt == 0
+
+
 class Decision(msgspec.Struct, frozen=True):
     """A job, its attempt and its plan, to be saved together."""
 
@@ -21,12 +30,17 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class Doubt(msgspec.Struct, frozen=True):
-    """An attempt of any job of the module that may have made changes that no state records."""
+    """An attempt of any job of the module that may have made changes that no state records, or a hold (`is_set_back`)."""
 
     ref: AttemptRef
     fenced_at: datetime
     is_in_contact: bool
     """Whether the server is in contact with it and it has not been reported as terminated."""
+
+    @property
+    def is_set_back(self) -> bool:
+        """Whether it is not about an attempt: the database was set back, and `ref` names the hold, with attempt 0."""
+        return is_hold(self.ref)
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -61,6 +75,8 @@ class ModuleStanding(msgspec.Struct, frozen=True):
     min_approvals: int = 0
     """How many people must approve each plan, whatever it changes."""
     approvers: ApproverStanding = ApproverStanding()
+    is_held: bool = False
+    """Whether the database was set back, and nobody has released the module since."""
 
 
 class ClaimContext(msgspec.Struct, frozen=True):

@@ -214,6 +214,9 @@ class Attempt(msgspec.Struct, frozen=True):
     """Whether the last state of it that arrived cannot be read."""
     inputs_sha256: str = ""
     """The hash of the engine, the inputs and the environment that it was granted with."""
+    may_have_begun: bool = False
+    """Whether it counts as begun although no `begin` is known: the database was set back while it ran, and it has not reported
+    since."""
     may_hold_lock: bool = False
     """Whether it may have left the lock of its module's own backend behind. The lock of Terracrew's backend ends with an attempt."""
     received_at: datetime | None = None
@@ -228,6 +231,11 @@ class Attempt(msgspec.Struct, frozen=True):
     def is_log_complete(self) -> bool:
         """Whether everything that it did is known to be in its log. `lost_resources/store` has the same as SQL."""
         return self.has_result or (self.is_delivered and not self.is_output_missing)
+
+    @property
+    def may_have_changed(self) -> bool:
+        """Whether it has permission to apply, or may have got it from the database before that was set back."""
+        return self.begun_at is not None or self.may_have_begun
 
     def end(self, outcome: Outcome, now: datetime, reason: str = "") -> "Attempt":
         return msgspec.structs.replace(self, outcome=outcome, ended_at=now, reason=plain(reason))

@@ -7,11 +7,13 @@ from typing import LiteralString, NamedTuple
 
 from terracrew.errors import NotFound, Superseded
 from terracrew.server.db.seam import Columns, Row, Tx
-from terracrew.server.db.statements.mapping import row_to, rows_to
+from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table, batch_assignments, values
+from terracrew.server.history import store as history_store
 from terracrew.server.jobs import attempt_store, decide
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.decide import Decision
+from terracrew.server.jobs.decision_types import is_hold
 from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.jobs.plans import store as plan_store
 
@@ -116,10 +118,15 @@ async def hold(tx: Tx, job_id: str, number: int) -> tuple[Job, Attempt] | None:
 
 
 async def hold_job(tx: Tx, job_id: str) -> Job:
-    row = await tx.one("SELECT " + JOBS.columns + " FROM jobs WHERE id = :id FOR NO KEY UPDATE", id=job_id)
-    if row is None:
+    job = await hold_job_if_known(tx, job_id)
+    if job is None:
         raise NotFound(f"there is no job {job_id}")
-    return row_to(Job, row)
+    return job
+
+
+async def hold_job_if_known(tx: Tx, job_id: str) -> Job | None:
+    row = await tx.one("SELECT " + JOBS.columns + " FROM jobs WHERE id = :id FOR NO KEY UPDATE", id=job_id)
+    return None if row is None else row_to(Job, row)
 
 
 async def owned(tx: Tx, attempts: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[Job, Attempt, bytes]]:
@@ -157,6 +164,13 @@ async def insert(tx: Tx, jobs: Sequence[tuple[Job, str | None]]) -> None:
     await tx.each(_INSERT_JOBS, _INSERT_JOBS_TYPES, [(*values(job, *_NEW_OF_JOB), key) for job, key in jobs])
     for job, _ in jobs:
         tx.wake("jobs", job.id)
+
+
+async def insert_restored(tx: Tx, job: Job) -> None:
+    """Write a job again that the database has lost, as it is now."""
+    await tx.run(JOBS.insert(), **to_params(job))
+    tx.wake("jobs", job.id)
+    tx.wake("queue", job.id)
 
 
 def wake_queue(tx: Tx, job_ids: Iterable[str]) -> None:
@@ -210,8 +224,9 @@ async def move(tx: Tx, job: Job, attempt: Attempt, decision: Decision) -> None:
         await plan_store.save(tx, decision.plan)
     if decision.ends_doubt:
         await attempt_store.end_doubt(tx, job.module_id)
+        await history_store.end_doubt(tx, job.module_id)
     if decide.returns_doubts(attempt, decision.attempt):
-        await return_doubts(tx, attempt)
+        await return_doubts(tx, job.module_id, attempt)
     if decision.attempt.ended_at is not None:
         await attempt_store.end_steps(tx, attempt)
     if decision.job != job:
@@ -220,11 +235,13 @@ async def move(tx: Tx, job: Job, attempt: Attempt, decision: Decision) -> None:
         tx.wake("jobs", job.id)
 
 
-async def return_doubts(tx: Tx, attempt: Attempt) -> None:
+async def return_doubts(tx: Tx, module_id: str, attempt: Attempt) -> None:
     """Put the attempts in doubt again whose doubts the `begin` of this one has ended. Its plan names them."""
     for plan in await plan_store.of_job(tx, attempt.job_id):
         if plan.applied_by == attempt.number and plan.doubts:
-            await attempt_store.doubt_again(tx, plan.doubts)
+            await attempt_store.doubt_again(tx, [ref for ref in plan.doubts if not is_hold(ref)])
+            holds = [ref.job_id for ref in plan.doubts if is_hold(ref)]
+            await history_store.doubt_again(tx, module_id, holds)
 
 
 async def set_priority(tx: Tx, job_id: str, priority: int) -> None:

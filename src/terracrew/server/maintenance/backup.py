@@ -22,6 +22,7 @@ from terracrew.server.settings import ServerSettings
 DATABASE = "terracrew.db"
 OBJECTS = "objects"
 MANIFEST = "backup.json"
+RESTORED_MANIFEST = "backup.restored.json"
 _POSTGRES = (
     "the database is PostgreSQL: make a backup of it with pg_dump, and after that copy the object store; "
     "see docs/operations.md"
@@ -39,6 +40,23 @@ class Backup(msgspec.Struct, frozen=True):
     objects: int
     left_out: list[str]
     """What an operator has to back up separately, because this command cannot copy it."""
+
+
+def restored_from(directory: Path) -> str:
+    """Return what says that a data directory is a backup on which no server was started yet; empty if it is none."""
+    try:
+        made = msgspec.json.decode((directory / MANIFEST).read_bytes(), type=Backup)
+    except FileNotFoundError:
+        return ""
+    except (OSError, msgspec.MsgspecError) as error:
+        return f"it was started on a backup, whose {MANIFEST} cannot be read: {error}"
+    return f"it was started on the backup of {made.made_at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def forget_manifest(directory: Path) -> None:
+    """Rename the manifest of a restored backup, because from now on the directory is that of a running server."""
+    if (directory / MANIFEST).exists():
+        durable.rename(directory / MANIFEST, directory / RESTORED_MANIFEST)
 
 
 def make(settings: ServerSettings, target: Path) -> Backup:

@@ -10,6 +10,7 @@ from terracrew.protocol.spec import MUTATING, STEPS_OF
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.history import store as history_store
 from terracrew.server.jobs import decide, store
 from terracrew.server.jobs.attempts import contact
 from terracrew.server.jobs.attempts import reads as attempt_reads
@@ -61,6 +62,7 @@ async def _why_each(tx: Tx, jobs: Sequence[Job], watch: Watch, *, with_turn: boo
     found |= await _dependencies(tx, queued, watch)
     found |= await _busy(tx, queued)
     found |= await _quarantine(tx, queued)  # this reason takes precedence over a busy module
+    found |= await _held(tx, queued)
     free = [job for job in queued if job.id not in found]
     return found | await explain.why_each(tx, free, watch.registry, watch.reader, watch.precedence, with_turn=with_turn)
 
@@ -108,6 +110,18 @@ def _busy_with(row: Row) -> Reason:
 async def _quarantine(tx: Tx, queued: Sequence[Job]) -> dict[str, Reason]:
     rows = await reads.oldest_quarantined_states(tx, _with_modules(queued))
     return {row["waiting"]: _quarantined(row) for row in rows}
+
+
+async def _held(tx: Tx, queued: Sequence[Job]) -> dict[str, Reason]:
+    """Explain the wait of changes since the database was set back."""
+    changing = [job for job in queued if MUTATING & set(STEPS_OF.get(job.type, ()))]
+    hold = await history_store.open_hold(tx) if changing else None
+    if hold is None:
+        return {}
+    text = "the server's database was set back, so it hands out no change of this module until an administrator releases it"
+    reason = Reason("held", text, "/dashboard/hold", since=hold.started_at)
+    held = await history_store.held_among(tx, hold.id, {job.module_id for job in changing})
+    return {job.id: reason for job in changing if job.module_id in held}
 
 
 def _quarantined(row: Row) -> Reason:

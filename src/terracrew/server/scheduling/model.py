@@ -28,6 +28,7 @@ class Reason(msgspec.Struct, frozen=True):
         "settling",
         "lost",
         "quarantine",
+        "held",
         "dependency",
         "approval",
         "in_doubt",

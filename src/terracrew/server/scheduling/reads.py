@@ -9,6 +9,7 @@ from terracrew.errors import Damaged
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.history.store import IS_HELD
 from terracrew.server.inputs import reads as input_reads
 from terracrew.server.runners import eligibility
 from terracrew.server.runners.eligibility import GRACE_SECONDS
@@ -114,7 +115,8 @@ async def queued(tx: Tx, job_ids: Sequence[str]) -> tuple[list[Waiting], dict[st
 
 
 async def busy(tx: Tx) -> tuple[set[str], dict[str, set[str]]]:
-    """Return the modules with an active job, a state in quarantine or a missing dependency, and the active jobs of each instance."""
+    """Return the modules with an active job, a state in quarantine, a missing dependency or a change that is held, and the active
+    jobs of each instance."""
     active = await tx.all(f"SELECT id, module_id, instance_id FROM jobs WHERE status IN {ACTIVE_STATUSES}")
     held: dict[str, set[str]] = defaultdict(set)
     for row in active:
@@ -123,7 +125,8 @@ async def busy(tx: Tx) -> tuple[set[str], dict[str, set[str]]]:
     dependent = await tx.all(
         f"SELECT place_id AS module_id FROM inputs WHERE {input_reads.holds_jobs(':now')}", now=tx.now
     )
-    return {row["module_id"] for row in (*active, *waiting, *dependent)}, held
+    unreleased = await tx.all(f"SELECT module_id FROM jobs WHERE status = 'QUEUED' AND type <> 'PLAN' AND {IS_HELD}")
+    return {row["module_id"] for row in (*active, *waiting, *dependent, *unreleased)}, held
 
 
 async def online_of_runner(tx: Tx, runner_id: str) -> tuple[set[str], set[str]]:

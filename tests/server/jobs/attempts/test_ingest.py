@@ -12,9 +12,10 @@ from terracrew.protocol.events import (
     Result,
     StepStatus,
 )
-from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
+from terracrew.protocol.messages import AttemptRef, BeginRefused
 from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database
+from terracrew.server.history.points import History
 from terracrew.server.jobs import attempt_store, decide
 from terracrew.server.jobs.attempts import received_states
 from terracrew.server.jobs.attempts.ingest import ingest
@@ -59,7 +60,7 @@ async def test_deliveries_that_come_together_share_five_statements(
     runner, texts = await rows.runner(), list[str]()
     refs = [await runner.claimed(await rows.job(await rows.module())) for _ in range(4)]
     on_each_unit(rows.db, monkeypatch, lambda tx: NotingTx(tx, texts))
-    take = ingest(rows.db, KEYS)
+    take = ingest(rows.db, KEYS, History(KEYS))
     assert await asyncio.gather(*(take(delivery(ref, 1, RUNNING, log("a\n"))) for ref in refs)) == [2] * 4
     assert len(texts) == 5  # jobs with their attempts are read; chunks, steps, attempts and jobs are written
     texts.clear()
@@ -70,7 +71,7 @@ async def test_deliveries_that_come_together_share_five_statements(
 @pytest.mark.feature("C4.idempotent")
 async def test_the_same_batch_from_many_senders_at_once_is_stored_once(rows: JobRows) -> None:
     ref = await (await rows.runner()).claimed(await rows.job(await rows.module()))
-    takes = [ingest(rows.db, KEYS) for _ in range(5)]
+    takes = [ingest(rows.db, KEYS, History(KEYS)) for _ in range(5)]
 
     async def send(n: int) -> None:
         for _ in range(20):
@@ -142,8 +143,8 @@ async def test_a_permit_names_the_state_it_was_planned_from(rows: JobRows) -> No
     job = await rows.job(module, kind="APPLY")
     ref, take = await (await rows.runner()).start(job), rows.take
     assert await begin_code(rows.db, ref, 7) == "state_moved"
-    assert await begin(rows.db, ref, 0) == Begun(0)
-    assert await begin(rows.db, ref, 0) == Begun(0), "a repeated begin is answered again"
+    assert await begin_code(rows.db, ref, 0) == "begun"
+    assert await begin_code(rows.db, ref, 0) == "begun", "a repeated begin is answered again"
     record, received = state(1)
     await take(delivery(ref, 2, record, DONE, received={2: received}))
     now = await rows.db.read(lambda tx: states.current(tx, module))
@@ -173,7 +174,7 @@ async def test_a_fenced_attempts_state_goes_into_quarantine_and_stops_the_next_j
     await take(delivery(first, 2, fact(StepStatus(Step.APPLY, "FAILED", 1))))
     await rows.gone(first, decide.Report("killed", last=2, is_delivered=True))
     second = await runner.start(job, 2)
-    assert await begin(rows.db, second, 0) == Begun(0)
+    assert await begin_code(rows.db, second, 0) == "begun"
     # The second attempt is between its begin and its end: nothing is adopted under it.
     record, received = state(1)
     await take(delivery(first, 3, record, received={3: received}))

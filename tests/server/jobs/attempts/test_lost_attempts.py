@@ -6,7 +6,7 @@ import pytest
 
 from terracrew.errors import Conflict, Unavailable
 from terracrew.protocol.events import KeptPlan, Result, StepStatus
-from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
+from terracrew.protocol.messages import AttemptRef, BeginRefused
 from terracrew.protocol.spec import Step
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
@@ -49,7 +49,7 @@ class Lost:
         job = await rows.job(module, kind="APPLY")
         lost = cls(rows, runner, module, AttemptRef(job, 1), clock)
         await lost.start(1)
-        assert await begin(db, lost.ref, 0) == Begun(0)
+        assert await begin_code(db, lost.ref, 0) == "begun"
         clock.advance(HOUR_SECONDS)
         return lost
 
@@ -155,7 +155,7 @@ async def test_doubt_ends_when_a_plan_that_was_approved_after_the_fence_has_begu
     assert await lost.reason() == "in_doubt"
     await approvals.approve(lost.rows.db, lost.registry, lost.admin, lost.ref.job_id, 2, [lost.ref])
     third = await lost.start(3)
-    assert await begin(lost.rows.db, third, 0, 2, lost.registry) == Begun(0)
+    assert await begin_code(lost.rows.db, third, 0, 2, lost.registry) == "begun"
     assert not (await lost.attempt()).is_in_doubt
     plan = await lost.rows.db.read(lambda tx: plan_store.get(tx, lost.ref.job_id, 2))
     assert plan is not None
@@ -172,7 +172,7 @@ async def test_an_approved_plan_waits_while_the_attempt_that_was_given_up_is_hea
     await lost.runner.heartbeat(lost.ref)
     assert await begin_code(lost.rows.db, third, 0, 2, lost.registry) == "wait"
     await lost.gone(decide.Report("gone"))
-    assert await begin(lost.rows.db, third, 0, 2, lost.registry) == Begun(0)
+    assert await begin_code(lost.rows.db, third, 0, 2, lost.registry) == "begun"
 
 
 @pytest.mark.feature("O3.doubt")
@@ -190,7 +190,7 @@ async def test_a_runner_that_comes_back_ends_the_doubt_only_when_nothing_is_unac
     await lost.gone(decide.Report("killed", last=2, is_delivered=True))
     assert not (await lost.attempt()).is_in_doubt
     second = await lost.start(2)
-    assert await begin(lost.rows.db, second, 0, registry=lost.registry) == Begun(0)
+    assert await begin_code(lost.rows.db, second, 0, registry=lost.registry) == "begun"
 
 
 @pytest.mark.feature("J2.terminal", "O3.fenced")
@@ -281,7 +281,7 @@ async def test_a_repeated_begin_of_a_lost_attempt_is_a_sign_of_life(lost: Lost) 
     stale = contact.last_contact(
         lost.registry, await lost.attempt(), (await lost.attempt()).claimed_at + timedelta(hours=3)
     )
-    assert await begin(lost.rows.db, lost.ref, 0, registry=lost.registry) == Begun(0)
+    assert await begin_code(lost.rows.db, lost.ref, 0, registry=lost.registry) == "begun"
     await service.settle(lost.rows.db, lost.ref, lambda job, attempt, now: decide.lost(job, attempt, stale, now))
     attempt = await lost.attempt()
     assert attempt.ended_at is None, "its lease is over only when it has run out once more"

@@ -51,7 +51,7 @@ def _missing(job: Job, attempt: Attempt, now: datetime) -> decide.Decision | Non
 
 
 def _set_back(job: Job, attempt: Attempt, now: datetime) -> decide.Decision | None:
-    return decide.set_back(job, attempt, "a state in quarantine", now)
+    return decide.send_back(job, attempt, "a state in quarantine", now)
 
 
 def _gone(job: Job, attempt: Attempt, now: datetime) -> decide.Decision | None:

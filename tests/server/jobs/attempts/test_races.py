@@ -7,7 +7,7 @@ import pytest
 
 from terracrew.errors import Superseded
 from terracrew.protocol.events import StateFact
-from terracrew.protocol.messages import AttemptRef, Begun
+from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import decide, service, store
 from terracrew.server.jobs.attempts import received_states
@@ -55,7 +55,7 @@ async def test_an_attempt_that_has_just_begun_is_not_taken_for_one_that_never_di
     """It was requeued with a permit to mutate in its hands, and two could apply at once."""
     ref = await _running(rows)
     stale = await _loaded(rows, ref)
-    assert await begin(rows.db, ref, 0) == Begun(0)
+    assert await begin_code(rows.db, ref, 0) == "begun"
     decision = decide.missing(*stale, "not heard", NOW)
     assert decision is not None
     with pytest.raises(Superseded):

@@ -112,7 +112,7 @@ async def test_permission_to_apply_is_refused_when_an_approver_has_lost_the_role
     await job.take(delivery(ref, 2, waiting(why=answer.message)))
     assert (await job.job()).status == "AWAITING_APPROVAL"
     assert (await approved(job, otto)).status == "QUEUED"
-    assert await begin(job.rows.db, await job.start(3), 0, 2) == Begun(0)
+    assert await begin_code(job.rows.db, await job.start(3), 0, 2) == "begun"
 
 
 @pytest.mark.feature("J8.distinct")
@@ -190,7 +190,7 @@ async def test_a_person_does_not_approve_beside_a_service_account_that_they_held
     with pytest.raises(Conflict, match="olga does not count beside that of robot"):
         await approved(job, olga)
     assert (await approved(job, otto)).status == "QUEUED"
-    assert await begin(job.rows.db, await job.start(2), 0, 1) == Begun(0)
+    assert await begin_code(job.rows.db, await job.start(2), 0, 1) == "begun"
 
 
 @pytest.mark.feature("J8.distinct")

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from terracrew.errors import Conflict, Forbidden
-from terracrew.protocol.messages import AttemptRef, Begun
+from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals
@@ -17,7 +17,7 @@ from terracrew.server.modules import policy
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons, view
 from terracrew.testing.deliveries import RUNNING, delivery
-from terracrew.testing.job_rows import JobRows, begin, begin_code
+from terracrew.testing.job_rows import JobRows, begin_code
 from tests.server.jobs.waiting_jobs import Waiting
 
 TWO_IN_THE_ORGANIZATION = "UPDATE groups SET min_approvals = 2 WHERE path = ''"
@@ -49,7 +49,7 @@ async def test_a_job_continues_when_two_different_people_have_approved(job: Wait
     assert (await approved_by(job, 2)).status == "QUEUED"
     ref = await job.start(2)
     await job.take(delivery(ref, 1, RUNNING))
-    assert await begin(db, AttemptRef(job.id, 2), 0, 1) == Begun(0)
+    assert await begin_code(db, AttemptRef(job.id, 2), 0, 1) == "begun"
 
 
 @pytest.mark.feature("J8.threshold")

@@ -54,6 +54,16 @@ def config_option(command: F) -> F:
     )(command)
 
 
+def hold_option(command: F) -> F:
+    """Add the option that lets a server hand out nothing that changes something."""
+    return click.option(
+        "--hold",
+        "is_held",
+        is_flag=True,
+        help="Hand out nothing that changes something until `terracrew server release`, as after a restored backup.",
+    )(command)
+
+
 def settings_options(*names: str) -> Callable[[F], F]:
     """Add an option for each of these settings, or for all."""
 

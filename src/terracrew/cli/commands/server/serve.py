@@ -34,7 +34,7 @@ class Given(NamedTuple):
         return {name: value for name, value in self.options.items() if value not in (None, ())}
 
 
-def serve(given: Given, *, with_builtin_runner: bool | None) -> None:
+def serve(given: Given, *, with_builtin_runner: bool | None, is_held: bool) -> None:
     """Serve until the process is told to stop. None: built-in runners run if the settings file declares some."""
     from terracrew.server.main import run
 
@@ -42,4 +42,4 @@ def serve(given: Given, *, with_builtin_runner: bool | None) -> None:
     settings.check()
     host = "127.0.0.1" if settings.host in ("", "0.0.0.0", "::") else settings.host  # noqa: S104  (compared, not bound)
     with local.announced(f"http://{f'[{host}]' if ':' in host else host}:{settings.port}", settings.directory):
-        run(settings, with_builtin_runner=with_builtin_runner, reread=given.settings)
+        run(settings, with_builtin_runner=with_builtin_runner, is_held=is_held, reread=given.settings)

@@ -60,6 +60,8 @@ class Deliveries:
         self._size = 0
         self._has_room = asyncio.Event()
         self._storing: asyncio.Task[None] | None = None
+        self._point = ""
+        """The point of the history that the executor is told with its result."""
 
     async def take(self, frame: bytes) -> None:
         """Accept a frame. This waits only if the sender is faster than the database."""
@@ -82,7 +84,7 @@ class Deliveries:
                 taken = self._taken()
                 # Storing a frame twice changes nothing, so the work is simply repeated after an outage of the database.
                 mark = await retry_when_back(self._hub.db, lambda taken=taken: self._store(taken))
-                self._session.socket.post(messages.Ack(mark))
+                self._session.socket.post(messages.Ack(mark, self._point))
                 if mark < _last_of(taken):
                     # A state's object is missing, or the result has arrived: only a new connection sends the rest again.
                     raise Unavailable(f"only the events up to {mark} were stored")
@@ -125,6 +127,7 @@ class Deliveries:
         outputs: dict[int, LargeOutputs] = {}
         diffs: dict[int, LargeOutputs] = {}
         facts: dict[int, Fact] = {}
+        has_result = False
         for number, record in enumerate(records, first):
             if record.kind == Kind.STATE:
                 found = await self._state(number, record)
@@ -137,6 +140,7 @@ class Deliveries:
                     continue
                 if isinstance(fact, Result):
                     await self._check_kept(fact)
+                    has_result = True
                 elif isinstance(fact, OutputsRead) and not fact.is_inline:
                     outputs[number] = await event_contents.large_outputs(
                         self._hub, self._session.ref, self._module_id, number, fact
@@ -147,6 +151,11 @@ class Deliveries:
         chunk = chunks.pack(numbered) if size < THREAD_ABOVE_BYTES else await asyncio.to_thread(chunks.pack, numbered)
         ref, address = self._session.ref, self._session.address
         delivery = Delivery(ref.job_id, ref.attempt, first, records, received, chunk, outputs, address, diffs, facts)
+        mark = await self._ingested(delivery)
+        self._point = self._hub.history.latest if has_result else ""
+        return mark
+
+    async def _ingested(self, delivery: Delivery) -> int:
         for _ in range(5):
             try:
                 return await self._hub.ingest(delivery)

@@ -17,6 +17,7 @@ from terracrew.server.hub.executors.deliveries import Deliveries
 from terracrew.server.hub.executors.module_secrets import NO_SECRETS, ModuleSecrets
 from terracrew.server.jobs import decide
 from terracrew.server.jobs.attempts import begin, claims
+from terracrew.server.jobs.set_back import detection, recall
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -36,7 +37,7 @@ async def serve(hub: ExecutorContext, socket: HubSocket, principal: Principal) -
     hub.registry.add_executor(session)
     try:
         await socket.keep_alive()
-        deliveries = await _welcome(hub, session, protocol)
+        deliveries = await _welcome(hub, session, protocol, hello)
         while (frame := await socket.receive()) is not None:
             if isinstance(frame, bytes):
                 await deliveries.take(frame)
@@ -59,10 +60,14 @@ async def _admitted(hub: ExecutorContext, principal: Principal, hello: messages.
     return AttemptRef(hello.job_id, hello.attempt)
 
 
-async def _welcome(hub: ExecutorContext, session: ExecutorSession, protocol: int) -> Deliveries:
+async def _welcome(
+    hub: ExecutorContext, session: ExecutorSession, protocol: int, hello: messages.ExecutorHello
+) -> Deliveries:
     ref, socket = session.ref, session.socket
-
+    await detection.compare(hub.db, hub.history, hello.history, f"attempt {ref.attempt} of {ref.job_id}")
     owned, configured, secrets = await hub.arrivals(session)
+    if owned.attempt.may_have_begun or (hello.has_begun and owned.attempt.begun_at is None):
+        await recall.recall(hub.db, ref, has_begun=hello.has_begun)
     module_secrets = await asyncio.to_thread(ModuleSecrets, secrets) if secrets else NO_SECRETS
     session.log_settings = LogSettings(False, configured.batch_size_limit, configured.period_seconds)
     job, attempt = owned.job, owned.attempt
@@ -95,5 +100,7 @@ async def _permit(
     if not isinstance(message, messages.Begin):
         raise Invalid("a connection may send only one hello")
     await deliveries.stop()
-    answer = await retry_when_back(hub.db, lambda: begin.permit(hub.db, hub.registry, session.ref, message))
+    answer = await retry_when_back(
+        hub.db, lambda: begin.permit(hub.db, hub.registry, hub.history, session.ref, message)
+    )
     session.socket.post(answer)

@@ -13,6 +13,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.hub.runners import ended_attempts, instances, once_connections, takeover, takeover_audit
 from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.hub.runners.model import Arriving, InstanceRow
+from terracrew.server.jobs.set_back import detection
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners.model import SILENCE_SECONDS
 
@@ -32,6 +33,8 @@ async def take_place(
     _check_dispatchers(hello)
     if principal.once_token_id is not None:
         hello = msgspec.structs.replace(hello, capacity=1)
+    # Before anything is decided about its attempts: a database that was set back does not know what became of them.
+    await detection.compare(hub.db, hub.history, hello.history, f"the runner instance {hello.instance}")
     record, place = await _place(hub, principal, hello)
     session = RunnerSession(
         socket,
@@ -155,6 +158,7 @@ async def welcome(hub: RunnerContext, session: RunnerSession, place: InstanceRow
             log_level=session.configuration.levels,
             resume=place.resume,
             runner_id=session.runner_id,
+            history=session.next_point(hub.history.latest) or "",
             reads_starting=True,
             reads_standing_claims=True,
         )

@@ -62,8 +62,11 @@ async def settle(
         log.warning("said to be gone, but connected", job=ref.job_id, attempt=ref.attempt)
         return  # it is not acknowledged, so the runner repeats it
 
+    is_orphaned = await retry_when_back(hub.db, lambda: hub.db.read(lambda tx: instance_reads.has_no_instance(tx, ref)))
+
     def decision(job: jobs.Job, attempt: jobs.Attempt, now: datetime) -> decide.Decision | None:
-        if attempt.instance_id != session.instance_id:
+        is_own = attempt.instance_id == session.instance_id
+        if not is_own and not (is_orphaned and attempt.runner_id == session.runner_id):
             return None
         if saw_process:
             return decide.gone(job, attempt, report, now)

@@ -115,6 +115,8 @@ async def _heartbeat(hub: RunnerContext, session: RunnerSession, message: messag
     hub.registry.name(session, message.attempts)
     hub.heartbeats.note(session.instance_id, session.epoch)
     await starts.note(hub, session, message.starting)
+    if point := session.next_point(hub.history.latest):
+        session.socket.post(messages.HistoryPoint(point))
     reported = message.version, message.is_draining, message.is_disk_full
     if reported == (session.version, session.is_draining, session.is_disk_full):
         return

@@ -5,17 +5,22 @@ from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.history import store as history_store
+from terracrew.server.history.points import History
 from terracrew.server.jobs import decide, service, store
 from terracrew.server.jobs.attempts import contact, received_states
 from terracrew.server.jobs.plans import approvers
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.jobs.plans.approvers import Approvers
+from terracrew.server.jobs.set_back import detection
+from terracrew.server.jobs.set_back.loop import LOST_OWN_WRITES
 from terracrew.server.modules import policy
 from terracrew.server.state import service as states
 
 _REFUSALS = {
     "state_moved": "the state has changed since the plan was made",
     "quarantine": "the module has a state in quarantine that a person must adopt or discard first",
+    "held": "the server's database was set back, and nobody has released the module since",
     "superseded": "this attempt is no longer the current one",
     "canceled": "the job was canceled",
     "approval": "this plan needs an approval",
@@ -25,7 +30,7 @@ _REFUSALS = {
 
 
 async def permit(
-    db: Database, registry: Registry, ref: AttemptRef, asked: messages.Begin
+    db: Database, registry: Registry, history: History, ref: AttemptRef, asked: messages.Begin
 ) -> messages.Begun | messages.BeginRefused:
     """Grant permission to apply, or say why not (rule 4)."""
 
@@ -34,6 +39,8 @@ async def permit(
         if found is None:
             raise NotFound(f"{ref.job_id} has no attempt {ref.attempt}")
         job, attempt = found
+        if await history.lacks_latest(tx):
+            await detection.start(tx, LOST_OWN_WRITES, lost_at=history.latest_at)
         doubts = await contact.doubts(tx, registry, job.module_id)  # held before the module, as the ingest does
         await states.hold(tx, job.module_id)
         rules = await policy.of_module(tx, job.module_id)
@@ -41,7 +48,8 @@ async def permit(
         known = Approvers()
         if plan is not None:
             known = await approvers.hold(tx, job, plan, rules, await service.place_of(tx, job))
-        module = await received_states.standing(tx, job.module_id, doubts, rules, known.standing)
+        is_held = await history_store.is_held(tx, job.module_id)
+        module = await received_states.standing(tx, job.module_id, doubts, rules, known.standing, is_held=is_held)
         now = store.moment(tx)
         has_waited = await plan_store.has_waited(tx, job.id)
         decision = decide.begin(
@@ -54,19 +62,21 @@ async def permit(
             has_waited=has_waited,
             plan_sha256=asked.plan_sha256,
         )
-        if decision == "quarantine":
-            back = decide.set_back(job, attempt, _REFUSALS["quarantine"], now)
-            assert back is not None
-            await store.move(tx, job, attempt, back)
-        elif decision is not None and not isinstance(decision, str):
-            await store.move(tx, job, attempt, decision)
         if isinstance(decision, str):
+            if decision in ("quarantine", "held"):
+                back = decide.send_back(job, attempt, _REFUSALS[decision], now)
+                assert back is not None
+                await store.move(tx, job, attempt, back)
             why = decide.reasons_to_ask(job, module, has_waited=has_waited) if decision == "approval" else []
             if decision == "approval" and plan is not None:
                 why += [
                     f"{each.by} {known.reasons[each.by_id]}" for each in plan.approvals if each.by_id in known.reasons
                 ]
             return messages.BeginRefused(decision, "; ".join(why) or _REFUSALS[decision])
-        return messages.Begun(asked.state_version)
+        if decision is not None:
+            await store.move(tx, job, attempt, decision)
+        is_new = decision is not None and attempt.begun_at is None
+        point = await history.add(tx, job.module_id) if is_new else history.latest
+        return messages.Begun(asked.state_version, point)
 
     return await db.write(work)

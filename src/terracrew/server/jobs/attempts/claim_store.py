@@ -8,8 +8,11 @@ import msgspec
 from terracrew.protocol.spec import Credentials
 from terracrew.server.db.seam import Columns, Param, Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.history.store import IS_HELD
 from terracrew.server.inputs import reads as input_reads
-from terracrew.server.jobs import attempt_store, queue_reads
+from terracrew.server.jobs import attempt_store, queue_reads, store
+from terracrew.server.jobs.set_back import receipts
+from terracrew.server.jobs.set_back.receipts import Claimed
 from terracrew.server.runners import eligibility
 from terracrew.server.runners.eligibility import GRACE_SECONDS, Precedence
 
@@ -43,6 +46,7 @@ WHERE jobs.id = batch.job_id AND jobs.status || '' = 'QUEUED' AND jobs.attempt =
     EXISTS (SELECT 1 FROM jobs AS busy WHERE busy.module_id = jobs.module_id AND busy.status IN {ACTIVE_STATUSES})
     OR EXISTS (SELECT 1 FROM states WHERE states.module_id = jobs.module_id AND states.status = 'quarantined')
     OR EXISTS (SELECT 1 FROM inputs WHERE inputs.place_id = jobs.module_id AND {input_reads.holds_jobs("batch.now")})
+    OR (jobs.type <> 'PLAN' AND {IS_HELD})
     OR EXISTS (SELECT 1 FROM {eligibility.MAKER} WHERE {eligibility.OF_JOB} AND maker.id <> batch.runner_id))
   AND EXISTS (
     SELECT 1 FROM instances
@@ -89,7 +93,8 @@ SELECT jobs.id, jobs.attempt, jobs.number, jobs.created_at, jobs.queued_at, jobs
     {eligibility.WANTED_VERSION} AS wanted_version, instances.engines, instances.engine_versions,
     instances.installable_engines, instances.dispatchers, instances.once_token_id, jobs.instance_id,
     EXISTS (SELECT 1 FROM step_settings WHERE step_settings.organization_id = jobs.organization_id) AS has_step_settings,
-    EXISTS (SELECT 1 FROM job_inputs WHERE job_inputs.job_id = jobs.id) AS has_own_inputs
+    EXISTS (SELECT 1 FROM job_inputs WHERE job_inputs.job_id = jobs.id) AS has_own_inputs,
+    {store.JOBS.prefixed(receipts.PREFIX)}
 FROM batch
 JOIN jobs ON jobs.id = batch.job_id
 JOIN modules ON modules.id = jobs.module_id
@@ -162,8 +167,22 @@ async def set_engine_versions(tx: Tx, rows: Sequence[tuple[str, str, str]]) -> N
     )
 
 
-async def insert_attempts(tx: Tx, rows: Sequence[tuple[Param, ...]]) -> None:
-    """Write the attempts of claimed jobs; each row has the columns of `_ATTEMPT_TYPES`."""
+async def insert_attempts(tx: Tx, claimed: Sequence[Claimed]) -> None:
+    """Write the attempts of claimed jobs."""
+    rows: list[tuple[Param, ...]] = [
+        (
+            each.job["id"],
+            each.attempt,
+            each.runner_id,
+            each.instance_id,
+            each.claimed_at,
+            each.inputs_sha256,
+            each.hub_sha256,
+            each.api_sha256,
+            each.state_key,
+        )
+        for each in claimed
+    ]
     await tx.each(_INSERT_ATTEMPTS, _ATTEMPT_TYPES, rows)
 
 

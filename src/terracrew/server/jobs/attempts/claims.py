@@ -26,6 +26,8 @@ from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
 from terracrew.server.jobs.attempts.group_caps import PlacesInGroups
 from terracrew.server.jobs.model import Plan
 from terracrew.server.jobs.plans import decide_plan
+from terracrew.server.jobs.set_back import receipts
+from terracrew.server.jobs.set_back.receipts import Claimed
 from terracrew.server.modules import module_key
 from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.secrets import credentials
@@ -154,25 +156,22 @@ async def _start(
     }
     resolved = await job_inputs.resolve(tx, keys, granted, inputs)
     given = {job_id: each for job_id, each in resolved.items() if isinstance(each, GivenInputs)}
-    await claim_store.insert_attempts(
-        tx,
-        [
-            (
-                item.claimant.job_id,
-                item.claimant.attempt,
-                item.claimant.runner_id,
-                item.claimant.instance_id,
-                tx.now,
-                _inputs_sha256(granted[item.claimant.job_id], given.get(item.claimant.job_id)),
-                credentials.digest(item.credentials.hub),
-                credentials.digest(item.credentials.api),
-                keys.encrypt(
-                    item.credentials.state_key, state_key_context(item.claimant.job_id, item.claimant.attempt)
-                ),
-            )
-            for item in winners
-        ],
-    )
+    claimed_rows = {
+        item.claimant.job_id: Claimed(
+            receipts.columns_of(granted[item.claimant.job_id]),
+            item.claimant.attempt,
+            item.claimant.runner_id,
+            item.claimant.instance_id,
+            tx.now,
+            _inputs_sha256(granted[item.claimant.job_id], given.get(item.claimant.job_id)),
+            credentials.digest(item.credentials.hub),
+            credentials.digest(item.credentials.api),
+            keys.encrypt(item.credentials.state_key, state_key_context(item.claimant.job_id, item.claimant.attempt)),
+        )
+        for item in winners
+    }
+    await claim_store.insert_attempts(tx, list(claimed_rows.values()))
+    granted = {job_id: {**row, "receipt": receipts.seal(keys, claimed_rows[job_id])} for job_id, row in granted.items()}
     attempts = {item.claimant.job_id: item.claimant.attempt for item in winners}
     await job_inputs.record(tx, {(job_id, attempts[job_id]): each for job_id, each in given.items()})
     for job_id, problem in resolved.items():
@@ -307,7 +306,7 @@ def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: l
     archive = source.upload
     is_inline = archive is not None and archive.size <= MAX_INLINE_ARCHIVE_BYTES
     name = f"archives/{archive.archive_id}" if archive and is_inline else None
-    own = msgspec.structs.replace(own, module_key=row["module_key"])
+    own = msgspec.structs.replace(own, module_key=row["module_key"], receipt=row["receipt"])
     pinned = row["engine_version"] if row["wanted_version"] else ""
     return ClaimWon(Granted(spec, own), name, row["module_id"], pinned)
 

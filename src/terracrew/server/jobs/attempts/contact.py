@@ -5,8 +5,9 @@ from datetime import datetime, timedelta
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Tx
+from terracrew.server.history import store as history_store
 from terracrew.server.jobs import attempt_store, decide, store
-from terracrew.server.jobs.decision_types import Doubt
+from terracrew.server.jobs.decision_types import Doubt, hold_ref
 from terracrew.server.jobs.model import Attempt
 
 
@@ -23,9 +24,9 @@ def is_in_contact(registry: Registry, attempt: Attempt, now: datetime) -> bool:
 
 
 async def doubts(tx: Tx, registry: Registry, module_id: str) -> list[Doubt]:
-    """Return the doubts about the module, if any."""
+    """Return the doubts about the module, if any: attempts, and holds of a database that was set back."""
     now = store.moment(tx)
-    return [
+    found = [
         Doubt(
             AttemptRef(attempt.job_id, attempt.number),
             attempt.ended_at or now,
@@ -33,3 +34,5 @@ async def doubts(tx: Tx, registry: Registry, module_id: str) -> list[Doubt]:
         )
         for attempt in await attempt_store.doubtful(tx, module_id)
     ]
+    holds = await history_store.doubtful(tx, module_id)
+    return found + [Doubt(hold_ref(hold.id), hold.started_at, is_in_contact=False) for hold in holds]

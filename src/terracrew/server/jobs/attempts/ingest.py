@@ -15,6 +15,7 @@ from terracrew.server.audit import service as audit
 from terracrew.server.audit import store as audit_store
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.topics import log_of
+from terracrew.server.history.points import History
 from terracrew.server.jobs import attempt_store, decide, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.attempts import changed_outputs, received_states
@@ -109,6 +110,11 @@ class _Change:
             self.attempt = msgspec.structs.replace(
                 self.attempt, lines=self.attempt.lines + (self.chunk.lines if self.chunk else 0)
             )
+
+    @property
+    def is_end_of_change(self) -> bool:
+        """Whether it has the result of an attempt that may have changed something."""
+        return self.attempt.has_result and not self.was_attempt.has_result and self.attempt.may_have_changed
 
     def _state(self, number: int, received: Received) -> None:
         if self._has_own_backend and received.fact.origin == "errored" and not received.problem:
@@ -226,10 +232,13 @@ def _retry(fact: events.StepStatus, now: datetime, was: JobRetry | None) -> JobR
     return was if fact.status == "RUNNING" and was is not None and was.step == fact.step else None
 
 
-def ingest(db: Database, keys: Keyring, late_delivery: timedelta = decide.LATE_DELIVERY) -> Ingest:
+def ingest(db: Database, keys: Keyring, history: History, late_delivery: timedelta = decide.LATE_DELIVERY) -> Ingest:
     async def work(tx: Tx, deliveries: list[Delivery]) -> list[int | Exception]:
         results, changes = await _work_out(tx, deliveries, late_delivery)
         await _write(tx, changes, keys)
+        for change in changes:
+            if change.is_end_of_change:
+                await history.add(tx, change.job.module_id)
         return results
 
     return db.grouped(work)
@@ -295,7 +304,7 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
     for change in changes:
         tx.on_commit(partial(_count, change))
         if decide.returns_doubts(change.was_attempt, change.attempt):
-            await store.return_doubts(tx, change.attempt)
+            await store.return_doubts(tx, change.job.module_id, change.attempt)
         if change.was_attempt.ended_at is not None and change.attempt.mark > change.was_attempt.mark:
             await _audit_late_delivery(tx, change)
         for number, text in change.notes:

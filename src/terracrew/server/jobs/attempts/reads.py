@@ -107,7 +107,7 @@ async def has_begun(tx: Tx, module_id: str) -> bool:
     row = await tx.one(
         f"""SELECT 1 AS yes FROM attempts JOIN jobs ON jobs.id = attempts.job_id
         WHERE jobs.module_id = :module_id AND jobs.status IN {ACTIVE_STATUSES} AND attempts.ended_at IS NULL
-            AND attempts.begun_at IS NOT NULL LIMIT 1""",
+            AND (attempts.begun_at IS NOT NULL OR attempts.may_have_begun) LIMIT 1""",
         module_id=module_id,
     )
     return row is not None

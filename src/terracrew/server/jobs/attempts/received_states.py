@@ -28,10 +28,14 @@ async def standing(
     doubts: Iterable[Doubt] = (),
     policy: ModulePolicy = NO_POLICY,
     approvers: ApproverStanding = NO_APPROVERS,
+    *,
+    is_held: bool = False,
 ) -> decide.ModuleStanding:
     """Read what `decide.begin` asks about a module."""
     version, has_quarantine = await state_store.version(tx, module_id)
-    return decide.ModuleStanding(version, has_quarantine, tuple(doubts), policy.limits, policy.min_approvals, approvers)
+    return decide.ModuleStanding(
+        version, has_quarantine, tuple(doubts), policy.limits, policy.min_approvals, approvers, is_held
+    )
 
 
 async def receive(

@@ -1,0 +1,116 @@
+"""The history of the database: points that are written when something happens that must not be repeated.
+
+Servers, runners and executors remember the last points that they were told. A database that lacks one of them was set back to a
+time before it (ADR 0071). A number that grows would not do: a server that was set back and went on would soon reach the
+number again. A point is sealed with the master key, so nobody can invent one and so stop the jobs of everybody else.
+"""
+
+import base64
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from terracrew import durable, ids
+from terracrew.errors import Undecryptable
+from terracrew.logging import get_logger
+from terracrew.server.db.seam import Tx
+from terracrew.server.history import store
+from terracrew.server.secrets.keyring import Keyring
+
+FILE_NAME = "history"
+KEPT_SECONDS = 30 * 86400.0
+"""How long points are kept. What somebody was told more than half as long ago is not compared."""
+MAX_POINTS = 64
+"""The most points of one hello that are looked at."""
+log = get_logger("terracrew.history")
+
+
+class Point(msgspec.Struct, frozen=True):
+    """A point that somebody was told."""
+
+    id: str
+    module_id: str
+    """The module that was changed; empty if the point is not about a change."""
+    at: float
+    """When it was made, in seconds since 1970, by the clock of the server."""
+
+
+class History:
+    """What this server knows of the history of its database."""
+
+    def __init__(self, keys: Keyring, file: Path | None = None) -> None:
+        """`file` is where this server remembers the newest point, for its next process."""
+        self._keys, self._file = keys, file
+        self._latest = ""
+        self._saved = ""
+
+    @property
+    def latest(self) -> str:
+        """The newest point that this server has written, as it is told to others; empty before the first one."""
+        return self._latest
+
+    @property
+    def latest_at(self) -> float:
+        """When the newest point was written, in seconds since 1970."""
+        return ids.created_at(self._latest.partition(".")[0])
+
+    async def add(self, tx: Tx, module_id: str = "") -> str:
+        """Write a new point, which is told to others from the commit on. It may be about a change of a module."""
+        point_id = ids.new("hst")
+        await store.add_point(tx, point_id)
+        seal = self._keys.encrypt(module_id.encode(), _context(point_id))
+        point = f"{point_id}.{base64.urlsafe_b64encode(seal).decode()}"
+        tx.on_commit(partial(self._added, point))
+        return point
+
+    def _added(self, point: str) -> None:
+        self._latest = point
+
+    def _genuine(self, points: Iterable[str]) -> dict[str, Point]:
+        """Return those of these points that a server with this master key has made, by their ids."""
+        found: dict[str, Point] = {}
+        for text in list(points)[:MAX_POINTS]:
+            point_id, _, seal = text.partition(".")
+            try:
+                module_id = self._keys.decrypt(base64.urlsafe_b64decode(seal), _context(point_id)).decode()
+                found[point_id] = Point(point_id, module_id, ids.created_at(point_id))
+            except (Undecryptable, ValueError):
+                continue
+        return found
+
+    async def missing(self, tx: Tx, points: Iterable[str]) -> list[Point]:
+        """Return those of these points that a server of this installation has made, and that the database lacks."""
+        genuine = self._genuine(point for point in points if point != self._latest)
+        known = await store.known_points(tx, list(genuine)) if genuine else set[str]()
+        since = tx.now - KEPT_SECONDS / 2
+        return [point for point_id, point in genuine.items() if point_id not in known and point.at > since]
+
+    async def lacks_latest(self, tx: Tx) -> bool:
+        """Return whether the database lacks the newest point that this server has written to it."""
+        if not self._latest:
+            return False
+        point_id = self._latest.partition(".")[0]
+        return point_id not in await store.known_points(tx, [point_id])
+
+    # ---- the memory of this server on its disk
+
+    def remembered(self) -> str:
+        """Return the last point that a server with this data directory has saved."""
+        if self._file is None:
+            return ""
+        try:
+            return self._file.read_text("ascii").strip()
+        except (FileNotFoundError, UnicodeDecodeError):
+            return ""
+
+    def remember(self) -> None:
+        """Save the newest point, so that the next process of this server compares the database with it."""
+        if self._file is not None and self._latest != self._saved:
+            durable.write(self._file, self._latest.encode())
+            self._saved = self._latest
+
+
+def _context(point_id: str) -> str:
+    return f"history:{point_id}"

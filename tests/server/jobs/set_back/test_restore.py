@@ -1,0 +1,143 @@
+"""An attempt that a database which was set back has lost is taken again by its receipt, and its module is held."""
+
+import pytest
+
+from terracrew.errors import Forbidden, NotFound
+from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.spec import Credentials
+from terracrew.server.db.seam import Database
+from terracrew.server.history import store as history
+from terracrew.server.jobs import decide, service
+from terracrew.server.jobs.model import JobStatus
+from terracrew.server.jobs.set_back import recall, receipts, restore
+from terracrew.server.principals.model import Principal
+from terracrew.server.secrets.keyring import Keyring
+from terracrew.testing.deliveries import DONE, delivery
+from terracrew.testing.job_rows import KEYS, begin_code
+from tests.server.jobs.set_back.sites import Site
+
+ADMIN = Principal("user", "usr_1", "olga", None, is_system_admin=True)
+FORGET_ATTEMPT = ("DELETE FROM steps", "DELETE FROM attempts")
+FORGET_JOB = (*FORGET_ATTEMPT, "DELETE FROM jobs")
+
+
+async def claimed_and_forgotten(site: Site, *statements: str) -> tuple[AttemptRef, Credentials]:
+    """Claim an apply, and set the database back to before it."""
+    job_id = await site.rows.job(site.module, kind="APPLY")
+    granted = await site.runner.has(job_id)
+    for sql in statements:
+        await site.rows.run(sql)
+    return AttemptRef(job_id, 1), granted.credentials
+
+
+async def show_receipt(database: Database, own: Credentials) -> None:
+    await restore.restore(database, receipts.open_receipt(KEYS, own.receipt, own.hub))
+
+
+async def test_an_attempt_of_a_job_that_does_not_exist_any_more_goes_on_and_its_job_succeeds(
+    database: Database,
+) -> None:
+    """Its module had neither lock nor doubt: a new apply ran beside it, and what it logged and made could not be delivered."""
+    site = await Site.make(database)
+    ref, own = await claimed_and_forgotten(site, *FORGET_JOB)
+    await show_receipt(database, own)
+    await recall.recall(database, ref, has_begun=True)
+    job = await site.rows.load(ref.job_id)
+    assert (job.status, job.attempt) == (JobStatus.CLAIMED, 1)
+    assert await site.runner.claim(await site.rows.job(site.module, kind="PLAN")) is None, "the module is locked"
+    await site.rows.take(delivery(ref, 1, DONE))
+    assert (await site.rows.load(ref.job_id)).status is JobStatus.SUCCEEDED
+    hold = await database.read(history.open_hold)
+    assert hold is not None
+    assert hold.reason == f"attempt 1 of job {job.number} is not in the database"
+
+
+async def test_an_attempt_of_a_job_that_was_queued_at_the_backup_takes_it_again(database: Database) -> None:
+    site = await Site.make(database)
+    ref, own = await claimed_and_forgotten(
+        site, *FORGET_ATTEMPT, "UPDATE jobs SET status = 'QUEUED', instance_id = NULL, runner_id = NULL"
+    )
+    await show_receipt(database, own)
+    assert (await site.rows.load(ref.job_id)).status is JobStatus.CLAIMED
+    assert await begin_code(database, ref, 0) == "held"
+
+
+async def test_a_later_attempt_replaces_the_one_that_the_database_knows(database: Database) -> None:
+    site = await Site.make(database)
+    job_id = await site.rows.job(site.module, kind="APPLY")
+    await site.runner.start(job_id)
+    await service.settle(
+        database, AttemptRef(job_id, 1), lambda job, attempt, now: decide.missing(job, attempt, "", now)
+    )
+    granted = await site.runner.has(job_id, 2)
+    await site.rows.run("DELETE FROM attempts WHERE number = 2")
+    await site.rows.run("UPDATE attempts SET ended_at = NULL, outcome = NULL WHERE number = 1")
+    await site.rows.run("UPDATE jobs SET attempt = 1, status = 'PROCESSING'")
+    await show_receipt(database, granted.credentials)
+    first, second = await site.rows.attempts(job_id)
+    assert (first.outcome, first.is_in_doubt, second.ended_at) == ("lost", True, None)
+    assert (await site.rows.load(job_id)).attempt == 2
+
+
+async def test_beside_another_job_of_the_module_it_is_lost_and_the_module_in_doubt(database: Database) -> None:
+    site = await Site.make(database)
+    ref, own = await claimed_and_forgotten(
+        site, *FORGET_ATTEMPT, "UPDATE jobs SET status = 'QUEUED', instance_id = NULL, runner_id = NULL"
+    )
+    await service.cancel(database, ADMIN, ref.job_id, "interrupt")
+    await site.runner.start(await site.rows.job(site.module, kind="PLAN"))
+    await show_receipt(database, own)
+    [attempt] = await site.rows.attempts(ref.job_id)
+    assert (attempt.outcome, attempt.is_in_doubt) == ("lost", True)
+    assert ref in [doubt.ref for doubt in await site.doubts()]
+
+
+async def test_a_queued_job_that_it_cannot_own_never_gets_an_attempt_of_the_same_number(database: Database) -> None:
+    site = await Site.make(database)
+    ref, own = await claimed_and_forgotten(
+        site, *FORGET_ATTEMPT, "UPDATE jobs SET status = 'QUEUED', instance_id = NULL, runner_id = NULL, priority = -9"
+    )
+    await site.rows.run("UPDATE jobs SET status = 'AWAITING_APPROVAL'")
+    await site.runner.start(await site.rows.job(site.module, kind="PLAN"))
+    await site.rows.run("UPDATE jobs SET status = 'QUEUED' WHERE id = :id", id=ref.job_id)
+    await show_receipt(database, own)
+    assert (await site.rows.load(ref.job_id)).attempt == 2
+
+
+async def test_a_job_gets_another_number_if_its_own_was_given_again(database: Database) -> None:
+    site = await Site.make(database)
+    ref, own = await claimed_and_forgotten(site, *FORGET_JOB)
+    await site.rows.job(await site.rows.module())
+    await site.rows.run("UPDATE jobs SET number = 1")
+    await site.rows.run("UPDATE organizations SET next_job_number = 2")
+    await show_receipt(database, own)
+    assert (await site.rows.load(ref.job_id)).number == 2
+
+
+async def test_a_receipt_is_good_for_its_own_attempt_and_server_only(database: Database) -> None:
+    site = await Site.make(database)
+    _, own = await claimed_and_forgotten(site, *FORGET_JOB)
+    with pytest.raises(Forbidden, match="another attempt"):
+        receipts.open_receipt(KEYS, own.receipt, "tch_" + "x" * 43)
+    for text in ("", "x", "\u20ac", own.receipt[:-8], own.receipt.swapcase()):
+        with pytest.raises(Forbidden, match="cannot be read"):
+            receipts.open_receipt(KEYS, text, own.hub)
+    with pytest.raises(Forbidden, match="cannot be read"):
+        receipts.open_receipt(Keyring([bytes([1]) * 32]), own.receipt, own.hub)
+
+
+async def test_the_receipt_of_a_deleted_module_neither_writes_nor_holds_anything(database: Database) -> None:
+    """Otherwise everybody who may delete a module could stop the jobs of all others."""
+    site = await Site.make(database)
+    _, own = await claimed_and_forgotten(site, *FORGET_JOB, "DELETE FROM modules")
+    with pytest.raises(NotFound, match="module of job 1 does not exist"):
+        await show_receipt(database, own)
+    assert await database.read(history.open_hold) is None
+
+
+async def test_a_receipt_of_an_attempt_that_the_database_has_changes_nothing(database: Database) -> None:
+    site = await Site.make(database)
+    _, own = await claimed_and_forgotten(site)
+    with pytest.raises(Forbidden):
+        await show_receipt(database, own)
+    assert await database.read(history.open_hold) is None
