@@ -1,10 +1,8 @@
 """A backup that is made under load, restored to a new place, and served to runners that are ahead of it."""
 
-import os
 import re
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e import modules
+from tests.e2e.backups import admin_token, program, terracrew
 from tests.e2e.system import System, eventually, lines_of, running
 from tests.machine.needs import need
 from tests.machine.postgres_server import PostgresServer, missing
@@ -40,14 +39,6 @@ class Load:
         while not self._ends.is_set():
             api.post("/groups", {"path": f"load-{number:05}"})
             number += 1
-
-
-def terracrew(system: System, *arguments: str, code: int = 0) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "terracrew.cli", *arguments], env=system.env, capture_output=True, text=True, timeout=90
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
 
 
 def talk(system: System, tmp_path: Path) -> str:
@@ -146,18 +137,3 @@ def test_a_dump_of_postgres_and_then_the_objects_are_a_backup_and_no_browser_is_
         (system.data / "admin.token").write_text(admin_token(system))
         check_everything_is_there(system, job, tmp_path)
         restored.stop()
-
-
-def admin_token(system: System) -> str:
-    key = system.directory / "master.key"
-    url = system._database  # pyright: ignore[reportPrivateUsage]
-    options = ["--data-dir", str(system.data), "--database-url", url, "--master-key-file", str(key)]
-    return terracrew(system, "server", *options, "admin-token").strip()
-
-
-def program(name: str) -> str:
-    from tests.machine.postgres_server import _programs  # pyright: ignore[reportPrivateUsage]
-
-    folder = _programs()
-    assert folder is not None
-    return os.fspath(folder / name)

@@ -15,7 +15,7 @@ from terracrew.server.api.access import (
     users,
 )
 from terracrew.server.api.access.context import AccessCall
-from terracrew.server.api.operations import health, rekey, retention, schemas
+from terracrew.server.api.operations import health, holds, rekey, retention, schemas
 from terracrew.server.api.operations.context import OperationsCall
 from terracrew.server.api.runs import diffs, group_runs, jobs, live, logs
 from terracrew.server.api.runs.context import RunsCall
@@ -36,7 +36,13 @@ ACCESS: list[ControllerRouterHandler] = [
     connect.discovery,
     audit.router,
 ]
-_OPERATIONS: list[ControllerRouterHandler] = [*health.handlers, *schemas.handlers, rekey.router, retention.router]
+_OPERATIONS: list[ControllerRouterHandler] = [
+    *health.handlers,
+    *schemas.handlers,
+    holds.router,
+    rekey.router,
+    retention.router,
+]
 _RUNS: list[ControllerRouterHandler] = [jobs.router, diffs.router, group_runs.router, logs.router, live.router]
 _TREE: list[ControllerRouterHandler] = [
     groups.router,

@@ -37,7 +37,9 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import attempt_report, held_lock, placement
+from terracrew.server.runs import holds as module_holds
 from terracrew.server.runs.held_lock import HeldLock
+from terracrew.server.runs.holds import ModuleHold
 from terracrew.server.runs.model import AttemptReport
 from terracrew.server.runs.placement import Placement
 from terracrew.server.runs.reasons import Watch
@@ -100,6 +102,7 @@ class ModulePage(msgspec.Struct, frozen=True):
     held_lock: HeldLock | None
     lock: Lock | None
     doubts: list[AttemptReport]
+    holds: list[ModuleHold]
     quarantine: list[QuarantineRow]
     jobs: list[JobRow]
     inputs: InputsPanel
@@ -169,6 +172,7 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch, keys: Keyrin
         held_lock=await held_lock.of_module(tx, module.id, module.backend),
         lock=await jobs.lock(tx, module.id),
         doubts=await attempt_report.doubts(tx, module.id),
+        holds=await module_holds.of_module(tx, module.id),
         quarantine=await states.rows(tx, who, module.id, place),
         jobs=(await job_rows.read_page(tx, who, "", module.path, None, watch, MAX_RECENT_JOBS)).rows,
         inputs=await inputs.panel(tx, who, keys, places.of_module(module)),

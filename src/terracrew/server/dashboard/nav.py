@@ -1,10 +1,13 @@
 """The counts beside the main menu. Every page shows them, so nothing is counted beyond a bound."""
 
+from datetime import datetime
+
 import msgspec
 
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.groups import reads
+from terracrew.server.history import store as holds
 from terracrew.server.identity.access import organizations
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -25,6 +28,8 @@ class Nav(msgspec.Struct, frozen=True):
     runners: int = 0
     has_access_pages: bool = False
     """Whether the reader may see who has access to the organization, and with it the audit log."""
+    held_since: datetime | None = None
+    """Since when the server hands out no changes; None if it does."""
     has_organizations: bool = False
     """Whether the reader may act in another organization, or create one."""
 
@@ -42,7 +47,10 @@ async def counts(tx: Tx, who: Principal) -> Nav:
     place = authorize.organization(who.organization_id)
     has_access_pages = (await authorize.visible(tx, who, Verb.ACCESS_READ)).covers(place)
     return msgspec.structs.replace(
-        row_to(Nav, row), has_access_pages=has_access_pages, has_organizations=await _has_organizations(tx, who)
+        row_to(Nav, row),
+        has_access_pages=has_access_pages,
+        has_organizations=await _has_organizations(tx, who),
+        held_since=None if (hold := await holds.open_hold(tx)) is None else hold.started_at,
     )
 
 

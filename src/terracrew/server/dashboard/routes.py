@@ -15,6 +15,7 @@ from terracrew.server.dashboard.account import pages as account
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.groups.handlers import pages as groups
 from terracrew.server.dashboard.groups.runs import pages as group_runs
+from terracrew.server.dashboard.hold import pages as hold
 from terracrew.server.dashboard.inputs import pages as inputs
 from terracrew.server.dashboard.jobs.handlers import pages as jobs
 from terracrew.server.dashboard.login import HOME
@@ -53,6 +54,7 @@ routers: list[ControllerRouterHandler] = [
     audit,
     organizations,
     states,
+    hold,
     assets.serve,
     Router("/", route_handlers=[home], exception_handlers=HANDLERS, include_in_schema=False),
 ]

@@ -8,6 +8,7 @@ from terracrew.protocol.spec import Step
 from terracrew.server.jobs.lost_resources.model import LogGap, LoggedChange
 from terracrew.server.jobs.model import Attempt, Job, Lock, Note, Outcome, Plan, StepRow
 from terracrew.server.runs.held_lock import HeldLock
+from terracrew.server.runs.holds import ModuleHold
 from terracrew.server.runs.placement import Placement
 from terracrew.server.scheduling.model import Reason
 
@@ -118,6 +119,9 @@ class JobView(JobListed, frozen=True, kw_only=True):
     """Whether the module's state has changed since that plan was made: it cannot be approved any more."""
     doubts: list[AttemptReport] = msgspec.field(default_factory=list[AttemptReport])
     """Why its module is in doubt, for the person who approves a plan."""
+    holds: list[ModuleHold] = msgspec.field(default_factory=list[ModuleHold])
+    """Why its module is held or in doubt since the server's database was set back. An approval names each of them among its doubts,
+    as the job `hold_id` with attempt 0."""
     run: list[RunPart] = msgspec.field(default_factory=list[RunPart])
     """What happened to each attempt, as one sequence."""
     held_lock: HeldLock | None = None

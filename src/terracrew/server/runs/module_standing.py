@@ -13,8 +13,9 @@ from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import Lock
 from terracrew.server.modules import policy
 from terracrew.server.modules.model import Module
-from terracrew.server.runs import attempt_report, held_lock, placement, reads
+from terracrew.server.runs import attempt_report, held_lock, holds, placement, reads
 from terracrew.server.runs.held_lock import HeldLock
+from terracrew.server.runs.holds import ModuleHold
 from terracrew.server.runs.model import AttemptReport
 from terracrew.server.runs.placement import Placement
 
@@ -39,6 +40,8 @@ class Quarantined(msgspec.Struct, frozen=True):
 class ModuleView(Module, frozen=True, kw_only=True):
     doubts: list[AttemptReport]
     """Attempts after which a change may be unaccounted for: every plan waits for a person."""
+    holds: list[ModuleHold]
+    """Why the module is held or in doubt since the server's database was set back."""
     quarantined: list[Quarantined]
     """The oldest 100 at most; the list of the module's states has all of them."""
     lock: Lock | None
@@ -62,6 +65,7 @@ async def view(tx: Tx, module: Module) -> ModuleView:
     return ModuleView(
         **msgspec.structs.asdict(module),
         doubts=await attempt_report.doubts(tx, module.id),
+        holds=await holds.of_module(tx, module.id),
         quarantined=rows_to(Quarantined, rows),
         lock=await jobs.lock(tx, module.id),
         held_lock=await held_lock.of_module(tx, module.id, module.backend),

@@ -14,7 +14,7 @@ from terracrew.server.jobs.model import Attempt, Job, JobStatus, Lock, Plan, Ste
 from terracrew.server.jobs.plans import approver_rules, approvers
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.modules import policy
-from terracrew.server.runs import attempt_report, held_lock, placement, reads, reasons, summary
+from terracrew.server.runs import attempt_report, held_lock, holds, placement, reads, reasons, summary
 from terracrew.server.runs.model import AttemptReport, JobView, LapsedApproval
 
 MAX_QUICK_ATTEMPTS = 20
@@ -112,6 +112,7 @@ async def _view(
         **await _approvals(tx, job, kept),
         is_plan_stale=kept is not None and not job.is_terminal and kept.state_version != row["state_version"],
         doubts=doubts,
+        holds=[] if job.is_terminal else await holds.of_module(tx, job.module_id),
         held_lock=held,
         module_path=row["module_path"],
         engine=row["engine"],

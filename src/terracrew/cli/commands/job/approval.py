@@ -6,7 +6,7 @@ import click
 
 from terracrew import plan_words
 from terracrew.cli.arguments import name_completion, numbers
-from terracrew.cli.commands.job import attempt_facts, diff, lost_options, status_line
+from terracrew.cli.commands.job import attempt_facts, diff, lost_options, render, status_line
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.errors import Conflict
@@ -43,6 +43,7 @@ def approve(target: Target, job_id: str, plan: int | None, yes: bool, as_json: b
         output.ask(f"{verb} in {found['module_path']}?", "Not approved.")
     # The request names the plan and the doubts that were shown. If either has changed since, the server refuses.
     seen = [{"job_id": each["job_id"], "attempt": each["attempt"]} for each in doubts]
+    seen += [{"job_id": each["hold_id"], "attempt": 0} for each in found["holds"] if each["is_in_doubt"]]
     after = api.post(f"/jobs/{found['id']}/approve", {"plan": kept, "doubts": seen})
     if as_json:
         return output.as_json(after)
@@ -129,6 +130,8 @@ def _approvals(job: dict[str, Any]) -> str | None:
 
 
 def _show_plan(api: "Api", job: dict[str, Any]) -> None:
+    for each in job["holds"]:
+        output.note(render.hold(each))
     for each in job["doubts"]:
         output.note(
             "An earlier change was cut short. This plan would create again whatever that change created and no state records:"

@@ -15,6 +15,18 @@ _MAX_ATTEMPTS_SHOWN = 10
 """Only this many of the newest attempts are listed with their runners."""
 
 
+def hold(known: dict[str, Any]) -> str:
+    """Say what a hold means for a module, and what to do before a plan is approved."""
+    to = f" to {output.moment(known['set_back_to'])}" if known["set_back_to"] else ""
+    what = known["evidence"] or "this module may have been changed since"
+    advice = (
+        "an administrator releases it: `terracrew server release`"
+        if known["is_held"]
+        else "compare the plan with what exists"
+    )
+    return f"the server's database was set back{to} ({known['reason']}); {what}: {advice}"
+
+
 def job(api: "Api", found: dict[str, Any]) -> None:
     decided: dict[str, Any] = found.get("kept_plan") or {}
     doubts: list[dict[str, Any]] = found.get("doubts") or []
@@ -40,6 +52,7 @@ def job(api: "Api", found: dict[str, Any]) -> None:
             ("decided", decided.get("decision") and f"{decided['decision']} by {decided['decided_by']}"),
             ("lock", lock(found.get("lock"))),
             ("backend lock", held_lock(found.get("held_lock"))),
+            ("set back", [hold(each) for each in found.get("holds") or ()]),
             ("in doubt", [f"attempt {each['attempt']} of job #{each['number']}" for each in doubts]),
             ("queued because", _cause(found)),
             ("created", output.age(found["created_at"])),

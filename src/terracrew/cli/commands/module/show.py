@@ -64,6 +64,7 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             ("state", f"version {found['state_version']}" if found.get("state_version") else "none yet"),
             ("lock", render.lock(found.get("lock"))),
             ("backend lock", render.held_lock(found.get("held_lock"))),
+            *(("set back", render.hold(each)) for each in found.get("holds") or ()),
             *(("in doubt", each) for each in doubts),
             *(("in quarantine", each) for each in quarantined),
             ("needs approval", approval and f"each plan, within {approval}"),

@@ -5,14 +5,15 @@ from typing import Any
 
 import click
 
-from terracrew.cli.commands.server import admin, configuration, rekey, storage
-from terracrew.cli.commands.server.options import config_option, settings_options
+from terracrew.cli.commands.server import admin, configuration, hold, rekey, storage
+from terracrew.cli.commands.server.options import config_option, hold_option, settings_options
 from terracrew.cli.commands.server.serve import GIVEN_KEY, Given, serve
 from terracrew.cli.lazy import LazyGroup
 
 
 @click.group(cls=LazyGroup, invoke_without_command=True, subcommand_metavar="[COMMAND]")
 @config_option
+@hold_option
 @settings_options()
 @click.option(
     "--with-runner/--without-runner",
@@ -20,7 +21,7 @@ from terracrew.cli.lazy import LazyGroup
     help="Whether to run built-in runners in this process; by default only if the settings file declares some.",
 )
 @click.pass_context
-def server(ctx: click.Context, file: Path | None, with_runner: bool | None, **options: Any) -> None:
+def server(ctx: click.Context, file: Path | None, with_runner: bool | None, is_held: bool, **options: Any) -> None:
     """Start the server; runners connect to it. It listens on loopback by default.
 
     Options override TERRACREW_SERVER_… variables, which override the settings file; only the file declares shared
@@ -28,7 +29,7 @@ def server(ctx: click.Context, file: Path | None, with_runner: bool | None, **op
     """
     given = Given(file, options)
     if ctx.invoked_subcommand is None:
-        serve(given, with_builtin_runner=with_runner)
+        serve(given, with_builtin_runner=with_runner, is_held=is_held)
     ctx.meta[GIVEN_KEY] = given
 
 
@@ -39,6 +40,8 @@ for _command in (
     configuration.settings,
     configuration.schema,
     configuration.worker_token,
+    hold.hold,
+    hold.release,
     rekey.rekey,
     storage.usage,
     storage.retention,
