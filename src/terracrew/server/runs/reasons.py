@@ -118,7 +118,10 @@ async def _held(tx: Tx, queued: Sequence[Job]) -> dict[str, Reason]:
     hold = await history_store.open_hold(tx) if changing else None
     if hold is None:
         return {}
-    text = "the server's database was set back, so it hands out no change of this module until an administrator releases it"
+    text = (
+        "the server is held, because its database was or may have been set back: "
+        "it hands out no change of this module until an administrator releases it"
+    )
     reason = Reason("held", text, "/dashboard/hold", since=hold.started_at)
     held = await history_store.held_among(tx, hold.id, {job.module_id for job in changing})
     return {job.id: reason for job in changing if job.module_id in held}

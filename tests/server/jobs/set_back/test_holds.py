@@ -73,7 +73,7 @@ async def test_a_released_module_gets_its_jobs_and_is_in_doubt_until_an_approved
     [words] = decide.reasons_to_ask(
         await site.rows.load(job), decide.ModuleStanding(0, False, tuple(await site.doubts())), has_waited=False
     )
-    assert words == "the server's database was set back, and this module may have been changed since"
+    assert words == "the server's database was or may have been set back, so this module may have been changed since"
 
 
 async def test_a_module_that_nobody_has_touched_can_be_released_without_a_doubt(database: Database) -> None:

@@ -17,14 +17,14 @@ _MAX_ATTEMPTS_SHOWN = 10
 
 def hold(known: dict[str, Any]) -> str:
     """Say what a hold means for a module, and what to do before a plan is approved."""
-    to = f" to {output.moment(known['set_back_to'])}" if known["set_back_to"] else ""
+    began = "the server was held"
+    if known["set_back_to"]:
+        began = f"the server's database was set back to {known['set_back_to']}"
     what = known["evidence"] or "this module may have been changed since"
-    advice = (
-        "an administrator releases it: `terracrew server release`"
-        if known["is_held"]
-        else "compare the plan with what exists"
-    )
-    return f"the server's database was set back{to} ({known['reason']}); {what}: {advice}"
+    advice = "compare the plan with what exists"
+    if known["is_held"]:
+        advice = "no change is handed out until an administrator releases it (`terracrew server release`)"
+    return f"{began} ({known['reason']}); {what}: {advice}"
 
 
 def job(api: "Api", found: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from terracrew.cli.arguments import name_completion
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 
@@ -23,7 +24,7 @@ def hold(target: Target, start: bool, reason: str, as_json: bool) -> None:
 
 
 @click.command("release")
-@click.argument("modules", nargs=-1, metavar="[MODULE]...")
+@click.argument("modules", nargs=-1, metavar="[MODULE]...", shell_complete=name_completion.modules)
 @click.option("--all", "is_all", is_flag=True, help="Release the whole server.")
 @click.option(
     "--untouched",
@@ -55,12 +56,11 @@ def _print(found: dict[str, Any]) -> None:
         click.echo("the server is not held: it hands out changes")
         return
     about = found["hold"]
-    click.echo(f"held since {output.moment(about['started_at'])}: {about['reason']}")
+    click.echo(f"held {output.lasting(about['started_at'])}: {about['reason']}")
     if about["set_back_to"]:
-        click.echo(f"the database knows nothing of what happened after {output.moment(about['set_back_to'])}")
-    click.echo(
-        f"{found['held_modules']} modules are held, {found['changed_modules']} of all are known to have been changed since"
-    )
+        click.echo(f"the database was set back to {about['set_back_to']} and knows nothing of what happened after that")
+    held, changed = found["held_modules"], found["changed_modules"]
+    click.echo(f"modules that are held: {held}; modules that are known to have been changed since: {changed}")
     rows = [
         (each["path"], "held" if each["is_held"] else "released", each["evidence"] or "may have been changed")
         for each in found["modules"]

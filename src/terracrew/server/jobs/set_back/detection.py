@@ -39,9 +39,12 @@ async def note_missing(tx: Tx, missing: Sequence[Point], teller: str) -> None:
 async def start(tx: Tx, reason: str, by: Principal = SYSTEM, *, lost_at: float | None = None) -> Hold:
     """Open a hold, or return the open one. Attempts without a report of their own count as begun from now on.
 
-    `lost_at` is the time of something that the database has lost; the points that were written since do not count.
+    `lost_at` is the time of something that the database has lost; the points that were written since do not count. A hold that
+    a person starts does not say that the database was set back.
     """
-    set_back_to = await store.newest_point_at(tx, tx.now + 1.0 if lost_at is None else lost_at)
+    is_set_back = by is SYSTEM
+    before = tx.now + 1.0 if lost_at is None else lost_at
+    set_back_to = await store.newest_point_at(tx, before) if is_set_back else None
     hold = await store.start(tx, reason, set_back_to)
     if hold is None:
         found = await store.open_hold(tx)
