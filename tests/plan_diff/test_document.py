@@ -9,7 +9,7 @@ import pytest
 from terracrew.errors import Invalid
 from terracrew.masking.redactor import Redactor
 from terracrew.plan_diff import document as documents
-from terracrew.plan_diff.document import DiffDocument, PlanDescription, PlannedOutput, build
+from terracrew.plan_diff.document import DiffDocument, DiffQuery, PlanDescription, PlannedOutput, build
 from terracrew.plan_diff.resources import Values
 from tests.plan_diff.plans import compared, document, planned, unmasked
 
@@ -21,14 +21,14 @@ def test_destructive_changes_come_first_and_a_page_has_one_action() -> None:
     found = document(*(planned(action=action, address=f"{action}.{at}") for at, action in enumerate(actions)))
     assert [each.action for each in found.page().resources] == ["replace", "delete", "update", "create", "create"]
     assert found.head.counts == {"replace": 1, "delete": 1, "update": 1, "create": 2}
-    assert [each.address for each in found.page(action="create", start=1).resources] == ["create.4"]
-    assert found.page(action="read").resources == []
+    assert [each.address for each in found.page(DiffQuery(action="create", start=1)).resources] == ["create.4"]
+    assert found.page(DiffQuery(action="read")).resources == []
 
 
 def test_drift_is_apart_from_the_plan() -> None:
     found = document(planned({"a": 1}, {"a": 2}), drift=[planned({"a": 0}, {"a": 1}, address="drifted.one")])
     assert [each.address for each in found.page().resources] == ["a.b"]
-    assert [each.address for each in found.page(action="drift").resources] == ["drifted.one"]
+    assert [each.address for each in found.page(DiffQuery(action="drift")).resources] == ["drifted.one"]
     assert found.head.drift == 1
 
 
@@ -37,11 +37,11 @@ def test_a_search_finds_addresses_names_and_values_but_no_syntax() -> None:
         planned({"a": 'say "x"'}, {"a": "y"}, address="one.first"),
         planned({"zone": 'b\\"c'}, {"zone": "C"}, address='two["Second"]'),
     )
-    assert [each.address for each in found.page(search="second").resources] == ['two["Second"]']
-    assert [each.address for each in found.page(search='["sec').resources] == ['two["Second"]']
-    assert [each.address for each in found.page(search="ZONE").resources] == ['two["Second"]']
-    assert [each.address for each in found.page(search='say \\"x').resources] == ["one.first"]
-    assert found.page(search="attributes").total == 0
+    assert [each.address for each in found.page(DiffQuery(search="second")).resources] == ['two["Second"]']
+    assert [each.address for each in found.page(DiffQuery(search='["sec')).resources] == ['two["Second"]']
+    assert [each.address for each in found.page(DiffQuery(search="ZONE")).resources] == ['two["Second"]']
+    assert [each.address for each in found.page(DiffQuery(search='say \\"x')).resources] == ["one.first"]
+    assert found.page(DiffQuery(search="attributes")).total == 0
 
 
 def test_outputs_are_compared_like_attributes() -> None:
@@ -66,7 +66,7 @@ def test_a_plan_of_ten_thousand_resources_is_bounded_and_quick(monkeypatch: pyte
     assert found.head.counts == {"create": 10_000}
     assert found.head.left_out[0] == "50 of 10,050 resources are only counted."
     assert "The attributes of" in found.head.left_out[1]
-    assert found.page(start=9_999).resources[0].address == "a.b[9999]"
+    assert found.page(DiffQuery(start=9_999)).resources[0].address == "a.b[9999]"
 
 
 def test_the_values_of_a_plan_that_is_too_large_are_not_compared() -> None:

@@ -8,7 +8,7 @@ import time
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -19,6 +19,9 @@ from terracrew.plan_diff.model import FORMAT_VERSION, AttributeDiff, DiffHead, R
 from terracrew.plan_diff.resources import PlannedResource, Values
 from terracrew.plan_diff.values import Mask
 
+ActionFilter: TypeAlias = Literal[
+    "", "replace", "delete", "forget", "update", "move", "import", "create", "read", "drift"
+]
 MAX_RESOURCES = 10_000
 MAX_OUTPUTS = 500
 MAX_PLAN_BYTES = 50 << 20
@@ -167,6 +170,20 @@ class DiffPage(msgspec.Struct, frozen=True):
     """Where the next page begins; None if this is the last one."""
 
 
+class DiffQuery(msgspec.Struct, frozen=True):
+    """Which resources of a diff to read."""
+
+    action: ActionFilter = ""
+    """`drift` for those that were changed outside."""
+    search: str = ""
+    """A text that they contain."""
+    start: int = 0
+    count: int = 50
+
+
+FIRST_PAGE = DiffQuery()
+
+
 class DiffDocument:
     """Reads a stored diff. Raises Invalid if the content is not one."""
 
@@ -183,10 +200,11 @@ class DiffDocument:
         if self.head.format != FORMAT_VERSION:
             raise Invalid(f"the diff of this plan has the format {self.head.format}, which this server does not know")
 
-    def page(self, *, action: str = "", search: str = "", start: int = 0, count: int = 50) -> DiffPage:
-        """Return resources with an action (`drift` for those that were changed outside) whose text contains the search."""
-        lines = self._lines_of(action)
-        needle = search.strip().casefold()
+    def page(self, query: DiffQuery = FIRST_PAGE) -> DiffPage:
+        """Return the resources that a query asks for."""
+        lines = self._lines_of(query.action)
+        needle = query.search.strip().casefold()
+        start, count = query.start, query.count
         found = [line for line in lines if is_match(line, needle)] if needle else lines
         shown = [_resource.decode(line) for line in found[start : start + count]]
         following = start + count if start + count < len(found) else None

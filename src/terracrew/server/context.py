@@ -39,6 +39,7 @@ from terracrew.server.runs.reasons import Watch
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.settings import ServerSettings
+from terracrew.server.state.diff_process import DiffProcess
 from terracrew.server.supervise import Tasks
 from terracrew.server.uploads.service import Staging
 
@@ -64,6 +65,7 @@ class Server:
     streams: Streams
     tasks: Tasks
     counts: Counts = field(default_factory=Counts)
+    diffs: DiffProcess = field(default_factory=DiffProcess)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server begins to stop. A stream that never ends by itself ends when it sees this."""
 
@@ -95,6 +97,7 @@ class Server:
             db=self.db,
             objects=self.objects,
             keys=self.keys,
+            diffs=self.diffs,
             registry=self.registry,
             create_job=self.create_job,
             watch=self.watch,
@@ -103,7 +106,12 @@ class Server:
             closing=self.closing,
         )
         tree = TreeContext(
-            settings=self.settings, db=self.db, objects=self.objects, keys=self.keys, staging=self.staging
+            settings=self.settings,
+            db=self.db,
+            objects=self.objects,
+            keys=self.keys,
+            diffs=self.diffs,
+            staging=self.staging,
         )
         return ApiContext(AccessContext(self.db, self.identity), operations, runs, tree)
 
@@ -114,6 +122,7 @@ class Server:
             db=self.db,
             objects=self.objects,
             keys=self.keys,
+            diffs=self.diffs,
             identity=self.identity,
             registry=self.registry,
             create_job=self.create_job,

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from terracrew.errors import Invalid
-from terracrew.server.state import comparison
+from terracrew.plan_diff.document import DiffDocument
+from terracrew.server.state import differences
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.state.checkpoints import checkpoint, resource
 from tests.server.state.stored_states import applied
@@ -35,7 +36,7 @@ def test_two_checkpoints_of_pulumi_are_compared_by_resource_and_property() -> No
     after = stack(
         {"same": {"a": 1}, "changed": {"a": 2, "s": secret("y")}, "new": {"a": 1}}, url="two", key=secret("y")
     )
-    page = comparison.compared(before, after).page()
+    page = DiffDocument(differences.compared(before, after)).page()
     found = {each.address.rpartition("::")[2]: each for each in page.resources}
     assert {name: each.action for name, each in found.items()} == {
         "changed": "update",
@@ -54,4 +55,4 @@ async def test_a_state_that_its_engine_has_encrypted_is_not_taken_for_an_empty_o
     found = (await runner.app.admin.get(f"/api/v1/modules/{attempt.module_id}/resources")).json()
     assert (found["count"], found["addresses"]) == (None, [])
     with pytest.raises(Invalid, match="may have encrypted it"):
-        comparison.compared(ENCRYPTED, ENCRYPTED)
+        differences.compared(ENCRYPTED, ENCRYPTED)

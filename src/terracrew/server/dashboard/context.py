@@ -12,6 +12,7 @@ from terracrew.server.jobs.create import Create
 from terracrew.server.objects import Objects
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.state.diff_process import DiffProcess
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class DashboardContext:
     db: Database
     objects: Objects
     keys: Keyring
+    diffs: DiffProcess
     identity: Identity
     registry: Registry
     create_job: Create

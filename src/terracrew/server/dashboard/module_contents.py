@@ -151,7 +151,7 @@ async def read(
         may_change=found.may_change,
         versions=found.versions,
         resources=listed,
-        drift=await module_signs.read_drift(context, found.plan),
+        drift=await module_signs.read_drift(context, who, found.plan),
     )
 
 

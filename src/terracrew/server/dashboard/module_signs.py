@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from terracrew.errors import TerracrewError
+from terracrew.plan_diff.document import DiffQuery
 from terracrew.server.dashboard.context import DashboardContext
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.inputs import trigger_reads
@@ -17,7 +18,6 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb, Visible
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import plan_diff
-from terracrew.server.runs.plan_diff import DiffQuery
 
 MAX_HOLDING = 5
 """How many of the modules that a module waits for are named."""
@@ -93,13 +93,14 @@ async def find_drift(tx: Tx, module_id: str) -> tuple[Job, StoredDiff] | None:
     return None if stored is None else (job, stored)
 
 
-async def read_drift(context: DashboardContext, found: tuple[Job, StoredDiff] | None) -> Drift | None:
+async def read_drift(context: DashboardContext, who: Principal, found: tuple[Job, StoredDiff] | None) -> Drift | None:
     """Read what a plan has found to be changed outside; None if that is nothing, or cannot be read."""
     if found is None:
         return None
     job, stored = found
     try:
-        page = await plan_diff.page(context.objects, context.keys, stored, DiffQuery("drift", count=MAX_DRIFTED))
+        query = DiffQuery("drift", count=MAX_DRIFTED)
+        page = await plan_diff.page(context.objects, context.keys, context.diffs, who, stored, query)
     except TerracrewError:  # the page of the job says why; this page can be shown without it
         return None
     if not page.head.drift:

@@ -7,7 +7,7 @@ import msgspec
 from litestar import Response, Router, get, post
 from litestar.params import FromPath, QueryParameter
 
-from terracrew.plan_diff.document import DiffDocument, DiffPage
+from terracrew.plan_diff.document import DiffQuery
 from terracrew.server.dashboard import render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
@@ -93,11 +93,10 @@ async def diff_page(
 ) -> Response[Any]:
     """Show what changed between two states of a module, by default since the version before."""
     context, who = request.context, request.user
-
-    def page(document: DiffDocument) -> DiffPage:
-        return document.page(search=q, start=start, count=PAGE_ROWS)
-
-    compared = await comparison.read(context.db, context.objects, context.keys, who, version, other, page)
+    query = DiffQuery(search=q, start=start, count=PAGE_ROWS)
+    compared = await comparison.read(
+        context.db, context.objects, context.keys, context.diffs, who, version, other, query
+    )
     module = await context.db.read(lambda tx: modules.find(tx, who, compared.after.module_id, Verb.STATE_READ))
     return await render.page(
         request,

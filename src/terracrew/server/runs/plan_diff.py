@@ -1,25 +1,22 @@
 """The diff of a job's plan: found, decrypted, and read a page at a time."""
 
-import asyncio
-from typing import Literal, TypeAlias
-
 import msgspec
 
 from terracrew.errors import Invalid
-from terracrew.plan_diff.document import DiffDocument, DiffPage
+from terracrew.plan_diff.document import DiffPage, DiffQuery
 from terracrew.plan_diff.model import AttributeDiff, ResourceDiff
 from terracrew.server import paging
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs.model import Job
-from terracrew.server.jobs.plans import diff_store, diffs
+from terracrew.server.jobs.plans import diff_store
+from terracrew.server.jobs.plans import diffs as diff_content
 from terracrew.server.jobs.plans.diff_store import StoredDiff
 from terracrew.server.objects import Objects
+from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import content
+from terracrew.server.state.diff_process import DiffProcess
 
-ActionFilter: TypeAlias = Literal[
-    "", "replace", "delete", "forget", "update", "move", "import", "create", "read", "drift"
-]
 MAX_SEARCH_CHARACTERS = 200
 
 
@@ -42,32 +39,30 @@ class PlanDiff(msgspec.Struct, frozen=True):
     next: str | None = None
 
 
-class DiffQuery(msgspec.Struct, frozen=True):
-    action: ActionFilter = ""
-    search: str = ""
-    start: int = 0
-    count: int = 50
-
-
 async def find(db: Database, job: Job) -> StoredDiff | None:
     return await db.read(lambda tx: diff_store.get(tx, job.id))
 
 
-async def page(objects: Objects, keys: Keyring, stored: StoredDiff, query: DiffQuery) -> DiffPage:
-    """Read resources of a diff. Decompressing and searching a large one takes a while, so that is done in a thread."""
+async def page(
+    objects: Objects, keys: Keyring, diffs: DiffProcess, who: Principal, stored: StoredDiff, query: DiffQuery
+) -> DiffPage:
+    """Read resources of a diff."""
     if stored.object is not None:
         plain = (await content.read_object(objects, keys, stored.module_id, stored.object)).content
     else:
-        plain = keys.decrypt(stored.content or b"", diffs.context(stored.job_id))
-    return await asyncio.to_thread(_page, plain, query)
-
-
-def _page(plain: bytes, query: DiffQuery) -> DiffPage:
-    return DiffDocument(plain).page(action=query.action, search=query.search, start=query.start, count=query.count)
+        plain = keys.decrypt(stored.content or b"", diff_content.context(stored.job_id))
+    return await diffs.page(who, plain, query)
 
 
 async def listing(
-    db: Database, objects: Objects, keys: Keyring, job: Job, query: DiffQuery, after: str | None
+    db: Database,
+    objects: Objects,
+    keys: Keyring,
+    diffs: DiffProcess,
+    who: Principal,
+    job: Job,
+    query: DiffQuery,
+    after: str | None,
 ) -> PlanDiff:
     """Return a page of the diff of a job's plan for the API. It is empty if there is none."""
     place = paging.start(after)
@@ -76,7 +71,7 @@ async def listing(
     stored = await find(db, job)
     if stored is None:
         return PlanDiff()
-    found = await page(objects, keys, stored, msgspec.structs.replace(query, start=int(place or 0)))
+    found = await page(objects, keys, diffs, who, stored, msgspec.structs.replace(query, start=int(place or 0)))
     head = found.head
     return PlanDiff(
         attempt=stored.attempt,

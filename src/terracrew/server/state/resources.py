@@ -10,6 +10,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.objects import Objects
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import content, store
+from terracrew.server.state.differences import PathStep, address
 from terracrew.server.state.store import StoredState
 
 MAX_ADDRESSES = 20
@@ -59,12 +60,6 @@ class ResourcePage(msgspec.Struct, frozen=True):
         """Return where the next page begins; None if this is the last one."""
         end = self.start + len(self.rows)
         return end if end < self.total else None
-
-
-class PathStep(msgspec.Struct):
-    """A step of the path of a sensitive value: the name of an attribute, or an index."""
-
-    value: Any = None
 
 
 class _Attributes(msgspec.Struct):
@@ -166,13 +161,6 @@ def _of_stack(found: _Checkpoint) -> list[ResourceRow]:
         for each in resources
         if each.custom and not each.external and not each.type.startswith("pulumi:providers:")
     ]
-
-
-def address(module: str, type_: str, name: str, key: str | int | None) -> str:
-    """Return the address of an instance of a resource."""
-    prefix = f"{module}." if module else ""
-    index = "" if key is None else f"[{key}]" if isinstance(key, int) else f'["{key}"]'
-    return f"{prefix}{type_}.{name}{index}"
 
 
 async def page(

@@ -12,6 +12,7 @@ from terracrew.server.objects import Objects
 from terracrew.server.runs.follow import Watchers
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.state.diff_process import DiffProcess
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class RunsContext:
     db: Database
     objects: Objects
     keys: Keyring
+    diffs: DiffProcess
     registry: Registry
     create_job: Create
     watch: Watch

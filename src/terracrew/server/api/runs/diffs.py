@@ -5,12 +5,13 @@ from typing import Annotated
 from litestar import Router, get
 from litestar.params import FromPath, QueryParameter
 
+from terracrew.plan_diff.document import ActionFilter, DiffQuery
 from terracrew.server import paging
 from terracrew.server.api.runs.context import RunsCall
 from terracrew.server.jobs import service
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runs import plan_diff
-from terracrew.server.runs.plan_diff import ActionFilter, DiffQuery, PlanDiff
+from terracrew.server.runs.plan_diff import PlanDiff
 
 
 @get("/jobs/{job:str}/diff", summary="Show the plan of a job by attribute")
@@ -38,7 +39,9 @@ async def get_diff(
     context = request.context
     found = await context.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
     query = DiffQuery(action, q, count=limit)
-    return await plan_diff.listing(context.db, context.objects, context.keys, found, query, after)
+    return await plan_diff.listing(
+        context.db, context.objects, context.keys, context.diffs, request.user, found, query, after
+    )
 
 
 router = Router("/api/v1", route_handlers=[get_diff], tags=["jobs"])

@@ -7,6 +7,7 @@ from terracrew.server.http import request
 from terracrew.server.objects import Objects
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.settings import ServerSettings
+from terracrew.server.state.diff_process import DiffProcess
 from terracrew.server.uploads.service import Staging
 
 
@@ -16,6 +17,7 @@ class TreeContext:
     db: Database
     objects: Objects
     keys: Keyring
+    diffs: DiffProcess
     staging: Staging
 
 

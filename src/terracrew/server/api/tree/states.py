@@ -9,7 +9,7 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, QueryParameter
 
 from terracrew.errors import Invalid, NotFound
-from terracrew.plan_diff.document import DiffDocument, DiffPage
+from terracrew.plan_diff.document import DiffQuery
 from terracrew.plan_diff.model import AttributeDiff, ResourceDiff
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.audit import service as audit
@@ -174,10 +174,10 @@ async def compare(
     if begin and not (begin.isascii() and begin.isdigit() and len(begin) < 9):
         raise Invalid(f"after: {after!r} is not a cursor: send the `next` of the previous page")
 
-    def part(document: DiffDocument) -> DiffPage:
-        return document.page(search=q, start=int(begin or 0), count=limit)
-
-    found = await comparison.read(context.db, context.objects, context.keys, request.user, version, other, part)
+    query = DiffQuery(search=q, start=int(begin or 0), count=limit)
+    found = await comparison.read(
+        context.db, context.objects, context.keys, context.diffs, request.user, version, other, query
+    )
     head, following = found.diff.head, found.diff.next
     return StateDiff(
         before=found.before,

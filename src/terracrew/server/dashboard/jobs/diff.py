@@ -5,14 +5,14 @@ from typing import cast, get_args
 import msgspec
 
 from terracrew import plan_words
-from terracrew.errors import Invalid, NotFound, Undecryptable
-from terracrew.plan_diff.document import DiffPage
+from terracrew.errors import Invalid, NotFound, RateLimited, Unavailable, Undecryptable
+from terracrew.plan_diff.document import ActionFilter, DiffPage, DiffQuery
 from terracrew.plan_diff.model import ResourceDiff
 from terracrew.protocol.events import PlanSummary, ResourceChange
 from terracrew.server.dashboard.context import DashboardContext
 from terracrew.server.jobs.model import Job
+from terracrew.server.principals.model import Principal
 from terracrew.server.runs import plan_diff
-from terracrew.server.runs.plan_diff import ActionFilter, DiffQuery
 
 PAGE_ROWS = 50
 _MAX_OPEN = 8
@@ -57,7 +57,9 @@ def query(action: str, search: str, start: int) -> DiffQuery:
     return DiffQuery(kind, search[: plan_diff.MAX_SEARCH_CHARACTERS], max(0, start), PAGE_ROWS)
 
 
-async def read(context: DashboardContext, job: Job, wanted: DiffQuery, known: str = "") -> PlanPanel | None:
+async def read(
+    context: DashboardContext, who: Principal, job: Job, wanted: DiffQuery, known: str = ""
+) -> PlanPanel | None:
     """Return the panel, or None if the reader has it already."""
     stored = await plan_diff.find(context.db, job)
     key = f"{job.attempt}-{stored.sha256[:16]}" if stored else f"{job.attempt}-{'planned' if job.plan else 'none'}"
@@ -67,7 +69,13 @@ async def read(context: DashboardContext, job: Job, wanted: DiffQuery, known: st
     if stored is None or job.plan is None:
         return panel
     try:
-        found = await plan_diff.page(context.objects, context.keys, stored, wanted)
-    except (Invalid, NotFound, Undecryptable) as error:  # the rest of the page can be shown nevertheless
+        found = await plan_diff.page(context.objects, context.keys, context.diffs, who, stored, wanted)
+    except (
+        Invalid,
+        NotFound,
+        RateLimited,
+        Unavailable,
+        Undecryptable,
+    ) as error:  # the rest of the page can be shown nevertheless
         return msgspec.structs.replace(panel, problem=error.message)
     return msgspec.structs.replace(panel, diff=found)

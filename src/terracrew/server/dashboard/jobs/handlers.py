@@ -109,7 +109,11 @@ async def job_page(
     alone = "" if found.shown is None else f"?attempt={found.shown}"
     live = "" if found.is_log_finished else f"/api/v1/jobs/{job}/log/stream{alone}"
     # The plan refreshes itself, because a large one is not read again with every event of the job.
-    panel = None if render.is_fragment(request) else await diff.read(context, found.view, diff.query(action, q, start))
+    panel = (
+        None
+        if render.is_fragment(request)
+        else await diff.read(context, request.user, found.view, diff.query(action, q, start))
+    )
     return await render.page(
         request, "jobs/job_page.html", "jobs/job.html", page=found, attempt=attempt, live=live, panel=panel
     )
@@ -129,7 +133,7 @@ async def job_diff(
     found = await context.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
     if not render.is_fragment(request):
         return Redirect(render.query(f"{HERE}/{found.id}", action=action, q=q, start=start), status_code=303)
-    panel = await diff.read(context, found, diff.query(action, q, start), known)
+    panel = await diff.read(context, request.user, found, diff.query(action, q, start), known)
     if panel is None:
         return Response(b"", status_code=204)
     return await render.page(request, "jobs/plan.html", "jobs/plan.html", panel=panel)
