@@ -25,6 +25,9 @@ USAGE: dict[str, Any] = {
     "database_bytes": 5 << 20,
     "kinds": {"logs in rows": {"count": 7, "bytes": 1536}},
     "largest_modules": [{"path": "a/m", "bytes": 3 << 30}],
+    "organizations": [
+        {"name": "acme", "archive_bytes": 1 << 20, "log_bytes": 2 << 20, "state_bytes": 0, "queued_jobs": 17}
+    ],
     "reclaimable": PREVIEW,
     "last_runs": {
         "pass": {"finished_at": "2026-01-01T00:00:00Z", "removed": {"logs": {"count": 3, "bytes": 2048}}},
@@ -47,6 +50,9 @@ def test_usage_is_shown_with_progress_while_the_server_counts(
     ]
     assert "The database has a size of 5.0 MiB." in shown
     assert "3.0 GiB" in shown
+    assert [line.split() for line in shown.splitlines() if line.startswith("acme")] == [
+        ["acme", "1.0", "MiB", "2.0", "MiB", "0", "B", "17"]
+    ]
     assert "ago and removed 3 logs (2.0 KiB)." in shown, "what retention had removed was stored and shown nowhere"
     assert "The sweep of orphans last ran" in shown
 

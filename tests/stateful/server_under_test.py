@@ -13,6 +13,7 @@ from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.context import Server
 from terracrew.server.db import Database, open_database
+from terracrew.server.groups.quotas import Quotas
 from terracrew.server.groups.service import ensure_organization
 from terracrew.server.history.points import History
 from terracrew.server.http.streams import Streams
@@ -97,6 +98,7 @@ class ServerUnderTest:
             ingest=ingest(db, KEYS, history),
             history=history,
             create_job=creator(db, self.objects, KEYS, ROOTS, ahead),
+            quotas=Quotas(db, ServerSettings()),
             heartbeats=Heartbeats(db, registry, server_id),
             grants=grants,
             watchers=Watchers(registry, self.objects),

@@ -24,6 +24,7 @@ from terracrew.server.dashboard import routes as pages
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import from_unrouted
 from terracrew.server.db import open_database
+from terracrew.server.groups.quotas import Quotas
 from terracrew.server.groups.service import ensure_organization
 from terracrew.server.history.points import FILE_NAME, History
 from terracrew.server.http import problem
@@ -105,6 +106,7 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
     scheduler = Scheduler(db, registry, settings.precedence)
     grants = Grants(db, registry, Archives(objects), tasks)
     ahead = NewJobClaims(scheduler, ClaimGroup(keys, settings.precedence), grants.send_ahead, grants.take_back)
+    quotas = Quotas(db, settings)
     return Server(
         id=server_id,
         settings=settings,
@@ -117,7 +119,8 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
         scheduler=scheduler,
         claim=claims(db, keys, settings.precedence),
         ingest=ingest(db, keys, history, timedelta(days=settings.late_delivery_days)),
-        create_job=creator(db, objects, keys, settings.local_roots, ahead),
+        create_job=creator(db, objects, keys, settings.local_roots, ahead, quotas),
+        quotas=quotas,
         history=history,
         heartbeats=Heartbeats(db, registry, server_id),
         grants=grants,

@@ -16,6 +16,7 @@ from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.dashboard.context import DashboardContext
 from terracrew.server.db.seam import Database
+from terracrew.server.groups.quotas import Quotas
 from terracrew.server.history.points import History
 from terracrew.server.http.counts import Counts
 from terracrew.server.http.streams import Streams
@@ -58,6 +59,7 @@ class Server:
     claim: Claims
     ingest: Ingest
     create_job: Create
+    quotas: Quotas
     history: History
     heartbeats: Heartbeats
     grants: Grants
@@ -112,6 +114,7 @@ class Server:
             keys=self.keys,
             diffs=self.diffs,
             staging=self.staging,
+            quotas=self.quotas,
         )
         return ApiContext(AccessContext(self.db, self.identity), operations, runs, tree)
 

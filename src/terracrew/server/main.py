@@ -112,6 +112,7 @@ async def _serve(
         "settings": reload.run,
         "failures": server.identity.failures.run,
         **({"local token": lambda: local_token.run(server)} if server.db.kind == "sqlite" else {}),
+        "quotas": server.quotas.run,
         "revocations": server.identity.tokens.forget_revoked,
         "leftovers": Leftovers(server.db, server.id, server.settings.leftovers_days).run,
         "rights": server.streams.watch_rights,

@@ -74,6 +74,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Open connections of this process, WebSockets of runners and executors included."""
     max_connections_per_address: int = 2_000
     """Open HTTP connections from one IPv4 address or IPv6 /64. WebSockets are not counted: a fleet may share an address."""
+    max_queued_jobs_per_organization: int = 20_000
+    """The quotas of each organization; 0 (here and below): none."""
+    max_archive_megabytes_per_organization: int = 20_000
+    max_log_megabytes_per_organization: int = 50_000
 
     retain_logs_days: float | None = None
     """How long logs of ended jobs are kept. None (here and below) means forever."""

@@ -133,6 +133,22 @@ class ServerFile(SettingsSection):
     max_connections_per_address: int = Field(
         default=2_000, ge=1, description="How many HTTP connections one address (IPv6: one /64) may have open."
     )
+    max_queued_jobs_per_organization: int = Field(
+        default=20_000,
+        ge=0,
+        description="How many jobs of one organization may be queued; further ones are refused. 0: any number.",
+    )
+    max_archive_megabytes_per_organization: int = Field(
+        default=20_000,
+        ge=0,
+        description="How many megabytes the archives of one organization may have; further ones are refused. 0: any number.",
+    )
+    max_log_megabytes_per_organization: int = Field(
+        default=50_000,
+        ge=0,
+        description="How many megabytes the stored logs of one organization may have. New jobs are refused above it; those that "
+        "run continue. 0: any number.",
+    )
     retain_states_count: int = Field(
         default=10, ge=1, description="How many of a module's newest states are kept, however old they are."
     )

@@ -35,6 +35,10 @@ async def test_usage_counts_every_kind_and_names_the_largest_modules(runner: Sim
     assert found["kinds"]["logs in rows"]["count"] == 1
     assert found["kinds"]["states"] == {"count": 1, "bytes": 14}
     assert found["database_bytes"] > 10_000
+    (organization,) = found["organizations"]
+    assert organization["name"] == "default"
+    assert organization["log_bytes"] == found["kinds"]["logs in rows"]["bytes"] > 0
+    assert (organization["state_bytes"], organization["archive_bytes"], organization["queued_jobs"]) == (14, 0, 0)
     (module,) = found["largest_modules"]
     assert module["bytes"] > 14
     assert found["reclaimable"]["retention"] == {

@@ -17,6 +17,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups import limits as group_limits
 from terracrew.server.groups import store as groups
 from terracrew.server.groups.limits import LimitsChange
+from terracrew.server.groups.quotas import Quotas
 from terracrew.server.inputs import checks as input_checks
 from terracrew.server.inputs.effective import JobContent
 from terracrew.server.jobs import job_inputs, priorities, service, store
@@ -139,14 +140,19 @@ class ClaimAhead(Protocol):
 
 
 def creator(
-    db: Database, objects: Objects, keys: Keyring, roots: Sequence[Path], ahead: ClaimAhead | None = None
+    db: Database,
+    objects: Objects,
+    keys: Keyring,
+    roots: Sequence[Path],
+    ahead: ClaimAhead | None = None,
+    quotas: Quotas | None = None,
 ) -> Create:
     """Return the function that creates jobs."""
 
     async def claim_ahead(tx: Tx, items: list[JobRequest]) -> list[Created | TerracrewError]:
-        return await create_all(tx, items, keys=keys, roots=roots, ahead=ahead)
+        return await create_all(tx, items, keys=keys, roots=roots, ahead=ahead, quotas=quotas)
 
-    queued = db.grouped(partial(create_all, keys=keys, roots=roots))
+    queued = db.grouped(partial(create_all, keys=keys, roots=roots, quotas=quotas))
     claimed = db.grouped(claim_ahead) if ahead is not None else queued
     imports = Imports(db, objects, keys)
 
@@ -170,7 +176,13 @@ def creator(
 
 
 async def create_all(
-    tx: Tx, items: list[JobRequest], *, keys: Keyring, roots: Sequence[Path], ahead: ClaimAhead | None = None
+    tx: Tx,
+    items: list[JobRequest],
+    *,
+    keys: Keyring,
+    roots: Sequence[Path],
+    ahead: ClaimAhead | None = None,
+    quotas: Quotas | None = None,
 ) -> list[Created | TerracrewError]:
     """Create jobs within a transaction. A request that is refused has an error in its place, and does not affect the others."""
     found, allowed = await tx.together(
@@ -188,6 +200,8 @@ async def create_all(
             checked.append(await _check(tx, keys, item, module, roots))
         except TerracrewError as error:
             checked.append(error)
+    if quotas is not None:
+        checked = await _within_quotas(tx, quotas, checked)
     new = [one for one in checked if isinstance(one, _Checked) and one.known is None]
     if len({(one.wanted.principal.id, one.wanted.idempotency_key) for one in new if one.wanted.idempotency_key}) < sum(
         one.wanted.idempotency_key is not None for one in new
@@ -198,6 +212,26 @@ async def create_all(
         one if isinstance(one, TerracrewError) else Created(one.known or made[id(one)], is_new=one.known is None)
         for one in checked
     ]
+
+
+async def _within_quotas(
+    tx: Tx, quotas: Quotas, checked: Sequence[_Checked | TerracrewError]
+) -> list[_Checked | TerracrewError]:
+    """Refuse the new jobs that exceed a quota of their organization, the last ones first."""
+    new = Counter(one.module.organization_id for one in checked if isinstance(one, _Checked) and one.known is None)
+    admitted = await quotas.admit_jobs(tx, new)
+    found: list[_Checked | TerracrewError] = []
+    taken: Counter[str] = Counter()
+    for one in checked:
+        if isinstance(one, _Checked) and one.known is None:
+            organization_id = one.module.organization_id
+            taken[organization_id] += 1
+            admission = admitted[organization_id]
+            if taken[organization_id] > admission.count and admission.refusal is not None:
+                found.append(admission.refusal)
+                continue
+        found.append(one)
+    return found
 
 
 async def _with_imports(db: Database, imports: Imports, wanted: JobRequest, lost: ImportLost) -> JobRequest:

@@ -13,6 +13,7 @@ from terracrew import ids
 from terracrew.errors import Forbidden, Invalid, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.groups.quotas import Quotas
 from terracrew.server.modules import archive_reads, store
 from terracrew.server.modules.model import Archive
 from terracrew.server.principals import authorize
@@ -49,7 +50,9 @@ async def may_use(tx: Tx, who: Principal, archive: Archive) -> bool:
     return any(seen.covers(authorize.module(archive.organization_id, path)) for path in paths)
 
 
-async def keep(staging: Staging, folder: Path, who: Principal, organization_id: str, body: Body) -> Archive:
+async def keep(
+    staging: Staging, quotas: Quotas, folder: Path, who: Principal, organization_id: str, body: Body
+) -> Archive:
     """Write a body to a file in `folder`, inspect it, and store it as an archive."""
     if body.result is not None:
         made = body.result.rpartition("/")[2]
@@ -57,6 +60,7 @@ async def keep(staging: Staging, folder: Path, who: Principal, organization_id: 
         if archive is None:
             raise NotFound(f"the archive {made}, which was made from this upload, has been removed")
         return archive
+    await staging.db.read(lambda tx: quotas.check_archive(tx, organization_id))  # before a large body is received
     with tempfile.NamedTemporaryFile(dir=folder, prefix="archive-") as file:
         sha256, size = await _receive(body, file)
         found = await asyncio.get_running_loop().run_in_executor(_inspectors, _inspect, file)
@@ -65,6 +69,7 @@ async def keep(staging: Staging, folder: Path, who: Principal, organization_id: 
         await staging.objects.put(new.object, Path(file.name))
 
     async def work(tx: Tx) -> None:
+        await quotas.check_archive(tx, organization_id, size)
         await store.insert_archive(tx, new)
         await audit.record(tx, who, "archive.upload", "archive", new.id, {"sha256": sha256, "size": size})
 

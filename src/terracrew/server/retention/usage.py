@@ -9,6 +9,7 @@ import msgspec
 
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import rows_to
+from terracrew.server.groups import quota_reads
 from terracrew.server.objects import Objects
 from terracrew.server.retention import kept_plans, orphans, passes, usage_reads
 from terracrew.server.retention.passes import LastRun
@@ -24,6 +25,16 @@ class ModuleUsage(msgspec.Struct, frozen=True):
     """The bytes of its logs and states."""
 
 
+class OrganizationUsage(msgspec.Struct, frozen=True):
+    """What an organization has. Each but the states has a quota in the server's settings."""
+
+    name: str
+    archive_bytes: int
+    log_bytes: int
+    state_bytes: int
+    queued_jobs: int
+
+
 class Preview(msgspec.Struct, frozen=True):
     """What the next pass of retention would remove, and the orphans that the next sweep would."""
 
@@ -36,6 +47,8 @@ class Usage(msgspec.Struct, frozen=True):
     database_bytes: int
     kinds: dict[str, Tally]
     largest_modules: list[ModuleUsage]
+    organizations: list[OrganizationUsage]
+    """The one with the most bytes first."""
     reclaimable: Preview
     last_runs: dict[str, LastRun] = {}
     """When retention (`pass`) and the sweep of orphans (`sweep`) last ran, and what they removed."""
@@ -52,10 +65,14 @@ async def usage(db: Database, objects: Objects, policy: RetentionPolicy, late_se
         kinds[kind] = await db.read_in_background(lambda tx, kind=kind: _total(tx, kind))
     tell("the largest modules")
     modules = await db.read_in_background(lambda tx: usage_reads.largest_modules(tx, MAX_LARGEST_MODULES))
+    tell("organizations")
+    organizations = await db.read_in_background(quota_reads.by_organization)
     size = await db.read_in_background(lambda tx: usage_reads.database_bytes(tx, db.kind))
     reclaimable = await preview(db, objects, policy, late_seconds, tell)
     last = await db.read(passes.last_runs)
-    return Usage(size, kinds, rows_to(ModuleUsage, modules), reclaimable, last)
+    return Usage(
+        size, kinds, rows_to(ModuleUsage, modules), rows_to(OrganizationUsage, organizations), reclaimable, last
+    )
 
 
 async def preview(db: Database, objects: Objects, policy: RetentionPolicy, late_seconds: float, tell: Tell) -> Preview:

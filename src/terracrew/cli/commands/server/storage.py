@@ -16,7 +16,7 @@ _POLL_SECONDS = 0.5
 @output.json_option
 @pass_target
 def usage(target: Target, as_json: bool) -> None:
-    """Show what is stored: counts and bytes by kind, the largest modules, and what retention would free.
+    """Show what is stored: counts and bytes by kind and by organization, the largest modules, and what retention would free.
 
     This asks the running server and needs an administrator.
     """
@@ -26,6 +26,20 @@ def usage(target: Target, as_json: bool) -> None:
     rows = [(kind, each["count"], size(each["bytes"])) for kind, each in found["kinds"].items()]
     output.table(("STORED", "COUNT", "SIZE"), rows, empty="nothing is stored")
     click.echo(f"The database has a size of {size(found['database_bytes'])}.\n")
+    organizations = [
+        (
+            each["name"],
+            size(each["archive_bytes"]),
+            size(each["log_bytes"]),
+            size(each["state_bytes"]),
+            each["queued_jobs"],
+        )
+        for each in found["organizations"]
+    ]
+    output.table(
+        ("ORGANIZATION", "ARCHIVES", "LOGS", "STATES", "QUEUED JOBS"), organizations, empty="no organization has any"
+    )
+    click.echo()
     largest = [(each["path"], size(each["bytes"])) for each in found["largest_modules"]]
     output.table(("LARGEST MODULES", "LOGS AND STATES"), largest, empty="no module has logs or states")
     click.echo()

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from terracrew.server.db.seam import Database
+from terracrew.server.groups.quotas import Quotas
 from terracrew.server.http import request
 from terracrew.server.objects import Objects
 from terracrew.server.secrets.keyring import Keyring
@@ -19,6 +20,7 @@ class TreeContext:
     keys: Keyring
     diffs: DiffProcess
     staging: Staging
+    quotas: Quotas
 
 
 class TreeCall(request.Call):

@@ -112,7 +112,7 @@ async def upload(request: TreeCall, staged: Annotated[str, HeaderParameter(name=
     context, who = request.context, request.user
     organization_id = await archives.require(context.db, who)
     body = await uploads.body(context.staging, request.stream(), who.id, staged, archives.TARGET)
-    return await archives.keep(context.staging, context.settings.uploads, who, organization_id, body)
+    return await archives.keep(context.staging, context.quotas, context.settings.uploads, who, organization_id, body)
 
 
 handlers = [listing, create, show, list_dependencies, end_dependency, change, remove, upload]
