@@ -52,7 +52,7 @@ async def test_it_is_not_ready_while_the_object_store_refuses_writes(
 ) -> None:
     """Symptom: `/readyz` answered 200, and each upload 500 with a traceback, while the disk of the object store was full."""
     url, place = f"sqlite:///{tmp_path / 'terracrew.db'}", (disk / "objects").as_uri()
-    async with open_application(url, tmp_path / "data", object_store=place) as application:
+    async with open_application(url, tmp_path / "data", object_store=place, disk_reserve_megabytes=0) as application:
         probe, content = application.stranger("192.0.2.1"), archive.pack(_folder(tmp_path, random.randbytes(100_000)))
         fill(disk / "ballast")
         for _ in range(3):
@@ -74,7 +74,9 @@ async def test_it_is_not_ready_while_the_object_store_refuses_writes(
 async def test_a_full_disk_for_uploads_is_not_an_unexpected_error(
     disk: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with open_application(f"sqlite:///{tmp_path / 'terracrew.db'}", disk / "data") as application:
+    async with open_application(
+        f"sqlite:///{tmp_path / 'terracrew.db'}", disk / "data", disk_reserve_megabytes=0
+    ) as application:
         content = archive.pack(_folder(tmp_path, random.randbytes(3_000_000)))
         fill(disk / "ballast")
         answer = await application.admin.post("/api/v1/archives", content=content)

@@ -16,6 +16,7 @@ from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.dashboard.context import DashboardContext
 from terracrew.server.db.seam import Database
+from terracrew.server.disk_reserve import DiskReserve
 from terracrew.server.groups.quotas import Quotas
 from terracrew.server.history.points import History
 from terracrew.server.http.counts import Counts
@@ -77,8 +78,14 @@ class Server:
         return Watch(self.registry, lease, precedence=self.settings.precedence)
 
     @cached_property
+    def disk(self) -> DiskReserve:
+        local = self.settings.local_objects
+        folders = [self.settings.directory, *([local] if local else [])]
+        return DiskReserve(folders, self.settings.disk_reserve_megabytes)
+
+    @cached_property
     def staging(self) -> Staging:
-        return Staging(self.db, self.objects, self.keys)
+        return Staging(self.db, self.objects, self.keys, self.disk)
 
     @cached_property
     def api(self) -> ApiContext:
@@ -86,6 +93,7 @@ class Server:
             db=self.db,
             keys=self.keys,
             surveys=Surveys(self.db, self.objects, self.settings, self.tasks),
+            disk=self.disk,
             readiness=Readiness(self.db, self.objects, self.closing),
             measured=Measured(
                 self.db,
@@ -158,6 +166,7 @@ class Server:
             tasks=self.tasks,
             closing=self.closing,
             objects=self.objects,
+            disk=self.disk,
             keys=self.keys,
             ingest=self.ingest,
             watchers=self.watchers,

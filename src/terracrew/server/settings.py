@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Literal
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -78,6 +79,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """The quotas of each organization; 0 (here and below): none."""
     max_archive_megabytes_per_organization: int = 20_000
     max_log_megabytes_per_organization: int = 50_000
+    disk_reserve_megabytes: int = 1_000
+    """How much of the disk stays free of deliveries and uploads."""
 
     retain_logs_days: float | None = None
     """How long logs of ended jobs are kept. None (here and below) means forever."""
@@ -127,6 +130,12 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     @property
     def objects(self) -> str:
         return self.object_store or (self.directory / "objects").as_uri()
+
+    @property
+    def local_objects(self) -> Path | None:
+        """The folder of the object store, if it is one."""
+        parts = urlsplit(self.objects)
+        return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
     @property
     def uploads(self) -> Path:

@@ -149,6 +149,12 @@ class ServerFile(SettingsSection):
         description="How many megabytes the stored logs of one organization may have. New jobs are refused above it; those that "
         "run continue. 0: any number.",
     )
+    disk_reserve_megabytes: int = Field(
+        default=1_000,
+        ge=0,
+        description="How many megabytes of the disk with the data directory stay free, at most a twentieth of it. At this "
+        "reserve, deliveries of jobs wait on the runners, and uploads are refused. 0: none.",
+    )
     retain_states_count: int = Field(
         default=10, ge=1, description="How many of a module's newest states are kept, however old they are."
     )

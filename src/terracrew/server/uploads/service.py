@@ -10,6 +10,7 @@ from terracrew import backoff, ids
 from terracrew.errors import Incomplete, Invalid, NotFound, TooLarge, Unavailable
 from terracrew.protocol.uploads import PART_BYTES, UploadStaged, UploadWanted, part_count
 from terracrew.server.db.seam import Database
+from terracrew.server.disk_reserve import DiskReserve
 from terracrew.server.objects import Objects
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.uploads import store
@@ -32,6 +33,7 @@ class Staging:
     db: Database
     objects: Objects
     keys: Keyring
+    disk: DiskReserve
 
 
 async def stage(
@@ -42,6 +44,7 @@ async def stage(
         raise Invalid("an upload has a size of at least one byte and the SHA-256 of its content in hexadecimal digits")
     if wanted.size > max_bytes:
         raise TooLarge(f"{wanted.target} has {wanted.size:,} bytes, and the largest that is accepted has {max_bytes:,}")
+    staging.disk.require()
     upload = await staging.db.write(lambda tx: store.stage(tx, owner, wanted))
     if upload.result is not None:
         if await staging.objects.exists(upload.result):
@@ -67,6 +70,7 @@ async def put_part(staging: Staging, owner: str, upload_id: str, index: int, con
     expected = min(PART_BYTES, upload.size - index * PART_BYTES)
     if len(content) != expected:
         raise Invalid(f"part {index} of upload {upload_id} has {expected:,} bytes, not {len(content):,}")
+    staging.disk.require()
     name = _part(upload, index)
     await staging.objects.put(name, staging.keys.encrypt(content, name))
     try:
@@ -105,12 +109,15 @@ class Body:
 async def body(staging: Staging, received: AsyncIterator[bytes], owner: str, upload_id: str, target: str) -> Body:
     """Return the body of a request for this target; `upload_id` is empty if the request contains the content itself."""
     if not upload_id:
+        staging.disk.require()
         return Body(staging, received, None)
     upload = await _find(staging.db, owner, upload_id)
     if upload.target != target:
         raise Invalid(f"upload {upload_id} is for {upload.target}, not for {target}")
     if upload.result is not None and not await staging.objects.exists(upload.result):
         raise Incomplete(f"what was made of upload {upload_id} has been removed: upload it again")
+    if upload.result is None:
+        staging.disk.require()
     if upload.result is None and (missing := await _missing(staging.objects, upload)):
         raise Incomplete(
             f"upload {upload_id} lacks {len(missing)} of its {part_count(upload.size)} parts", missing=missing

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from terracrew.server.api.operations.metrics.exposition import Measured
 from terracrew.server.db.seam import Database
+from terracrew.server.disk_reserve import DiskReserve
 from terracrew.server.http import request
 from terracrew.server.readiness import Readiness
 from terracrew.server.retention.surveys import Surveys
@@ -15,6 +16,7 @@ class OperationsContext:
     db: Database
     keys: Keyring
     surveys: Surveys
+    disk: DiskReserve
     readiness: Readiness
     measured: Measured
 

@@ -19,7 +19,9 @@ async def healthz() -> dict[str, str]:
 async def readyz(request: OperationsCall) -> dict[str, str]:
     """The database takes writes, which it does only once its tables are up to date, and the server is not being stopped."""
     await request.context.readiness.check()
-    return {"status": "ok"}
+    # A server at its reserve still answers people and stores statuses, so a load balancer has to keep it.
+    problem = request.context.disk.problem
+    return {"status": "ok"} | ({"warning": problem} if problem else {})
 
 
 @get("/metrics", takes_metrics_token=True, include_in_schema=False)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from terracrew.server.disk_reserve import DiskReserve
 from terracrew.server.hub.context import ConnectionContext
 from terracrew.server.hub.executors.arrivals import Arrivals
 from terracrew.server.jobs.attempts.ingest import Ingest
@@ -13,6 +14,7 @@ from terracrew.server.secrets.keyring import Keyring
 @dataclass(frozen=True)
 class ExecutorContext(ConnectionContext):
     objects: Objects
+    disk: DiskReserve
     keys: Keyring
     ingest: Ingest
     watchers: Watchers

@@ -81,6 +81,7 @@ class Deliveries:
     async def _store_all(self) -> None:
         try:
             while self._frames:
+                self._hub.disk.require()
                 taken = self._taken()
                 # Storing a frame twice changes nothing, so the work is simply repeated after an outage of the database.
                 mark = await retry_when_back(self._hub.db, lambda taken=taken: self._store(taken))
