@@ -79,6 +79,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """The quotas of each organization; 0 (here and below): none."""
     max_archive_megabytes_per_organization: int = 20_000
     max_log_megabytes_per_organization: int = 50_000
+    max_log_megabytes_per_attempt: int = 0
+    """How much of the log of one attempt is stored; 0: all of it."""
     disk_reserve_megabytes: int = 1_000
     """How much of the disk stays free of deliveries and uploads."""
 

@@ -149,6 +149,12 @@ class ServerFile(SettingsSection):
         description="How many megabytes the stored logs of one organization may have. New jobs are refused above it; those that "
         "run continue. 0: any number.",
     )
+    max_log_megabytes_per_attempt: int = Field(
+        default=0,
+        ge=0,
+        description="How many megabytes of the log of one attempt are stored. The rest is not, and the log says so; the job "
+        "continues. 0: any number.",
+    )
     disk_reserve_megabytes: int = Field(
         default=1_000,
         ge=0,

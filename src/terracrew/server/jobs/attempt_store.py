@@ -36,6 +36,7 @@ _REPORTED_OF_ATTEMPT = (
     "number",
     "mark",
     "lines",
+    "log_bytes",
     "started_at",
     "ended_at",
     "outcome",
@@ -52,8 +53,9 @@ _REPORTED_OF_ATTEMPT = (
 # A person may have declared the attempt gone, or have ended its doubt, while it was delivering: neither is taken back. A doubt that
 # came back meanwhile is not ended by a delivery that did not know of it.
 _SAVE_PROGRESS: LiteralString = """
-UPDATE attempts SET mark = batch.mark, lines = batch.lines, started_at = batch.started_at, ended_at = batch.ended_at,
-    outcome = batch.outcome, reason = batch.reason, is_gone = attempts.is_gone OR batch.is_gone,
+UPDATE attempts SET mark = batch.mark, lines = batch.lines, log_bytes = batch.log_bytes,
+    started_at = batch.started_at, ended_at = batch.ended_at, outcome = batch.outcome, reason = batch.reason,
+    is_gone = attempts.is_gone OR batch.is_gone,
     is_in_doubt = CASE WHEN attempts.ended_at IS NULL THEN batch.is_in_doubt
         ELSE attempts.is_in_doubt AND (batch.is_in_doubt OR NOT batch.was_in_doubt) END,
     is_change_ended = batch.is_change_ended, has_result = batch.has_result,

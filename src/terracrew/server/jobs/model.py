@@ -190,6 +190,8 @@ class Attempt(msgspec.Struct, frozen=True):
     claimed_at: datetime
     mark: int = 0
     lines: int = 0
+    log_bytes: int = 0
+    """How many bytes of its log are stored, before compression. It is above the limit of the settings if the log was cut."""
     started_at: datetime | None = None
     begun_at: datetime | None = None
     begun_state_version: int | None = None
@@ -225,7 +227,7 @@ class Attempt(msgspec.Struct, frozen=True):
     """Whether its runner reported, before a result came, that all of its processes have exited and everything that they left has
     arrived."""
     is_output_missing: bool = False
-    """Whether its machine crashed, so that the end of its output may not have reached the disk."""
+    """Whether its machine crashed, so that the end of its output may not have reached the disk, or its log was cut at a limit."""
 
     @property
     def is_log_complete(self) -> bool:

@@ -48,6 +48,11 @@ def pack(records: Sequence[tuple[int, Record]]) -> Chunk | None:
     return Chunk(logs[0][0], logs[-1][0], lines, len(joined), zstandard.ZstdCompressor(level=1).compress(joined))
 
 
+def stored_size(record: Record) -> int:
+    """Return how many bytes a record has in the body of a chunk."""
+    return _HEADER.size + len(record.payload)
+
+
 def _joined(logs: Sequence[tuple[int, Record]]) -> tuple[bytes, int]:
     """Return the body of a chunk, and how many line feeds are in it."""
     parts: list[bytes] = []

@@ -53,6 +53,28 @@ async def test_repeated_and_overlapping_batches_are_stored_once_and_in_order(row
     assert (attempt.mark, attempt.lines) == (9, 9)
 
 
+async def test_a_log_that_reaches_its_limit_is_cut_and_says_so_and_the_job_continues(rows: JobRows) -> None:
+    """25 s of one job's output stored 835 MB at the server."""
+    job = await rows.job(await rows.module())
+    ref = await (await rows.runner()).claimed(job)
+    take = ingest(rows.db, KEYS, History(KEYS), max_log_bytes=2_000_000)
+    lines = [log(f"{n} ".ljust(400_000, "x") + "\n") for n in range(10)]
+    assert await take(delivery(ref, 1, RUNNING, *lines[:3])) == 4
+    assert await take(delivery(ref, 5, *lines[3:8])) == 9
+    assert await take(delivery(ref, 5, *lines[3:8])) == 9, "it is sent again, and the mark has passed it"
+    assert await take(delivery(ref, 10, *lines[8:], DONE)) == 12
+    text = await _text(rows.db, ref)
+    assert text.startswith("0 xx")
+    assert text.count("x\n") == 4
+    assert text.endswith(
+        "has reached 2 MB (max_log_megabytes_per_attempt in the server's settings). The job continues.\n"
+    )
+    assert text.count("The rest of this log is not stored") == 1
+    assert len(text) < 2_001_000
+    (attempt,) = await rows.attempts(job)
+    assert (attempt.outcome, attempt.lines, attempt.is_output_missing) == ("succeeded", 6, True)
+
+
 async def test_deliveries_that_come_together_share_five_statements(
     rows: JobRows, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ class _Change:
         late_delivery: timedelta,
         *,
         has_own_backend: bool,
+        max_log_bytes: int,
     ) -> None:
         last = delivery.first + len(delivery.records) - 1
         if last > attempt.mark and (why := decide.refusal_of_events(attempt, now, late_delivery)):
@@ -107,6 +108,10 @@ class _Change:
         if self.chunk is not None:
             if self.chunk.last > self.attempt.mark:
                 self.chunk = chunks.pack([(n, r) for n, r in new if n <= self.attempt.mark])
+            if self.chunk and max_log_bytes and attempt.log_bytes + self.chunk.size > max_log_bytes:
+                self._cut_log([(n, r) for n, r in new if n <= self.attempt.mark and r.kind == Kind.LOG], max_log_bytes)
+            elif self.chunk:
+                self.attempt = msgspec.structs.replace(self.attempt, log_bytes=attempt.log_bytes + self.chunk.size)
             self.attempt = msgspec.structs.replace(
                 self.attempt, lines=self.attempt.lines + (self.chunk.lines if self.chunk else 0)
             )
@@ -115,6 +120,20 @@ class _Change:
     def is_end_of_change(self) -> bool:
         """Whether it has the result of an attempt that may have changed something."""
         return self.attempt.has_result and not self.was_attempt.has_result and self.attempt.may_have_changed
+
+    def _cut_log(self, logs: Sequence[tuple[int, Record]], max_bytes: int) -> None:
+        """Leave out what exceeds the limit of the log. The first record that is left out becomes the line that says so."""
+        kept: list[tuple[int, Record]] = []
+        size = self.attempt.log_bytes
+        if size <= max_bytes:
+            for number, record in logs:
+                size += chunks.stored_size(record)
+                if size > max_bytes:
+                    kept.append((number, record._replace(payload=_cut_line(max_bytes))))
+                    break
+                kept.append((number, record))
+        self.chunk = chunks.pack(kept)
+        self.attempt = msgspec.structs.replace(self.attempt, log_bytes=max_bytes + 1, is_output_missing=True)
 
     def _state(self, number: int, received: Received) -> None:
         if self._has_own_backend and received.fact.origin == "errored" and not received.problem:
@@ -232,9 +251,25 @@ def _retry(fact: events.StepStatus, now: datetime, was: JobRetry | None) -> JobR
     return was if fact.status == "RUNNING" and was is not None and was.step == fact.step else None
 
 
-def ingest(db: Database, keys: Keyring, history: History, late_delivery: timedelta = decide.LATE_DELIVERY) -> Ingest:
+def _cut_line(max_bytes: int) -> bytes:
+    return (
+        f"\nThe rest of this log is not stored, because it has reached {max_bytes // 1_000_000:,} MB "
+        "(max_log_megabytes_per_attempt in the server's settings). The job continues.\n"
+    ).encode()
+
+
+def ingest(
+    db: Database,
+    keys: Keyring,
+    history: History,
+    late_delivery: timedelta = decide.LATE_DELIVERY,
+    *,
+    max_log_bytes: int = 0,
+) -> Ingest:
+    """Return the function that stores deliveries. Of the log of an attempt, it stores `max_log_bytes`, or all of it if that is 0."""
+
     async def work(tx: Tx, deliveries: list[Delivery]) -> list[int | Exception]:
-        results, changes = await _work_out(tx, deliveries, late_delivery)
+        results, changes = await _work_out(tx, deliveries, late_delivery, max_log_bytes)
         await _write(tx, changes, keys)
         for change in changes:
             if change.is_end_of_change:
@@ -245,7 +280,7 @@ def ingest(db: Database, keys: Keyring, history: History, late_delivery: timedel
 
 
 async def _work_out(
-    tx: Tx, deliveries: list[Delivery], late_delivery: timedelta
+    tx: Tx, deliveries: list[Delivery], late_delivery: timedelta, max_log_bytes: int
 ) -> tuple[list[int | Exception], list[_Change]]:
     known = await store.reporting(tx, ((delivery.job_id, delivery.attempt) for delivery in deliveries))
     errored = [each.job_id for each in deliveries if _has_errored_state(each)]
@@ -259,7 +294,7 @@ async def _work_out(
             if found is None:
                 raise NotFound(f"there is no attempt {delivery.attempt} of {delivery.job_id} any more")
             is_own = delivery.job_id in has_own_backend
-            change = _Change(delivery, *found, now, late_delivery, has_own_backend=is_own)
+            change = _Change(delivery, *found, now, late_delivery, has_own_backend=is_own, max_log_bytes=max_log_bytes)
         except (TerracrewError, ValueError) as error:
             results.append(error)
         else:

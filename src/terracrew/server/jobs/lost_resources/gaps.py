@@ -29,7 +29,10 @@ def of_log(log: CutLog) -> LogGap:
 def gap(job_id: str, attempt: int, log_ends_at: datetime, heard_at: datetime, *, is_output_missing: bool) -> LogGap:
     seconds = (heard_at - log_ends_at).total_seconds()
     if is_output_missing:
-        text = f"the machine of attempt {attempt} crashed, and the end of the log had perhaps not reached its disk"
+        text = (
+            f"the machine of attempt {attempt} crashed, and the end of the log had perhaps not reached its disk, "
+            "or the log was cut because it reached its limit"
+        )
     elif seconds >= 1:
         text = f"the log of attempt {attempt} ends {duration(seconds)} before the last contact with it"
     else:
