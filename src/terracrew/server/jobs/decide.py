@@ -14,7 +14,7 @@ from terracrew.protocol.events import KeptPlan, Result, StepStatus
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType
 from terracrew.server.jobs.decision_types import ClaimContext, Decision, LastContact, ModuleStanding, Report
-from terracrew.server.jobs.model import Attempt, Job, JobStatus, Outcome, Plan, plain
+from terracrew.server.jobs.model import UNKNOWN_VERSION, Attempt, Job, JobStatus, Outcome, Plan, plain
 from terracrew.server.jobs.plans import approver_rules
 from terracrew.server.jobs.plans.destruction import reason_to_ask
 
@@ -255,7 +255,7 @@ def wait(job: Job, attempt: Attempt, kept: KeptPlan, now: datetime, why: str = "
 
 def hand_back(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision | None:
     """Requeue a job because no process of the attempt ever existed. After `begin` that cannot be true, so it is ignored."""
-    if not is_current(job, attempt) or attempt.begun_at is not None or attempt.started_at is not None:
+    if not is_current(job, attempt) or attempt.may_have_changed or attempt.started_at is not None:
         return None
     ended = replace(attempt.end("handed_back", now, reason), is_gone=True)
     return _requeue(job, ended, now, plan_attempt=job.plan_attempt)
@@ -318,7 +318,7 @@ def unconnected(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decis
 
     Without contact there is no permit, so nothing was changed.
     """
-    if not is_current(job, attempt) or attempt.started_at is not None or attempt.begun_at is not None:
+    if not is_current(job, attempt) or attempt.started_at is not None or attempt.may_have_changed:
         return None
     return _requeue(job, attempt.end("lost", now, reason), now, is_loss=True)
 
@@ -360,23 +360,29 @@ def is_silent(attempt: Attempt, contact: LastContact, now: datetime) -> bool:
 def recall(job: Job, attempt: Attempt, now: datetime, *, has_begun: bool, state_version: int) -> Decision | None:
     """Take what an executor says of its own `begin`, of which a database that was set back knows nothing (rule 10).
 
-    An attempt that counts as ended here has changed something nevertheless, so its module is in doubt.
+    An attempt that counts as ended here has changed something nevertheless, so its module is in doubt, unless that was assumed when
+    it ended. `state_version` is the state that it builds on, or `UNKNOWN_VERSION`.
     """
     if has_begun and attempt.begun_at is None:
-        is_in_doubt = attempt.is_in_doubt or (attempt.ended_at is not None and not attempt.has_result)
+        is_unexpected = attempt.ended_at is not None and not attempt.has_result and not attempt.may_have_begun
         begun = replace(attempt, begun_at=now, begun_state_version=state_version, may_have_begun=False)
-        return Decision(job, replace(begun, is_in_doubt=is_in_doubt))
+        return Decision(job, replace(begun, is_in_doubt=attempt.is_in_doubt or is_unexpected))
     if not has_begun and attempt.may_have_begun:
         return Decision(job, replace(attempt, may_have_begun=False))
     return None
 
 
-def restore(known: Job | None, claimed: Job, attempt: Attempt, now: datetime, *, is_module_busy: bool) -> Decision:
+def restore(
+    known: Job | None, claimed: Job, attempt: Attempt, now: datetime, *, earlier: Attempt | None, is_module_busy: bool
+) -> Decision | None:
     """Take an attempt again that a database which was set back has lost. `known` is its job, if the database has that.
 
-    It goes on as the owner of its job, also in place of an earlier attempt, because that one had ended when it was claimed. If the
-    job has ended, or another job has the module, it is lost, and its module is in doubt.
+    It goes on as the owner of its job, also in place of an `earlier` attempt, because that one had ended when it was claimed. If the
+    job has ended, or another job has the module, it is lost, and its module is in doubt. None means that it cannot be taken before
+    the earlier attempt has ended: that one has a permit, so it may be changing the module at this moment.
     """
+    if earlier is not None and earlier.begun_at is not None:
+        return None
     if not is_module_busy and (known is None or (not known.is_terminal and known.attempt <= attempt.number)):
         return Decision(claimed, attempt)
     lost_attempt = replace(_unknown_lock(attempt.end("lost", now, SET_BACK)), is_in_doubt=True)
@@ -435,9 +441,10 @@ def adoption(
 
     `is_newest`: nobody else has written since this attempt's `begin`, and it is not older than what this one wrote.
     An attempt without a permit has started no engine that mutates, so its state is not from one. A state with another lineage
-    describes other resources, so not even the current attempt may replace the module's state with it.
+    describes other resources, so not even the current attempt may replace the module's state with it. The same is true of a state
+    of which nobody knows what it builds on.
     """
-    if attempt.begun_at is None:
+    if attempt.begun_at is None or attempt.begun_state_version == UNKNOWN_VERSION:
         return False
     if not is_same_lineage:
         return False

@@ -182,6 +182,10 @@ class Job(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, status=status, **changes)
 
 
+UNKNOWN_VERSION = -1
+"""The `begun_state_version` of an attempt that has begun at a time that the database has lost, if the state has changed since."""
+
+
 class Attempt(msgspec.Struct, frozen=True):
     job_id: str
     number: int

@@ -2,7 +2,7 @@
 
 import pytest
 
-from terracrew.errors import Forbidden, NotFound
+from terracrew.errors import Forbidden, NotFound, Unavailable
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Credentials
 from terracrew.server.db.seam import Database
@@ -12,7 +12,7 @@ from terracrew.server.jobs.model import JobStatus
 from terracrew.server.jobs.set_back import recall, receipts, restore
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.testing.deliveries import DONE, delivery
+from terracrew.testing.deliveries import APPLIED, DONE, delivery, state
 from terracrew.testing.job_rows import KEYS, begin_code
 from tests.server.jobs.set_back.sites import Site
 
@@ -77,6 +77,59 @@ async def test_a_later_attempt_replaces_the_one_that_the_database_knows(database
     first, second = await site.rows.attempts(job_id)
     assert (first.outcome, first.is_in_doubt, second.ended_at) == ("lost", True, None)
     assert (await site.rows.load(job_id)).attempt == 2
+
+
+async def test_a_later_attempt_waits_for_one_that_has_a_permit(database: Database) -> None:
+    """Attempt 1 was claimed again after the release, with the approval of a person, and was changing the module when attempt 2 of
+    the lost time came back and took its place."""
+    site = await Site.make(database)
+    job_id = await site.rows.job(site.module, kind="APPLY")
+    await site.runner.start(job_id)
+    await service.settle(
+        database, AttemptRef(job_id, 1), lambda job, attempt, now: decide.missing(job, attempt, "", now)
+    )
+    granted = await site.runner.has(job_id, 2)
+    await site.rows.run("DELETE FROM attempts WHERE number = 2")
+    await site.rows.run("UPDATE attempts SET ended_at = NULL, outcome = NULL")
+    await site.rows.run("UPDATE jobs SET attempt = 1, status = 'PROCESSING'")
+    assert await begin_code(database, AttemptRef(job_id, 1), 0) == "begun"
+    with pytest.raises(Unavailable):
+        await show_receipt(database, granted.credentials)
+    [first] = await site.rows.attempts(job_id)
+    assert first.ended_at is None
+    assert (await site.rows.load(job_id)).attempt == 1
+    assert await database.read(history.open_hold) is not None
+
+
+async def test_a_state_that_builds_on_another_one_is_quarantined(database: Database) -> None:
+    """Another job had changed the module since the release, and the state of the attempt, which knows nothing of that, became the
+    current one."""
+    site = await Site.make(database)
+    ref, own = await claimed_and_forgotten(site, *FORGET_JOB)
+    other = await site.runner.start(await site.rows.job(site.module, kind="APPLY"))
+    assert await begin_code(database, other, 0) == "begun"
+    record, received = state(1)
+    await site.rows.take(delivery(other, 2, record, APPLIED, DONE, received={2: received}))
+    await show_receipt(database, own)
+    await recall.recall(database, ref, has_begun=True)
+    record, received = state(2)
+    await site.rows.take(delivery(ref, 1, record, received={1: received}))
+    found = await database.read(lambda tx: tx.all("SELECT status FROM states ORDER BY serial"))
+    assert [row["status"] for row in found] == ["current", "quarantined"]
+
+
+async def test_an_attempt_that_may_have_begun_is_not_handed_back(database: Database) -> None:
+    """Its runner was killed before it had noted the process, which changed the module meanwhile."""
+    site = await Site.make(database)
+    job_id = await site.rows.job(site.module, kind="APPLY")
+    await site.runner.has(job_id)
+    await site.hold()
+    ref = AttemptRef(job_id, 1)
+    for settle in (decide.hand_back, decide.unconnected):
+        await service.settle(
+            database, ref, lambda job, attempt, now, settle=settle: settle(job, attempt, "no process", now)
+        )
+        assert (await site.rows.load(job_id)).status is JobStatus.CLAIMED
 
 
 async def test_beside_another_job_of_the_module_it_is_lost_and_the_module_in_doubt(database: Database) -> None:

@@ -4,6 +4,8 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import decide, store
 from terracrew.server.jobs.decide import Decision
+from terracrew.server.jobs.model import UNKNOWN_VERSION, Attempt, Job
+from terracrew.server.state import service as states
 from terracrew.server.state import store as state_store
 
 
@@ -13,7 +15,7 @@ async def recall(db: Database, ref: AttemptRef, *, has_begun: bool) -> None:
         if found is None:
             return
         job, attempt = found
-        version, _ = await state_store.version(tx, job.module_id)
+        version = await _version(tx, job, attempt)
         decision: Decision | None = decide.recall(
             job, attempt, store.moment(tx), has_begun=has_begun, state_version=version
         )
@@ -21,3 +23,12 @@ async def recall(db: Database, ref: AttemptRef, *, has_begun: bool) -> None:
             await store.move(tx, job, attempt, decision)
 
     await db.write(work)
+
+
+async def _version(tx: Tx, job: Job, attempt: Attempt) -> int:
+    """Return the version of the state that the attempt builds on. It is not known if another one was stored since its claim."""
+    current = await states.current(tx, job.module_id)
+    if current is not None and current.created_at > attempt.claimed_at:
+        return UNKNOWN_VERSION
+    version, _ = await state_store.version(tx, job.module_id)
+    return version

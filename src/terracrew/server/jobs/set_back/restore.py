@@ -7,8 +7,9 @@ from terracrew.protocol.spec import MUTATING, STEPS_OF
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups import store as groups
 from terracrew.server.history import store as history_store
+from terracrew.server.history.points import Point
 from terracrew.server.jobs import attempt_store, decide, reads, store
-from terracrew.server.jobs.model import Job
+from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.jobs.set_back import detection
 from terracrew.server.jobs.set_back.receipts import Claimed
 from terracrew.server.modules import reads as module_reads
@@ -22,46 +23,57 @@ async def restore(db: Database, claimed: Claimed) -> None:
     Jobs are deleted only with their module, so a database that has the module and lacks the attempt was set back.
     """
 
-    async def work(tx: Tx) -> None:
+    async def work(tx: Tx) -> bool:
         wanted, attempt = claimed.as_job(), claimed.as_attempt()
         if await module_reads.path(tx, wanted.module_id, wanted.organization_id) is None:
             raise NotFound(f"the module of job {wanted.number} does not exist any more, or not in this database")
         known = await store.hold_job_if_known(tx, wanted.id)
         if await attempt_store.get_attempt(tx, wanted.id, attempt.number) is not None:
             raise Forbidden(f"{wanted.id} has another attempt {attempt.number} since the database was set back")
-        reason = f"attempt {attempt.number} of job {wanted.number} is not in the database"
-        hold = await detection.start(tx, reason, lost_at=claimed.claimed_at)
         lock = await reads.lock_holder(tx, wanted.module_id)
         is_busy = lock is not None and lock["job_id"] != wanted.id
-        decision = decide.restore(known, wanted, attempt, store.moment(tx), is_module_busy=is_busy)
+        earlier = None if known is None else await _earlier(tx, known, attempt.number)
+        decision = decide.restore(known, wanted, attempt, store.moment(tx), earlier=earlier, is_module_busy=is_busy)
+        is_change = bool(MUTATING & set(STEPS_OF[wanted.type]))
+        if decision is None:
+            point = Point("", wanted.module_id if is_change else "", claimed.claimed_at)
+            await detection.note_missing(tx, [point], f"attempt {attempt.number} of job {wanted.number}")
+            return False
+        reason = f"attempt {attempt.number} of job {wanted.number} is not in the database"
+        hold = await detection.start(tx, reason, lost_at=claimed.claimed_at)
         if known is None:
             job = await _numbered(tx, decision.job)
             await store.insert_restored(tx, job)
         else:
             job = decision.job
-            await _replace(tx, known, job)
+            if earlier is not None:
+                await attempt_store.save_attempt(tx, earlier, decide.replaced(earlier, store.moment(tx)))
+            if job != known:
+                await store.save_transition(tx, known, replace(job, number=known.number))
         secrets = (claimed.hub_sha256, claimed.api_sha256, claimed.state_key)
         await attempt_store.insert_restored(tx, decision.attempt, *secrets)
-        if MUTATING & set(STEPS_OF[wanted.type]):
+        if is_change:
             text = f"attempt {attempt.number} of job {job.number} ({wanted.type}) was claimed after that"
             await history_store.note_evidence(tx, hold.id, wanted.module_id, text)
+        return True
 
     for _ in range(MAX_TRIES):
         try:
-            return await db.write(work)
+            is_taken = await db.write(work)
         except Conflict:  # another job of the module was claimed at this moment, or the job itself
             continue
+        if is_taken:
+            return
+        break
     raise Unavailable("the attempt cannot be taken again at this moment")
 
 
-async def _replace(tx: Tx, known: Job, job: Job) -> None:
-    """Save the job as its restored attempt leaves it. An attempt that it replaces ends."""
-    if known.is_active and job.attempt != known.attempt:
-        earlier = await attempt_store.get_attempt(tx, known.id, known.attempt)
-        if earlier is not None and earlier.ended_at is None:
-            await attempt_store.save_attempt(tx, earlier, decide.replaced(earlier, store.moment(tx)))
-    if job != known:
-        await store.save_transition(tx, known, replace(job, number=known.number))
+async def _earlier(tx: Tx, known: Job, number: int) -> Attempt | None:
+    """Return the attempt that has the job, if its number is lower than this one."""
+    if not known.is_active or known.attempt >= number:
+        return None
+    found = await attempt_store.get_attempt(tx, known.id, known.attempt)
+    return found if found is not None and found.ended_at is None else None
 
 
 async def _numbered(tx: Tx, job: Job) -> Job:
