@@ -49,6 +49,12 @@ class Rules(Enum):
         8, "Least privilege", "A runner sees only the jobs that it is assigned, and an executor only its own job."
     )
     MADE_ONCE = Rule(9, "Made once", "What an engine has made is made a second time only after a person has looked.")
+    SET_BACK = Rule(
+        10,
+        "The past is not repeated",
+        "A server whose database was set back changes nothing until a person has released it, and makes nothing twice without an "
+        "approval of somebody who knew of that.",
+    )
     IN_ORDER = Rule(
         11,
         "In order",

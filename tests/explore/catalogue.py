@@ -18,5 +18,6 @@ CHECKS: Checks = {
     ),
     Rules.LEAST_PRIVILEGE: (rules.least_privilege,),
     Rules.MADE_ONCE: (rules.made_once, rules.approval_of_what_was_seen, rules.doubts_come_back),
+    Rules.SET_BACK: (rules.made_once_after_a_set_back, rules.nothing_while_held),
     Rules.IN_ORDER: (rules.claimed_in_order, rules.applied_in_order),
 }

@@ -3,17 +3,23 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from tests.explore import set_back
 from tests.explore.server import Server
 from tests.explore.wording import ABOUT_RUNNER, WORDS
 from tests.explore.world import (
     ANSWER,
     ASK,
+    HOLD,
+    LOST_NUMBER,
     NEW,
+    NO,
     NOW,
     TERMINAL,
+    UNKNOWN,
     Runner,
     Try,
     World,
+    has_changed,
     is_spent,
     put,
     with_job,
@@ -22,8 +28,9 @@ from tests.explore.world import (
     without_disk,
 )
 
-STEP, ACT, END, FAULT = "step", "act", "end", "fault"
-"""What goes on by itself or by a person's mending act; a person who wants no more of it; what goes wrong."""
+STEP, ACT, END, FAULT, SET_BACK = "step", "act", "end", "fault", "set back"
+"""What goes on by itself or by a person's mending act; a person who wants no more of it; what goes wrong; the database is set back,
+which happens at most once and does not count as a fault."""
 
 
 class Move(NamedTuple):
@@ -43,13 +50,17 @@ class Bounds(NamedTuple):
     """A state's object travels apart from its event."""
     has_pauses: bool = False
     """The reaper may pause between finding an attempt silent and acting on it."""
+    has_set_back: bool = False
+    """The database may be set back once, to any earlier moment."""
 
 
 def words(move: Move) -> str:
     what = (*move.what, 0, 0, 0)
     if move.name in ABOUT_RUNNER:
         return WORDS[move.name].format(r=what[0] + 1)
-    about = f"attempt {what[1]} of job {what[0] + 1}"
+    about = f"attempt {what[1] % LOST_NUMBER} of job {what[0] + 1}"
+    if what[1] > LOST_NUMBER:
+        about = f"the lost {about}"
     return WORDS[move.name].format(j=what[0] + 1, n=what[1], a=about, r=what[2] + 1)
 
 
@@ -62,7 +73,9 @@ class Moves:
         """All moves; without the faults, and the people who want no more of it, where `is_calm`."""
         found: list[Move] = []
         self._connections(world, found)
-        for i in range(len(world.tries)):
+        for i, it in enumerate(world.tries):
+            if it.job == HOLD:
+                continue
             self._alone(world, i, found, is_calm)
             self._reports(world, i, found, is_calm)
             self._mail(world, i, found)
@@ -72,6 +85,11 @@ class Moves:
         self._people(world, found, is_calm)
         if not is_calm:
             self._faults(world, found)
+        if self.bounds.has_set_back and not world.hold:
+            if world.backup is None:
+                found.append(Move(SET_BACK, "back up", (), set_back.back_up(world)))
+            else:
+                found.append(Move(SET_BACK, "set back", (), set_back.set_back(world)))
         return found
 
     def attempts_left(self, world: World) -> bool:
@@ -148,7 +166,10 @@ class Moves:
         for kind, name, after in own:
             if not (is_calm and kind == FAULT):
                 found.append(Move(kind, name, what, put(world, i, after)))
-        if it.phase in "RMD" and not it.link:
+        if it.outcome == UNKNOWN and (it.phase in "RMD" or self._has_way(world, i)):
+            if (after := self.server.restore(world, i)) is not None:
+                found.append(Move(STEP, "show the receipt", what, after))
+        elif it.phase in "RMD" and not it.link:
             found.append(Move(STEP, "executor connects", what, self.server.executor_hello(world, i)))
         if not is_calm and it.phase == "-" and it.known == 1 and world.runners[it.runner].up:
             torn = with_runner(with_try(world, i, phase="R"), it.runner, up=False, link=False)
@@ -172,7 +193,7 @@ class Moves:
             yield FAULT, "engine dies", dead._replace(has_engine=False)
             yield from self._changes(it, is_canceled)
         elif it.phase == "R":
-            if it.outcome:
+            if it.outcome and it.outcome != UNKNOWN:
                 yield STEP, "stop", it._replace(phase="X", link=False, mail=0)
             elif it.link and is_canceled:
                 yield STEP, "obey", it._replace(phase="D", mail=0, result="CANCELED")
@@ -241,6 +262,12 @@ class Moves:
         it = world.tries[i]
         if is_spent(it) or not self._has_way(world, i) or not self.server.may_deliver(world, it):
             return
+        if it.outcome == UNKNOWN:
+            return
+        if world.hold and it.phase == "X" and (it.may_have_begun or it.begun == NO):
+            # What delivers for it says hello first, and tells whether the attempt has begun.
+            world = self.server.recall(self.server.notice(world) if has_changed(it) else world, i)
+            it = world.tries[i]
         what = (it.job, it.number)
         if it.stored < it.states:
             found.append(Move(STEP, "store", what, with_try(world, i, stored=it.stored + 1)))
@@ -323,6 +350,8 @@ class Moves:
                     found.append(Move(END, "decline", (j,), self.server.decline(world, j)))
             if not is_calm and not job.is_canceled:
                 found.append(Move(END, "cancel", (j,), self.server.cancel(world, j)))
+        if world.hold == "open":
+            found.append(Move(ACT, "release", (), world._replace(hold="released")))
         if world.quarantine:
             if (adopted := self.server.adopt(world)) is not None:
                 found.append(Move(ACT, "adopt", (), adopted))

@@ -6,7 +6,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import JobType, LocalSource
 from terracrew.server.jobs import decide, model
 from terracrew.server.jobs.model import JobStatus
-from tests.explore.world import LATER, NO, NOW, OLD, Job, Plan, Try
+from tests.explore.world import LATER, NO, NOW, OLD, UNKNOWN, UNSURE, Job, Plan, Try
 
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -17,7 +17,7 @@ LEASE = THIS_MOMENT - LOST
 SILENT = decide.LastContact(LOST - HOUR, is_closed=True)
 HEARD_SINCE_LOST = decide.LastContact(LOST + HOUR, is_closed=True)
 HEARD = decide.LastContact(THIS_MOMENT, is_closed=False)
-VERSIONS = {NO: None, OLD: 1, NOW: 2}
+VERSIONS = {NO: None, OLD: 1, NOW: 2, UNSURE: model.UNKNOWN_VERSION}
 _VERSION = {version: name for name, version in VERSIONS.items()}
 _SOURCE = LocalSource("/")
 
@@ -44,6 +44,7 @@ def job_row(index: int, job: Job) -> model.Job:
 
 
 def attempt_row(it: Try) -> model.Attempt:
+    assert it.outcome != UNKNOWN, "the database has no row of it"
     return model.Attempt(
         job_id=f"job_{it.job}",
         number=it.number,
@@ -61,6 +62,7 @@ def attempt_row(it: Try) -> model.Attempt:
         is_in_doubt=it.fenced > 0,
         is_change_ended=it.is_change_ended,
         has_result=it.has_result,
+        may_have_begun=it.may_have_begun,
     )
 
 
@@ -107,7 +109,7 @@ def job_of(was: Job, row: model.Job, plan: model.Plan | None, runner: int) -> Jo
 
 
 def row_of(was: Try, row: model.Attempt) -> dict[str, object]:
-    fenced = was.fenced if was.outcome else LATER
+    fenced = (was.outcome and was.fenced) or LATER
     lost = 0 if row.lost_at is None else was.lost if row.lost_at == LOST else 1
     return {
         "is_started": row.started_at is not None,
@@ -118,4 +120,5 @@ def row_of(was: Try, row: model.Attempt) -> dict[str, object]:
         "fenced": fenced if row.is_in_doubt else 0,
         "is_change_ended": row.is_change_ended,
         "has_result": row.has_result,
+        "may_have_begun": row.may_have_begun,
     }

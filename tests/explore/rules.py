@@ -6,10 +6,12 @@ from tests.explore.moves import Move
 from tests.explore.world import (
     ACTIVE,
     ANSWER,
+    HOLD,
     NEW,
     NO,
     NOW,
     TERMINAL,
+    UNKNOWN,
     Try,
     World,
     has_voice,
@@ -33,7 +35,8 @@ def one_owner(before: World, move: Move) -> bool:
     if owners != active or len(active) > 1:
         return False
     if move.name in CLAIMS:
-        return all(it.number < move.what[1] for it in before.tries if it.job == move.what[0])
+        its = (it for it in before.tries if it.job == move.what[0] and it.outcome != UNKNOWN)
+        return all(it.number < move.what[1] for it in its)
     return True
 
 
@@ -60,8 +63,8 @@ def nothing_lost(before: World, move: Move) -> bool:
         return True
     if move.after.news + move.after.quarantine != before.quarantine + then.mark - it.mark:
         return False
-    is_owners = not it.outcome and it.begun != NO
-    return not (move.after.news and it.is_passed) and (bool(move.after.news) or not is_owners)
+    is_owners = not it.outcome and not it.is_behind
+    return not (move.after.news and (it.is_passed or it.is_behind)) and (bool(move.after.news) or not is_owners)
 
 
 def needs_a_permit_to_mutate(before: World, move: Move) -> bool:
@@ -122,7 +125,9 @@ def unknown_is_not_gone(before: World, move: Move) -> bool:
     known to be gone, or when something begins (after a person has looked)."""
     after = {(it.job, it.number): it for it in move.after.tries}
     for it in before.tries:
-        then = after[it.job, it.number]
+        then = after.get((it.job, it.number))
+        if then is None or it.outcome == UNKNOWN:
+            continue
         was_open = it.fenced > 0 or (it.begun != NO and not it.outcome)
         if was_open and then.outcome and not then.fenced and not then.is_gone and not _has_begun(before, move):
             return False
@@ -140,6 +145,8 @@ def no_overlap(before: World, move: Move) -> bool:
     if it is None:
         return True
     others = [other for other in before.tries if other.has_engine and (other.job, other.number) != (it.job, it.number)]
+    if before.hold:
+        return all(other.is_excused for other in others)
     return all(other.outcome == "lost" and not other.fenced for other in others)
 
 
@@ -147,6 +154,22 @@ def made_once(before: World, move: Move) -> bool:
     """Rule 9: an engine starts to make things only if everything that earlier attempts made is in a state that the server has, or
     if a person has approved a plan since (or it does no harm to make a thing twice, and the earlier attempt has terminated and
     delivered everything)."""
+    return bool(before.hold) or _is_everything_accounted(before, move)
+
+
+def made_once_after_a_set_back(before: World, move: Move) -> bool:
+    """Rule 10: after the database was set back, an engine starts to make things only if everything that was made is in a state that
+    the server has now, or if a person who knew of that has approved a plan since."""
+    return not before.hold or _is_everything_accounted(before, move)
+
+
+def nothing_while_held(before: World, move: Move) -> bool:
+    """Rule 10: once the server knows that its database was set back, nothing is handed out and nothing begins before a person has
+    released it."""
+    return before.hold != "open" or (move.name == "begin" and not _has_begun(before, move))
+
+
+def _is_everything_accounted(before: World, move: Move) -> bool:
     return not any(
         is_unaccounted(it) and not it.is_excused for it in before.tries if (it.job, it.number) != move.what[:2]
     )
@@ -157,7 +180,9 @@ def doubts_come_back(before: World, move: Move) -> bool:
     have ended their changes: the next approver has to know of all of them."""
     after = {name_of(it): it for it in move.after.tries}
     for it in before.tries:
-        then, answer = after[name_of(it)], after.get(it.answered_by)
+        then, answer = after.get(name_of(it)), after.get(it.answered_by)
+        if then is None:
+            continue  # it was taken again by its receipt
         if answer is not None and answer.outcome and answer.fenced and not then.fenced and not it.is_change_ended:
             return False
     return True
@@ -206,8 +231,8 @@ def least_privilege(before: World, move: Move) -> bool:
     the change that was approved with it is cut short)."""
     if move.name in CLAIMS:
         return not before.runners[move.what[2]].is_removed
-    others = [(it, _row(it)) for it in before.tries if (it.job, it.number) != move.what[:2]]
-    after = [_row(it) for it in move.after.tries if (it.job, it.number) != move.what[:2]]
+    others = [(it, _row(it)) for it in _others(before, move)]
+    after = [_row(it) for it in _others(move.after, move)]
     return all(
         row == then or (it.answered_by > 0 and _row(it._replace(fenced=1)) == then)
         for (it, row), then in zip(others, after, strict=True)
@@ -226,6 +251,8 @@ _AFTER: dict[Rule, frozenset[str]] = {
     module_waits_for_a_person: frozenset({"begin"}),
     no_overlap: frozenset({"answer"}),
     made_once: frozenset({"answer"}),
+    made_once_after_a_set_back: frozenset({"answer"}),
+    nothing_while_held: frozenset({"begin"}) | CLAIMS,
     approval_of_what_was_seen: _APPROVED,
     claimed_in_order: CLAIMS,
     applied_in_order: frozenset({"begin"}),
@@ -244,6 +271,8 @@ _SAVED = frozenset[str]().union(*_AFTER.values()) | {
     "cancel",
     "adopt",
     "discard",
+    "show the receipt",
+    "release",
 }
 _ALWAYS: tuple[Rule, ...] = (
     one_owner,
@@ -273,6 +302,13 @@ def is_settled(world: World, *, attempts_left: bool) -> bool:
 
 def _of(world: World, move: Move) -> Try | None:
     return next((it for it in world.tries if (it.job, it.number) == move.what[:2]), None)
+
+
+def _others(world: World, move: Move) -> list[Try]:
+    """The other attempts that the database has."""
+    return [
+        it for it in world.tries if (it.job, it.number) != move.what[:2] and it.job != HOLD and it.outcome != UNKNOWN
+    ]
 
 
 def _has_begun(before: World, move: Move) -> bool:

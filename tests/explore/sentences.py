@@ -20,8 +20,9 @@ AHEAD = World(jobs=(Job("QUEUED"), Job(NEW)))
 APPROVED = World(jobs=(Job("QUEUED", needs_approval=True),))
 _APPROVED_AND_PLAIN = World(jobs=(Job("QUEUED", needs_approval=True), Job("QUEUED")))
 RETRIED = World(jobs=(Job("QUEUED", is_retried=True),))
-_ONE_RUNNER = World(jobs=(Job("QUEUED"),), runners=(Runner(),))
+ONE_RUNNER = World(jobs=(Job("QUEUED"),), runners=(Runner(),))
 TWO = World(jobs=(Job("QUEUED"), Job("QUEUED")))
+TWO_ON_ONE_RUNNER = World(jobs=TWO.jobs, runners=(Runner(),))
 
 
 class Sentence(NamedTuple):
@@ -231,8 +232,63 @@ class AdoptsAnyLineage(Server):
     adopts_any_lineage = True
 
 
-def _bounds(attempts: int, faults: int = 1, *, has_objects: bool = False, has_pauses: bool = False) -> Bounds:
-    return Bounds(attempts, faults, has_objects=has_objects, has_pauses=has_pauses)
+class HandsOutWhileHeld(Server):
+    def is_held(self, world: World) -> bool:
+        return False
+
+
+class HoldIsNoDoubt(Server):
+    def doubts(self, world: World, it: Try | None) -> tuple[Doubt, ...]:
+        return tuple(doubt for doubt in super().doubts(world, it) if not doubt.is_set_back)
+
+
+class AssumesNothingBegun(Server):
+    def assume_begun(self, it: Try) -> Try:
+        return it
+
+
+class RecallsNothing(Server):
+    @staticmethod
+    def decide_recall(
+        job: model.Job, attempt: model.Attempt, now: datetime, has_begun: bool, version: int
+    ) -> decide.Decision | None:
+        return None
+
+
+class ReplacesWhoHasAPermit(Server):
+    def decide_restore(
+        self,
+        known: model.Job | None,
+        claimed: model.Job,
+        attempt: model.Attempt,
+        earlier: model.Attempt | None,
+        *,
+        is_module_busy: bool,
+    ) -> decide.Decision | None:
+        return super().decide_restore(known, claimed, attempt, None, is_module_busy=is_module_busy)
+
+
+class RecallsFromTheCurrentState(Server):
+    @staticmethod
+    def decide_recall(
+        job: model.Job, attempt: model.Attempt, now: datetime, has_begun: bool, version: int
+    ) -> decide.Decision | None:
+        current = rows.VERSIONS[rows.NOW] or 0
+        return decide.recall(job, attempt, now, has_begun=has_begun, state_version=current)
+
+
+def _bounds(
+    attempts: int,
+    faults: int = 1,
+    *,
+    has_objects: bool = False,
+    has_pauses: bool = False,
+    has_set_back: bool = False,
+) -> Bounds:
+    return Bounds(attempts, faults, has_objects=has_objects, has_pauses=has_pauses, has_set_back=has_set_back)
+
+
+_SET_BACK = _bounds(2, 0, has_set_back=True)
 
 
 SENTENCES = (
@@ -264,11 +320,29 @@ SENTENCES = (
         BeginEndsDoubtsForGood,
         "Rule 9",
         _bounds(3, 2),
-        _ONE_RUNNER,
+        ONE_RUNNER,
     ),
     Sentence("a stale plan is not approved", ApprovesStalePlans, "Rule 9", _bounds(3), _APPROVED_AND_PLAIN),
     Sentence("an unasked CANCELED is a loss", UnaskedCancelIsFinal, "Rule 6", _bounds(1)),
     Sentence("nothing is accepted after a result", AcceptsEventsAfterTheResult, "Rule 2", _bounds(1)),
     Sentence("a state with another lineage is quarantined", AdoptsAnyLineage, "Rule 3", _bounds(1)),
     Sentence("a job that is queued again keeps its turn", QueuedAgainGoesBehind, "Rule 11", _bounds(2, 0), TWO),
+    Sentence("nothing is handed out while the server is held", HandsOutWhileHeld, "Rule 10", _SET_BACK),
+    Sentence("an approval names the hold", HoldIsNoDoubt, "Rule 7", _SET_BACK),
+    Sentence("who runs at a hold counts as begun", AssumesNothingBegun, "Rule 7", _bounds(1, 1, has_set_back=True)),
+    Sentence("an executor tells that it has begun", RecallsNothing, "Rule 3", _SET_BACK),
+    Sentence(
+        "a receipt replaces nobody who has a permit",
+        ReplacesWhoHasAPermit,
+        "Rule 4",
+        _bounds(3, 0, has_set_back=True),
+        ONE_RUNNER,
+    ),
+    Sentence(
+        "who began in the lost time may build on another state",
+        RecallsFromTheCurrentState,
+        "Rule 3",
+        _SET_BACK,
+        TWO_ON_ONE_RUNNER,
+    ),
 )

@@ -1,6 +1,7 @@
 """The server as the explorer sees it: like its services it loads, asks `decide`, and saves; it decides nothing by itself."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -12,21 +13,28 @@ from terracrew.protocol.spec import Step
 from terracrew.server.jobs import decide, model
 from terracrew.server.jobs.decision_types import Doubt
 from terracrew.server.jobs.plans import decide_plan
-from tests.explore import rows
+from tests.explore import rows, set_back
 from tests.explore.rows import THIS_MOMENT, VERSIONS
 from tests.explore.world import (
     ACTIVE,
     ANSWER,
     ASK,
+    HOLD,
+    LOST_NUMBER,
+    NEW,
     NO,
     NOW,
     ROW,
+    UNKNOWN,
+    UNSURE,
     Job,
     Plan,
     Try,
     World,
     answered,
+    has_changed,
     is_in_contact,
+    is_refused,
     is_spent,
     last_event,
     moved,
@@ -51,8 +59,8 @@ class Server:
         return is_in_contact(world, it)
 
     def hello(self, world: World, r: int) -> World:
-        """A runner comes, and names what it has."""
-        world = with_runner(world, r, link=True)
+        """A runner comes, tells the points that it knows, and names what it has."""
+        world = with_runner(self.notice(world), r, link=True)
         for i, it in enumerate(world.tries):
             if it.runner != r or it.outcome:
                 continue
@@ -63,6 +71,10 @@ class Server:
         return world
 
     def executor_hello(self, world: World, i: int) -> World:
+        if world.hold and has_changed(world.tries[i]):
+            world = self.notice(world)
+        if world.tries[i].may_have_begun or (world.hold and has_changed(world.tries[i])):
+            world = self.recall(world, i)
         world = self._hear(with_try(world, i, link=True), i)
         return self.settle(world, i, decide.start, THIS_MOMENT) or world
 
@@ -96,6 +108,78 @@ class Server:
         after = self.settle(world, i, decide.give_up, rows.SILENT, "somebody", THIS_MOMENT)
         return None if after is None else self.expire_permit(after, i)
 
+    # ---- a database that was set back
+
+    def notice(self, world: World) -> World:
+        """Somebody knows a point that the database lacks."""
+        return self.hold(world) if world.hold == "unnoticed" else world
+
+    def hold(self, world: World) -> World:
+        """Open a hold: the module is in doubt, and so are the attempts that the database does not have."""
+        return set_back.held(world, self.assume_begun)
+
+    def assume_begun(self, it: Try) -> Try:
+        return it if it.outcome or it.begun != NO else it._replace(may_have_begun=True)
+
+    def is_held(self, world: World) -> bool:
+        return world.hold == "open"
+
+    def recall(self, world: World, i: int) -> World:
+        """Take what an executor says of its own `begin`. What it builds on is not known if another state was stored since."""
+        it = world.tries[i]
+        version = VERSIONS[UNSURE if it.is_behind else NOW] or 0
+        return self.settle(world, i, self.decide_recall, THIS_MOMENT, has_changed(it), version) or world
+
+    @staticmethod
+    def decide_recall(
+        job: model.Job, attempt: model.Attempt, now: datetime, has_begun: bool, version: int
+    ) -> decide.Decision | None:
+        return decide.recall(job, attempt, now, has_begun=has_begun, state_version=version)
+
+    def restore(self, world: World, i: int) -> World | None:
+        """Take an attempt again that shows its receipt. None: another attempt has its number, or it has to wait."""
+        it = world.tries[i]
+        j, number = it.job, it.number - LOST_NUMBER
+        if is_refused(it):
+            return None
+        known = world.jobs[j]
+        plan = known.plan if known.plan and known.plan.attempt == it.plan else None
+        claimed = known._replace(status="CLAIMED", attempt=number, is_canceled=False, plan=plan)
+        fresh = Try(j, number, it.runner)
+        is_busy = any(other.status in ACTIVE for k, other in enumerate(world.jobs) if k != j)
+        owners = [e for e, other in enumerate(world.tries) if other.job == j and not other.outcome]
+        e = next((e for e in owners if world.tries[e].number < number), None)
+        found = self.decide_restore(
+            None if known.status == NEW else rows.job_row(j, known),
+            rows.job_row(j, claimed),
+            rows.attempt_row(fresh),
+            None if e is None else rows.attempt_row(world.tries[e]),
+            is_module_busy=is_busy,
+        )
+        if found is None:
+            return self.notice(world) if world.hold == "unnoticed" else None
+        world = world if world.hold == "open" else self.hold(world)
+        it = world.tries[i]
+        if e is not None:
+            replaced = decide.replaced(rows.attempt_row(world.tries[e]), THIS_MOMENT)
+            world = with_try(world, e, **rows.row_of(world.tries[e], replaced))
+        taken = it._replace(number=number, **rows.row_of(fresh, found.attempt))
+        world = with_job(with_try(world, i, **taken._asdict()), j, rows.job_of(known, found.job, None, it.runner))
+        world = world._replace(tries=tuple(sorted(world.tries)))
+        i = world.tries.index(taken)
+        return self.recall(world, i) if has_changed(taken) else world
+
+    def decide_restore(
+        self,
+        known: model.Job | None,
+        claimed: model.Job,
+        attempt: model.Attempt,
+        earlier: model.Attempt | None,
+        *,
+        is_module_busy: bool,
+    ) -> decide.Decision | None:
+        return decide.restore(known, claimed, attempt, THIS_MOMENT, earlier=earlier, is_module_busy=is_module_busy)
+
     # ---- a claim
 
     def claim(self, world: World, j: int, r: int) -> World | None:
@@ -104,7 +188,8 @@ class Server:
         resumed = self.resumed(job)
         maker = None if resumed is None or world.runners[resumed.runner].is_removed else resumed.runner
         is_first = self.is_first_of_module(world, j)
-        key = ("claim", j, job, r, runner, is_busy, is_first, world.quarantine > 0, maker)
+        is_held = self.is_held(world)
+        key = ("claim", j, job, r, runner, is_busy, is_first, world.quarantine > 0, maker, is_held)
         if key not in self._known:
             seat = decide.ClaimContext(
                 f"rnr_{r}",
@@ -124,6 +209,7 @@ class Server:
                 is_first_of_module=is_first,
                 has_quarantine=world.quarantine > 0,
                 made_by=made_by,
+                is_module_held=is_held,
             )
             self._known[key] = None if found is None else rows.job_of(job, found.job, None, r)
         claimed: Job | None = self._known[key]
@@ -131,7 +217,8 @@ class Server:
             return None
         plan = job.attempt if maker is None or resumed is None else resumed.attempt
         taken = Try(j, job.attempt, r, base=NOW, plan=plan)
-        tries = sorted([*world.tries, taken])
+        others = set_back.number_given(world.tries, j, job.attempt)
+        tries = sorted([*others, taken])
         return with_job(world._replace(tries=tuple(tries)), j, claimed)
 
     def is_first_of_module(self, world: World, j: int) -> bool:
@@ -157,14 +244,15 @@ class Server:
         job = world.jobs[it.job]
         doubts = self.doubts(world, it)
         names = job.plan is not None and it.plan == job.plan.attempt
-        key = ("begin", job, it[ROW], it.base, names, world.quarantine > 0, doubts)
+        is_held = self.is_held(world)
+        key = ("begin", job, it[ROW], it.base, names, world.quarantine > 0, doubts, is_held)
         if key not in self._known:
             plan = rows.plan_row(it.job, job.plan) if job.plan and names else None
-            module = decide.ModuleStanding(VERSIONS[NOW] or 0, world.quarantine > 0, doubts)
+            module = decide.ModuleStanding(VERSIONS[NOW] or 0, world.quarantine > 0, doubts, is_held=is_held)
             found = self.decide_begin(world, it, module, plan)
             self._known[key] = self._saved(job, it, found) if isinstance(found, decide.Decision) else found
         decided: Decision = self._known[key]
-        if decided == "quarantine":
+        if decided in ("quarantine", "held"):
             return self.settle(world, i, decide.send_back, "", THIS_MOMENT) or world, "superseded"
         if isinstance(decided, str):
             return world, decided
@@ -208,7 +296,7 @@ class Server:
                 is_in_contact=not other.is_gone and self.is_in_contact(world, other),
             )
             for other in world.tries
-            if other.fenced
+            if other.fenced and other.outcome != UNKNOWN
         )
 
     # ---- what is delivered
@@ -258,7 +346,7 @@ class Server:
 
     def receive(self, world: World, i: int, *, is_same_lineage: bool = True) -> World:
         it = world.tries[i]
-        is_mutating = any(other.begun != NO and not other.outcome for other in world.tries)
+        is_mutating = any((other.begun != NO or other.may_have_begun) and not other.outcome for other in world.tries)
         is_same_lineage = is_same_lineage or self.adopts_any_lineage
         key = (
             "adoption",
@@ -293,6 +381,8 @@ class Server:
 
         The runner always says that everything was delivered, which may be wrong; the server has its mark to compare with.
         """
+        if world.tries[i].outcome == UNKNOWN:
+            return world
         if not saw_process:
             return self.settle(world, i, self.hand_back, "", THIS_MOMENT) or world
         report = decide.Report("", last=last_event(world.tries[i]), is_delivered=True)
@@ -390,9 +480,13 @@ class Server:
         world = with_job(with_try(world, i, **row), world.tries[i].job, job)
         it = world.tries[i]
         if ends_doubt:
+            # Who approves with the hold named knows that any attempt may have made what no state has.
+            is_hold_seen = any(other.job == HOLD and 0 < other.fenced < seen for other in world.tries)
             tries = (
                 other._replace(fenced=0, is_excused=other.is_excused or seen > other.fenced, answered_by=name_of(it))
                 if other.fenced
+                else other._replace(is_excused=True)
+                if is_hold_seen and other.outcome
                 else other
                 for other in world.tries
             )

@@ -10,7 +10,18 @@ import pytest
 from tests.explore import rules
 from tests.explore.moves import Bounds
 from tests.explore.search import START, Found, Walk
-from tests.explore.sentences import AHEAD, ALONE, RETRIED, SENTENCES, TWO, QueuedAgainGoesBehind, Sentence
+from tests.explore.sentences import (
+    AHEAD,
+    ALONE,
+    APPROVED,
+    ONE_RUNNER,
+    RETRIED,
+    SENTENCES,
+    TWO,
+    TWO_ON_ONE_RUNNER,
+    QueuedAgainGoesBehind,
+    Sentence,
+)
 from tests.explore.server import Server
 from tests.explore.world import Job, World, with_job
 
@@ -53,6 +64,22 @@ def test_no_order_of_events_breaks_a_rule_for_one_job(start: World) -> None:
 def test_no_order_of_events_breaks_a_rule_with_standing_claims(bounds: Bounds) -> None:
     """A job is created and claimed at once, for a runner that is there, or that has just disconnected."""
     found = walk_whole(bounds, AHEAD)
+    assert not found.broken, str(found)
+
+
+@pytest.mark.feature("O3.doubt")
+@pytest.mark.parametrize(
+    ("bounds", "start"),
+    [
+        pytest.param(Bounds(1, 1, has_set_back=True), ALONE, id="one attempt, one fault"),
+        pytest.param(Bounds(2, 0, has_set_back=True), APPROVED, id="two attempts with approval"),
+        pytest.param(Bounds(3, 0, has_set_back=True), ONE_RUNNER, id="three attempts"),
+        pytest.param(Bounds(2, 0, has_set_back=True), TWO_ON_ONE_RUNNER, id="two jobs"),
+    ],
+)
+def test_no_order_of_events_breaks_a_rule_if_the_database_is_set_back(bounds: Bounds, start: World) -> None:
+    """The server forgets everything since any earlier moment, and what was claimed since goes on."""
+    found = walk_whole(bounds, start)
     assert not found.broken, str(found)
 
 

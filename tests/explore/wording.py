@@ -57,6 +57,10 @@ WORDS = {
     "cancel": "a person cancels job {j}",
     "adopt": "a person adopts a state from quarantine",
     "discard": "a person discards a state in quarantine",
+    "back up": "the database is backed up",
+    "set back": "the database is set back to the backup; nobody is connected",
+    "show the receipt": "{a}, which the database does not have, shows its receipt",
+    "release": "a person releases the server",
 }
 ABOUT_RUNNER = frozenset(
     {"crash", "lose the host", "reboot", "return", "return empty", "disconnect", "connect", "remove"}

@@ -7,10 +7,18 @@ from terracrew.server.jobs.model import Outcome
 
 ASK, ANSWER = 1, 2
 """Bits of `Try.mail`: a `begin`, and the leave that was given, on their way."""
-NO, NOW, OLD = -1, 0, 1
-"""A version of the module's state: none, the current one, one that is not current any more."""
+NO, NOW, OLD, UNSURE = -1, 0, 1, 2
+"""A version of the module's state: none, the current one, one that is not current any more, one that nobody knows."""
 LATER = 100
 """The time of a decision that is being made; `tidy` brings it into the order of those that matter."""
+UNKNOWN: Literal["unknown"] = "unknown"
+"""The outcome of an attempt that the database does not have, because it was set back to a time before the claim."""
+LOST_NUMBER = 50
+"""What is added to the number of such an attempt, and once more when another one has got the same number: then its receipt is
+refused."""
+HOLD = 9
+"""The job of the attempt that stands for a hold: it is a doubt about the module, as after a fence, and for what was made since the
+backup and is in no state any more."""
 
 
 class Plan(NamedTuple):
@@ -48,7 +56,7 @@ class Try(NamedTuple):
     # the row
     is_started: bool = False
     begun: int = NO
-    outcome: Outcome | Literal[""] = ""
+    outcome: Outcome | Literal["", "unknown"] = ""
     is_gone: bool = False
     lost: int = 0
     """1: declared lost; 2: declared lost, and heard since."""
@@ -59,6 +67,7 @@ class Try(NamedTuple):
     """Somebody else's state became the current one since its `begin`."""
     is_change_ended: bool = False
     has_result: bool = False
+    may_have_begun: bool = False
     # its executor: not started yet, ready to change something, at it (with its engine), done, no more
     phase: str = "-"
     base: int = NO
@@ -88,9 +97,11 @@ class Try(NamedTuple):
     """A plan that a person approved after this attempt was fenced has begun, and has not been cut short itself."""
     answered_by: int = 0
     """The attempt (`name_of`) whose `begin` has ended the doubt about this one, until that attempt has ended."""
+    is_behind: bool = False
+    """Another state became the current one since its engine has started, whatever the database knows of that."""
 
 
-ROW = slice(0, 13)
+ROW = slice(0, 14)
 
 
 class Runner(NamedTuple):
@@ -102,6 +113,19 @@ class Runner(NamedTuple):
 _THERE, _REMOVED = Runner(), Runner(link=False, is_removed=True)
 
 
+class Backup(NamedTuple):
+    """What the database had at an earlier moment."""
+
+    jobs: tuple[Job, ...]
+    tries: tuple[Try, ...]
+    """The rows, and what an observer knew then."""
+    quarantine: int
+    is_moved: bool = False
+    """Another state became the current one since."""
+    is_changed: bool = False
+    """An attempt has made something and delivered it since."""
+
+
 class World(NamedTuple):
     jobs: tuple[Job, ...]
     tries: tuple[Try, ...] = ()
@@ -109,6 +133,9 @@ class World(NamedTuple):
     quarantine: int = 0
     news: int = 0
     """How often the last move has made another state the current one."""
+    backup: Backup | None = None
+    hold: Literal["", "unnoticed", "open", "released"] = ""
+    """Whether the database was set back, and what became of that."""
 
 
 NEW = "NEW"
@@ -118,7 +145,7 @@ ACTIVE = frozenset({"CLAIMED", "PROCESSING"})
 
 
 def name_of(it: Try) -> int:
-    return it.job * 100 + it.number
+    return it.job * 1000 + it.number
 
 
 def with_try(world: World, i: int, **changes: object) -> World:
@@ -127,17 +154,16 @@ def with_try(world: World, i: int, **changes: object) -> World:
 
 def put(world: World, i: int, it: Try) -> World:
     tries = world.tries
-    return World(world.jobs, (*tries[:i], it, *tries[i + 1 :]), world.runners, world.quarantine, world.news)
+    return world._replace(tries=(*tries[:i], it, *tries[i + 1 :]))
 
 
 def with_job(world: World, i: int, job: Job) -> World:
-    jobs = (*world.jobs[:i], job, *world.jobs[i + 1 :])
-    return World(jobs, world.tries, world.runners, world.quarantine, world.news)
+    return world._replace(jobs=(*world.jobs[:i], job, *world.jobs[i + 1 :]))
 
 
 def with_runner(world: World, i: int, **changes: object) -> World:
     runners = (*world.runners[:i], world.runners[i]._replace(**changes), *world.runners[i + 1 :])
-    return World(world.jobs, world.tries, runners, world.quarantine, world.news)
+    return world._replace(runners=runners)
 
 
 def moved(world: World, writer: int | None) -> World:
@@ -147,6 +173,7 @@ def moved(world: World, writer: int | None) -> World:
             base=OLD if it.base == NOW else it.base,
             begun=OLD if it.begun == NOW else it.begun,
             is_passed=it.is_passed or (i != writer and it.begun != NO),
+            is_behind=it.is_behind or (i != writer and world.hold != "" and has_changed(it)),
         )
         for i, it in enumerate(world.tries)
     )
@@ -154,7 +181,8 @@ def moved(world: World, writer: int | None) -> World:
         job._replace(plan=job.plan._replace(version=OLD)) if job.plan and job.status not in TERMINAL else job
         for job in world.jobs
     )
-    return World(jobs, tries, world.runners, world.quarantine, world.news + 1)
+    backup = world.backup and world.backup._replace(is_moved=True, is_changed=True)
+    return World(jobs, tries, world.runners, world.quarantine, world.news + 1, backup, world.hold)
 
 
 def answered(world: World, it: Try, *, returns: bool) -> World:
@@ -174,6 +202,8 @@ def answered(world: World, it: Try, *, returns: bool) -> World:
 
 def is_in_contact(world: World, it: Try) -> bool:
     """By its own connection, or by that of a runner that names it."""
+    if it.outcome == UNKNOWN:
+        return False
     return it.link or (it.known > 0 and world.runners[it.runner].link)
 
 
@@ -185,6 +215,11 @@ def last_event(it: Try) -> int:
 def is_spent(it: Try) -> bool:
     """All that it had to say is stored."""
     return it.mark == last_event(it)
+
+
+def has_changed(it: Try) -> bool:
+    """Whether its engine has started. The executor knows that: it has written down the answer to its `begin`."""
+    return it.has_unsaved or it.states > 0 or it.end != ""
 
 
 def is_unaccounted(it: Try) -> bool:
@@ -205,8 +240,15 @@ def without_disk(it: Try) -> Try:
     )
 
 
+def is_refused(it: Try) -> bool:
+    """Whether the database does not have it, and another attempt has got its number."""
+    return it.number > 2 * LOST_NUMBER
+
+
 def has_voice(world: World, it: Try) -> bool:
     """Whether what is on its disk can still come: its executor lives, or its runner has the disk."""
+    if is_refused(it):
+        return False
     return it.phase in "RMD" or (it.phase == "X" and it.known > 0)
 
 
@@ -218,8 +260,14 @@ def tidy(world: World) -> World:
 def trim(world: World) -> World:
     tries: list[Try] = []
     busy, makers, has_times = 0, 0, False
+    backup = world.backup
     for it in world.tries:
-        if (left := _left(it)) is not None:
+        if (left := _left(it)) is None:
+            if backup is not None and not backup.is_changed and has_changed(it):
+                backup = backup._replace(is_changed=True)
+        else:
+            if backup is not None and it.known and left.states != it.states:
+                left = it  # what is on its disk is delivered once more if the database is set back
             tries.append(left)
             if left.known or not left.outcome:
                 busy |= 1 << left.runner
@@ -234,9 +282,9 @@ def trim(world: World) -> World:
             has_times = has_times or job.plan.decided > 1
     runners = world.runners
     for r, runner in enumerate(runners):
-        if not busy >> r & 1 and not (runner.up and runner.link):
+        if not busy >> r & 1 and not (runner.up and runner.link) and world.hold != "unnoticed":
             runners = (*runners[:r], _idle(runner, makers >> r & 1), *runners[r + 1 :])
-    world = World(jobs, tuple(tries), runners, world.quarantine)
+    world = World(jobs, tuple(tries), runners, world.quarantine, 0, backup, world.hold)
     return _timed(world) if has_times else world
 
 
@@ -246,7 +294,11 @@ def _left(it: Try) -> Try | None:
     needs_base = it.phase in "-R" or it.mail & ASK or it.result == "WAITING"
     if not it.outcome:
         return it if needs_base else it._replace(base=NO)
+    if it.outcome == UNKNOWN and (it.phase != "X" or it.known or it.has_engine):
+        return it
     is_open = it.fenced > 0 or it.answered_by > 0 or (is_unaccounted(it) and not it.is_excused)
+    if it.job == HOLD:
+        return it if is_open else None
     if not it.has_engine and (is_spent(it) or (it.phase == "X" and not it.known)):
         if not is_open and (it.phase != "R" or not it.mail):
             return (
@@ -259,7 +311,7 @@ def _left(it: Try) -> Try | None:
                 it.number,
                 it.runner,
                 begun=OLD,
-                outcome="lost",
+                outcome=UNKNOWN if it.outcome == UNKNOWN else "lost",
                 is_gone=it.is_gone and is_known,
                 fenced=it.fenced,
                 phase="X",
@@ -304,19 +356,29 @@ def _timed(world: World) -> World:
     return world._replace(jobs=jobs, tries=tries)
 
 
+@cache
+def _renamed(backup: Backup) -> Backup:
+    """The backup with the other names of the runners."""
+    tries = tuple(it._replace(runner=1 - it.runner) for it in backup.tries)
+    return backup._replace(tries=tries, jobs=tuple(map(_of_other_runner, backup.jobs)))
+
+
+def _of_other_runner(job: Job) -> Job:
+    return job._replace(plan=job.plan._replace(runner=1 - job.plan.runner)) if job.plan else job
+
+
 def named(world: World) -> World:
     """Two runners are alike: the first is the one that is named first."""
     if len(world.runners) == 1:
         return world
-    if world.tries:
+    if world.tries and world.tries[0].job != HOLD:
         is_second = world.tries[0].runner
     else:
         makers = [job.plan.runner for job in world.jobs if job.plan]
         is_second = makers[0] if makers else world.runners[0] < world.runners[1]
     if not is_second:
         return world
-    tries = tuple(it._replace(runner=1 - it.runner) for it in world.tries)
-    jobs = tuple(
-        job._replace(plan=job.plan._replace(runner=1 - job.plan.runner)) if job.plan else job for job in world.jobs
-    )
-    return World(jobs, tries, world.runners[::-1], world.quarantine)
+    tries = tuple(it if it.job == HOLD else it._replace(runner=1 - it.runner) for it in world.tries)
+    jobs = tuple(map(_of_other_runner, world.jobs))
+    backup = world.backup and _renamed(world.backup)
+    return World(jobs, tries, world.runners[::-1], world.quarantine, 0, backup, world.hold)

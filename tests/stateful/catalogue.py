@@ -17,5 +17,8 @@ CHECKS: Checks = {
         "tests.server.hub.test_message_identities and tests.server.hub.executors.test_finished_credential."
     ),
     Rules.MADE_ONCE: (SimulatedRunners._made_once,),  # pyright: ignore[reportPrivateUsage]
+    Rules.SET_BACK: (
+        "The database is never set back here. tests.explore.test_explore and tests.server.jobs.set_back.test_restore set it back."
+    ),
     Rules.IN_ORDER: (rules.claimed_in_order, rules.applied_in_order),
 }
