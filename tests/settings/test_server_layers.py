@@ -233,3 +233,20 @@ def test_a_worker_token_is_made_with_what_file_and_runner_need(capsys: pytest.Ca
     assert server_layers.merged(file).settings.shared_runners is not None
     assert "TERRACREW_RUNNER__CREDENTIALS__WORKER_TOKEN=tcw_" in exports
     assert cli(["server", "worker-token", "Not a name"]) == 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "max_queued_jobs_per_organization",
+        "max_archive_megabytes_per_organization",
+        "max_log_megabytes_per_organization",
+        "max_log_megabytes_per_attempt",
+        "disk_reserve_megabytes",
+    ],
+)
+def test_a_quota_is_not_negative_and_0_turns_it_off(file: Path, name: str) -> None:
+    file.write_text(f"{name} = -1\n")
+    assert any(name in each and "at least 0" in each for each in _problems(file))
+    file.write_text(f"{name} = 0\n")
+    assert getattr(server_settings(server_layers.merged(file).settings, file), name) == 0

@@ -29,6 +29,7 @@ async def small(
         max_queued_jobs_per_organization=5,
         max_archive_megabytes_per_organization=1,
         max_log_megabytes_per_organization=1,
+        max_log_megabytes_per_attempt=5,
     ) as opened:
         yield opened
 
@@ -92,3 +93,14 @@ async def test_an_organization_at_its_quota_of_logs_gets_no_new_jobs_and_loses_n
     assert "the logs of this organization have" in why
     assert "max_log_megabytes_per_organization" in why
     assert await attempt.deliver(log("the end\n"), DONE) == 9
+
+
+async def test_a_server_cuts_the_log_of_an_attempt_at_the_limit_of_its_settings(small: Application) -> None:
+    runner = await SimulatedRunner.make(small)
+    attempt = await runner.run()
+    for _ in range(12):
+        await attempt.deliver(log("x" * 500_000 + "\n"))
+    await attempt.deliver(DONE)
+    text = (await small.admin.get(f"/api/v1/jobs/{attempt.ref.job_id}/log")).text
+    assert "The rest of this log is not stored, because it has reached 5 MB" in text
+    assert len(text) < 5_100_000
