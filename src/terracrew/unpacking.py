@@ -18,6 +18,8 @@ from terracrew.errors import Invalid, TooLarge
 MAX_PATH_BYTES = 4096
 """The longest path and the longest target of a link, as for the kernel."""
 _MAX_NAME_BYTES = 255
+_MAX_LEVELS = 256
+"""How many folders of a source can be one below the other. Each entry may have to be reached through all of them."""
 _MEAN_PATH_BYTES = 320
 """The paths of all entries together, with those of their folders, may take as many bytes for each entry that is allowed."""
 _MAX_LINKS = 40  # as many as a kernel follows
@@ -139,6 +141,8 @@ class Unpacking:
             return path
         if any(len(os.fsencode(part)) > _MAX_NAME_BYTES for part in path.split("/")):
             raise Invalid(f"the archive has {name[:400]!r}, a name of more than {_MAX_NAME_BYTES} bytes")
+        if self._is_source and path.count("/") > _MAX_LEVELS:
+            raise Invalid(f"the archive has {path[:100]!r}…, below more than {_MAX_LEVELS} folders")
         self._add(path, is_folder=is_folder)
         parent = posixpath.dirname(path)
         while parent and (known := self._kinds.get(parent)) is not True:
@@ -204,37 +208,58 @@ def _in_the_way(path: str) -> Invalid:
     return Invalid(f"the archive has {path!r}, but there is something else in its place already")
 
 
+class _Folder(dict[str, "_Folder | str"]):
+    """The links below a folder: each name leads to the target of a link, or to a folder with links below it."""
+
+
 def _check_links(links: dict[str, str]) -> None:
     """Walk all links, each as a kernel would, and refuse one that leaves the root or has no end."""
+    root = _tree(links)
     left = _MAX_STEPS
     for path in links:
-        left = _follow(path, links, left)
+        left = _follow(path, root, left)
         if left < 0:
             raise TooLarge("the archive has too many links, or links with too long targets, to follow all of them")
 
 
-def _follow(path: str, links: dict[str, str], left: int) -> int:
-    """Walk a link step by step. Returns how many of the steps are left, and stops when there are none."""
-    rest, place, followed = path.split("/")[::-1], list[str](), 0
+def _tree(links: dict[str, str]) -> _Folder:
+    """Return the root of all links. Nothing is below a link: `_admit` has refused that."""
+    root = _Folder()
+    for path, to in links.items():
+        *folders, last = path.split("/")
+        place = root
+        for name in folders:
+            below = place.setdefault(name, _Folder())
+            assert isinstance(below, _Folder)
+            place = below
+        place[last] = to
+    return root
+
+
+def _follow(path: str, root: _Folder, left: int) -> int:
+    """Walk a link step by step. Returns how many of the steps are left, and stops when there are none.
+
+    A step costs the same however deep it is: the place is the folders on the way to it, and no path is put together.
+    """
+    rest, place, followed, without_links = path.split("/")[::-1], [root], 0, _Folder()
     while rest and left >= 0:
         left -= 1
         part = rest.pop()
         if part in ("", "."):
             continue
         if part == "..":
-            if not place:
+            if len(place) == 1:
                 raise Invalid(f"the archive has the link {path!r}, which leads out of the folder it is unpacked into")
             place.pop()
             continue
-        place.append(part)
-        to = links.get("/".join(place))
-        if to is None:
+        to = place[-1].get(part, without_links)
+        if isinstance(to, _Folder):
+            place.append(to)
             continue
         followed += 1
         if to.startswith("/"):
             raise Invalid(f"the archive has the link {path!r} to {to!r}, outside the folder it is unpacked into")
         if followed > _MAX_LINKS:
             raise Invalid(f"the archive has the link {path!r}, which leads back to itself")
-        place.pop()
         rest.extend(reversed(to.split("/")))
     return left
