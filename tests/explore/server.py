@@ -1,8 +1,6 @@
 """The server as the explorer sees it: like its services it loads, asks `decide`, and saves; it decides nothing by itself."""
 
-from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -15,11 +13,11 @@ from terracrew.server.jobs.decision_types import Doubt
 from terracrew.server.jobs.plans import decide_plan
 from tests.explore import rows, set_back
 from tests.explore.rows import THIS_MOMENT, VERSIONS
+from tests.explore.saving import Decision, Saving
 from tests.explore.world import (
     ACTIVE,
     ANSWER,
     ASK,
-    HOLD,
     LOST_NUMBER,
     NEW,
     NO,
@@ -31,27 +29,19 @@ from tests.explore.world import (
     Plan,
     Try,
     World,
-    answered,
     has_changed,
     is_in_contact,
     is_refused,
-    is_spent,
     last_event,
     moved,
-    name_of,
     with_job,
     with_runner,
     with_try,
 )
 
-Decision = tuple[Job, dict[str, object], bool] | str | None
 
-
-class Server:
+class Server(Saving):
     """The sentences that a test switches off are methods of their own."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], Any] = {}
 
     # ---- who is heard
 
@@ -112,11 +102,7 @@ class Server:
 
     def notice(self, world: World) -> World:
         """Somebody knows a point that the database lacks."""
-        return self.hold(world) if world.hold == "unnoticed" else world
-
-    def hold(self, world: World) -> World:
-        """Open a hold: the module is in doubt, and so are the attempts that the database does not have."""
-        return set_back.held(world, self.assume_begun)
+        return set_back.held(world, self.assume_begun) if world.hold == "unnoticed" else world
 
     def assume_begun(self, it: Try) -> Try:
         return it if it.outcome or it.begun != NO else it._replace(may_have_begun=True)
@@ -158,7 +144,7 @@ class Server:
         )
         if found is None:
             return self.notice(world) if world.hold == "unnoticed" else None
-        world = world if world.hold == "open" else self.hold(world)
+        world = world if world.hold == "open" else set_back.held(world, self.assume_begun)
         it = world.tries[i]
         if e is not None:
             replaced = decide.replaced(rows.attempt_row(world.tries[e]), THIS_MOMENT)
@@ -451,49 +437,3 @@ class Server:
 
     def discard(self, world: World) -> World:
         return world._replace(quarantine=world.quarantine - 1)
-
-    # ---- load, decide, save
-
-    def settle(self, world: World, i: int, verdict: Callable[..., Any], *args: object) -> World | None:
-        it = world.tries[i]
-        job = world.jobs[it.job]
-        key = (verdict, job, it[ROW], args)
-        if key not in self._known:
-            try:
-                found = verdict(rows.job_row(it.job, job), rows.attempt_row(it), *args)
-            except Conflict:
-                found = None
-            self._known[key] = None if found is None else self._saved(job, it, found)
-        saved = self._known[key]
-        return None if saved is None else self._save(world, i, saved)
-
-    @staticmethod
-    def returns_doubts(before: model.Attempt, after: model.Attempt) -> bool:
-        return decide.returns_doubts(before, after)
-
-    def _saved(self, job: Job, it: Try, found: decide.Decision) -> Decision:
-        return rows.job_of(job, found.job, found.plan, it.runner), rows.row_of(it, found.attempt), found.ends_doubt
-
-    def _save(self, world: World, i: int, saved: tuple[Job, dict[str, object], bool]) -> World:
-        job, row, ends_doubt = saved
-        was, seen = world.tries[i], job.plan.decided if job.plan else 0
-        world = with_job(with_try(world, i, **row), world.tries[i].job, job)
-        it = world.tries[i]
-        if ends_doubt:
-            # Who approves with the hold named knows that any attempt may have made what no state has.
-            is_hold_seen = any(other.job == HOLD and 0 < other.fenced < seen for other in world.tries)
-            tries = (
-                other._replace(fenced=0, is_excused=other.is_excused or seen > other.fenced, answered_by=name_of(it))
-                if other.fenced
-                else other._replace(is_excused=True)
-                if is_hold_seen and other.outcome
-                else other
-                for other in world.tries
-            )
-            world = world._replace(tries=tuple(tries))
-        if it.outcome and not was.outcome:
-            returns = self.returns_doubts(rows.attempt_row(was), rows.attempt_row(it))
-            world = answered(world, it, returns=returns)
-        if job.is_retried and it.outcome and it.is_gone and is_spent(it):
-            world = with_try(world, i, is_excused=True)  # to make a thing twice does no harm there
-        return world
