@@ -74,13 +74,16 @@ async def start(tx: Tx, reason: str, set_back_to: float | None) -> Hold | None:
 
 
 async def note_evidence(tx: Tx, hold_id: str, module_id: str, evidence: str) -> None:
-    """Note that a module was changed after the time that the database was set back to. It is in doubt, and held if the hold is open."""
+    """Note that a module was changed after the time that the database was set back to. It is in doubt, and held if the hold is open.
+
+    Runners tell the same again with every hello. What was noted once brings no doubt back that a person has ended.
+    """
     await tx.run(
         """INSERT INTO held_modules (module_id, hold_id, is_held, is_in_doubt, evidence)
         SELECT modules.id, holds.id, holds.is_open, true, CAST(:evidence AS text) FROM holds CROSS JOIN modules
         WHERE holds.id = :hold_id AND modules.id = :module_id
-        ON CONFLICT (module_id, hold_id) DO UPDATE SET is_in_doubt = true, evidence = CASE
-            WHEN held_modules.evidence = '' THEN excluded.evidence ELSE held_modules.evidence END""",
+        ON CONFLICT (module_id, hold_id) DO UPDATE SET is_in_doubt = true, evidence = excluded.evidence
+            WHERE held_modules.evidence = ''""",
         hold_id=hold_id,
         module_id=module_id,
         evidence=evidence,

@@ -160,6 +160,20 @@ async def test_a_later_point_of_the_lost_history_does_not_hold_a_released_server
     assert await site.doubts() != [], "what runner b was told is about this module"
 
 
+async def test_a_runner_that_tells_the_same_again_brings_no_doubt_back(database: Database) -> None:
+    """A runner tells its last points with every hello, so a module that a person had looked at was in doubt again whenever a runner
+    reconnected."""
+    site = await Site.make(database)
+    told = History(KEYS)
+    point = await database.write(lambda tx: told.add(tx, site.module))
+    await site.rows.run("DELETE FROM history")
+    await detection.compare(database, History(KEYS), [point], "runner a")
+    assert await site.doubts() != []
+    await database.write(lambda tx: history.end_doubt(tx, site.module))
+    await detection.compare(database, History(KEYS), [point], "runner a")
+    assert await site.doubts() == []
+
+
 async def test_the_start_of_a_server_holds_it_for_a_reason_or_for_what_an_earlier_process_wrote(
     database: Database, tmp_path: Path
 ) -> None:
