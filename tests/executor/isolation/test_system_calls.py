@@ -131,6 +131,40 @@ attempt("process", lambda: __import__("subprocess").run(["true"], check=True))
     }
 
 
+async def test_a_module_leaves_no_program_that_gives_its_user_to_others(
+    hub: FakeExecutorHub, executors: ExecutorProcesses
+) -> None:
+    """A module of root left a shell with the set-user-ID bit, with which any user of the machine became root."""
+    found = await hostile.attacked(
+        hub,
+        executors,
+        f"""
+numbers = {NUMBERS}
+made = os.open("made", os.O_CREAT | os.O_RDWR, 0o755)
+attempt("chmod", lambda: os.chmod("made", 0o4755))
+attempt("chmod-group", lambda: os.chmod("made", 0o2755))
+attempt("fchmod", lambda: os.fchmod(made, 0o6755))
+attempt("fchmodat", lambda: os.chmod("made", 0o4755, dir_fd=os.open(".", os.O_RDONLY)))
+attempt("fchmodat2", lambda: call(libc.syscall(numbers["fchmodat2"], -100, b"made", 0o4755, 0)))
+attempt("mknod", lambda: os.mknod("node", 0o104755))
+attempt("open", lambda: os.open("opened", os.O_CREAT | os.O_RDWR, 0o4755))
+attempt("unnamed", lambda: os.open(".", os.O_TMPFILE | os.O_RDWR, 0o4755))
+attempt("creat", lambda: call(libc.creat(b"created", 0o4755)))
+attempt("openat2", lambda: call(libc.syscall(numbers["openat2"], -100, b"two", (ctypes.c_uint64 * 3)(0o102, 0o4755, 0), 24)))
+attempt("sticky", lambda: os.chmod("made", 0o1700))
+attempt("node", lambda: os.mknod("plain", 0o100644))
+attempt("existing", lambda: os.open("made", os.O_RDWR, 0o4755))
+attempt("directory", lambda: os.open(".", os.O_RDONLY | os.O_DIRECTORY, 0o4755))
+""",
+    )
+    refused = ("chmod", "chmod-group", "fchmod", "fchmodat", "fchmodat2", "mknod", "open", "unnamed", "creat")
+    assert found == {
+        **dict.fromkeys(refused, DENIED),
+        "openat2": os.strerror(errno.ENOSYS),
+        **dict.fromkeys(("sticky", "node", "existing", "directory"), "DONE"),
+    }
+
+
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_the_numbers_are_those_of_the_headers_of_the_kernel(machine: str) -> None:
     """A wrong number would refuse a system call that modules need, and allow another one."""
@@ -174,6 +208,13 @@ def test_the_filter_answers_the_same_on_every_machine(machine: str) -> None:
     assert answer("socket", 17, 2) == answer("socketpair", 30, 1) == REFUSED | errno.EAFNOSUPPORT
     assert answer("ioctl", 0, 0x5412) == answer("ioctl", 0, 0x541C) == REFUSED | errno.EPERM
     assert answer("ioctl", 0, 0x5413) == answer("socketpair", 1, 1) == ALLOWED
+    assert answer("openat", 3, 0, 0o101, 0o644) == answer("openat", 3, 0, 0, 0o4755) == ALLOWED
+    assert answer("openat", 3, 0, 0o101, 0o4755) == answer("openat", 3, 0, 0o20200002, 0o2755) == REFUSED | errno.EPERM
+    assert answer("openat2") == REFUSED | errno.ENOSYS
+    for name in system_calls.MODE_ARGUMENTS.keys() & numbers.keys():
+        before = [0o6000] * system_calls.MODE_ARGUMENTS[name]
+        assert answer(name, *before, 0o1777) == ALLOWED
+        assert answer(name, *before, 0o4755) == answer(name, *before, 0o2755) == REFUSED | errno.EPERM
 
 
 def evaluated(code: bytes, number: int, architecture: int, *arguments: int) -> int:

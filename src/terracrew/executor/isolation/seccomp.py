@@ -1,13 +1,15 @@
 """Refuses system calls that Landlock does not cover, by a filter (seccomp) of the thread that starts an engine.
 
 The filter is a list of those that a module has no use for and that reach beyond it: other processes, raw packets, the kernel
-itself. It sees numbers and flags, no paths. Everything else is allowed. See https://docs.kernel.org/userspace-api/seccomp_filter.html.
+itself, and files that give their user to whoever runs them. It sees numbers and flags, no paths. Everything else is allowed.
+See https://docs.kernel.org/userspace-api/seccomp_filter.html.
 """
 
 import ctypes
 import errno
 import os
 import socket
+import stat
 import struct
 import sys
 from collections.abc import Sequence
@@ -24,6 +26,9 @@ _NUMBER_OFFSET_BYTES, _ARCHITECTURE_OFFSET_BYTES, _ARGUMENTS_OFFSET_BYTES = 0, 4
 _NAMESPACE_BITS = 0x7E020000
 """The flags of `clone` that make a namespace: of mounts, control groups, names, IPC, users, processes and networks."""
 _SOCKET_TYPE_BITS = 0xF
+_SET_ID_BITS = stat.S_ISUID | stat.S_ISGID
+_CREATING_BITS = 0o20000100
+"""The flags of `open` that make a file (O_CREAT and O_TMPFILE without O_DIRECTORY). The mode means nothing without them."""
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
@@ -108,7 +113,8 @@ def code(calls: system_calls.SystemCalls) -> bytes:
         *_refuse_all(calls.refused),
     ]
     for name, decision in _decisions().items():
-        made += _if_equal(calls.numbers[name], decision, [])
+        if name in calls.numbers:
+            made += _if_equal(calls.numbers[name], decision, [])
     made += _allow()
     return b"".join(struct.pack("=HBBI", *each) for each in made)
 
@@ -118,13 +124,18 @@ def _decisions() -> dict[str, _Code]:
     denied = _refuse(errno.EPERM)
     is_itself = _if_equal(0, _allow(), denied)
     request = _if_equal(_Argument.INSERT_INPUT, denied, _if_equal(_Argument.CONSOLE, denied, _allow()))
+    has_set_id = _if_any_bit(_SET_ID_BITS, denied, _allow())
     return {
-        # Its flags are in memory, where a filter cannot look. Every library then uses `clone`.
+        # Their flags are in memory, where a filter cannot look. Every library then uses `clone` and `openat`.
         "clone3": _refuse(errno.ENOSYS),
+        "openat2": _refuse(errno.ENOSYS),
         "clone": _argument(0, _if_any_bit(_NAMESPACE_BITS, denied, _allow())),
         "socket": _socket(),
         "socketpair": _argument(0, _if_equal(socket.AF_UNIX, _allow(), _refuse(errno.EAFNOSUPPORT))),
         "ioctl": _argument(1, request),
+        "open": _argument(1, _if_any_bit(_CREATING_BITS, _argument(2, has_set_id), _allow())),
+        "openat": _argument(2, _if_any_bit(_CREATING_BITS, _argument(3, has_set_id), _allow())),
+        **{name: _argument(at, has_set_id) for name, at in system_calls.MODE_ARGUMENTS.items()},
         **dict.fromkeys(system_calls.OF_OWN_PROCESS, _argument(0, is_itself)),
         "setpriority": _argument(0, _if_equal(_Argument.PRIORITY_OF_PROCESS, _argument(1, is_itself), denied)),
         "ioprio_set": _argument(0, _if_equal(_Argument.IO_PRIORITY_OF_PROCESS, _argument(1, is_itself), denied)),

@@ -79,6 +79,8 @@ _REFUSED: dict[str, tuple[int, int | None]] = {
 """What a module has no use for. The numbers are those on x86-64, and on 64-bit ARM if it has the system call."""
 OF_OWN_PROCESS = ("prlimit64", "sched_setparam", "sched_setscheduler", "sched_setattr", "sched_setaffinity")
 """Their first argument is a process or a thread; 0 is the calling thread itself."""
+MODE_ARGUMENTS = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1, "mknodat": 2, "creat": 1}
+"""Which argument is the mode that a file gets, counted from 0."""
 _DECIDED_BY_ARGUMENTS: dict[str, tuple[int, int | None]] = {
     "prlimit64": (302, 261),
     "sched_setparam": (142, 118),
@@ -92,6 +94,16 @@ _DECIDED_BY_ARGUMENTS: dict[str, tuple[int, int | None]] = {
     "ioctl": (16, 29),
     "clone": (56, 220),
     "clone3": (435, 435),
+    "chmod": (90, None),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "mknod": (133, None),
+    "mknodat": (259, 33),
+    "creat": (85, None),
+    "open": (2, None),
+    "openat": (257, 56),
+    "openat2": (437, 437),
 }
 _USED: dict[str, tuple[int, int | None]] = {"seccomp": (317, 277)}
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
