@@ -209,3 +209,45 @@ def test_a_host_that_dies_after_a_restore_does_not_count_as_one_that_has_not_beg
         doubtful = eventually(lambda: module.view["doubts"], what="the doubt")
         assert [each["attempt"] for each in doubtful] == [1]
         assert module.times == 1
+
+
+@pytest.mark.postgres
+@pytest.mark.timeout(180)
+def test_a_failover_to_a_replica_that_lags_under_a_running_server_is_noticed_before_anything_is_applied(
+    on_postgres: System, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    need(missing())
+    site = Site(on_postgres, tmp_path)
+    system = site.system
+    with Gate.closed() as plan, postgres_server.unmigrated_database() as replica:
+        plan.open()
+        module = Module(system, tmp_path, "app", plan)
+        module.end.touch()
+        site.backup()
+        subprocess.run([program("pg_restore"), f"--dbname={replica}", f"{tmp_path}/dump"], check=True, timeout=60)
+        assert system.wait(module.apply())["status"] == "SUCCEEDED"
+        fail_over(postgres_server, str(system._database).rpartition("/")[2], replica.rpartition("/")[2])  # pyright: ignore[reportPrivateUsage]
+        hold = site.hold()
+        assert [each["path"] for each in hold["modules"]] == [module.path]
+        again = module.apply()
+        reason = eventually(lambda: system.job(again).get("reason"), what="why it waits")
+        assert reason["code"] == "held"
+        assert module.times == 1
+        system.api.post("/hold/release", {})
+        waiting = eventually(
+            lambda: found if (found := system.job(again))["status"] == "AWAITING_APPROVAL" else None,
+            what="the question about its plan",
+        )
+        assert waiting["holds"][0]["evidence"], "its runner was told of the change"
+        assert module.times == 1
+        site.server.stop()
+        system.close()
+
+
+def fail_over(server: PostgresServer, primary: str, replica: str) -> None:
+    """Let the replica answer under the name of the primary, as after a failover. Servers that are connected reconnect."""
+    server.execute(f"ALTER DATABASE {primary} ALLOW_CONNECTIONS false")
+    server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{primary}'")
+    server.execute(f"ALTER DATABASE {primary} RENAME TO {primary}_lost")
+    server.execute(f"ALTER DATABASE {replica} RENAME TO {primary}")
+    server.execute(f"ALTER DATABASE {primary}_lost RENAME TO {replica}")

@@ -162,7 +162,7 @@ async def refresh(hub: RunnerContext, sessions: Iterable[RunnerSession]) -> None
 
 def _bring_up_to_date(hub: RunnerContext, session: RunnerSession, row: Row | None) -> None:
     if row is None:
-        session.socket.drop(Removed(REMOVED))
+        hub.tasks.start(_dismiss(hub, session))
     elif row["epoch"] != session.epoch:
         session.socket.drop(Superseded("a newer connection of this instance has taken its place"))
     elif not row["is_connected"]:
@@ -175,6 +175,13 @@ def _bring_up_to_date(hub: RunnerContext, session: RunnerSession, row: Row | Non
         if row["asked_at"] is not None:
             session.ask()
         _apply(hub, session, owner, min(row["capacity"], owner.max_jobs))
+
+
+async def _dismiss(hub: RunnerContext, session: RunnerSession) -> None:
+    """Drop a connection whose row is gone: its runner was removed, or the database was set back to before it connected."""
+    is_known = await hub.db.read(lambda tx: reads.runners(tx, [session.runner_id]))
+    again = Unavailable("this server does not know this instance any more; connect again")
+    session.socket.drop(again if is_known else Removed(REMOVED))
 
 
 def _apply(hub: RunnerContext, session: RunnerSession, owner: ServedRunner, slots: int) -> None:
