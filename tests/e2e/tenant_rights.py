@@ -250,5 +250,7 @@ BODIES: dict[str, Any] = {
     },
     "POST /organizations": {"name": "made-by-{who}"},
     "PATCH /organizations/{organization}": {"name": "renamed-by-{who}"},
+    "POST /hold": {"reason": "mine"},
+    "POST /hold/release": {},
     "POST /roles": {"principal": "{user_id}", "role": "owner", "path": ""},
 }

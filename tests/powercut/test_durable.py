@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from terracrew import durable
@@ -76,7 +77,8 @@ def test_a_grant_survives_and_so_does_the_fact_that_a_process_signed_it(disk: Pa
     )
     salvage = process_record.of(os.getpid(), is_salvage=True)
     assert ownership.sign(directory, salvage)
-    assert ownership.process_of(power.restored() / directory.name) == salvage
+    signed = msgspec.structs.replace(salvage, executor_boot_id=process_record.boot_id())
+    assert ownership.process_of(power.restored() / directory.name) == signed
 
 
 def test_a_hand_back_survives(disk: Path, power: PowerCut) -> None:

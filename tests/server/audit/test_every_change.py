@@ -185,5 +185,7 @@ async def _access(change: Changes, application: Application, elena: Person) -> N
     await change("POST /organizations", {"name": "second"})
     await change("PATCH /organizations/{organization}", {"name": "third"}, "second")
     await change("DELETE /organizations/{organization}", None, "third")
+    await change("POST /hold", {"reason": "a failover"})
+    await change("POST /hold/release", {})
     await change("POST /rekey")
     await change("DELETE /rekey")

@@ -10,11 +10,13 @@ import pytest
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db import Database, lease, open_database
 from terracrew.server.db.seam import Param
+from terracrew.server.history.points import History
 from terracrew.server.hub.context import ConnectionContext
 from terracrew.server.hub.presence import MAX_SCAN_SECONDS, SCAN_SECONDS, Presence
 from terracrew.server.rekey.key_holders import LEASE_PREFIX
 from terracrew.server.supervise import Tasks
 from terracrew.testing.clock import ManualClock
+from terracrew.testing.job_rows import KEYS
 from tests.server.hub.statement_counts import RecordingTx, on_each_unit
 
 FOREVER_SECONDS = 1e6
@@ -30,7 +32,9 @@ class Servers:
 
     async def make(self, server_id: str) -> Presence:
         await self.announce(server_id)
-        return Presence(ConnectionContext(server_id, self._db, Registry(self._clock), Tasks(), asyncio.Event()))
+        return Presence(
+            ConnectionContext(server_id, self._db, Registry(self._clock), History(KEYS), Tasks(), asyncio.Event())
+        )
 
     async def announce(self, server_id: str) -> None:
         await lease.acquire(self._db, LEASE_PREFIX + server_id, "key", FOREVER_SECONDS)

@@ -47,9 +47,9 @@ def test_every_place_that_encrypts_is_known() -> None:
         for path in SOURCES.rglob("*.py")
         if re.search(r"(keys|keyring)\.encrypt\b", path.read_text())
     }
-    assert found - {
-        "identity/people/devices.py"
-    } == {  # cookies: with an unknown key, a browser is unknown, and nothing is lost
+    # Others keep these: with an unknown key, a browser is unknown, and what a runner was told proves nothing. Nothing is lost.
+    kept_by_others = {"identity/people/devices.py", "history/points.py", "jobs/set_back/receipts.py"}
+    assert found - kept_by_others == {
         "process/builtin.py",
         "hub/transfer/states.py",
         "secrets/keyring.py",

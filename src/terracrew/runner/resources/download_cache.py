@@ -60,7 +60,9 @@ class DownloadCache:
                 log.exception("%s cannot be kept for other jobs", wanted.item)
 
     async def _replace_damaged(self) -> None:
-        """Remove what a disk has damaged since it was downloaded, and download it again."""
+        """Remove what a disk has damaged since it was downloaded, and download it again. An empty cache needs no engine for that."""
+        if not any(self._context.cache_directory.iterdir()):
+            return
         checked: set[type] = set()  # OpenTofu and Terraform have one cache
         for name in plugins.names(plugins.ENGINES):
             try:
