@@ -274,7 +274,7 @@ class RecallsFromTheCurrentState(Server):
         job: model.Job, attempt: model.Attempt, now: datetime, has_begun: bool, version: int
     ) -> decide.Decision | None:
         current = rows.VERSIONS[rows.NOW] or 0
-        return decide.recall(job, attempt, now, has_begun=has_begun, state_version=current)
+        return decide.recall(job, attempt, now, has_begun=has_begun, is_proven=has_begun, state_version=current)
 
 
 def _bounds(

@@ -120,7 +120,7 @@ class Server(Saving):
     def decide_recall(
         job: model.Job, attempt: model.Attempt, now: datetime, has_begun: bool, version: int
     ) -> decide.Decision | None:
-        return decide.recall(job, attempt, now, has_begun=has_begun, state_version=version)
+        return decide.recall(job, attempt, now, has_begun=has_begun, is_proven=has_begun, state_version=version)
 
     def restore(self, world: World, i: int) -> World | None:
         """Take an attempt again that shows its receipt. None: another attempt has its number, or it has to wait."""

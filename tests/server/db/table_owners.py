@@ -155,7 +155,7 @@ FRAGMENTS = (
 READERS = (
     _reader(
         "runs/reads.py",
-        "attempts inputs jobs modules notes plans states steps",
+        "attempts held_modules inputs jobs modules notes plans states steps",
         "what people are told about a job comes from several packages, all below `runs`, which owns no table",
     ),
     _reader(

@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database
 from terracrew.server.history.points import History
 from terracrew.server.secrets.keyring import Keyring
 
 KEYS = Keyring([bytes(32)])
+CHANGE = AttemptRef("job_1", 1)
 
 
 async def set_back(database: Database) -> None:
@@ -16,11 +18,11 @@ async def set_back(database: Database) -> None:
 async def test_a_point_that_the_database_lacks_is_missing_and_names_its_module(database: Database) -> None:
     history = History(KEYS)
     kept = await database.write(history.add)
-    lost = await database.write(lambda tx: history.add(tx, "mod_1"))
+    lost = await database.write(lambda tx: history.add(tx, "mod_1", CHANGE))
     assert await database.read(lambda tx: History(KEYS).missing(tx, [kept, lost])) == []
     await database.write(lambda tx: tx.run("DELETE FROM history WHERE id = :id", id=lost.partition(".")[0]))
     [missing] = await database.read(lambda tx: History(KEYS).missing(tx, [kept, lost]))
-    assert missing.module_id == "mod_1"
+    assert (missing.module_id, missing.change) == ("mod_1", CHANGE)
 
 
 async def test_a_server_that_was_set_back_and_goes_on_does_not_catch_up_with_what_it_lost(database: Database) -> None:

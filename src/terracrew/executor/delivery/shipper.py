@@ -158,6 +158,12 @@ class Shipper:
             if isinstance(result, Exception):
                 raise result
 
+    def _is_receipt_due(self, code: str) -> bool:
+        """Return whether the server does not know this attempt and has not seen its receipt, which the next connection shows."""
+        is_due = code == Unauthenticated.code and bool(self._receipt) and not self._shows_receipt
+        self._shows_receipt |= is_due
+        return is_due
+
     def _current_hello(self) -> ExecutorHello:
         """Return the hello with what this attempt was told: a server whose database was set back has forgotten it."""
         remembered = self._history.points
@@ -215,7 +221,8 @@ class Shipper:
                 try:
                     await self._transfer.put(f"states/{state_file.number}", state_file.path, headers)
                 except TerracrewError as error:  # an error of our server; everything else is retried forever
-                    self._refuse(error.message)
+                    if not self._is_receipt_due(error.code):
+                        self._refuse(error.message)
                     raise OSError(error.message) from error
                 self._large_states.shipped(state_file.number)
                 return
@@ -265,10 +272,8 @@ class Shipper:
                 self._control.request_cancel(message.mode)
             case messages.SupersededNotice(reason):
                 self._control.supersede(reason)
-            case messages.Refused(Unauthenticated.code) if self._receipt and not self._shows_receipt:
-                self._shows_receipt = True
             case messages.Refused():
-                if message.is_final:
+                if message.is_final and not self._is_receipt_due(message.code):
                     self._refuse(message.message, is_for_now=message.code == Incompatible.code)
                 self._put_off = Unavailable(message.message)
 

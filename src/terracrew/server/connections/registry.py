@@ -160,6 +160,8 @@ class ExecutorSession:
     def __init__(self, socket: HubSocket, ref: AttemptRef) -> None:
         self.socket = socket
         self.ref = ref
+        self.has_begun = False
+        """Whether it has had permission to apply."""
         self.address: str | None = None
         self.runner_id = ""
         """Set when the executor is welcomed."""

@@ -18,6 +18,7 @@ Topic: TypeAlias = (
         "ended",  # `job attempt`: the attempt was ended by somebody else
         "freed",  # `job module instance`: a module's lock and an instance's slot are free
         "group_runs",  # a group: a run of all of its modules has changed
+        "history",  # a point: a server has written it to the history of the database
         "holds",  # no key: the server holds changes, or no longer
         "instances",  # `runner instance`: a process of a runner has come or gone
         "jobs",  # a job: something that people see of it has changed

@@ -9,6 +9,8 @@ class Hold(msgspec.Struct, frozen=True):
     id: str
     reason: str
     """What showed that the database was set back, or who asked for the hold."""
+    is_set_back: bool
+    """Whether the database is known to have been set back. A person may hold a server for other reasons."""
     set_back_to: datetime | None
     """The time of the newest point of its history that the database has. What happened after it is not known."""
     started_at: datetime

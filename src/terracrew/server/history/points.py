@@ -15,6 +15,7 @@ import msgspec
 from terracrew import durable, ids
 from terracrew.errors import Undecryptable
 from terracrew.logging import get_logger
+from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Tx
 from terracrew.server.history import store
 from terracrew.server.secrets.keyring import Keyring
@@ -33,6 +34,8 @@ class Point(msgspec.Struct, frozen=True):
     id: str
     module_id: str
     """The module that was changed; empty if the point is not about a change."""
+    change: AttemptRef | None
+    """The attempt that changed it, which had permission to apply."""
     at: float
     """When it was made, in seconds since 1970, by the clock of the server."""
 
@@ -44,6 +47,8 @@ class History:
         """`file` is where this server remembers the newest point, for its next process."""
         self._keys, self._file = keys, file
         self._latest = ""
+        self._of_others = ""
+        """The id of the newest point that another server has written, as far as it is known here."""
         self._saved = ""
 
     @property
@@ -54,19 +59,21 @@ class History:
     @property
     def latest_at(self) -> float:
         """When the newest point was written, in seconds since 1970."""
-        return ids.created_at(self._latest.partition(".")[0])
+        return ids.created_at(max(self._latest.partition(".")[0], self._of_others))
 
-    async def add(self, tx: Tx, module_id: str = "") -> str:
-        """Write a new point, which is told to others from the commit on. It may be about a change of a module."""
+    async def add(self, tx: Tx, module_id: str = "", change: AttemptRef | None = None) -> str:
+        """Write a new point, which is told to others from the commit on. It may be about an attempt that changes a module."""
         point_id = ids.new("hst")
         await store.add_point(tx, point_id)
-        seal = self._keys.encrypt(module_id.encode(), _context(point_id))
+        about = f"{module_id} {change.job_id} {change.attempt}" if change else ""
+        seal = self._keys.encrypt(about.encode(), _context(point_id))
         point = f"{point_id}.{base64.urlsafe_b64encode(seal).decode()}"
         tx.on_commit(partial(self._added, point))
+        tx.wake("history", point_id)
         return point
 
     def _added(self, point: str) -> None:
-        self._latest = point
+        self._latest, self._of_others = point, ""  # a lost point is noticed once
 
     def _genuine(self, points: Iterable[str]) -> dict[str, Point]:
         """Return those of these points that a server with this master key has made, by their ids."""
@@ -74,11 +81,19 @@ class History:
         for text in list(points)[:MAX_POINTS]:
             point_id, _, seal = text.partition(".")
             try:
-                module_id = self._keys.decrypt(base64.urlsafe_b64decode(seal), _context(point_id)).decode()
-                found[point_id] = Point(point_id, module_id, ids.created_at(point_id))
+                about = self._keys.decrypt(base64.urlsafe_b64decode(seal), _context(point_id)).decode().split()
+                change = AttemptRef(about[1], int(about[2])) if about else None
+                found[point_id] = Point(point_id, about[0] if about else "", change, ids.created_at(point_id))
             except (Undecryptable, ValueError):
                 continue
         return found
+
+    def prove_begin(self, points: Iterable[str], ref: AttemptRef) -> bool:
+        """Return whether one of these points was told to this attempt with its permission to apply.
+
+        What an executor says alone is no proof: it could give the permission to itself.
+        """
+        return any(point.change == ref for point in self._genuine(points).values())
 
     async def missing(self, tx: Tx, points: Iterable[str]) -> list[Point]:
         """Return those of these points that a server of this installation has made, and that the database lacks."""
@@ -87,12 +102,14 @@ class History:
         since = tx.now - KEPT_SECONDS / 2
         return [point for point_id, point in genuine.items() if point_id not in known and point.at > since]
 
+    def note_of_others(self, point_id: str) -> None:
+        """Take note of a point that another server has written."""
+        self._of_others = max(self._of_others, point_id)
+
     async def lacks_latest(self, tx: Tx) -> bool:
-        """Return whether the database lacks the newest point that this server has written to it."""
-        if not self._latest:
-            return False
-        point_id = self._latest.partition(".")[0]
-        return point_id not in await store.known_points(tx, [point_id])
+        """Return whether the database lacks the newest point that this server, or another one, has written to it."""
+        wanted = {each for each in (self._latest.partition(".")[0], self._of_others) if each}
+        return bool(wanted) and not wanted <= await store.known_points(tx, sorted(wanted))
 
     # ---- the memory of this server on its disk
 

@@ -6,7 +6,7 @@ from terracrew.server.db.seam import Row, Tx
 async def holds_of_module(tx: Tx, module_id: str) -> list[Row]:
     """Return the holds because of which a module is held or in doubt, the newest first."""
     return await tx.all(
-        """SELECT holds.id AS hold_id, holds.reason, holds.set_back_to, holds.started_at, held_modules.is_held,
+        """SELECT holds.id AS hold_id, holds.set_back_to, holds.started_at, held_modules.is_held,
             held_modules.is_in_doubt, held_modules.evidence
         FROM held_modules JOIN holds ON holds.id = held_modules.hold_id
         WHERE held_modules.module_id = :module_id AND (held_modules.is_held OR held_modules.is_in_doubt)

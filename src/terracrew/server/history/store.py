@@ -59,18 +59,40 @@ async def holds(tx: Tx) -> list[Hold]:
     return rows_to(Hold, await tx.all("SELECT " + HOLDS.columns + " FROM holds ORDER BY holds.id DESC"))
 
 
-async def start(tx: Tx, reason: str, set_back_to: float | None) -> Hold | None:
+async def start(tx: Tx, reason: str, *, is_set_back: bool, set_back_to: float | None) -> Hold | None:
     """Open a hold that holds every module and puts it in doubt. Returns None if one is open already."""
     back_to = None if set_back_to is None else datetime.fromtimestamp(set_back_to, UTC)
-    hold = Hold(ids.new("hld"), reason, back_to, datetime.fromtimestamp(tx.now, UTC))
+    hold = Hold(ids.new("hld"), reason, is_set_back, back_to, datetime.fromtimestamp(tx.now, UTC))
     if not await tx.run(HOLDS.insert() + " ON CONFLICT DO NOTHING", **to_params(hold)):
         return None
+    await _hold_modules(tx, hold.id)
+    return hold
+
+
+async def start_again(tx: Tx, hold_id: str, reason: str, set_back_to: float | None) -> Hold:
+    """Hold every module again, because the database was set back after an open hold had started."""
+    await tx.run(
+        """UPDATE holds SET reason = :reason, is_set_back = true, set_back_to = :set_back_to, started_at = :now
+        WHERE id = :id""",
+        id=hold_id,
+        reason=reason,
+        set_back_to=set_back_to,
+        now=tx.now,
+    )
+    await _hold_modules(tx, hold_id)
+    hold = await open_hold(tx)
+    assert hold is not None
+    return hold
+
+
+async def _hold_modules(tx: Tx, hold_id: str) -> None:
     await tx.run(
         """INSERT INTO held_modules (module_id, hold_id, is_held, is_in_doubt)
-        SELECT modules.id, CAST(:hold_id AS text), true, true FROM modules""",
-        hold_id=hold.id,
+        SELECT modules.id, CAST(:hold_id AS text), true, true FROM modules WHERE true
+        ON CONFLICT (module_id, hold_id) DO UPDATE SET is_held = true, is_in_doubt = true, released_at = NULL,
+            released_by = NULL""",
+        hold_id=hold_id,
     )
-    return hold
 
 
 async def note_evidence(tx: Tx, hold_id: str, module_id: str, evidence: str) -> None:

@@ -105,6 +105,17 @@ async def get_attempt(tx: Tx, job_id: str, number: int) -> Attempt | None:
     return None if row is None else row_to(Attempt, row)
 
 
+async def is_claimed_with(tx: Tx, job_id: str, attempt: int, hub_sha256: str) -> bool:
+    """Return whether an attempt was made with this credential."""
+    row = await tx.one(
+        "SELECT number FROM attempts WHERE job_id = :job_id AND number = :attempt AND hub_sha256 = :hub",
+        job_id=job_id,
+        attempt=attempt,
+        hub=hub_sha256,
+    )
+    return row is not None
+
+
 async def attempts(tx: Tx, job_id: str) -> list[Attempt]:
     rows = await tx.all(
         "SELECT " + ATTEMPTS.columns + " FROM attempts WHERE job_id = :job_id ORDER BY number", job_id=job_id

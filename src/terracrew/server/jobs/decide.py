@@ -357,19 +357,24 @@ def is_silent(attempt: Attempt, contact: LastContact, now: datetime) -> bool:
 # ---- a database that was set back
 
 
-def recall(job: Job, attempt: Attempt, now: datetime, *, has_begun: bool, state_version: int) -> Decision | None:
+def recall(
+    job: Job, attempt: Attempt, now: datetime, *, has_begun: bool, is_proven: bool, state_version: int
+) -> Decision | None:
     """Take what an executor says of its own `begin`, of which a database that was set back knows nothing (rule 10).
 
-    An attempt that counts as ended here has changed something nevertheless, so its module is in doubt, unless that was assumed when
-    it ended. `state_version` is the state that it builds on, or `UNKNOWN_VERSION`.
+    Only if it proves that it had the permission does it have it again: otherwise an executor could give it to itself. Without a
+    proof it counts as possibly begun. An attempt that counts as ended here has changed something nevertheless, so its module is in
+    doubt, unless that was assumed when it ended. `state_version` is the state that it builds on, or `UNKNOWN_VERSION`.
     """
-    if has_begun and attempt.begun_at is None:
-        is_unexpected = attempt.ended_at is not None and not attempt.has_result and not attempt.may_have_begun
-        begun = replace(attempt, begun_at=now, begun_state_version=state_version, may_have_begun=False)
-        return Decision(job, replace(begun, is_in_doubt=attempt.is_in_doubt or is_unexpected))
-    if not has_begun and attempt.may_have_begun:
-        return Decision(job, replace(attempt, may_have_begun=False))
-    return None
+    if attempt.begun_at is not None:
+        return None
+    if not has_begun:
+        return Decision(job, replace(attempt, may_have_begun=False)) if attempt.may_have_begun else None
+    is_unexpected = attempt.ended_at is not None and not attempt.has_result and not attempt.may_have_begun
+    said = replace(attempt, may_have_begun=True, is_in_doubt=attempt.is_in_doubt or is_unexpected)
+    if is_proven:
+        said = replace(said, may_have_begun=False, begun_at=now, begun_state_version=state_version)
+    return None if said == attempt else Decision(job, said)
 
 
 def restore(
@@ -384,6 +389,9 @@ def restore(
     if earlier is not None and earlier.begun_at is not None:
         return None
     if not is_module_busy and (known is None or (not known.is_terminal and known.attempt <= attempt.number)):
+        if known is not None:  # its inputs are there, and what people have asked for since stays
+            asked = {"cancel_mode": known.cancel_mode, "priority": known.priority}
+            claimed = replace(claimed, has_lost_inputs=False, **asked)
         return Decision(claimed, attempt)
     lost_attempt = replace(_unknown_lock(attempt.end("lost", now, SET_BACK)), is_in_doubt=True)
     if known is None:
@@ -458,6 +466,11 @@ def _requeue(
 ) -> Decision:
     if job.cancel_mode is not None:
         return Decision(_canceled(job, now), attempt)
+    if job.has_lost_inputs:
+        message = (
+            "the database was set back and has lost the inputs that were given to this job: run it again with them"
+        )
+        return Decision(job.to(JobStatus.FAILED, now, message=message), attempt)
     is_loss |= attempt.outcome == "gone" or (attempt.outcome == "lost" and attempt.started_at is not None)
     losses = job.losses + is_loss
     if losses >= MAX_LOSSES:

@@ -146,6 +146,8 @@ class Job(msgspec.Struct, frozen=True):
     """The run of a whole group that this job is a part of."""
     replanned_by: list[str] = []
     """The ids of those who let it plan again. They count as people who queued it."""
+    has_lost_inputs: bool = False
+    """Whether it had inputs of its own that a database which was set back has lost. It can end, and is not queued again."""
     failure_kind: str = ""
     """Why it failed, if that has a name: `time_limit`, `out_of_memory`, `process_limit`, `disk_full` or `state_locked`."""
     claimed_at: datetime | None = None

@@ -14,10 +14,9 @@ MAX_MODULES = 500
 
 
 class ModuleHold(msgspec.Struct, frozen=True):
-    """A hold because of which a module is held or in doubt."""
+    """A hold because of which a module is held or in doubt. Its reason may name other organizations, so it is not here."""
 
     hold_id: str
-    reason: str
     set_back_to: datetime | None
     started_at: datetime
     is_held: bool

@@ -50,7 +50,9 @@ async def surroundings(tx: Tx, job_id: str) -> Row | None:
             EXISTS (SELECT 1 FROM notes WHERE notes.job_id = jobs.id) AS has_notes,
             jobs.finished_at IS NULL AND EXISTS (
                 SELECT 1 FROM attempts JOIN jobs AS cut ON cut.id = attempts.job_id
-                WHERE cut.module_id || '' = modules.id AND attempts.is_in_doubt) AS is_in_doubt
+                WHERE cut.module_id || '' = modules.id AND attempts.is_in_doubt) AS is_in_doubt,
+            EXISTS (SELECT 1 FROM held_modules WHERE held_modules.module_id = modules.id
+                AND (held_modules.is_held OR held_modules.is_in_doubt)) AS has_holds
         FROM jobs JOIN modules ON modules.id = jobs.module_id WHERE jobs.id = :id""",
         id=job_id,
     )

@@ -112,7 +112,7 @@ async def _view(
         **await _approvals(tx, job, kept),
         is_plan_stale=kept is not None and not job.is_terminal and kept.state_version != row["state_version"],
         doubts=doubts,
-        holds=[] if job.is_terminal else await holds.of_module(tx, job.module_id),
+        holds=await holds.of_module(tx, job.module_id) if row["has_holds"] and not job.is_terminal else [],
         held_lock=held,
         module_path=row["module_path"],
         engine=row["engine"],

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from terracrew.errors import Unavailable
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
@@ -13,6 +16,7 @@ from terracrew.server.jobs.attempts import begin as permission
 from terracrew.server.jobs.model import JobStatus
 from terracrew.server.jobs.set_back import detection, recall
 from terracrew.server.jobs.set_back import loop as set_back
+from terracrew.server.principals.model import Principal
 from terracrew.server.scheduling import reads as scheduling
 from terracrew.testing.deliveries import DONE, delivery
 from terracrew.testing.job_rows import KEYS, begin_code
@@ -103,7 +107,7 @@ async def test_an_executor_that_has_not_begun_says_so_and_its_attempt_is_as_befo
     site = await Site.make(database)
     ref = await site.runner.start(await site.rows.job(site.module, kind="APPLY"))
     await site.hold()
-    await recall.recall(database, ref, has_begun=False)
+    await recall.recall(database, ref, has_begun=False, is_proven=False)
     [attempt] = await site.rows.attempts(ref.job_id)
     assert not attempt.may_have_changed
 
@@ -112,7 +116,7 @@ async def test_what_an_executor_says_of_its_begin_is_recorded_before_it_can_be_l
     """A host that was killed after a restore counted as one that had not begun, and everything was made twice."""
     site = await Site.make(database)
     ref = await site.runner.start(await site.rows.job(site.module, kind="APPLY"))
-    await recall.recall(database, ref, has_begun=True)
+    await recall.recall(database, ref, has_begun=True, is_proven=True)
     await site.rows.gone(ref, decide.Report("killed", 1, is_delivered=False))
     [attempt] = await site.rows.attempts(ref.job_id)
     assert attempt.begun_at is not None
@@ -123,7 +127,7 @@ async def test_an_ended_attempt_that_has_begun_after_all_leaves_its_module_in_do
     site = await Site.make(database)
     ref = await site.runner.start(await site.rows.job(site.module, kind="APPLY"))
     await service.settle(database, ref, lambda job, attempt, now: decide.missing(job, attempt, "", now))
-    await recall.recall(database, ref, has_begun=True)
+    await recall.recall(database, ref, has_begun=True, is_proven=True)
     assert [doubt.ref for doubt in await site.doubts()] == [ref]
 
 
@@ -137,6 +141,10 @@ async def test_a_begin_on_a_database_that_lost_the_servers_own_writes_holds_the_
     await site.rows.take(delivery(first, 2, DONE))
     second = await site.runner.start(await site.rows.job(await site.rows.module(), kind="APPLY"))
     await site.rows.run("DELETE FROM history")
+    with pytest.raises(Unavailable, match="connect again"):
+        await permission.permit(database, Registry(), own, second, asked)
+    assert (await site.rows.load(second.job_id)).attempt == 1, "its next hello says what it had begun"
+    await database.write(own.add)
     answer = await permission.permit(database, Registry(), own, second, asked)
     assert isinstance(answer, messages.BeginRefused)
     assert answer.code == "held"
@@ -148,7 +156,10 @@ async def test_a_begin_on_a_database_that_lost_the_servers_own_writes_holds_the_
 async def test_a_later_point_of_the_lost_history_does_not_hold_a_released_server_again(database: Database) -> None:
     site = await Site.make(database)
     told = History(KEYS)
-    points = [await database.write(told.add), await database.write(lambda tx: told.add(tx, site.module))]
+    points = [
+        await database.write(told.add),
+        await database.write(lambda tx: told.add(tx, site.module, AttemptRef("job_1", 1))),
+    ]
     await site.rows.run("DELETE FROM history")
     await detection.compare(database, History(KEYS), points[:1], "runner a")
     hold = await database.read(history.open_hold)
@@ -188,3 +199,62 @@ async def test_the_start_of_a_server_holds_it_for_a_reason_or_for_what_an_earlie
     hold = await database.read(history.open_hold)
     assert hold is not None
     assert hold.reason.startswith("an earlier process of this server knows of")
+
+
+async def test_what_an_executor_says_without_a_proof_gives_it_no_permission(database: Database) -> None:
+    """Whoever had the credential of an attempt could give itself the permission to apply, around approvals and holds."""
+    site = await Site.make(database)
+    ref = await site.runner.start(await site.rows.job(site.module, kind="APPLY"))
+    await site.hold()
+    await recall.recall(database, ref, has_begun=True, is_proven=False)
+    [attempt] = await site.rows.attempts(ref.job_id)
+    assert (attempt.begun_at, attempt.may_have_begun) == (None, True)
+    assert await begin_code(database, ref, 0) == "held"
+
+
+async def test_only_the_point_of_its_own_begin_proves_it(database: Database) -> None:
+    site = await Site.make(database)
+    own = History(KEYS)
+    ref = await site.runner.start(await site.rows.job(site.module, kind="APPLY"))
+    answer = await permission.permit(database, Registry(), own, ref, messages.Begin(0))
+    assert isinstance(answer, messages.Begun)
+    minute = await database.write(own.add)
+    assert own.prove_begin([minute, answer.history], ref)
+    assert not own.prove_begin([minute], ref)
+    assert not own.prove_begin([answer.history], AttemptRef(ref.job_id, 2))
+    assert not own.prove_begin(["", "x.y", answer.history[:-4]], ref)
+
+
+async def test_a_second_set_back_holds_released_modules_again(database: Database) -> None:
+    site = await Site.make(database)
+    hold = await site.hold()
+    await database.write(lambda tx: history.release_module(tx, hold.id, site.module, "olga", is_untouched=True))
+    later = hold.started_at.timestamp() + 60
+    again = await database.write(lambda tx: detection.start(tx, "set back again", lost_at=later))
+    assert again.id == hold.id
+    assert await database.read(lambda tx: history.is_held(tx, site.module))
+    assert await site.doubts() != []
+
+
+async def test_a_hold_by_a_person_does_not_cover_what_the_database_has_lost(database: Database) -> None:
+    site = await Site.make(database)
+    lost = await database.write(History(KEYS).add)
+    await site.rows.run("DELETE FROM history")
+    admin = Principal("user", "usr_1", "olga", None, is_system_admin=True)
+    asked = await database.write(lambda tx: detection.start_by(tx, admin, "maintenance"))
+    await database.write(lambda tx: history.release(tx, asked.id, "olga", is_untouched=True))
+    await detection.compare(database, History(KEYS), [lost], "runner a")
+    found = await database.read(history.open_hold)
+    assert found is not None
+    assert found.is_set_back
+
+
+async def test_a_server_notices_that_a_point_of_another_server_is_gone(database: Database) -> None:
+    site = await Site.make(database)
+    one, other = History(KEYS), History(KEYS)
+    await database.write(one.add)
+    lost = await database.write(other.add)
+    one.note_of_others(lost.partition(".")[0])
+    assert not await database.read(one.lacks_latest)
+    await site.rows.run("DELETE FROM history WHERE id = :id", id=lost.partition(".")[0])
+    assert await database.read(one.lacks_latest)

@@ -41,7 +41,7 @@ async def test_an_attempt_of_a_job_that_does_not_exist_any_more_goes_on_and_its_
     site = await Site.make(database)
     ref, own = await claimed_and_forgotten(site, *FORGET_JOB)
     await show_receipt(database, own)
-    await recall.recall(database, ref, has_begun=True)
+    await recall.recall(database, ref, has_begun=True, is_proven=True)
     job = await site.rows.load(ref.job_id)
     assert (job.status, job.attempt) == (JobStatus.CLAIMED, 1)
     assert await site.runner.claim(await site.rows.job(site.module, kind="PLAN")) is None, "the module is locked"
@@ -111,7 +111,7 @@ async def test_a_state_that_builds_on_another_one_is_quarantined(database: Datab
     record, received = state(1)
     await site.rows.take(delivery(other, 2, record, APPLIED, DONE, received={2: received}))
     await show_receipt(database, own)
-    await recall.recall(database, ref, has_begun=True)
+    await recall.recall(database, ref, has_begun=True, is_proven=True)
     record, received = state(2)
     await site.rows.take(delivery(ref, 1, record, received={1: received}))
     found = await database.read(lambda tx: tx.all("SELECT status FROM states ORDER BY serial"))
@@ -191,6 +191,67 @@ async def test_the_receipt_of_a_deleted_module_neither_writes_nor_holds_anything
 async def test_a_receipt_of_an_attempt_that_the_database_has_changes_nothing(database: Database) -> None:
     site = await Site.make(database)
     _, own = await claimed_and_forgotten(site)
-    with pytest.raises(Forbidden):
-        await show_receipt(database, own)
+    await show_receipt(database, own)
     assert await database.read(history.open_hold) is None
+
+
+async def test_a_restored_attempt_counts_as_begun_until_it_says_otherwise(database: Database) -> None:
+    """Before its hello was handled, the reaper took it for one that had not begun, and queued its job again."""
+    site = await Site.make(database)
+    ref, own = await claimed_and_forgotten(site, *FORGET_JOB)
+    await show_receipt(database, own)
+    [attempt] = await site.rows.attempts(ref.job_id)
+    assert attempt.may_have_begun
+    assert attempt.heard_at is not None
+    assert decide.missing(await site.rows.load(ref.job_id), attempt, "", attempt.claimed_at) is None
+
+
+async def test_a_receipt_whose_number_was_given_again_holds_the_server_and_is_refused(database: Database) -> None:
+    """Two engines changed one module, and nobody was told."""
+    site = await Site.make(database)
+    ref, own = await claimed_and_forgotten(
+        site, *FORGET_ATTEMPT, "UPDATE jobs SET status = 'QUEUED', instance_id = NULL, runner_id = NULL"
+    )
+    await site.runner.start(ref.job_id)
+    with pytest.raises(Forbidden, match="has got its number"):
+        await show_receipt(database, own)
+    assert await database.read(history.open_hold) is not None
+    assert await site.doubts() != []
+
+
+async def test_a_late_receipt_does_not_hold_a_released_server_again(database: Database) -> None:
+    site = await Site.make(database)
+    ref, own = await claimed_and_forgotten(site, *FORGET_JOB)
+    hold = await site.hold()
+    await database.write(lambda tx: history.release(tx, hold.id, "olga", is_untouched=True))
+    await show_receipt(database, own)
+    assert await database.read(history.open_hold) is None
+    assert await site.doubts() != [], "its own module is in doubt"
+    assert (await site.rows.load(ref.job_id)).status is JobStatus.CLAIMED
+
+
+async def test_a_restored_job_that_has_lost_its_own_inputs_fails_instead_of_running_without_them(
+    database: Database,
+) -> None:
+    site = await Site.make(database)
+    ref, own = await claimed_and_forgotten(site, *FORGET_JOB)
+    await show_receipt(database, own)
+    await site.rows.run("UPDATE jobs SET has_lost_inputs = true")
+    assert await begin_code(database, ref, 0) == "held"
+    job = await site.rows.load(ref.job_id)
+    assert job.status is JobStatus.FAILED
+    assert "lost the inputs" in job.message
+
+
+async def test_a_cancel_that_was_asked_for_since_is_kept(database: Database) -> None:
+    site = await Site.make(database)
+    job_id = await site.rows.job(site.module, kind="APPLY")
+    await site.runner.start(job_id)
+    await service.settle(
+        database, AttemptRef(job_id, 1), lambda job, attempt, now: decide.missing(job, attempt, "", now)
+    )
+    granted = await site.runner.has(job_id, 2)
+    await site.rows.run("DELETE FROM attempts WHERE number = 2")
+    await site.rows.run("UPDATE jobs SET attempt = 1, cancel_mode = 'kill'")
+    await show_receipt(database, granted.credentials)
+    assert (await site.rows.load(job_id)).cancel_mode == "kill"

@@ -43,7 +43,7 @@ def approve(target: Target, job_id: str, plan: int | None, yes: bool, as_json: b
         output.ask(f"{verb} in {found['module_path']}?", "Not approved.")
     # The request names the plan and the doubts that were shown. If either has changed since, the server refuses.
     seen = [{"job_id": each["job_id"], "attempt": each["attempt"]} for each in doubts]
-    seen += [{"job_id": each["hold_id"], "attempt": 0} for each in found["holds"] if each["is_in_doubt"]]
+    seen += [{"job_id": each["hold_id"], "attempt": 0} for each in found.get("holds") or () if each["is_in_doubt"]]
     after = api.post(f"/jobs/{found['id']}/approve", {"plan": kept, "doubts": seen})
     if as_json:
         return output.as_json(after)
@@ -130,7 +130,7 @@ def _approvals(job: dict[str, Any]) -> str | None:
 
 
 def _show_plan(api: "Api", job: dict[str, Any]) -> None:
-    for each in job["holds"]:
+    for each in job.get("holds") or ():
         output.note(render.hold(each))
     for each in job["doubts"]:
         output.note(

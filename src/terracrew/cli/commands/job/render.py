@@ -24,7 +24,7 @@ def hold(known: dict[str, Any]) -> str:
     advice = "compare the plan with what exists"
     if known["is_held"]:
         advice = "no change is handed out until an administrator releases it (`terracrew server release`)"
-    return f"{began} ({known['reason']}); {what}: {advice}"
+    return f"{began}; {what}: {advice}"
 
 
 def job(api: "Api", found: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ CREATE INDEX history_at ON history (at);
 CREATE TABLE holds (
     id text PRIMARY KEY,
     reason text NOT NULL,
+    is_set_back boolean NOT NULL,
     set_back_to double precision,
     started_at double precision NOT NULL,
     is_open boolean NOT NULL DEFAULT true,
@@ -27,4 +28,5 @@ CREATE TABLE held_modules (
     PRIMARY KEY (module_id, hold_id)
 );
 CREATE INDEX held_modules_of_hold ON held_modules (hold_id, module_id);
+ALTER TABLE jobs ADD COLUMN has_lost_inputs boolean NOT NULL DEFAULT false;
 ALTER TABLE attempts ADD COLUMN may_have_begun boolean NOT NULL DEFAULT false;

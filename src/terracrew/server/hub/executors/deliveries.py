@@ -153,7 +153,7 @@ class Deliveries:
         ref, address = self._session.ref, self._session.address
         delivery = Delivery(ref.job_id, ref.attempt, first, records, received, chunk, outputs, address, diffs, facts)
         mark = await self._ingested(delivery)
-        self._point = self._hub.history.latest if has_result else ""
+        self._point = self._hub.history.latest if has_result and self._session.has_begun else ""
         return mark
 
     async def _ingested(self, delivery: Delivery) -> int:

@@ -67,8 +67,10 @@ async def _welcome(
     await detection.compare(hub.db, hub.history, hello.history, f"attempt {ref.attempt} of {ref.job_id}")
     owned, configured, secrets = await hub.arrivals(session)
     if owned.attempt.may_have_begun or (hello.has_begun and owned.attempt.begun_at is None):
-        await recall.recall(hub.db, ref, has_begun=hello.has_begun)
+        is_proven = hub.history.prove_begin(hello.history, ref)
+        await recall.recall(hub.db, ref, has_begun=hello.has_begun, is_proven=is_proven)
     module_secrets = await asyncio.to_thread(ModuleSecrets, secrets) if secrets else NO_SECRETS
+    session.has_begun = owned.attempt.begun_at is not None or hub.history.prove_begin(hello.history, ref)
     session.log_settings = LogSettings(False, configured.batch_size_limit, configured.period_seconds)
     job, attempt = owned.job, owned.attempt
     state_key = hub.keys.decrypt(owned.sealed_key, claims.state_key_context(ref.job_id, ref.attempt))
@@ -103,4 +105,5 @@ async def _permit(
     answer = await retry_when_back(
         hub.db, lambda: begin.permit(hub.db, hub.registry, hub.history, session.ref, message)
     )
+    session.has_begun |= isinstance(answer, messages.Begun)
     session.socket.post(answer)

@@ -1,6 +1,6 @@
 """Permission to apply: the current attempt gets it if its plan is up to date; otherwise it is refused with the reason."""
 
-from terracrew.errors import NotFound
+from terracrew.errors import Unavailable
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
@@ -34,13 +34,14 @@ async def permit(
 ) -> messages.Begun | messages.BeginRefused:
     """Grant permission to apply, or say why not (rule 4)."""
 
-    async def work(tx: Tx) -> messages.Begun | messages.BeginRefused:
+    async def work(tx: Tx) -> messages.Begun | messages.BeginRefused | None:
         found = await store.hold(tx, ref.job_id, ref.attempt)
         if found is None:
-            raise NotFound(f"{ref.job_id} has no attempt {ref.attempt}")
+            raise Unavailable("this server does not know this attempt any more; connect again")
         job, attempt = found
         if await history.lacks_latest(tx):
             await detection.start(tx, LOST_OWN_WRITES, lost_at=history.latest_at)
+            return None
         doubts = await contact.doubts(tx, registry, job.module_id)  # held before the module, as the ingest does
         await states.hold(tx, job.module_id)
         rules = await policy.of_module(tx, job.module_id)
@@ -75,8 +76,9 @@ async def permit(
             return messages.BeginRefused(decision, "; ".join(why) or _REFUSALS[decision])
         if decision is not None:
             await store.move(tx, job, attempt, decision)
-        is_new = decision is not None and attempt.begun_at is None
-        point = await history.add(tx, job.module_id) if is_new else history.latest
-        return messages.Begun(asked.state_version, point)
+        return messages.Begun(asked.state_version, await history.add(tx, job.module_id, ref))
 
-    return await db.write(work)
+    answer = await db.write(work)
+    if answer is None:  # its next hello says what it had begun
+        raise Unavailable("the database was set back; connect again")
+    return answer

@@ -184,14 +184,3 @@ async def insert_attempts(tx: Tx, claimed: Sequence[Claimed]) -> None:
         for each in claimed
     ]
     await tx.each(_INSERT_ATTEMPTS, _ATTEMPT_TYPES, rows)
-
-
-async def is_claimed_with(tx: Tx, job_id: str, attempt: int, hub_sha256: str) -> bool:
-    """Return whether an attempt was made with this credential."""
-    row = await tx.one(
-        "SELECT number FROM attempts WHERE job_id = :job_id AND number = :attempt AND hub_sha256 = :hub",
-        job_id=job_id,
-        attempt=attempt,
-        hub=hub_sha256,
-    )
-    return row is not None

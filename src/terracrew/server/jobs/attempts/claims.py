@@ -19,7 +19,7 @@ from terracrew.server.engines import store as engine_store
 from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.inputs import reads as input_reads
 from terracrew.server.inputs.effective import GivenInputs
-from terracrew.server.jobs import decide, job_inputs, store
+from terracrew.server.jobs import attempt_store, decide, job_inputs, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.attempts import claim_store, known_revisions, used_once_tokens
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
@@ -128,7 +128,7 @@ async def take_back(db: Database, ref: AttemptRef, own: Credentials, reason: str
     """
 
     async def work(tx: Tx) -> None:
-        is_own = await claim_store.is_claimed_with(tx, ref.job_id, ref.attempt, credentials.digest(own.hub))
+        is_own = await attempt_store.is_claimed_with(tx, ref.job_id, ref.attempt, credentials.digest(own.hub))
         if is_own and (found := await store.hold(tx, ref.job_id, ref.attempt)):
             if back := decide.hand_back(*found, reason, store.moment(tx)):
                 await store.move(tx, *found, back)

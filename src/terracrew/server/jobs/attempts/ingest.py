@@ -10,6 +10,7 @@ import msgspec
 from terracrew.errors import Conflict, Forbidden, NotFound, TerracrewError
 from terracrew.protocol import events
 from terracrew.protocol.events import Fact, Kind, Record
+from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
 from terracrew.server.audit import service as audit
 from terracrew.server.audit import store as audit_store
@@ -273,7 +274,7 @@ def ingest(
         await _write(tx, changes, keys)
         for change in changes:
             if change.is_end_of_change:
-                await history.add(tx, change.job.module_id)
+                await history.add(tx, change.job.module_id, AttemptRef(change.job.id, change.attempt.number))
         return results
 
     return db.grouped(work)

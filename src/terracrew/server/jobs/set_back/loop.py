@@ -19,9 +19,15 @@ class HistoryLoop:
         self._next_point_at = 0.0
 
     async def run(self) -> None:
-        while True:
-            await self.step()
-            await asyncio.sleep(CHECK_SECONDS)
+        clock = asyncio.get_running_loop().time
+        with self._db.listen("history") as wakeups:
+            while True:
+                await self.step()
+                end = clock() + CHECK_SECONDS
+                while (left := end - clock()) > 0:
+                    for _, point_id in await wakeups.get(timeout=left):
+                        if point_id:
+                            self._history.note_of_others(point_id)
 
     async def step(self) -> None:
         if await self._db.read(self._history.lacks_latest):

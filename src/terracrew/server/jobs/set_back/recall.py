@@ -9,7 +9,9 @@ from terracrew.server.state import service as states
 from terracrew.server.state import store as state_store
 
 
-async def recall(db: Database, ref: AttemptRef, *, has_begun: bool) -> None:
+async def recall(db: Database, ref: AttemptRef, *, has_begun: bool, is_proven: bool) -> None:
+    """`is_proven`: it has shown the point of the history that it was told with its permission to apply."""
+
     async def work(tx: Tx) -> None:
         found = await store.hold(tx, ref.job_id, ref.attempt)
         if found is None:
@@ -17,7 +19,7 @@ async def recall(db: Database, ref: AttemptRef, *, has_begun: bool) -> None:
         job, attempt = found
         version = await _version(tx, job, attempt)
         decision: Decision | None = decide.recall(
-            job, attempt, store.moment(tx), has_begun=has_begun, state_version=version
+            job, attempt, store.moment(tx), has_begun=has_begun, is_proven=is_proven, state_version=version
         )
         if decision is not None:
             await store.move(tx, job, attempt, decision)

@@ -6,6 +6,7 @@ master key can make or read a receipt.
 """
 
 import base64
+import zlib
 from typing import Any, LiteralString
 
 import msgspec
@@ -59,18 +60,19 @@ _decoder = msgspec.json.Decoder(Claimed)
 
 def columns_of(row: Row) -> dict[str, Any]:
     """Return the columns of a job from a row that has them all, each with the prefix. Its plan can be large, and is left out."""
-    return {name: row[f"{PREFIX}{name}"] for name in JOBS.fields if name != "plan"}
+    found = {name: row[f"{PREFIX}{name}"] for name in JOBS.fields if name != "plan"}
+    return found | {"has_lost_inputs": bool(row["has_own_inputs"])}
 
 
 def seal(keys: Keyring, claimed: Claimed) -> str:
-    return base64.urlsafe_b64encode(keys.encrypt(msgspec.json.encode(claimed), _CONTEXT)).decode()
+    return base64.urlsafe_b64encode(keys.encrypt(zlib.compress(msgspec.json.encode(claimed)), _CONTEXT)).decode()
 
 
 def open_receipt(keys: Keyring, text: str, credential: str) -> Claimed:
     """Return what a receipt says. It is good only together with the hub credential of its attempt."""
     try:
-        claimed = _decoder.decode(keys.decrypt(base64.urlsafe_b64decode(text), _CONTEXT))
-    except (Undecryptable, ValueError, msgspec.MsgspecError):
+        claimed = _decoder.decode(zlib.decompress(keys.decrypt(base64.urlsafe_b64decode(text), _CONTEXT)))
+    except (Undecryptable, ValueError, zlib.error, msgspec.MsgspecError):
         raise Forbidden("the receipt of this attempt cannot be read with the master key of this server") from None
     if claimed.hub_sha256 != credentials.digest(credential):
         raise Forbidden("this receipt is for another attempt")

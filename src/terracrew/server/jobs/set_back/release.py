@@ -17,9 +17,7 @@ async def hold(db: Database, who: Principal, reason: str) -> Hold:
 
     async def work(tx: Tx) -> Hold:
         await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
-        if await store.open_hold(tx) is not None:
-            raise Conflict("the server is held already: `terracrew server hold` shows why")
-        return await detection.start(tx, f"{who.name} asked for it" + (f": {reason}" if reason else ""), who)
+        return await detection.start_by(tx, who, f"{who.name} asked for it" + (f": {reason}" if reason else ""))
 
     return await db.write(work)
 

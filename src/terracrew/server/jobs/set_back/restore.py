@@ -7,7 +7,6 @@ from terracrew.protocol.spec import MUTATING, STEPS_OF
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups import store as groups
 from terracrew.server.history import store as history_store
-from terracrew.server.history.points import Point
 from terracrew.server.jobs import attempt_store, decide, reads, store
 from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.jobs.set_back import detection
@@ -23,38 +22,39 @@ async def restore(db: Database, claimed: Claimed) -> None:
     Jobs are deleted only with their module, so a database that has the module and lacks the attempt was set back.
     """
 
-    async def work(tx: Tx) -> bool:
+    async def work(tx: Tx) -> bool | None:
         wanted, attempt = claimed.as_job(), claimed.as_attempt()
         if await module_reads.path(tx, wanted.module_id, wanted.organization_id) is None:
             raise NotFound(f"the module of job {wanted.number} does not exist any more, or not in this database")
         known = await store.hold_job_if_known(tx, wanted.id)
+        if await attempt_store.is_claimed_with(tx, wanted.id, attempt.number, claimed.hub_sha256):
+            return True  # another connection of it was faster
+        is_change = bool(MUTATING & set(STEPS_OF[wanted.type]))
+        reason = f"attempt {attempt.number} of job {wanted.number} is not in the database"
+        hold = await detection.start(tx, reason, lost_at=claimed.claimed_at)
+        if is_change:
+            text = f"attempt {attempt.number} of job {wanted.number} ({wanted.type}) was claimed after that"
+            await history_store.note_evidence(tx, hold.id, wanted.module_id, text)
         if await attempt_store.get_attempt(tx, wanted.id, attempt.number) is not None:
-            raise Forbidden(f"{wanted.id} has another attempt {attempt.number} since the database was set back")
+            return None
         lock = await reads.lock_holder(tx, wanted.module_id)
         is_busy = lock is not None and lock["job_id"] != wanted.id
         earlier = None if known is None else await _earlier(tx, known, attempt.number)
-        decision = decide.restore(known, wanted, attempt, store.moment(tx), earlier=earlier, is_module_busy=is_busy)
-        is_change = bool(MUTATING & set(STEPS_OF[wanted.type]))
+        # It counts as begun until its hello says otherwise, and as in contact from now on.
+        now = store.moment(tx)
+        attempt = replace(attempt, may_have_begun=is_change, heard_at=now)
+        decision = decide.restore(known, wanted, attempt, now, earlier=earlier, is_module_busy=is_busy)
         if decision is None:
-            point = Point("", wanted.module_id if is_change else "", claimed.claimed_at)
-            await detection.note_missing(tx, [point], f"attempt {attempt.number} of job {wanted.number}")
             return False
-        reason = f"attempt {attempt.number} of job {wanted.number} is not in the database"
-        hold = await detection.start(tx, reason, lost_at=claimed.claimed_at)
         if known is None:
-            job = await _numbered(tx, decision.job)
-            await store.insert_restored(tx, job)
+            await store.insert_restored(tx, await _numbered(tx, decision.job))
         else:
-            job = decision.job
             if earlier is not None:
-                await attempt_store.save_attempt(tx, earlier, decide.replaced(earlier, store.moment(tx)))
-            if job != known:
-                await store.save_transition(tx, known, replace(job, number=known.number))
+                await attempt_store.save_attempt(tx, earlier, decide.replaced(earlier, now))
+            if decision.job != known:
+                await store.save_transition(tx, known, replace(decision.job, number=known.number))
         secrets = (claimed.hub_sha256, claimed.api_sha256, claimed.state_key)
         await attempt_store.insert_restored(tx, decision.attempt, *secrets)
-        if is_change:
-            text = f"attempt {attempt.number} of job {job.number} ({wanted.type}) was claimed after that"
-            await history_store.note_evidence(tx, hold.id, wanted.module_id, text)
         return True
 
     for _ in range(MAX_TRIES):
@@ -62,6 +62,8 @@ async def restore(db: Database, claimed: Claimed) -> None:
             is_taken = await db.write(work)
         except Conflict:  # another job of the module was claimed at this moment, or the job itself
             continue
+        if is_taken is None:
+            raise Forbidden("another attempt of its job has got its number since the database was set back")
         if is_taken:
             return
         break
