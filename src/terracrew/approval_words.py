@@ -8,6 +8,8 @@ _ANSWERS = {
     ("self_approval", False): "nobody approves their own jobs",
     ("service_account_approval", True): "service accounts may approve",
     ("service_account_approval", False): "service accounts do not approve",
+    ("interrupted", "ask"): "after a change that was cut short, the next plan needs an approval",
+    ("interrupted", "retry"): "a change that was cut short is tried again without asking",
 }
 
 

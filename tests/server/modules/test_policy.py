@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from terracrew.server.modules import policy
+from terracrew.server.db.seam import Tx
+from terracrew.server.modules import job_settings, policy, store
+from terracrew.server.modules.job_settings import JobSettings
 from terracrew.server.modules.model import DestroyLimits
 from terracrew.server.modules.policy import ModulePolicy
 from tests.server.application import Application
@@ -31,7 +33,8 @@ async def test_nobody_weakens_the_rules_of_a_group_from_below_it(application: Ap
     """An owner of `corp/team` set `self_approval` on it, and approved their own apply although `corp` says no."""
     strict = {"self_approval": False, "service_account_approval": False, "max_destroy": 0, "max_destroy_percent": 5}
     weak = {"self_approval": True, "service_account_approval": True, "max_destroy": 1000, "max_destroy_percent": 100}
-    own = {"max_destroy": 50, "max_destroy_percent": 90}
+    strict, weak = strict | {"interrupted": "ask"}, weak | {"interrupted": "retry"}
+    own = {"max_destroy": 50, "max_destroy_percent": 90, "interrupted": "retry"}
     found = await rules_of(application, await make(application, strict, weak, own))
     assert (found.self_approval, found.service_account_approval) == (False, False)
     assert found.limits == DestroyLimits(0, 5)
@@ -53,7 +56,32 @@ async def test_a_place_makes_the_rules_of_the_places_above_it_stricter(applicati
         "self_approval": "corp/team",
         "service_account_approval": "corp",
         "min_approvals": "corp/team/app",
+        "interrupted": None,
     }
+
+
+@pytest.mark.feature("J8.threshold")
+@pytest.mark.parametrize(
+    ("above", "below", "own", "applies"),
+    [
+        ("ask", "retry", "retry", "ask"),
+        ("retry", "ask", "retry", "ask"),
+        ("retry", None, "ask", "ask"),
+        ("retry", None, None, "retry"),
+        (None, None, "retry", "retry"),
+        (None, None, None, "ask"),
+    ],
+)
+async def test_a_job_asks_after_an_interrupted_change_if_any_place_says_so(
+    application: Application, above: str | None, below: str | None, own: str | None, applies: str
+) -> None:
+    """An owner of one module set `retry` on it, and its change was tried again without a person although `corp` says `ask`."""
+    module = await make(application, {"interrupted": above}, {"interrupted": below}, {"interrupted": own})
+
+    async def settings(tx: Tx) -> JobSettings:
+        return (await job_settings.applying(tx, await store.get_many(tx, [module])))[module]
+
+    assert (await application.server.db.read(settings)).interrupted == applies
 
 
 async def test_without_any_rule_people_approve_their_own_jobs_and_service_accounts_do_not(
@@ -68,7 +96,8 @@ async def test_without_any_rule_people_approve_their_own_jobs_and_service_accoun
 async def test_a_module_and_a_group_are_shown_with_the_rules_that_apply_and_their_places(
     application: Application,
 ) -> None:
-    strict, weak = {"self_approval": False, "max_destroy": 0}, {"self_approval": True, "max_destroy": 1000}
+    strict = {"self_approval": False, "max_destroy": 0, "interrupted": "ask"}
+    weak = {"self_approval": True, "max_destroy": 1000, "interrupted": "retry"}
     module = await make(application, strict, weak, {"min_approvals": 2})
     shown = (await application.admin.get(f"/api/v1/modules/{module}")).json()["approval_rules"]
     assert shown == [
@@ -77,6 +106,7 @@ async def test_a_module_and_a_group_are_shown_with_the_rules_that_apply_and_thei
         {"name": "self_approval", "value": False, "path": "corp"},
         {"name": "service_account_approval", "value": False, "path": None},
         {"name": "min_approvals", "value": 2, "path": "corp/team/app"},
+        {"name": "interrupted", "value": "ask", "path": "corp"},
     ]
     group = (await application.admin.get("/api/v1/groups/corp%2Fteam")).json()
     assert (group["self_approval"], group["max_destroy"]) == (True, 1000), "what the group itself says"
@@ -87,10 +117,13 @@ async def test_a_module_and_a_group_are_shown_with_the_rules_that_apply_and_thei
     page = await someone.see(f"/dashboard/groups/{group['id']}")
     assert "This group says at most 1,000, which has no effect: the strictest rule applies." in page
     assert "This group says yes, which has no effect: the strictest rule applies." in page
+    assert "This group says retry, which has no effect: the strictest rule applies." in page
     form = await someone.see(f"/dashboard/groups/{group['id']}/settings")
     assert "Yes has no effect here, because corp says no." in form
+    assert "Retry has no effect here, because corp says ask a person." in form
     page = await someone.see(f"/dashboard/modules/{module}")
     assert "nobody approves their own jobs (corp)" in page
+    assert "after a change that was cut short, the next plan needs an approval (corp)" in page
     assert "2 people must approve each change (corp/team/app)" in page
     assert "<dt>Approval</dt><dd>each plan</dd>" in page
     assert "It plans first, and somebody must approve the plan." in page

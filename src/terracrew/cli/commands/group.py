@@ -96,7 +96,7 @@ def create(target: Target, path: str, description: str, parents: bool, as_json: 
 @click.option(
     "--interrupted",
     type=click.Choice(["ask", "retry", "inherit"]),
-    help="After a change in a module below this group was cut short: ask a person first, or retry.",
+    help="After a change in a module below this group was cut short: ask a person first, or retry if no place above or below says ask.",
 )
 @approval_options.destroy_limits
 @approval_options.approvers

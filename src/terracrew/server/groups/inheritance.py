@@ -1,22 +1,31 @@
-"""Which settings apply at a place: the strictest approval rule of the place and all places above it, and of the rest the nearest."""
+"""Which approval rules apply at a place: of each, the strictest of the place and all places above it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from terracrew.server.groups.model import Group
+from terracrew.server.groups.model import Group, Interrupted
 
-RuleName = Literal["max_destroy", "max_destroy_percent", "self_approval", "service_account_approval", "min_approvals"]
+RuleName = Literal[
+    "max_destroy", "max_destroy_percent", "self_approval", "service_account_approval", "min_approvals", "interrupted"
+]
+
+
+def _asking(values: Sequence[Interrupted]) -> Interrupted:
+    return "ask" if "ask" in values else "retry"
+
+
 STRICTEST: dict[RuleName, Callable[[Sequence[Any]], Any]] = {
     "max_destroy": min,
     "max_destroy_percent": min,
     "self_approval": min,
     "service_account_approval": min,
     "min_approvals": max,
+    "interrupted": _asking,
 }
 """The approval rules, each with the function that returns the strictest value: nobody weakens the rule of a place from below it."""
-DEFAULTS: dict[str, Any] = {
+DEFAULTS: dict[RuleName, Any] = {
     "interrupted": "ask",
     "max_destroy": None,
     "max_destroy_percent": None,
@@ -24,14 +33,14 @@ DEFAULTS: dict[str, Any] = {
     "service_account_approval": False,
     "min_approvals": 0,
 }
-"""The settings that apply in and below a group, each with what applies where no place has it."""
+"""What applies where no place has the rule."""
 
 
 class ApprovalRule(msgspec.Struct, frozen=True):
     """An approval rule as it applies at a place."""
 
     name: RuleName
-    value: bool | int | None
+    value: bool | int | Interrupted | None
     """Null for `max_destroy` and `max_destroy_percent` means that there is no limit; 0 for `min_approvals`, that nobody must approve."""
     path: str | None
     """The path of the group or the module whose rule it is, empty for the organization; null if the default applies, because no
@@ -45,30 +54,29 @@ class GroupView(Group, frozen=True, kw_only=True):
 
 
 class InForce(msgspec.Struct, frozen=True):
-    """A setting as it applies in a group."""
+    """The value of an approval rule as it applies in a group."""
 
     value: Any
     origin: Group | None
-    """The group that has the setting; None if the default applies."""
+    """The group that has the rule; None if the default applies."""
     overridden: "InForce | None" = None
-    """What would apply if that group, and those below it, had no setting of their own."""
+    """What would apply if that group, and those below it, had no rule of their own."""
 
 
-def deciding(values: Sequence[Any], name: str) -> int | None:
-    """Return which place decides about a setting, from its value at each place (the nearest first; None: not set); None if none does.
+def deciding(values: Sequence[Any], name: RuleName) -> int | None:
+    """Return which place decides about a rule, from its value at each place (the nearest first; None: not set); None if none does.
 
-    Of several places with the same approval rule, the highest decides: it would still apply if the others had none.
+    Of several places with the same value, the highest decides: it would still apply if the others had none.
     """
     found = [at for at, value in enumerate(values) if value is not None]
-    strictest = STRICTEST.get(name)  # pyright: ignore[reportArgumentType] - settings that are no rules have no such function
-    if not found or strictest is None:
-        return found[0] if found else None
-    value = strictest([values[at] for at in found])
+    if not found:
+        return None
+    value = STRICTEST[name]([values[at] for at in found])
     return next(at for at in reversed(found) if values[at] == value)
 
 
-def in_force(lineage: Sequence[Group], name: str) -> InForce:
-    """Return the setting of this name that applies in the first group of a lineage (`level_reads.lineage`)."""
+def in_force(lineage: Sequence[Group], name: RuleName) -> InForce:
+    """Return the rule of this name that applies in the first group of a lineage (`level_reads.lineage`)."""
     at = deciding([getattr(group, name) for group in lineage], name)
     if at is None:
         return InForce(DEFAULTS[name], None)

@@ -48,12 +48,11 @@ class Group(msgspec.Struct, frozen=True):
     description: str
     created_at: datetime
     interrupted: Interrupted | None = None
-    """What follows an interrupted change of the modules in and below the group that have no setting of their own. None means that
-    the setting of the group above applies."""
+    """What follows an interrupted change of the modules in and below the group. This and the next five are approval rules: None adds
+    no rule, and of a module, all groups above it and the organization (its root group), the strictest rule applies. Here that is
+    `ask`."""
     max_destroy: MaxDestroy | None = None
-    """How many resources an APPLY may destroy (or replace) without an approval; destroying everything always needs one. This and
-    the next four are approval rules: None adds no rule, and of a module, all groups above it and the organization (its root group),
-    the strictest rule applies."""
+    """How many resources an APPLY may destroy (or replace) without an approval; destroying everything always needs one."""
     max_destroy_percent: MaxDestroyPercent | None = None
     """The same, as a share of the resources that exist."""
     self_approval: bool | None = None

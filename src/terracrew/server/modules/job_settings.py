@@ -1,7 +1,7 @@
 """What a module and the groups above it set for new jobs. One statement reads the groups of all modules that jobs are created for."""
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -10,7 +10,7 @@ from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.spec import JobLimits
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements import mapping
-from terracrew.server.groups import clouds, dispatchers, limits
+from terracrew.server.groups import clouds, dispatchers, inheritance, limits
 from terracrew.server.groups.dispatchers import PlaceChoice
 from terracrew.server.groups.model import Interrupted
 from terracrew.server.modules import reads
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 class JobSettings(msgspec.Struct, frozen=True):
     interrupted: Interrupted
-    """What follows an interrupted change: the module's own setting, otherwise that of the nearest group with one."""
+    """What follows an interrupted change: `ask` if the module or a group above it says so."""
     limits: JobLimits
     cloud: CloudIdentities
     dispatcher: DispatcherChoice
@@ -36,9 +36,10 @@ async def applying(tx: Tx, modules: Sequence[Module]) -> dict[str, JobSettings]:
 
 
 def _settings(module: Module, above: Sequence[Row]) -> JobSettings:
-    chosen = [row["interrupted"] for row in above if row["interrupted"]]
+    interrupted: list[Any] = [module.interrupted, *(row["interrupted"] for row in reversed(above))]
+    at = inheritance.deciding(interrupted, "interrupted")
     return JobSettings(
-        module.interrupted or (chosen[-1] if chosen else "ask"),
+        inheritance.DEFAULTS["interrupted"] if at is None else interrupted[at],
         limits.applying([*_of_groups(above, "limits", "Limits", JobLimits), module.limits]),
         clouds.applying([*_of_groups(above, "cloud", "Cloud identities", CloudIdentities), module.cloud]),
         dispatchers.applying([*_of_groups(above, "dispatcher", "The dispatcher", PlaceChoice), module.dispatcher]),

@@ -56,7 +56,7 @@ class Module(msgspec.Struct, frozen=True):
     approval_seconds: int = 604_800
     """How long a plan waits for that."""
     interrupted: Interrupted | None = None
-    """What follows a change that was cut short; none means as its group says."""
+    """What follows a change that was cut short. `retry` has no effect if a group above says `ask`; none means as its groups say."""
     min_approvals: MinApprovals | None = None
     """How many people must approve each plan of an APPLY or DESTROY; if a group above requires more, that number applies."""
     max_destroy: MaxDestroy | None = None
@@ -109,7 +109,8 @@ class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     approval_seconds: ApprovalSeconds = 604_800
     """How long a plan waits for that; then its job is declined."""
     interrupted: Interrupted | None = None
-    """After a change that was cut short: `ask` a person before anything is changed again, or `retry`. None: as its group says."""
+    """After a change that was cut short: `ask` a person before anything is changed again, or `retry`, unless a group above
+    says `ask`. None: as its groups say."""
     min_approvals: MinApprovals | None = None
     """How many people must approve each plan of an APPLY or DESTROY. If a group above requires more, that number applies."""
     max_destroy: MaxDestroy | None = None

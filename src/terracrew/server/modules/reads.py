@@ -156,10 +156,10 @@ async def approval_settings(tx: Tx, module_id: str) -> list[Row]:
     """Return the path and the approval rules of a module and of each group above it, the nearest first."""
     return await tx.all(
         """SELECT modules.path, modules.max_destroy, modules.max_destroy_percent, CAST(NULL AS boolean) AS self_approval,
-            CAST(NULL AS boolean) AS service_account_approval, modules.min_approvals, 1 AS is_module, 0 AS depth
+            CAST(NULL AS boolean) AS service_account_approval, modules.min_approvals, modules.interrupted, 1 AS is_module, 0 AS depth
         FROM modules WHERE modules.id = :module_id
         UNION ALL SELECT groups.path, groups.max_destroy, groups.max_destroy_percent, groups.self_approval,
-            groups.service_account_approval, groups.min_approvals, 0 AS is_module, groups.depth
+            groups.service_account_approval, groups.min_approvals, groups.interrupted, 0 AS is_module, groups.depth
         FROM modules JOIN groups ON groups.organization_id = modules.organization_id
             AND (groups.path = '' OR substr(modules.path, 1, length(groups.path) + 1) = groups.path || '/')
         WHERE modules.id = :module_id ORDER BY is_module DESC, depth DESC""",

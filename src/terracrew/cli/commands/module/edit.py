@@ -31,7 +31,7 @@ _approval_timeout = click.option(
 _interrupted = click.option(
     "--interrupted",
     type=click.Choice(["ask", "retry", "inherit"]),
-    help="After a change that was cut short: ask a person first (the default for the organization), or retry.",
+    help="After a change that was cut short: ask a person first (the default), or retry if no group above says ask.",
 )
 
 _triggers = click.option(

@@ -52,7 +52,6 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             ("source", _source(found["source"])),
             ("inputs", found["inputs"]),
             ("environment", sorted(found["environment"])),
-            ("if cut short", found.get("interrupted") or "inherited from its group"),
             ("applied by itself", _triggers(found)),
             ("init", "runs in every job" if found.get("is_fresh") else ""),
             *render.placement(found.get("placement") or {}),
