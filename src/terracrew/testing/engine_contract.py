@@ -20,7 +20,7 @@ from terracrew.executor.control import StopMode
 from terracrew.executor.engines import error_summary, registry
 from terracrew.executor.engines.contract import Engine, EngineContext, EngineSession, HasStateFile, StateIdentity
 from terracrew.executor.state import leftover
-from terracrew.plan_diff.document import DiffDocument
+from terracrew.plan_diff.document import DiffDocument, DiffQuery
 from terracrew.protocol.events import PlanSummary
 from terracrew.protocol.spec import Step
 from terracrew.testing import engine_run, state_backend
@@ -321,7 +321,7 @@ def _same_counts(diff: DiffDocument, summary: PlanSummary) -> None:
     """The diff of a plan names as many resources and outputs as its summary counts."""
     actions = {"create": summary.add, "update": summary.change, "delete": summary.destroy, "replace": summary.replace}
     assert {action: diff.head.counts.get(action, 0) for action in actions} == actions
-    found = diff.page(count=1_000).resources
+    found = diff.page(DiffQuery(count=1_000)).resources
     assert sorted((each.address, each.action) for each in found) == sorted(
         (each.address, each.action) for each in summary.resources
     )
