@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 
 from terracrew.protocol.events import StepStatus, Stream
-from terracrew.protocol.spec import JobType, PluginSource, Step
+from terracrew.protocol.hooks import Hook
+from terracrew.protocol.spec import JobType, PluginSource, Step, StepHook
 from terracrew.testing.executor_processes import ExecutorProcesses, Gate, gone
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests import example_plugin
 from tests.executor.engine_runs import statuses
+
+SAY = '#!/bin/sh\necho "HOOK $TERRACREW_HOOK $TERRACREW_STEP [$TERRACREW_STEP_STATUS]"\n'
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +38,34 @@ async def test_an_engine_runs_the_steps_that_it_has_and_the_others_are_skipped(
     [(_, fact, content)] = hub.states
     assert (fact.serial, fact.resources) == (1, 1)
     assert json.loads(content)["notes"] == {"one": "1"}
+
+
+@pytest.mark.feature("H1.scripts")
+async def test_the_hooks_of_a_step_that_the_engine_does_not_have_run(
+    hub: FakeExecutorHub, executors: ExecutorProcesses
+) -> None:
+    """A group's policy check on `validate` was skipped without a word for modules whose engine has no such command."""
+    hooks = [StepHook(Step.VALIDATE, when, Hook(SAY), "acme") for when in ("before", "after")]
+    spec = executors.spec(JobType.APPLY, source(one={"text": "1"}), engine="notes", hooks=hooks)
+    executor = await executors.run(spec)
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "SUCCEEDED", hub.result
+    lines = [line for line in hub.log().decode().splitlines() if line.startswith("HOOK")]
+    assert lines == ["HOOK before validate []", "HOOK after validate [SUCCEEDED]"]
+    assert [each for each in statuses(hub) if "SKIPPED" in each] == ["init SKIPPED"]
+
+
+@pytest.mark.feature("H1.scripts")
+async def test_a_failed_hook_of_a_step_that_the_engine_does_not_have_ends_the_job_before_any_change(
+    hub: FakeExecutorHub, executors: ExecutorProcesses
+) -> None:
+    hooks = [StepHook(Step.VALIDATE, "before", Hook("#!/bin/sh\nexit 3\n"), "acme")]
+    spec = executors.spec(JobType.APPLY, source(one={"text": "1"}), engine="notes", hooks=hooks)
+    executor = await executors.run(spec)
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "FAILED"
+    assert hub.result.message == "validate failed: the hook before validate of `acme` ended with exit code 3"
+    assert hub.states == []
 
 
 async def test_an_engine_that_fails_is_reported_with_its_own_error(

@@ -363,7 +363,7 @@ class Engine(Protocol):
 
     @property
     def steps(self) -> frozenset[Step]:
-        """The steps that this engine has. Other steps of a job are reported as skipped."""
+        """The steps that this engine has. Of other steps of a job, only the hooks run; without hooks they are reported as skipped."""
         ...
 
     @property

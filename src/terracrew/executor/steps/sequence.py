@@ -94,12 +94,15 @@ class Steps:
         return self._control.cancel == "after_step" and not any(others)
 
     def _is_skipped(self, step: Step) -> bool:
-        """Whether a saved plan, the next step or a warm workspace makes the step unnecessary, or the engine does not have it."""
+        """Whether a saved plan, the next step or a warm workspace makes the step unnecessary, or the engine does not have it and no
+        hook belongs to it."""
         context = self._context
         if step is Step.FETCH:
             return False
-        if step in context.reused or step not in context.engine.steps or ahead.is_checked_by_plan(context, step):
+        if step in context.reused or ahead.is_checked_by_plan(context, step):
             return True
+        if step not in context.engine.steps:
+            return not self._has_hook(step)
         if step is not Step.INIT:
             return False
         self._recorder.step = step
@@ -107,12 +110,15 @@ class Steps:
 
     def _is_init_unnecessary(self) -> bool:
         """Whether `init` has nothing to do. A hook or a flag is a reason to run it nevertheless."""
-        spec, session = self._context.spec, self._context.session
-        has_addition = bool(spec.flags.get(Step.INIT)) or any(each.step == Step.INIT for each in spec.hooks)
+        session = self._context.session
+        has_addition = bool(self._context.spec.flags.get(Step.INIT)) or self._has_hook(Step.INIT)
         if has_addition or not isinstance(session, MayNeedNoInit) or session.needs_init():
             return False
         self._recorder.say("Init is skipped: this program has nothing to install")
         return True
+
+    def _has_hook(self, step: Step) -> bool:
+        return any(each.step == step for each in self._context.spec.hooks)
 
     async def _ask_permission(self, step: Step) -> Result | None:
         return await permission.ask(self._context, step, lambda: self._run(Step.PLAN))
@@ -267,6 +273,9 @@ class Steps:
 
     async def _command(self, step: Step, since: int) -> None:
         context = self._context
+        if step not in context.engine.steps:
+            self._recorder.say(f"{context.engine.name} has no command for {step}: only the hooks of this step run")
+            return
         if step.is_mutating:
             await engine_command.mutate(context, step, since)
         elif step is Step.OUTPUT:
