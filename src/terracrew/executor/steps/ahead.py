@@ -59,7 +59,7 @@ def start_description(context: StepContext) -> None:
     if wanted is None and isinstance(session, DescribesPlans) and not (context.kept_from and context.states.current):
         wanted = session.description_arguments()
     if wanted is not None:
-        _start(context, Command(wanted, context.facts))
+        _start(context, Command(wanted, context.printed.descriptor))
 
 
 def is_checked_by_plan(context: StepContext, step: Step) -> bool:

@@ -1,6 +1,5 @@
 """What the steps of one attempt share: the parts of the executor, and the results of earlier steps that later ones need."""
 
-import os
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +20,7 @@ from terracrew.executor.limits import available_memory
 from terracrew.executor.limits.usage import KernelLimits
 from terracrew.executor.limits.watch import LimitWatch
 from terracrew.executor.output.engine_output import EngineOutput
+from terracrew.executor.output.printed_values import PrintedValues
 from terracrew.executor.state.http_backend import StateBackend
 from terracrew.executor.state.outputs import Outputs
 from terracrew.executor.state.plan_diffs import PlanDiffs
@@ -86,8 +86,8 @@ class StepContext:
         """The number of the job whose `init` is used, if the workspace is warm."""
         self.ahead: list[StartedAhead] = []
         """The engines that have been started for later commands."""
-        self.facts = os.memfd_create("facts")
-        """What an engine prints about its plan. Some values are sensitive, and go neither into the log nor to a disk."""
+        self.printed = PrintedValues()
+        """What an engine prints about its plan and its outputs."""
         self.state_file: StateFile | None = None
         """The file with the state, if the engine keeps its state in one. Set by the FETCH step, as the following."""
         self.engine: Engine

@@ -1,9 +1,8 @@
 """Runs the command of a step with the engine, and records a state that a mutating command leaves behind."""
 
 import asyncio
-import os
-from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -203,9 +202,9 @@ async def _collect_leftover(context: StepContext) -> bool:
 
 
 async def read_outputs(context: StepContext) -> None:
-    with _memory("outputs") as descriptor:
-        await run(context, Step.OUTPUT, descriptor)
-        printed = _printed(descriptor, MAX_OUTPUTS_BYTES, "outputs")
+    with context.printed.received(MAX_OUTPUTS_BYTES):
+        await run(context, Step.OUTPUT, context.printed.descriptor)
+    printed = context.printed.take("outputs")
     try:
         outputs = context.session.outputs(printed)
     except (ValueError, RecursionError) as error:
@@ -242,31 +241,10 @@ async def _report_plan(context: StepContext) -> None:
 
 async def _described(context: StepContext, arguments: Sequence[str], max_bytes: int) -> bytes:
     """Return what a command prints that describes the plan."""
-    os.ftruncate(context.facts, 0)
-    os.lseek(context.facts, 0, os.SEEK_SET)  # for the command, too
-    try:
-        await _run_program(context, Step.PLAN, Command(arguments, context.facts))
-        return _printed(context.facts, max_bytes, "facts about its plan")
-    finally:
-        os.ftruncate(context.facts, 0)
+    with context.printed.received(max_bytes):
+        await _run_program(context, Step.PLAN, Command(arguments, context.printed.descriptor))
+    return context.printed.take("facts about its plan")
 
 
 def _has_changes(summary: PlanSummary) -> bool:
     return bool(summary.resources or summary.outputs)
-
-
-@contextmanager
-def _memory(name: str) -> Generator[int]:
-    """Yield a file in memory. Some values that an engine prints are sensitive, and go neither into the log nor to a disk."""
-    descriptor = os.memfd_create(name)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _printed(descriptor: int, max_bytes: int, what: str) -> bytes:
-    size = os.fstat(descriptor).st_size
-    if size > max_bytes:
-        raise Invalid(f"the engine printed {what} of {size:,} bytes, and at most {max_bytes:,} are kept")
-    return os.pread(descriptor, size, 0)
