@@ -156,25 +156,27 @@ def planned_actions(
     ]
 
 
-def plan(module: dict[str, object], out: str, facts: str, *, is_destroying: bool) -> None:
+def plan(module: dict[str, object], out: str, *, is_destroying: bool) -> None:
     with locked():
         state = current()
     actions = planned_actions(module, state, is_destroying=is_destroying)
     for number in range(1, 6):
         say(f"plan-line {number}")
-    with open(facts, "w") as file:
-        for one in actions:
-            change = {"resource": {"addr": f"{TYPE}.{one['name']}"}, "action": one["action"]}
-            file.write(json.dumps({"type": "planned_change", "change": change}) + "\n")
-        counts = {
-            "add": sum(one["action"] != "delete" for one in actions),
-            "change": 0,
-            "remove": sum(one["action"] != "create" for one in actions),
-        }
-        file.write(json.dumps({"type": "change_summary", "changes": counts}) + "\n")
     made = {"id": os.urandom(8).hex(), "serial": state["serial"], "lineage": state["lineage"], "actions": actions}
     with open(out, "w") as file:
         json.dump(made, file)
+
+
+def show(path: str) -> None:
+    """Describe a plan as `show -json` does, without attributes."""
+    with open(path) as file:
+        actions = json.load(file)["actions"]
+    shown = {"create": ["create"], "delete": ["delete"], "replace": ["delete", "create"]}
+    changes = [
+        {"address": f"{TYPE}.{one['name']}", "mode": "managed", "change": {"actions": shown[one["action"]]}}
+        for one in actions
+    ]
+    print(json.dumps({"format_version": "1.2", "resource_changes": changes}))
 
 
 def apply(module: dict[str, object], path: str) -> int:
@@ -326,7 +328,9 @@ def main(arguments: list[str]) -> int:
             say(f"{arguments[0]}-line 1")
         case "plan":
             option = {name: value for name, _, value in (one.partition("=") for one in arguments[1:])}
-            plan(module, option["-out"], option["-json-into"], is_destroying="-destroy" in arguments)
+            plan(module, option["-out"], is_destroying="-destroy" in arguments)
+        case "show":
+            show(arguments[-1])
         case "apply":
             return apply(module, arguments[-1])
         case "output":

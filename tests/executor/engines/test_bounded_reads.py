@@ -10,14 +10,12 @@ from terracrew.errors import TooLarge
 from terracrew.executor.engines.hcl import (
     backend_blocks,
     declared_variables,
-    event_facts,
     kept_init,
     lockfile,
     operator_paths,
 )
 from terracrew.executor.engines.hcl.dialect import TOFU
-from terracrew.executor.engines.pulumi import described_preview, project
-from terracrew.executor.engines.pulumi import event_facts as pulumi_event_facts
+from terracrew.executor.engines.pulumi import described_preview, event_facts, project
 
 pytestmark = pytest.mark.feature("X4.bounded")
 HUGE_BYTES = 1 << 40
@@ -36,7 +34,6 @@ READERS: list[tuple[str, Callable[[Path], object]]] = [
     ("main.tf", lambda path: backend_blocks.foreign_backend(path.parent, PATTERNS)),
     ("main.tf", lambda path: declared_variables.declared(path.parent, PATTERNS)),
     ("events", event_facts.read),
-    ("events", pulumi_event_facts.read),
     ("events", lambda path: described_preview.read(path, is_destroying=False)),
     ("Pulumi.yaml", project.read),
     (lockfile.NAME, lambda path: lockfile.content(path.parent)),

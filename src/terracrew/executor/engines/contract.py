@@ -304,7 +304,8 @@ class EngineSession(Protocol):
 
     def facts_arguments(self) -> list[str] | None:
         """Return a second command, which prints facts about the plan that was just made; None if that plan's own command wrote
-        them to a file. What it prints may have secrets in it: it is kept in memory only, and not logged."""
+        them to a file, which code that the engine runs could change. What it prints may have secrets in it: it is kept in
+        memory only, and not logged. If it fails, the plan fails."""
         ...
 
     def summarize(self, facts: bytes | None, state: bytes | None) -> PlanSummary:

@@ -52,11 +52,10 @@ def start_plan(context: StepContext) -> None:
 
 
 def start_description(context: StepContext) -> None:
-    """Start the engine that describes the plan, unless it probably is not needed: in a warm workspace nothing of the module has
-    changed, so its plan finds changes only where nothing was applied yet."""
+    """Start the engine that describes the plan."""
     session = context.session
     wanted = session.facts_arguments()
-    if wanted is None and isinstance(session, DescribesPlans) and not (context.kept_from and context.states.current):
+    if wanted is None and isinstance(session, DescribesPlans):
         wanted = session.description_arguments()
     if wanted is not None:
         _start(context, Command(wanted, context.printed.descriptor))

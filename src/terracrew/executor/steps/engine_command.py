@@ -37,6 +37,11 @@ _LOST_CHANGES = (
 )
 
 
+_NOT_DESCRIBED = (
+    "A plan was made, but the engine could not describe it. Nobody knows what it would do, so it is not used"
+)
+
+
 class EngineFailedError(Exception):
     """The engine ended a step with this exit code."""
 
@@ -216,7 +221,12 @@ async def _report_plan(context: StepContext) -> None:
     """Record what the plan that was just made would do: a summary, and a diff if the engine can describe its plan."""
     session = context.session
     facts_arguments = session.facts_arguments()
-    facts = await _described(context, facts_arguments, _MAX_FACTS_BYTES) if facts_arguments else None
+    try:
+        facts = await _described(context, facts_arguments, _MAX_FACTS_BYTES) if facts_arguments else None
+    except EngineFailedError:
+        if context.control.stop_mode(is_mutating=False) is None:
+            context.recorder.say(_NOT_DESCRIBED)
+        raise
     summary = session.summarize(facts, context.states.current)
     if context.spec.backend == "own" and not summary.existing:
         # What the engine looked at was counted. It may have looked at nothing (`-refresh=false`) although something exists.

@@ -8,7 +8,7 @@ import pytest
 
 from terracrew.cli.printing import output
 from terracrew.executor.engines import plan_summary
-from terracrew.executor.engines.hcl import event_facts, state
+from terracrew.executor.engines.hcl import shown_facts, state
 
 pytestmark = pytest.mark.feature("J11.numbers", "J11.resources")
 BEFORE = """
@@ -36,16 +36,19 @@ import {
 def test_imports_moves_and_what_is_forgotten_are_counted(tofu: str, tmp_path: Path) -> None:
     """A plan that only imports or moves was shown as "0 to add, 0 to change, 0 to destroy"."""
 
-    def run(*words: str) -> None:
-        subprocess.run([tofu, *words], cwd=tmp_path, check=True, capture_output=True, env=dict(os.environ))
+    # A warning about a missing configuration is printed before the description of the plan.
+    environment = {**os.environ, "TF_CLI_CONFIG_FILE": str(tmp_path / "missing")}
+
+    def run(*words: str) -> bytes:
+        return subprocess.run([tofu, *words], cwd=tmp_path, check=True, capture_output=True, env=environment).stdout
 
     (tmp_path / "main.tf").write_text(BEFORE)
     run("init")
     run("apply", "-auto-approve")
     (tmp_path / "main.tf").write_text(AFTER)
-    run("plan", "-json-into=plan.jsonl")
+    run("plan", "-out=plan")
     summary = plan_summary.summarize(
-        event_facts.read(tmp_path / "plan.jsonl"), state.count((tmp_path / "terraform.tfstate").read_bytes())
+        shown_facts.read(run("show", "-json", "plan")), state.count((tmp_path / "terraform.tfstate").read_bytes())
     )
     counts = {"imports": summary.imports, "moves": summary.moves, "forgets": summary.forgets}
     assert counts == {"imports": 1, "moves": 1, "forgets": 1}

@@ -52,7 +52,7 @@ _plan = msgspec.json.Decoder(_DescribedPlan)
 def read(printed: bytes) -> PlanDescription:
     """Raises Invalid if this is not the description of a plan."""
     try:
-        plan = _plan.decode(printed)
+        plan = _plan.decode(shown_facts.document(printed))
     except (ValueError, RecursionError) as error:
         raise Invalid(f"the engine described its plan in a way that cannot be read: {error}") from error
     outputs = [

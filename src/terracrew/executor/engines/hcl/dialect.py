@@ -9,9 +9,6 @@ class Dialect(msgspec.Struct, frozen=True):
     name: str
     """The name of the engine, and of its program."""
     title: str
-    has_json_into: bool
-    """Whether `plan` has `-json-into`, which gives output for a terminal and JSON from one run. Without it, the facts about a
-    plan come from a second command, `show -json`."""
     home_configurations: tuple[str, ...]
     """The configuration files of the program in the home directory of its user."""
     home_paths: tuple[str, ...]
@@ -21,14 +18,12 @@ class Dialect(msgspec.Struct, frozen=True):
 TOFU = Dialect(
     name="tofu",
     title="OpenTofu",
-    has_json_into=True,
     home_configurations=(".tofurc", ".terraformrc", ".config/opentofu/tofurc"),
     home_paths=(*_OF_BOTH, ".config/opentofu", ".local/share/opentofu", ".tofurc", ".tofuenv"),
 )
 TERRAFORM = Dialect(
     name="terraform",
     title="Terraform",
-    has_json_into=False,
     home_configurations=(".terraformrc",),
     home_paths=_OF_BOTH,
 )

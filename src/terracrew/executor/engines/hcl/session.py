@@ -16,7 +16,6 @@ from terracrew.executor.engines.contract import ApiAccess, EngineContext, Failur
 from terracrew.executor.engines.hcl import (
     backend_blocks,
     declared_variables,
-    event_facts,
     failure,
     import_errors,
     kept_init,
@@ -61,7 +60,7 @@ class HclSession:
 
     def __init__(self, dialect: Dialect, found: FoundEngine, context: EngineContext) -> None:
         self._dialect, self._program, self._context = dialect, found.path, context
-        self._files, self._events = context.files, context.files.produced / "plan.jsonl"
+        self._files = context.files
         self._plugins = plugins.of_attempt(context.runner_environment, context.cache_directory, context.files)
         self._outputs = msgspec.json.Decoder(dict[str, _PrintedOutput])
         self._patterns = configurations.PATTERNS[dialect.name]
@@ -114,10 +113,9 @@ class HclSession:
                 options = ["validate", *flags]
             case Step.PLAN:
                 destroy = ["-destroy"] if is_destroying else []
-                events = [f"-json-into={self._events}"] if self._dialect.has_json_into else []
-                options = ["plan", "-input=false", *destroy, *flags, f"-out={self._files.new_plan}", *events]
+                # `-json-into` is not used: everything that runs while the plan is made could replace the file with the events.
+                options = ["plan", "-input=false", *destroy, *flags, f"-out={self._files.new_plan}"]
             case Step.APPLY | Step.DESTROY:
-                # `-json-into` is not used here: it repeats each line of a provisioner, in eight times the space and twice the time.
                 options = ["apply", "-input=false", *flags, str(self._files.plan)]
             case Step.OUTPUT:
                 options = ["output", "-json", *flags]
@@ -134,12 +132,12 @@ class HclSession:
         if step is Step.INIT:
             self._plugins.relink(self._context.folder)
 
-    def facts_arguments(self) -> list[str] | None:
-        return None if self._dialect.has_json_into else self.description_arguments()
+    def facts_arguments(self) -> list[str]:
+        return self.description_arguments()
 
     def summarize(self, facts: bytes | None, state: bytes | None) -> PlanSummary:
-        found = event_facts.read(self._events) if facts is None else shown_facts.read(facts)
-        return plan_summary.summarize(found, None if state is None else states.count(state))
+        assert facts is not None
+        return plan_summary.summarize(shown_facts.read(facts), None if state is None else states.count(state))
 
     def description_arguments(self) -> list[str]:
         return [self._program, "show", "-json", str(self._files.plan)]

@@ -1,4 +1,4 @@
-"""Reads what a plan would do from the document that `show -json PLAN` prints, for an engine that has no `-json-into`."""
+"""Reads what a plan would do from the document that `show -json PLAN` prints."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ REASONS = {
     "replace_by_request": "requested",
     "replace_by_triggers": "replace_triggered_by",
 }
-"""The reasons for which the two formats of the engines have different words."""
+"""The reasons that have other words in a summary."""
 
 
 class _ShownImport(msgspec.Struct):
@@ -74,7 +74,7 @@ _plan = msgspec.json.Decoder(_ShownPlan)
 def read(printed: bytes) -> PlanFacts:
     """Raises Invalid if this is not the description of a plan."""
     try:
-        plan = _plan.decode(printed)
+        plan = _plan.decode(document(printed))
     except (ValueError, RecursionError) as error:
         raise Invalid(f"the engine described its plan in a way that cannot be read: {error}") from error
     outputs = {name: ACTIONS.get(one.actions) for name, one in plan.output_changes.items()}
@@ -84,6 +84,11 @@ def read(printed: bytes) -> PlanFacts:
         vanished=frozenset(each.address for each in plan.resource_drift if each.change.actions == ("delete",)),
         refreshed=_count(plan.prior_state.values.root_module),
     )
+
+
+def document(printed: bytes) -> bytes:
+    """Return the line with the document. The engine prints warnings about its own configuration before it."""
+    return printed if printed.startswith(b"{") else printed[printed.find(b"\n{") + 1 :]
 
 
 def action(mode: str, actions: tuple[str, ...], previous_address: str, *, is_imported: bool) -> Action | None:
