@@ -149,7 +149,7 @@ def test_how_much_a_plan_destroys_is_not_compared_with_a_state_from_before_the_o
 
 @pytest.mark.feature("J15.own", "J8.needed")
 @pytest.mark.timeout(120)
-def test_a_plan_that_did_not_look_at_what_exists_in_the_own_backend_is_asked_about(
+def test_a_plan_that_did_not_refresh_what_exists_in_the_own_backend_is_asked_about(
     system: System, backend: StateServer
 ) -> None:
     """With `-refresh=false` nothing was counted, and a plan that replaced everything was 0 % of 0."""
@@ -160,5 +160,5 @@ def test_a_plan_that_did_not_look_at_what_exists_in_the_own_backend_is_asked_abo
     system.api.replace("/modules/app/steps/plan", {"flags": {"tofu": ["-refresh=false"]}})
     system.api.patch("/modules/app", {"inputs": {"n": 2, "input": "b"}})
     waiting = _in_status(system, system.run("app", "APPLY"), "AWAITING_APPROVAL")
-    assert (waiting["plan"]["replace"], waiting["plan"]["existing"]) == (2, None)
-    assert "how many exist is not known; more than 20 % of them need an approval" in waiting["reason"]["text"]
+    assert (waiting["plan"]["replace"], waiting["plan"]["existing"]) == (2, 2)
+    assert "2 of 2 resources; more than 20 % of them need an approval" in waiting["reason"]["text"]

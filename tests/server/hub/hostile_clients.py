@@ -26,7 +26,7 @@ from tests.server.application import Person
 from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Client, Hub, ref_of
 
 VOLATILE = {"last_used_at", "heard_at", "seen_at", "executor_heard_at"}
-NOT_LOOKED_AT = {"leases", "migrations", "sqlite_sequence"}
+NOT_LOOKED_AT = {"history", "leases", "migrations", "sqlite_sequence"}
 PING = messages.Claim("job_" + "0" * 32, 1)
 """It is answered, by `missed`, and changes nothing."""
 

@@ -10,7 +10,7 @@ from terracrew.errors import Invalid
 from terracrew.executor.engines import plan_summary
 from terracrew.executor.engines.pulumi import described_preview, event_facts
 from terracrew.plan_diff import document
-from terracrew.plan_diff.document import DiffDocument
+from terracrew.plan_diff.document import DiffDocument, DiffQuery
 from terracrew.plan_diff.model import ResourceDiff
 
 pytestmark = pytest.mark.feature("J11.diff", "J4.pulumi")
@@ -121,7 +121,7 @@ def test_what_was_changed_outside_is_compared_with_what_the_resource_really_is(t
         step("update", "one", state("one", asked, real), state("one", asked), detailedDiff=diff),
     )
     assert found.head.drift == 1
-    [one], [drifted] = found.page().resources, found.page(action="drift").resources
+    [one], [drifted] = found.page().resources, found.page(DiffQuery(action="drift")).resources
     assert [(each.before, each.after) for each in one.attributes] == [('"by hand"', '"asked"')]
     assert [(each.before, each.after) for each in drifted.attributes] == [('"asked"', '"by hand"')]
 
