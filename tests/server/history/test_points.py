@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from terracrew.protocol.messages import AttemptRef
-from terracrew.server.db.seam import Database
+from terracrew.server.db.seam import Database, Tx
 from terracrew.server.history.points import History
 from terracrew.server.secrets.keyring import Keyring
 
@@ -62,3 +62,15 @@ async def test_the_last_point_is_remembered_in_the_data_directory(database: Data
     point = await database.write(history.add)
     history.remember()
     assert History(KEYS, file).remembered() == point
+
+
+async def test_a_point_says_when_it_was_made_by_the_clock_of_the_database(database: Database) -> None:
+    """By the clock of a server that is ahead, what was lost would never be older than the hold that covers it."""
+    point, now = await database.write(lambda tx: timed(tx, History(KEYS)))
+    await set_back(database)
+    [missing] = await database.read(lambda tx: History(KEYS).missing(tx, [point]))
+    assert missing.at == now
+
+
+async def timed(tx: Tx, history: History) -> tuple[str, float]:
+    return await history.add(tx), tx.now

@@ -14,7 +14,6 @@ import msgspec
 
 from terracrew import durable, ids
 from terracrew.errors import Undecryptable
-from terracrew.logging import get_logger
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Tx
 from terracrew.server.history import store
@@ -25,7 +24,6 @@ KEPT_SECONDS = 30 * 86400.0
 """How long points are kept. What somebody was told more than half as long ago is not compared."""
 MAX_POINTS = 64
 """The most points of one hello that are looked at."""
-log = get_logger("terracrew.history")
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -37,7 +35,7 @@ class Point(msgspec.Struct, frozen=True):
     change: AttemptRef | None
     """The attempt that changed it, which had permission to apply."""
     at: float
-    """When it was made, in seconds since 1970, by the clock of the server."""
+    """When it was made, in seconds since 1970, by the clock of the database. Holds are compared with it, by the same clock."""
 
 
 class History:
@@ -46,7 +44,7 @@ class History:
     def __init__(self, keys: Keyring, file: Path | None = None) -> None:
         """`file` is where this server remembers the newest point, for its next process."""
         self._keys, self._file = keys, file
-        self._latest = ""
+        self._latest, self._latest_at = "", 0.0
         self._of_others = ""
         """The id of the newest point that another server has written, as far as it is known here."""
         self._saved = ""
@@ -59,21 +57,21 @@ class History:
     @property
     def latest_at(self) -> float:
         """When the newest point was written, in seconds since 1970."""
-        return ids.created_at(max(self._latest.partition(".")[0], self._of_others))
+        return max(self._latest_at, ids.created_at(self._of_others) if self._of_others else 0.0)
 
     async def add(self, tx: Tx, module_id: str = "", change: AttemptRef | None = None) -> str:
         """Write a new point, which is told to others from the commit on. It may be about an attempt that changes a module."""
         point_id = ids.new("hst")
         await store.add_point(tx, point_id)
-        about = f"{module_id} {change.job_id} {change.attempt}" if change else ""
-        seal = self._keys.encrypt(about.encode(), _context(point_id))
+        about = f" {module_id} {change.job_id} {change.attempt}" if change else ""
+        seal = self._keys.encrypt(f"{tx.now}{about}".encode(), _context(point_id))
         point = f"{point_id}.{base64.urlsafe_b64encode(seal).decode()}"
-        tx.on_commit(partial(self._added, point))
+        tx.on_commit(partial(self._added, point, tx.now))
         tx.wake("history", point_id)
         return point
 
-    def _added(self, point: str) -> None:
-        self._latest, self._of_others = point, ""  # a lost point is noticed once
+    def _added(self, point: str, at: float) -> None:
+        self._latest, self._latest_at, self._of_others = point, at, ""  # a lost point is noticed once
 
     def _genuine(self, points: Iterable[str]) -> dict[str, Point]:
         """Return those of these points that a server with this master key has made, by their ids."""
@@ -81,9 +79,10 @@ class History:
         for text in list(points)[:MAX_POINTS]:
             point_id, _, seal = text.partition(".")
             try:
-                about = self._keys.decrypt(base64.urlsafe_b64decode(seal), _context(point_id)).decode().split()
+                content = self._keys.decrypt(base64.urlsafe_b64decode(seal), _context(point_id)).decode()
+                at, *about = content.split()
                 change = AttemptRef(about[1], int(about[2])) if about else None
-                found[point_id] = Point(point_id, about[0] if about else "", change, ids.created_at(point_id))
+                found[point_id] = Point(point_id, about[0] if about else "", change, float(at))
             except (Undecryptable, ValueError):
                 continue
         return found
