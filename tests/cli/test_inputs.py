@@ -49,6 +49,7 @@ def test_the_list_says_where_each_input_comes_from(terracrew: Terracrew, server:
     [
         (["zones", '["a","b"]'], "", {"target": "variable", "value": ["a", "b"]}),
         (["zones", "5"], "", {"target": "variable", "value": 5}),
+        (["zones", "1.30"], "", {"target": "variable", "value": "1.30"}),
         (["zones", "5", "--text"], "", {"target": "variable", "value": "5"}),
         (["zones", "a text"], "", {"target": "variable", "value": "a text"}),
         (["zones"], "from a pipe\n", {"target": "variable", "value": "from a pipe"}),

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.e2e.command_line import terracrew
 from tests.e2e.system import System, eventually
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
@@ -146,3 +147,29 @@ def test_a_module_waits_for_the_output_of_another_one_and_uses_it(system: System
     assert all(step["status"] in ("PENDING", "SKIPPED") for step in failed["steps"]), "nothing was started"
     system.api.post("/inputs", {"place": "app", "name": "vpc_id", "value": "vpc-2"})
     assert system.wait(system.run("app", "APPLY"))["status"] == "SUCCEEDED", "the runner takes the next job"
+
+
+TYPED = """
+variable "text" { type = string }
+variable "exponent" { type = string }
+variable "number" { type = number }
+variable "zones" { type = list(string) }
+variable "untyped" {}
+output "all" { value = "${var.text} ${var.exponent} ${var.number * 2} ${join("+", var.zones)} ${var.untyped}" }
+"""
+
+
+@pytest.mark.feature("J6.inputs")
+def test_a_number_reaches_a_variable_of_text_as_it_was_typed(system: System) -> None:
+    """`--var k8s=1.30` arrived as 1.3, and `exp=1e3` as 1000, where `tofu -var` keeps both."""
+    system.start_server(runner=True)
+    folder = system.directory / "typed"
+    folder.mkdir()
+    (folder / "main.tf").write_text(TYPED)
+    module = ["--var", "text=1.30", "--var", "exponent=1e3", "--var", 'zones=["a","b"]', "--var", "number=1.50"]
+    terracrew(system, "module", "create", "typed", "--engine", "tofu", "--from", str(folder), *module)
+    terracrew(system, "input", "set", "typed", "untyped", "0.10")
+    terracrew(system, "job", "run", "typed", "--apply", "--wait")
+    assert system.api.get("/modules/typed/outputs")["outputs"]["all"]["value"] == "1.30 1e3 3 a+b 0.10"
+    terracrew(system, "job", "run", "typed", "--apply", "--wait", "--var", "text=2.0")
+    assert system.api.get("/modules/typed/outputs")["outputs"]["all"]["value"] == "2.0 1e3 3 a+b 0.10"

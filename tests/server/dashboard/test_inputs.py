@@ -42,6 +42,9 @@ async def test_inputs_are_set_and_removed_on_their_page(application: Application
     await someone.see(here)
     page = (await someone.submit(here, name="zones", target="variable", kind="literal", value='["a", 1]')).text
     assert "[&#34;a&#34;,1]" in page
+    page = (await someone.submit(here, name="k8s", target="variable", kind="literal", value="1.30")).text
+    assert ">&#34;1.30&#34;<" in page
+    await someone.submit(f"{here}/remove", name="k8s", target="variable")
     page = (await someone.submit(here, name="db", target="environment", kind="secret", value=SECRET)).text
     assert SECRET not in page
     assert ">secret<" in page

@@ -29,7 +29,11 @@ _subdirectory = click.option(
     "--subdirectory", default="", metavar="DIR", help="The folder of the module in the source."
 )
 _variables = click.option(
-    "--var", "variables", multiple=True, metavar="K=V", help="An input. A value that is not JSON is a string."
+    "--var",
+    "variables",
+    multiple=True,
+    metavar="K=V",
+    help="An input. JSON is a list, a number and so on; anything else is a text, also a number such as `1.30` or `1e3`.",
 )
 _environment = click.option("--env", "environment", multiple=True, metavar="K=V", help="An environment variable.")
 
@@ -108,17 +112,9 @@ def upload(api: "Api", folder: Path) -> str:
 
 def inputs(given: Iterable[str]) -> dict[str, Any]:
     """Parse `--var` options."""
-    return {name: value(text) for name, text in _pairs(given, "--var")}
+    from terracrew import typed_values
 
-
-def value(text: str) -> Any:
-    """Return the value that a text stands for. One that is not valid JSON is a string."""
-    import msgspec
-
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return text
+    return {name: typed_values.read(text) for name, text in _pairs(given, "--var")}
 
 
 def environment(given: Iterable[str]) -> dict[str, str]:

@@ -6,7 +6,6 @@ from typing import Any, TextIO, get_args
 import click
 
 from terracrew.cli.arguments import name_completion
-from terracrew.cli.arguments import source as sources
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
@@ -89,7 +88,10 @@ def set_input(
     is_text: bool,
     as_json: bool,
 ) -> None:
-    """Set the input NAME at PLACE. A VALUE that is valid JSON is a number, a list and so on; any other is a text.
+    """Set the input NAME at PLACE. A VALUE that is valid JSON is a list, a number and so on; any other is a text.
+
+    A number that an engine would write in another way, such as 1.30 or 1e3, is a text too. Engines make a number of it where a
+    variable is declared as one.
 
     Without VALUE, it is asked for or read from standard input. The value of a secret is never an argument, because other
     users of this machine could see it.
@@ -109,6 +111,8 @@ def set_input(
             body = {"place": place, "name": name, "target": kind, "definition": definition}
             return _said(target.api().post("/inputs", body), f"the {definition.replace('_', ' ')} of the job", as_json)
         return _set_output(target, place, name, kind, reference or "", as_json)
+    from terracrew import typed_values
+
     given = source.read() if source is not None else _read(name, is_hidden=is_secret) if value is None else value
     body: dict[str, Any] = {"place": place, "name": name, "target": _target(is_environment, is_file)}
     if overwrite:
@@ -116,7 +120,7 @@ def set_input(
     if is_secret:
         body["secret"] = given
     else:
-        body["value"] = given if is_environment or is_file or is_text else sources.value(given)
+        body["value"] = given if is_environment or is_file or is_text else typed_values.read(given)
     made = target.api().post("/inputs", body)
     if as_json:
         return output.as_json(made)

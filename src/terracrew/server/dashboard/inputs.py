@@ -7,6 +7,7 @@ import msgspec
 from litestar import Response, Router, get, post
 from litestar.params import FromPath
 
+from terracrew import typed_values
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge
 from terracrew.protocol.spec import Definition
 from terracrew.server.dashboard import forms, place_words, render
@@ -100,7 +101,7 @@ def rows(found: Sequence[InputView]) -> list[InputRow]:
 
 
 def wanted(form: InputForm, place_id: str) -> NewInput:
-    """Return the input that the form asks for. A value of a variable that is not JSON is a text."""
+    """Return the input that the form asks for."""
     name = form.name.strip()
     if form.kind == "secret":
         return NewInput(name, place_id, form.target, secret=form.value, overwrite=form.overwrite)
@@ -115,15 +116,8 @@ def wanted(form: InputForm, place_id: str) -> NewInput:
                 f"{form.value.strip()[:100]!r} is nothing that a job has; it has {', '.join(place_words.DEFINITIONS)}"
             )
         return NewInput(name, place_id, form.target, definition=msgspec.convert(form.value.strip(), Definition))
-    value = _value(form.value) if form.target == "variable" else form.value
+    value = typed_values.read(form.value) if form.target == "variable" else form.value
     return NewInput(name, place_id, form.target, value, overwrite=form.overwrite)
-
-
-def _value(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return text
 
 
 async def _read(tx: Tx, request: DashboardCall, place: str) -> InputsPage:
