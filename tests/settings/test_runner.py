@@ -72,6 +72,18 @@ def test_the_credentials_of_a_shared_runner_have_no_organization(file: Path) -> 
     assert layers.load(file).client_id == "sac_3"
 
 
+@pytest.mark.feature("A1.prefix", "T1.credentials")
+def test_a_client_id_may_have_its_organization_before_it_as_it_is_printed(file: Path) -> None:
+    """The runner put the organization before it a second time, and was refused for ever: "this credential is not valid"."""
+    for client_id in (f"{ORGANIZATION}:sac_3", "sac_3"):
+        write(file, runner={**FULL["runner"], "credentials": {"client_id": client_id, "client_secret": "s"}})
+        assert layers.load(file).client_id == f"{ORGANIZATION}:sac_3"
+    other = "org_" + "7" * 32
+    write(file, runner={**FULL["runner"], "credentials": {"client_id": f"{other}:sac_3", "client_secret": "s"}})
+    (problem,) = problems_of(file)
+    assert f"it is of the organization {other}, and runner.organization_id is another one" in problem
+
+
 @pytest.mark.feature("D2.variables", "T1.paths")
 def test_a_runner_and_its_service_account_can_be_named_by_path(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(file, runner={"instance": "one", "organization_id": ORGANIZATION, "credentials": {"client_secret": "s"}})

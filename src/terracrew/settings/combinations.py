@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, cast
 
-from terracrew import plugins
+from terracrew import ids, plugins
 from terracrew.client import address
 from terracrew.errors import Invalid
 from terracrew.protocol.dispatcher_choice import ChoiceField
@@ -74,6 +74,17 @@ def _credentials(values: Tree) -> Iterator[Combination]:
         is_incomplete = any(given < pair for pair in _ALLOWED_CREDENTIALS)
         words = f"there is {' and '.join(sorted(given))}: {_PAIRS}"
         yield Combination(section, words, missing=[section] if is_incomplete else [])
+    client_id, organization = find(values, (*section, "client_id")), find(values, ("runner", "organization_id"))
+    named = str(client_id or "").rpartition(":")[0]
+    if ids.is_id("org", named) and organization is not None and not _is_same_organization(named, str(organization)):
+        yield Combination(
+            (*section, "client_id"), f"it is of the organization {named}, and runner.organization_id is another one"
+        )
+
+
+def _is_same_organization(named: str, organization: str) -> bool:
+    """Compare two ids of organizations. The check of the setting itself reports a second one that is not an id."""
+    return not ids.is_id("org", organization) or ids.parse("org", named) == ids.parse("org", organization)
 
 
 def _addresses_for_executors(values: Tree) -> Iterator[Combination]:

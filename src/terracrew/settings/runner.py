@@ -68,7 +68,8 @@ class CredentialsSection(SettingsSection):
     client_id: str | None = Field(
         default=None,
         min_length=1,
-        description="The id of the service account (`sac_…`). The runner puts the organization's id before it by itself.",
+        description="The id of the service account, with its organization (`org_…:sac_…`, as `terracrew service-account add-secret` "
+        "prints it) or without it (`sac_…`): the runner then puts the organization's id before it by itself.",
     )
     service_account_path: TreePath | None = Field(
         default=None,
@@ -266,7 +267,7 @@ class RunnerSettings(SettingsSection):
             runner_id=self.runner.id or "",
             runner_path=self.runner.path or "",
             instance=self.runner.instance,
-            client_id=name if organization == SHARED else f"{organization}:{name}",
+            client_id=name if organization == SHARED or ":" in name else f"{organization}:{name}",
             client_secret=secret,
             helper=self.runner.credentials.helper_command(),
             working_directory=working,

@@ -82,6 +82,26 @@ async def test_a_jwt_bearer_grant_names_the_account_by_its_path(federation: Fede
     assert "issued_token_type" not in answer.json()
 
 
+@pytest.mark.feature("A1.prefix", "A3.exchange")
+async def test_the_id_of_an_account_is_enough_without_its_organization(federation: Federation) -> None:
+    await federation.trust()
+    await federation.server.organization("elsewhere")
+    assert await federation.status(federation.issuer.token(jti="1"), federation.account_id) == 200
+    assert await federation.status(federation.issuer.token(jti="2"), "sac_" + "0" * 32) == 401
+
+
+@pytest.mark.feature("A3.exchange")
+async def test_an_account_without_an_organization_is_not_searched_in_one_of_that_name(federation: Federation) -> None:
+    """A path exists in many organizations. Whoever made one of the right name would get the runners of another one."""
+    mine = federation.server.organization_id
+    await federation.trust()
+    rename = "UPDATE organizations SET name = 'ci' WHERE id = :id"
+    await federation.server.db.write(lambda tx: tx.run(rename, id=mine))
+    await federation.server.organization("elsewhere")
+    assert await federation.status(federation.issuer.token(jti="1"), "ci:ci") == 200
+    assert await federation.status(federation.issuer.token(jti="2"), "ci") == 401
+
+
 @pytest.mark.feature("A3.exchange")
 @pytest.mark.parametrize(
     ("claims", "wanted", "others"),

@@ -67,7 +67,7 @@ async def test_a_service_account_may_be_named_by_its_path_but_only_with_its_own_
         (f"{server.organization_id}:spectre/bot", other_secret),
         (f"{server.organization_id}:spectre/none", secret),
         (f"{foreign}:spectre/bot", secret),
-        ("spectre/bot", secret),
+        ("spectre/none", secret),
     ):
         refused = await server.exchange(client_id, tried)
         assert (refused.status_code, refused.json()["detail"]) == (401, GENERIC)
@@ -81,6 +81,19 @@ async def test_the_organization_may_be_given_by_name_and_the_secret_by_http_basi
         async with server.client(headers={"Authorization": f"Basic {basic}"}) as client:
             answer = await client.post("/connect/token", data={"grant_type": "client_credentials"})
         assert answer.status_code == 200
+
+
+@pytest.mark.feature("A1.prefix")
+async def test_a_client_id_is_enough_without_its_organization(server: IdentityServer) -> None:
+    """The dashboard showed `sac_…`, and /connect/token answered it with 401: only `org_…:sac_…` was accepted."""
+    account, _, secret = await server.account()
+    runner, worker_token = await server.runner(server.organization_id)
+    await server.organization("elsewhere")
+    for client_id, credential in ((account, secret), (runner, worker_token)):
+        answer = await server.exchange(client_id, credential)
+        assert answer.status_code == 200, answer.text
+        claims = await claims_of(server, answer.json()["access_token"])
+        assert (claims["sub"], claims["org"]) == (client_id, server.organization_id)
 
 
 @pytest.mark.feature("A2.exchange")
@@ -103,10 +116,11 @@ async def test_every_wrong_client_gets_the_same_answer(server: IdentityServer) -
     wrong = [
         (f"{server.organization_id}:{account}", "tcs_" + "x" * 43),
         (f"{other}:{account}", secret),
-        (account, secret),
+        (account, "tcs_" + "x" * 43),
+        (account, worker_token),
         (f"org_nowhere:{account}", secret),
         (f"{server.organization_id}:{runner}", secret),
-        (runner, worker_token),
+        (runner, secret),
         (f"{server.organization_id}:{account}", worker_token),
         (f"{server.organization_id}:{account}", "tcs_\ud7ff\x00"),
         (f"\x00:{account}", secret),

@@ -61,7 +61,8 @@ async def token(request: AccessCall) -> Response[Any]:
     """Exchange a client id and secret, in the form or by HTTP Basic, for an access token that is valid for fifteen minutes.
 
     The client id is `<organization>:<client>`: a service account's id or path with one of its secrets, or a worker id with its
-    worker token. With `next_secret_sha256`, the hash of a worker token that is to follow the one that is sent, a runner
+    worker token. The organization and its colon may be left out where the secret or the id shows whose it is.
+    With `next_secret_sha256`, the hash of a worker token that is to follow the one that is sent, a runner
     replaces its token: the first use of the new one ends the old one.
 
     A service account with trust policies needs no secret: send its client id and a token of a trusted issuer as `subject_token`

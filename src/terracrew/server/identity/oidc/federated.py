@@ -11,6 +11,7 @@ from collections.abc import Callable
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups import reads as groups
 from terracrew.server.groups import tree_path
+from terracrew.server.identity.access import credential_store
 from terracrew.server.identity.federation import rules, store, verification
 from terracrew.server.identity.federation.issuers import Issuers
 from terracrew.server.identity.federation.model import TokenRefused, TrustedAccount, TrustPolicy
@@ -45,7 +46,7 @@ class FederatedTokens:
         tokens.on_forget.append(self._forget)
 
     async def exchange(self, client_id: str, token: str, address: str) -> AccessToken:
-        """Exchange a token that one of the account's trust policies accepts. `client_id` is `<organization>:<account>`."""
+        """Exchange a token that a trust policy of the account accepts. `client_id` is `<organization>:<account>`, or an account's id."""
         started_at, account = time.monotonic(), None
         try:
             account = await self._account(client_id)
@@ -80,10 +81,13 @@ class FederatedTokens:
     async def _account(self, client_id: str) -> TrustedAccount:
         """Return the account that a client id names. Only accounts that exist are cached, and only for a few seconds."""
         prefix, _, client = client_id.rpartition(":")
-        if not prefix or not client_id.isprintable() or len(client_id) > _MAX_CLIENT_CHARACTERS:
+        if not client_id.isprintable() or len(client_id) > _MAX_CLIENT_CHARACTERS:
             raise TokenRefused("there is no such service account")
         now = time.monotonic()
-        organization_id, known_until = self._organizations.get(prefix, ("", 0.0))
+        place = (
+            f"{prefix}:" if prefix else client
+        )  # an account without an organization is not taken for the name of one
+        organization_id, known_until = self._organizations.get(place, ("", 0.0))
         cached = self._accounts.get(organization_id, client) if now < known_until else None
         if cached is not None and now < cached[1]:
             return cached[0]
@@ -92,7 +96,7 @@ class FederatedTokens:
             raise TokenRefused("there is no such service account, or it has no trust policy")
         if len(self._organizations) >= MAX_CACHED_ACCOUNTS:
             self._organizations.clear()
-        self._organizations[prefix] = found.organization_id, now + CACHE_SECONDS
+        self._organizations[place] = found.organization_id, now + CACHE_SECONDS
         self._accounts.put(found.organization_id, client, (found, now + CACHE_SECONDS))
         return found
 
@@ -109,7 +113,9 @@ class FederatedTokens:
 
 
 async def _find(tx: Tx, prefix: str, client: str) -> TrustedAccount | None:
-    organization_id = await groups.organization_id(tx, prefix)
+    organization_id = await groups.organization_id(tx, prefix) if prefix else None
+    if client.startswith("sac_") and not prefix:
+        organization_id = (await credential_store.client(tx, client))[1]
     if organization_id is None:
         return None
     if client.startswith("sac_"):

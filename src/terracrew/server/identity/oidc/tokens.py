@@ -287,7 +287,7 @@ def _client_id(runner: Row) -> str:
 
 
 async def _client(tx: Tx, client_id: str, secret_sha256: str, runner: Row | None) -> Principal | None:
-    """Return the owner of a secret; `runner` has it as its worker token."""
+    """Return the owner of a secret; `runner` has it as its worker token. A client id without an organization means the owner's."""
     prefix, _, client = client_id.rpartition(":")
     # Names contain no control characters, and a database may refuse to search for them.
     organization_id = await groups.organization_id(tx, prefix) if prefix and prefix.isprintable() else None
@@ -295,7 +295,7 @@ async def _client(tx: Tx, client_id: str, secret_sha256: str, runner: Row | None
         return None
     # The secret is looked up, and its owner is compared with the client: without the secret, no name can be probed.
     found, names = await _by_secret(tx, secret_sha256, runner)
-    if found is None or client not in names or found.organization_id != organization_id:
+    if found is None or client not in names or (prefix and found.organization_id != organization_id):
         return None
     return found
 
