@@ -1,4 +1,5 @@
-"""Checks environment variables that add arguments to the commands of an engine, by the same rules as the flags of steps."""
+"""Checks environment variables that change what the commands of an engine do: arguments, by the same rules as the flags of steps,
+and the workspace."""
 
 import re
 import shlex
@@ -8,6 +9,7 @@ from terracrew import engine_flags
 from terracrew.errors import Invalid
 
 _PREFIX = "TF_CLI_ARGS"
+WORKSPACE = "TF_WORKSPACE"
 _STEPS = ("init", "validate", "plan", "apply", "output")
 """The commands that read TF_CLI_ARGS; one variable more for each of them adds arguments to this command only."""
 _QUOTED = re.compile(r"""'[^']*'|"[^"\\]*\"""")
@@ -20,6 +22,18 @@ def check(environment: Mapping[str, str], *, has_our_backend: bool = False) -> N
     for name, text in environment.items():
         if name == _PREFIX or name.startswith(f"{_PREFIX}_"):
             _check(name, text, has_our_backend=has_our_backend)
+
+
+def check_workspace(environment: Mapping[str, str]) -> None:
+    """Raise Invalid if the variables choose a workspace. For modules whose state Terracrew holds: that has no workspaces."""
+    chosen = environment.get(WORKSPACE, "")
+    if chosen not in ("", "default"):
+        raise Invalid(
+            f"environment: {WORKSPACE} is `{chosen[:100]}`, but Terracrew holds the state of this module, and its states have no "
+            "workspaces: create a module for each workspace, with a variable in place of `terraform.workspace`, or keep the state "
+            "in the backend that the source configures (`--own-backend`)",
+            field=WORKSPACE,
+        )
 
 
 def _check(name: str, text: str, *, has_our_backend: bool) -> None:

@@ -103,6 +103,11 @@ async def test_values_of_inputs_stay_out_of_the_audit(application: Application) 
         ("environment", {"TF_HTTP_ADDRESS": "http://evil"}, "set by Terracrew itself"),
         ("environment", {"TF_CLI_CONFIG_FILE": "x"}, "set by Terracrew itself"),
         ("environment", {"TF_DATA_DIR": "x"}, "set by Terracrew itself"),
+        (
+            "environment",
+            {"TF_WORKSPACE": "prod"},
+            "TF_WORKSPACE is `prod`, but Terracrew holds the state of this module",
+        ),
         ("environment", {"TF_CLI_ARGS_apply": "-parallelism=2 -auto-approve"}, "`-auto-approve` cannot be added"),
         ("environment", {"TF_CLI_ARGS": "'-lock=false"}, "is not a list of arguments"),
         ("environment", {"TF_CLI_ARGS_plan": '-var=x=$(" ) -destroy ;"'}, "has the character $ outside of quotes"),

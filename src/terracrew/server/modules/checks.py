@@ -1,13 +1,14 @@
 """Checks what people put into a module: its engine, its audiences, and where its source may be."""
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from terracrew import plugins
+from terracrew import engine_variables, plugins
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import LocalSource, PluginSource, audience_slug
 from terracrew.server.inputs.checks import check_depth, check_size
+from terracrew.server.modules.model import Backend
 from terracrew.server.principals.model import AUDIENCE
 
 MAX_SOURCE_SETTINGS_BYTES = 16 * 1024
@@ -27,6 +28,12 @@ def check_engine(engine: str) -> None:
             "beginning with a letter",
             field="engine",
         )
+
+
+def check_workspace(engine: str, backend: Backend, environment: Mapping[str, str]) -> None:
+    """Refuse a workspace for a module whose state has none. The executor checks this again, with what groups and the job set."""
+    if backend == "terracrew" and engine in ("tofu", "terraform"):
+        engine_variables.check_workspace(environment)
 
 
 def check_audiences(audiences: Sequence[str]) -> None:

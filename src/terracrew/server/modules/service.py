@@ -104,6 +104,7 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], 
     await _remember_versions(tx, new.engine, new.engine_version.strip())
     input_checks.check_inputs(new.inputs)
     input_checks.check_environment(new.environment)
+    checks.check_workspace(new.engine, new.backend, new.environment)
     checks.check_audiences(new.oidc_audiences)
     module = Module(
         id=ids.new("mod"),
@@ -176,6 +177,7 @@ async def change(
     had = await contents.load(tx, keys, before.id)
     has = hidden_values.restored(had, given.pop("inputs", had.inputs), given.pop("environment", had.environment))
     after = msgspec.structs.replace(before, **given)
+    checks.check_workspace(after.engine, after.backend, has.environment)
     if after == before and has == had:
         return hidden_values.shown(before, had)
     await store.update(tx, after)

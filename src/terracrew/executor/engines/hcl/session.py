@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from terracrew import configurations, deferred_import
+from terracrew import configurations, deferred_import, engine_variables
 from terracrew.errors import Conflict, Invalid
 from terracrew.executor.engines import go_collector, plan_summary
 from terracrew.executor.engines.contract import ApiAccess, EngineContext, FailureDetails, InitFile, StateAccess
@@ -102,8 +102,8 @@ class HclSession:
         addresses = {f"TF_HTTP_{name}ADDRESS": access.url for name in ("", "LOCK_", "UNLOCK_")}
         methods = {"TF_HTTP_UPDATE_METHOD": "POST", "TF_HTTP_LOCK_METHOD": "LOCK", "TF_HTTP_UNLOCK_METHOD": "UNLOCK"}
         credentials = {"TF_HTTP_USERNAME": access.user, "TF_HTTP_PASSWORD": access.secret}
-        others = {name: value for name, value in environment.items() if name != "TF_WORKSPACE"}
-        return {**others, **addresses, **methods, **credentials}
+        engine_variables.check_workspace(environment)
+        return {**environment, **addresses, **methods, **credentials}
 
     def arguments(self, step: Step, *, is_destroying: bool, flags: Sequence[str] = ()) -> list[str]:
         match step:
