@@ -45,6 +45,17 @@ def test_trust_is_added_listed_and_removed(terracrew: Terracrew, server: Scripte
 
 
 @pytest.mark.feature("A3.policies")
+def test_a_policy_with_an_audience_alone_says_whom_it_lets_in(terracrew: Terracrew, server: ScriptedServer) -> None:
+    made: dict[str, Any] = POLICY | {"audience": "crew", "claims": dict[str, str]()}
+    server.on(f"POST {PATH}", made, 201)
+    server.on(f"GET {PATH}", {"items": [made], "next": None})
+    trust = ("service-account", "trust")
+    terracrew(*trust, "add", ACCOUNT, "--issuer", "https://gitlab.example.com", "--claim", "aud=crew")
+    assert "every token of https://gitlab.example.com for the audience crew now acts as" in terracrew.err
+    assert "(audience only)" in terracrew(*trust, "list", ACCOUNT)
+
+
+@pytest.mark.feature("A3.policies")
 @pytest.mark.parametrize("claims", [["sub"], ["=x"], ["sub=a", "sub=b"]])
 def test_a_claim_is_a_name_and_a_value(terracrew: Terracrew, server: ScriptedServer, claims: list[str]) -> None:
     options = [part for claim in claims for part in ("--claim", claim)]

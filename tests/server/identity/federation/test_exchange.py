@@ -82,6 +82,15 @@ async def test_a_jwt_bearer_grant_names_the_account_by_its_path(federation: Fede
     assert "issued_token_type" not in answer.json()
 
 
+@pytest.mark.feature("A3.exchange")
+async def test_an_issuer_of_ones_own_is_trusted_by_the_audience_alone(federation: Federation) -> None:
+    await federation.trust(claims={"aud": "crew-*"})
+    assert await federation.status(federation.issuer.token("crew-eu", sub="anybody")) == 200
+    for audience in ("crew", "x-crew-eu", URL):
+        assert await federation.status(federation.issuer.token(audience, sub="anybody")) == 401
+    assert set(await federation.reasons()) == {"the token's audience is that of no trust policy"}
+
+
 @pytest.mark.feature("A1.prefix", "A3.exchange")
 async def test_the_id_of_an_account_is_enough_without_its_organization(federation: Federation) -> None:
     await federation.trust()

@@ -29,7 +29,12 @@ async def test_an_account_has_at_most_ten_policies(federation: Federation) -> No
 
 
 async def test_a_wrong_policy_is_refused(federation: Federation) -> None:
-    for wrong in ({"claims": {"sub": "*"}}, {"claims": {}}, {"issuer": "http://elsewhere.example"}, {"audience": "*"}):
+    for wrong in (
+        {"claims": {"sub": "*"}},
+        {"claims": {}},
+        {"issuer": "http://elsewhere.example"},
+        {"claims": {"aud": "*"}},
+    ):
         with pytest.raises(Invalid):
             await federation.trust(**wrong)
 

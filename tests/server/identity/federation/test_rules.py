@@ -62,13 +62,13 @@ def test_an_issuer_without_tls_needs_the_servers_permission() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {},
         {"sub": "*"},
         {"sub": "**"},
         {"sub": "?*"},
         {"sub": ""},
         {"": "a"},
-        {"aud": "a"},
+        {"aud": "*"},
+        {"aud": "a", "/aud": "a"},
         {"iss": "a"},
         {"/iss": "a"},
         {"exp": "1"},
@@ -80,12 +80,48 @@ def test_an_issuer_without_tls_needs_the_servers_permission() -> None:
 )
 def test_a_policy_names_what_must_match_and_never_everything(wrong: dict[str, str]) -> None:
     with pytest.raises(Invalid):
-        rules.checked_claims(wrong)
+        rules.checked_bounds("https://i", "", wrong, OWN)
 
 
 @pytest.mark.feature("A3.policies")
-@pytest.mark.parametrize("wrong", ["", "*", "crew*", "a" * 501, "a\n"])
-def test_an_audience_is_exact(wrong: str) -> None:
+def test_an_audience_alone_bounds_the_tokens_of_an_issuer_of_ones_own() -> None:
+    """The claim `aud` was refused: "the claim aud is always checked: leave it out"; and so was a policy without another claim."""
+    issuer = "https://my-oidc-provider.example"
+    assert rules.checked_bounds(issuer, "", {"aud": "crew"}, OWN) == ("crew", {})
+    assert rules.checked_bounds(issuer, "crew", {}, OWN) == ("crew", {})
+    assert rules.checked_bounds(issuer, "crew", {"aud": "crew"}, OWN) == ("crew", {})
+    assert rules.checked_bounds(issuer, "", {"aud": "crew-*", "sub": "a"}, OWN) == ("crew-*", {"sub": "a"})
+    assert rules.checked_bounds(issuer, "", {"sub": "a"}, OWN) == (OWN, {"sub": "a"})
+    for audience, claims in (("", {}), ("crew", {"aud": "crews"}), ("*", {}), ("", {"aud": "?*"})):
+        with pytest.raises(Invalid):
+            rules.checked_bounds(issuer, audience, claims, OWN)
+
+
+@pytest.mark.feature("A3.policies")
+@pytest.mark.parametrize(
+    "issuer",
+    [
+        "https://token.actions.githubusercontent.com",
+        "https://Token.Actions.GitHubUserContent.com/",
+        "https://token.actions.githubusercontent.com:443",
+        "https://token.actions.githubusercontent.com./acme",
+        "https://gitlab.com",
+        "https://accounts.google.com",
+        "https://login.microsoftonline.com/common/v2.0",
+    ],
+)
+def test_an_issuer_that_serves_everybody_needs_a_claim_beside_the_audience(issuer: str) -> None:
+    """Everybody with an account there can ask for a token with any audience, and would be this service account."""
+    for audience, claims in (("crew", {}), ("", {"aud": "crew"}), ("crew-*", {})):
+        with pytest.raises(Invalid, match="everybody can get a token of"):
+            rules.checked_bounds(issuer, audience, claims, OWN)
+    wanted = {"sub": "repo:acme/net"}
+    assert rules.checked_bounds(issuer, "crew", wanted, OWN) == ("crew", wanted)
+
+
+@pytest.mark.feature("A3.policies")
+@pytest.mark.parametrize("wrong", ["", "*", "?*", "a" * 501, "a\n"])
+def test_an_audience_is_not_everything(wrong: str) -> None:
     with pytest.raises(Invalid):
         rules.checked_audience(wrong)
 
@@ -121,6 +157,28 @@ def test_a_claim_is_compared_exactly_or_by_a_pattern(wanted: str, value: Any, is
         assert rules.matching((policy(it=wanted),), claims, NOW + 300, NOW)
     else:
         assert refusal((policy(it=wanted),), claims) == "claims do not match: it"
+
+
+@pytest.mark.feature("A3.exchange")
+@pytest.mark.parametrize(
+    ("wanted", "audience", "is_match"),
+    [
+        ("crew-*", "crew-eu", True),
+        ("crew-*", ["others", "crew-eu"], True),
+        ("crew-*", "my-crew-eu", False),
+        ("crew-?", "crew-12", False),
+        ("crew", "crew-eu", False),
+        ("1", 1, False),
+        ("true", True, False),
+        ("crew", [["crew"]], False),
+        ("crew", None, False),
+    ],
+)
+def test_an_audience_is_compared_exactly_or_by_a_pattern(wanted: str, audience: Any, is_match: bool) -> None:
+    if is_match:
+        assert rules.matching((policy(wanted),), {"aud": audience}, NOW + 300, NOW)
+    else:
+        assert "audience" in refusal((policy(wanted),), {"aud": audience})
 
 
 @pytest.mark.feature("A3.exchange")

@@ -36,12 +36,16 @@ def list_policies(target: Target, account: str, as_json: bool) -> None:
 @trust.command("add")
 @click.argument("account", shell_complete=name_completion.service_accounts)
 @click.option("--issuer", required=True, metavar="URL", help="The `iss` of the tokens, for example https://gitlab.com.")
-@click.option("--audience", default="", metavar="TEXT", help="The `aud` of the tokens [the address of the server].")
+@click.option(
+    "--audience",
+    default="",
+    metavar="TEXT",
+    help="The `aud` of the tokens [the address of the server]. Without --claim, it alone must match.",
+)
 @click.option(
     "--claim",
     "claims",
     multiple=True,
-    required=True,
     metavar="NAME=VALUE",
     help="What a claim must be, for example sub=repo:acme/network:*. `*` and `?` are wildcards. All must match.",
 )
@@ -76,6 +80,11 @@ def add(
     if as_json:
         return output.as_json(made)
     click.echo(f"{account} trusts {made['issuer']} ({made['id']})")
+    if not made["claims"]:
+        output.note(
+            f"every token of {made['issuer']} for the audience {made['audience']} now acts as {account}: make sure that only "
+            "your own programs can ask for one, or add a policy with --claim instead"
+        )
     return output.note(
         f"programs send client_id={made['organization_id']}:{made['service_account_id']} and a token for the audience "
         f"{made['audience']} to /connect/token: see docs/federation.md"
@@ -97,7 +106,7 @@ def remove(target: Target, account: str, policy_id: str, as_json: bool) -> None:
 
 
 def _claims(policy: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in sorted(policy["claims"].items()))
+    return ", ".join(f"{name}={value}" for name, value in sorted(policy["claims"].items())) or "(audience only)"
 
 
 def _use(policy: dict[str, Any]) -> str:

@@ -24,7 +24,8 @@ async def list_policies(request: AccessCall, account_id: FromPath[str]) -> Page[
 async def add_policy(request: AccessCall, account_id: FromPath[str], data: JSONBody[NewPolicy]) -> TrustPolicy:
     """Let tokens of an issuer stand for a service account if their audience and claims match. An account has up to ten policies.
 
-    A claim is exact, or a pattern with `*` and `?`, but never `*` alone. Without an audience, it is the address of this server.
+    An audience or claim is exact, or a pattern with `*` and `?`, but never `*` alone. Without an audience, it is the address of
+    this server. An audience without a claim is enough where the issuer does not serve everybody.
     """
     trust = identity_of(request).federation.trust
     return await service.add(request.context.db, request.user, tree_path(account_id), data, trust)

@@ -12,7 +12,7 @@ class TrustPolicy(msgspec.Struct, frozen=True):
     issuer: str
     """The `iss` of the tokens, compared exactly. The issuer's keys are found below this address."""
     audience: str
-    """What `aud` must be or contain."""
+    """The value or the pattern that `aud` must be or contain."""
     claims: dict[str, str]
     """Further claims and the values or patterns that they must have. A name that begins with `/` is a JSON pointer."""
     is_reusable: bool

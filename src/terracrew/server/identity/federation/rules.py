@@ -21,6 +21,26 @@ LEEWAY_SECONDS = 60
 MAX_LIFETIME_SECONDS = 86_400
 """A token that may be used once is remembered until it expires, so it must expire within a day."""
 _OWN_CLAIMS = frozenset({"iss", "aud", "exp", "nbf", "iat", "jti"})
+_PUBLIC_HOSTS = frozenset(
+    {
+        "accounts.google.com",
+        "agent.buildkite.com",
+        "api.gitpod.io",
+        "api.pulumi.com",
+        "app.terraform.io",
+        "appleid.apple.com",
+        "gitlab.com",
+        "login.microsoftonline.com",
+        "oauth2.sigstore.dev",
+        "oidc.cirrus-ci.com",
+        "oidc.codefresh.io",
+        "oidc.vercel.com",
+        "securetoken.google.com",
+        "sts.windows.net",
+        "token.actions.githubusercontent.com",
+    }
+)
+"""Hosts of issuers that serve everybody. Some have issuers for single customers as well, which are not told apart."""
 _MAX_MOMENT = 1e12
 """In seconds since 1970; everything that is later is a mistake."""
 _PRINTABLE_ASCII = re.compile(r"[!-~]+")
@@ -55,21 +75,45 @@ def origin(url: str) -> str:
     return f"{parts.scheme}://{host}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
 
 
-def checked_audience(audience: str) -> str:
-    if not audience or len(audience) > MAX_VALUE_CHARACTERS or not audience.isprintable() or "*" in audience:
+def checked_bounds(issuer: str, audience: str, claims: Mapping[str, str], own: str) -> tuple[str, dict[str, str]]:
+    """Return the audience and the further claims of a policy. The audience may be given as the claim `aud`, too.
+
+    An audience alone does not bound the tokens of an issuer that everybody in the world can ask for one.
+    """
+    further = dict(claims)
+    named = further.pop("aud", "")
+    if named and audience not in ("", named):
+        raise Invalid("the audience is given twice, as a field of its own and as the claim aud: leave one of them out")
+    bounded = named or audience
+    if not further and not bounded:
         raise Invalid(
-            f"an audience is an exact text of 1 to {MAX_VALUE_CHARACTERS} printable characters without `*`: "
-            "the one that the issuer is asked for"
+            "without a claim such as sub, every token of the issuer for this server would be accepted: give a claim, or an "
+            "audience that only your own programs ask the issuer for"
+        )
+    if not further and is_public(issuer):
+        raise Invalid(
+            f"everybody can get a token of {issuer} for any audience: give a claim that only your own tokens have, such as sub"
+        )
+    return checked_audience(bounded or own), _checked_claims(further)
+
+
+def is_public(issuer: str) -> bool:
+    """Return whether people who have nothing to do with each other get tokens of this issuer. Unknown issuers count as private."""
+    return (urlsplit(issuer).hostname or "").rstrip(".") in _PUBLIC_HOSTS
+
+
+def checked_audience(audience: str) -> str:
+    if not 0 < len(audience) <= MAX_VALUE_CHARACTERS or not audience.isprintable() or not audience.strip("*?"):
+        raise Invalid(
+            f"an audience is a text of 1 to {MAX_VALUE_CHARACTERS} printable characters, the one that the issuer is asked for; "
+            "it may contain `*` and `?`, but not only them"
         )
     return audience
 
 
-def checked_claims(claims: Mapping[str, str]) -> dict[str, str]:
-    """Return the claims of a policy. There must be one at least, because an issuer may serve everybody in the world."""
-    if not 1 <= len(claims) <= MAX_CLAIMS:
-        raise Invalid(
-            f"a trust policy has 1 to {MAX_CLAIMS} claims, such as sub: without one, every token of the issuer would be accepted"
-        )
+def _checked_claims(claims: dict[str, str]) -> dict[str, str]:
+    if len(claims) > MAX_CLAIMS:
+        raise Invalid(f"a trust policy has at most {MAX_CLAIMS} claims")
     for name, value in claims.items():
         if not 0 < len(name) <= MAX_NAME_CHARACTERS or not name.isprintable():
             raise Invalid(f"the name of a claim has 1 to {MAX_NAME_CHARACTERS} printable characters")
@@ -81,7 +125,7 @@ def checked_claims(claims: Mapping[str, str]) -> dict[str, str]:
             raise Invalid(f"the value of the claim {name} has 1 to {MAX_VALUE_CHARACTERS} printable characters")
         if not value.strip("*?"):
             raise Invalid(f"the claim {name} must not be {value!r}, which everything matches: say what it must be")
-    return dict(claims)
+    return claims
 
 
 def check_times(claims: Mapping[str, Any], now: float) -> float:
@@ -149,7 +193,8 @@ def _pattern(wanted: str) -> re.Pattern[str]:
 
 
 def _has_audience(audience: object, wanted: str) -> bool:
-    return audience == wanted or (isinstance(audience, list) and wanted in cast("list[object]", audience))
+    given = cast("list[object]", audience)[:MAX_LIST_ITEMS] if isinstance(audience, list) else [audience]
+    return any(isinstance(each, str) and _is(each, wanted) for each in given)
 
 
 def _moment(claims: Mapping[str, Any], name: str) -> float | None:

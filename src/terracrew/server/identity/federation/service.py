@@ -21,9 +21,10 @@ from terracrew.server.principals.model import Principal
 
 class NewPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     issuer: str
-    claims: dict[str, str]
+    claims: dict[str, str] = {}
+    """May be empty, or only have `aud`, if an audience bounds the tokens and the issuer does not serve everybody."""
     audience: str = ""
-    """Empty for the address of this server."""
+    """Empty for the claim `aud`, or for the address of this server."""
     is_reusable: bool = False
     expires_in_days: Annotated[int, msgspec.Meta(ge=1, le=3650)] | None = None
 
@@ -39,8 +40,7 @@ class Trust(msgspec.Struct, frozen=True):
 
 async def add(db: Database, who: Principal, reference: str, wanted: NewPolicy, trust: Trust) -> TrustPolicy:
     issuer = rules.checked_issuer(wanted.issuer, trust.url, trust.allowed_origins)
-    audience = rules.checked_audience(wanted.audience or trust.url)
-    claims = rules.checked_claims(wanted.claims)
+    audience, claims = rules.checked_bounds(issuer, wanted.audience, wanted.claims, trust.url)
 
     async def work(tx: Tx) -> TrustPolicy:
         account = await access.find(tx, who, reference, Verb.ACCESS_WRITE)
