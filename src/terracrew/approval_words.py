@@ -26,10 +26,61 @@ def phrase(name: str, value: Any) -> str:
     if value is None or (name == "min_approvals" and not value):
         return ""
     if name == "min_approvals":
-        return f"{value} {'person' if value == 1 else 'people'} must approve each change"
+        return f"{people(value)} must approve each change"
     if name == "max_destroy":
         return f"destroying more than {value:,} needs an approval"
     return f"destroying more than {value} % needs an approval"
+
+
+def people(count: int) -> str:
+    return "1 person" if count == 1 else f"{count:,} people"
+
+
+def approvals(rules: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many people must approve each change."""
+    return _value(rules, "min_approvals") or 0
+
+
+def requirement(rules: Sequence[Mapping[str, Any]]) -> str:
+    """Return when a plan needs an approval: `2 people for each change`, `only to destroy more than 5 resources, or all of them`."""
+    if count := approvals(rules):
+        return f"{people(count)} for each change"
+    return f"only to destroy {limits}" if (limits := _destroy_limits(rules)) else "only to destroy everything"
+
+
+def origin(rules: Sequence[Mapping[str, Any]]) -> str:
+    """Return the place that requires an approval of each change, in words; empty if none does."""
+    path = next((rule["path"] for rule in rules if rule["name"] == "min_approvals"), None)
+    return "" if path is None else _place(path)
+
+
+def before_change(rules: Sequence[Mapping[str, Any]], job_type: str, *, is_asked: bool = False) -> str:
+    """Say who is asked before an APPLY or a DESTROY changes something. `is_asked`: the job or a doubt requires an approval, too."""
+    if count := approvals(rules):
+        alone = "" if _value(rules, "self_approval") is not False else "; nobody approves their own jobs"
+        return (
+            f"It plans first. Then {people(count)} must approve the plan, because {origin(rules)} requires it{alone}."
+        )
+    if is_asked:
+        return "It plans first, and somebody must approve the plan."
+    if job_type == "DESTROY":
+        return "It plans first, and then destroys what the plan lists without asking again."
+    limits = _destroy_limits(rules) or "everything"
+    return f"It plans first, and then applies the plan without asking again, unless the plan destroys {limits}."
+
+
+def _destroy_limits(rules: Sequence[Mapping[str, Any]]) -> str:
+    """Return what a plan may not destroy without an approval, apart from everything; empty if there is no limit."""
+    count, percent = _value(rules, "max_destroy"), _value(rules, "max_destroy_percent")
+    if count == 0 or percent == 0:
+        return "anything"
+    found = [] if count is None else [f"more than {count:,} resource{'' if count == 1 else 's'}"]
+    found += [] if percent is None or percent >= 100 else [f"more than {percent} % of the resources"]
+    return ", ".join([*found, "or all of them"]) if found else ""
+
+
+def _value(rules: Sequence[Mapping[str, Any]], name: str) -> Any:
+    return next((rule["value"] for rule in rules if rule["name"] == name), None)
 
 
 def _place(path: str | None) -> str:

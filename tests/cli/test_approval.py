@@ -238,6 +238,7 @@ def test_a_module_and_a_group_show_the_rules_that_apply_and_where_they_come_from
     ]
     module = {"path": "a/m", "id": "mod_1", "description": "", "engine": "tofu", "created_at": "2026-01-01T00:00:00Z"}
     module |= {"source": {"kind": "local", "path": "/srv/x"}, "inputs": {}, "environment": {}, "approval_rules": rules}
+    module |= {"approval_seconds": 3_600}
     server.on("GET /api/v1/modules/a%2Fm", module)
     group = {"path": "a", "id": "grp_1", "description": "", "created_at": "2026-01-01T00:00:00Z"}
     server.on("GET /api/v1/groups/a", group | {"approval_rules": rules[:4]})
@@ -246,3 +247,4 @@ def test_a_module_and_a_group_show_the_rules_that_apply_and_where_they_come_from
         assert "nobody approves their own jobs (the organization)" in shown
         assert "service accounts do not approve (the default)" in shown
     assert "2 people must approve each change (a/m)" in terracrew("module", "show", "a/m")
+    assert "2 people for each change, within 1h" in terracrew("module", "show", "a/m")

@@ -23,6 +23,7 @@ MODULE: dict[str, Any] = {
     "inputs": {"a": 1},
     "environment": {"K": "v"},
     "state_version": 3,
+    "approval_seconds": 604_800,
     "source": {"kind": "archive", "archive_id": "arc_1", "sha256": "ab" * 32, "subdirectory": ""},
     "created_at": THEN,
 }
@@ -293,6 +294,7 @@ def test_a_module_says_that_it_is_in_doubt_or_has_a_state_in_quarantine_and_why(
         "inputs": {},
         "environment": {},
         "state_version": 3,
+        "approval_seconds": 604_800,
         "created_at": "2024-01-02T03:04:05Z",
         "doubts": [doubt],
         "quarantined": [state],

@@ -21,6 +21,7 @@ MODULE = {
     "environment": {},
     "description": "",
     "created_at": THEN,
+    "approval_seconds": 604_800,
 }
 PLACE = "/api/v1/modules/platform%2Fvpc"
 

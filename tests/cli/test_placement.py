@@ -20,6 +20,7 @@ MODULE: dict[str, Any] = {
     "environment": {},
     "source": {"kind": "local", "path": "/srv/x"},
     "created_at": THEN,
+    "approval_seconds": 604_800,
 }
 PLACEMENT: dict[str, Any] = {
     "runner_path": "edge",

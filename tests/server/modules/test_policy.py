@@ -125,5 +125,48 @@ async def test_a_module_and_a_group_are_shown_with_the_rules_that_apply_and_thei
     assert "nobody approves their own jobs (corp)" in page
     assert "after a change that was cut short, the next plan needs an approval (corp)" in page
     assert "2 people must approve each change (corp/team/app)" in page
-    assert "<dt>Approval</dt><dd>each plan</dd>" in page
-    assert "It plans first, and somebody must approve the plan." in page
+    assert (
+        '<dt>Approval</dt><dd>2 people for each change</dd><dd class="sub">required by corp/team/app, within 7 d'
+        in page
+    )
+
+
+ASKED = "It plans first. Then 2 people must approve the plan, because corp requires it; nobody approves their own jobs."
+
+
+@pytest.mark.feature("J8.threshold")
+async def test_every_page_says_that_a_group_above_requires_approvals(application: Application) -> None:
+    """The list, its dialog and the destroy page said that the plan is applied without asking again, where two people had to approve."""
+    module = await make(application, {"min_approvals": 2, "self_approval": False}, {}, {"backend": "own"})
+    team = (await application.admin.get("/api/v1/groups/corp%2Fteam")).json()["id"]
+    someone = await logged_in(application)
+    for page in ("/dashboard/modules", f"/dashboard/groups/{team}", f"/dashboard/modules/{module}"):
+        shown = await someone.see(page)
+        assert "2 people must approve" in shown, page
+        assert f'data-consequence="{ASKED}"' in shown, page
+        assert "without asking again" not in shown, page
+    destroy = await someone.see(f"/dashboard/modules/{module}/destroy")
+    assert ASKED in destroy
+    assert "without asking again" not in destroy
+
+
+@pytest.mark.feature("J8.threshold")
+async def test_a_module_whose_plans_need_an_approval_is_a_place_with_the_rule(application: Application) -> None:
+    module = await make(application, {}, {}, {"needs_approval": True})
+    assert (await rules_of(application, module)).min_approvals == 1
+    shown = (await application.admin.get(f"/api/v1/modules/{module}")).json()["approval_rules"]
+    assert shown[4] == {"name": "min_approvals", "value": 1, "path": "corp/team/app"}
+    stricter = {"needs_approval": True, "min_approvals": 3}
+    other = await application.admin.made(
+        "/api/v1/modules", {"path": "corp/team/b", "source": SOURCE, "engine": "tofu", **stricter}
+    )
+    assert (await rules_of(application, other["id"])).min_approvals == 3
+
+
+@pytest.mark.feature("J8.needed")
+async def test_the_dialog_names_how_much_an_apply_destroys_without_an_approval(application: Application) -> None:
+    module = await make(application, {"max_destroy": 5, "max_destroy_percent": 20}, {}, {})
+    page = await (await logged_in(application)).see(f"/dashboard/modules/{module}")
+    limits = "more than 5 resources, more than 20 % of the resources, or all of them"
+    assert f"<dt>Approval</dt><dd>only to destroy {limits}</dd>" in page
+    assert f"applies the plan without asking again, unless the plan destroys {limits}." in page

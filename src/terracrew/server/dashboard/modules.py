@@ -36,7 +36,7 @@ from terracrew.server.modules.model import Module
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.runs import attempt_report, held_lock, placement
+from terracrew.server.runs import attempt_report, held_lock, module_standing, placement
 from terracrew.server.runs import holds as module_holds
 from terracrew.server.runs.held_lock import HeldLock
 from terracrew.server.runs.holds import ModuleHold
@@ -70,7 +70,8 @@ class ModuleRow(msgspec.Struct, frozen=True):
     job_status: JobStatus | None = None
     job_at: datetime | None = None
     job_step: Step | None = None
-    needs_approval: bool = False
+    rules: list[dict[str, Any]] = []
+    """The approval rules that apply to it, as the API shows them."""
     quarantined: int = 0
     is_in_doubt: bool = False
     orphaned_at: datetime | None = None
@@ -112,10 +113,13 @@ class ModulePage(msgspec.Struct, frozen=True):
     may_read_access: bool
     may_read_state: bool
     turn: Turn
-    asks: bool
-    """Whether each plan of an apply or a destroy needs an approval, because the module or a group above it says so."""
-    rules: list[str]
-    """The approval rules that apply to it, in words."""
+    rules: list[dict[str, Any]]
+    """The approval rules that apply to it, as the API shows them."""
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Return whether every plan waits for a person, because of an attempt or since the database was set back."""
+        return bool(self.doubts) or any(each.is_in_doubt for each in self.holds)
 
 
 class DestroyPage(msgspec.Struct, frozen=True):
@@ -123,8 +127,8 @@ class DestroyPage(msgspec.Struct, frozen=True):
     managed: Resources
     again: Job | None
     """The earlier DESTROY that is to run again."""
-    asks: bool
-    """Whether its plan needs an approval, because the module or a group above it says so."""
+    consequence: str
+    """Who is asked before something is destroyed, in words."""
 
 
 class RunForm(msgspec.Struct, frozen=True):
@@ -155,8 +159,13 @@ async def read_rows(tx: Tx, who: Principal, ids: Sequence[str]) -> list[ModuleRo
     """Return the rows of these modules in their order, each with its newest job and whether the reader may run it."""
     runnable = await authorize.visible(tx, who, Verb.JOB_RUN)
     rows = {row["id"]: row_to(ModuleRow, row) for row in await reads.with_newest_job(tx, ids)}
+    rules = await policy.of_modules(tx, ids)
     return [
-        msgspec.structs.replace(row, may_run=runnable.covers(authorize.module(row.organization_id, row.path)))
+        msgspec.structs.replace(
+            row,
+            may_run=runnable.covers(authorize.module(row.organization_id, row.path)),
+            rules=msgspec.to_builtins(rules[row.id].rules),
+        )
         for row in (rows[each] for each in ids if each in rows)
     ]
 
@@ -164,7 +173,6 @@ async def read_rows(tx: Tx, who: Principal, ids: Sequence[str]) -> list[ModuleRo
 async def read_one(tx: Tx, who: Principal, name: str, watch: Watch, keys: Keyring) -> ModulePage:
     module = await service.find(tx, who, name, Verb.TREE_READ)
     place = authorize.module(module.organization_id, module.path)
-    rules = await policy.of_module(tx, module.id)
     return ModulePage(
         module=module,
         groups=(await level_reads.lineage(tx, module.group_id))[::-1],
@@ -182,8 +190,7 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch, keys: Keyrin
         may_read_access=(await authorize.visible(tx, who, Verb.ACCESS_READ)).covers(place),
         may_read_state=(await authorize.visible(tx, who, Verb.STATE_READ)).covers(place),
         turn=await module_signs.read_turn(tx, who, module),
-        asks=module.needs_approval or rules.min_approvals > 0,
-        rules=approval_words.described(msgspec.to_builtins(rules.rules)),
+        rules=msgspec.to_builtins((await policy.of_module(tx, module.id)).rules),
     )
 
 
@@ -248,18 +255,20 @@ async def destroy_page(
     """Show what a destroy would destroy. Only the page's buttons queue the DESTROY, or a plan of it."""
     context, who = request.context, request.user
 
-    async def read(tx: Tx) -> tuple[Module, Job | None, bool]:
+    async def read(tx: Tx) -> tuple[Module, Job | None, str]:
         found = await service.find(tx, who, module, Verb.JOB_RUN)
-        asks = found.needs_approval or (await policy.of_module(tx, found.id)).min_approvals > 0
         earlier = None if again is None else await jobs.find(tx, who, again, Verb.JOB_READ)
         if earlier is not None and (earlier.module_id, earlier.type) != (found.id, JobType.DESTROY):
             raise Invalid(f"job {earlier.number} is not a DESTROY of {found.path}")
-        return found, earlier, asks
+        rules = msgspec.to_builtins((await policy.of_module(tx, found.id)).rules)
+        is_asked = earlier is not None and earlier.needs_approval
+        is_asked = is_asked or await module_standing.is_in_doubt(tx, found.id)
+        return found, earlier, approval_words.before_change(rules, JobType.DESTROY, is_asked=is_asked)
 
-    found, earlier, asks = await context.db.read(read)
+    found, earlier, consequence = await context.db.read(read)
     is_kept_here = found.backend == "terracrew"
     managed = await resources.current(context.db, context.objects, context.keys, found.id, is_kept_here=is_kept_here)
-    shown = DestroyPage(found, managed, earlier, asks)
+    shown = DestroyPage(found, managed, earlier, consequence)
     return await render.page(request, "modules/destroy_page.html", "modules/destroy.html", page=shown)
 
 

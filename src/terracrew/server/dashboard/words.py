@@ -134,10 +134,6 @@ CANCEL_CONSEQUENCES: dict[CancelMode, str] = {
 }
 TRIGGERS = {"auto": "apply it by itself, after everything else that it needs", "manual": "do nothing"}
 """What happens to a module when an output that it uses has changed."""
-PLANS_AND_ASKS = "It plans first, and somebody must approve the plan."
-"""What a job does if its plan needs an approval."""
-APPLIES_WITHOUT_ASKING = "It plans first, and then applies the plan without asking again."
-DESTROYS_WITHOUT_ASKING = "It plans first, and then destroys what the plan lists without asking again."
 GROUP_SETTINGS = {
     "interrupted": "After an interrupted change",
     "max_destroy": "Destroyed without approval",

@@ -1,10 +1,11 @@
 """The approval rules that apply to a module: how much it may destroy without an approval, and who may approve."""
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
 
-from terracrew.server.db.seam import Tx
+from terracrew.server.db.seam import Row, Tx
 from terracrew.server.groups import inheritance
 from terracrew.server.groups.inheritance import ApprovalRule, RuleName
 from terracrew.server.modules import reads
@@ -21,7 +22,7 @@ class ModulePolicy(msgspec.Struct, frozen=True):
     """Whether a service account may approve plans."""
     min_approvals: int = 0
     """How many people must approve each plan before it is applied. 0 means that plans are applied unless something else asks for a
-    person."""
+    person; it is at least 1 for a module whose `needs_approval` is set."""
     rules: tuple[ApprovalRule, ...] = ()
     """The same rules, each with the place that it comes from."""
 
@@ -34,10 +35,20 @@ class ModulePolicy(msgspec.Struct, frozen=True):
 
 
 async def of_module(tx: Tx, module_id: str) -> ModulePolicy:
-    rows = await reads.approval_settings(tx, module_id)
-    if not rows:
-        return ModulePolicy()
-    rules = inheritance.approval_rules(rows)
+    """Return what applies to a module. Pages, lists, the API and the commands all take it from here."""
+    return (await of_modules(tx, [module_id])).get(module_id, ModulePolicy())
+
+
+async def of_modules(tx: Tx, module_ids: Collection[str]) -> dict[str, ModulePolicy]:
+    """Return what applies to each of these modules, by its id."""
+    places: dict[str, list[Row]] = {}
+    for row in await reads.approval_settings(tx, sorted(set(module_ids))):
+        places.setdefault(row["id"], []).append(row)
+    return {module_id: _strictest(rows) for module_id, rows in places.items()}
+
+
+def _strictest(places: Sequence[Row]) -> ModulePolicy:
+    rules = inheritance.approval_rules(places)
     found: dict[str, Any] = {rule.name: rule.value for rule in rules}
     return ModulePolicy(
         DestroyLimits(found["max_destroy"], found["max_destroy_percent"]),

@@ -56,10 +56,11 @@ _BY_PATH: LiteralString = " ORDER BY groups.path, modules.name LIMIT :count"
 _WITH_NEWEST_JOB: LiteralString = f"""
 SELECT modules.id, modules.organization_id, modules.path, modules.name, groups.path AS "group", modules.description,
     modules.engine, modules.state_version, jobs.id AS job_id, jobs.number AS job_number,
-    jobs.type AS job_type, jobs.status AS job_status, modules.needs_approval,
+    jobs.type AS job_type, jobs.status AS job_status,
     (SELECT count(*) FROM states WHERE states.module_id = modules.id AND states.status = 'quarantined') AS quarantined,
     EXISTS (SELECT 1 FROM attempts JOIN jobs AS gone ON gone.id = attempts.job_id
-        WHERE gone.module_id = modules.id AND attempts.is_in_doubt) AS is_in_doubt,
+        WHERE gone.module_id = modules.id AND attempts.is_in_doubt)
+        OR EXISTS (SELECT 1 FROM held_modules WHERE held_modules.module_id = modules.id AND held_modules.is_in_doubt) AS is_in_doubt,
     (SELECT attempts.lost_at FROM jobs AS holder
         JOIN attempts ON attempts.job_id = holder.id AND attempts.number = holder.attempt
         WHERE holder.module_id = modules.id AND holder.status IN {ACTIVE_STATUSES}) AS orphaned_at,
@@ -152,18 +153,27 @@ async def names(tx: Tx, module_id: str) -> Row | None:
     )
 
 
-async def approval_settings(tx: Tx, module_id: str) -> list[Row]:
-    """Return the path and the approval rules of a module and of each group above it, the nearest first."""
-    return await tx.all(
-        """SELECT modules.path, modules.max_destroy, modules.max_destroy_percent, CAST(NULL AS boolean) AS self_approval,
-            CAST(NULL AS boolean) AS service_account_approval, modules.min_approvals, modules.interrupted, 1 AS is_module, 0 AS depth
-        FROM modules WHERE modules.id = :module_id
-        UNION ALL SELECT groups.path, groups.max_destroy, groups.max_destroy_percent, groups.self_approval,
+async def approval_settings(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
+    """Return the path and the approval rules of each of these modules (`id`) and of each group above it, the nearest first.
+
+    A module whose plans all need an approval is a place where one person must approve each change.
+    """
+    return await tx.each(
+        """WITH RECURSIVE above (module_id, group_id) AS (
+            SELECT modules.id, modules.group_id FROM batch JOIN modules ON modules.id = batch.id
+            UNION ALL SELECT above.module_id, groups.parent_id FROM above JOIN groups ON groups.id = above.group_id
+            WHERE groups.parent_id IS NOT NULL)
+        SELECT modules.id, modules.path, modules.max_destroy, modules.max_destroy_percent,
+            CAST(NULL AS boolean) AS self_approval, CAST(NULL AS boolean) AS service_account_approval,
+            coalesce(modules.min_approvals, CASE WHEN modules.needs_approval THEN 1 END) AS min_approvals,
+            modules.interrupted, 1 AS is_module, 0 AS depth
+        FROM batch JOIN modules ON modules.id = batch.id
+        UNION ALL SELECT above.module_id, groups.path, groups.max_destroy, groups.max_destroy_percent, groups.self_approval,
             groups.service_account_approval, groups.min_approvals, groups.interrupted, 0 AS is_module, groups.depth
-        FROM modules JOIN groups ON groups.organization_id = modules.organization_id
-            AND (groups.path = '' OR substr(modules.path, 1, length(groups.path) + 1) = groups.path || '/')
-        WHERE modules.id = :module_id ORDER BY is_module DESC, depth DESC""",
-        module_id=module_id,
+        FROM above JOIN groups ON groups.id = above.group_id
+        ORDER BY is_module DESC, depth DESC""",
+        {"id": "text"},
+        [(each,) for each in module_ids],
     )
 
 

@@ -10,6 +10,7 @@ from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.groups import dispatchers, level_reads
 from terracrew.server.groups.inheritance import ApprovalRule
 from terracrew.server.jobs import service as jobs
+from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.jobs.model import Lock
 from terracrew.server.modules import policy
 from terracrew.server.modules.model import Module
@@ -57,6 +58,12 @@ class ModuleView(Module, frozen=True, kw_only=True):
     module, the strictest."""
     placement: Placement
     """Which runners may have its jobs, and the limits of its groups."""
+
+
+async def is_in_doubt(tx: Tx, module_id: str) -> bool:
+    """Return whether every plan of a module waits for a person, because of an attempt or since the database was set back."""
+    found = await holds.of_module(tx, module_id)
+    return any(each.is_in_doubt for each in found) or bool(await attempt_reads.in_doubt(tx, module_id))
 
 
 async def view(tx: Tx, module: Module) -> ModuleView:

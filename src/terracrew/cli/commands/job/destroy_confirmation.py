@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from terracrew import approval_words
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid
 
@@ -39,6 +40,7 @@ def confirm(api: "Api", module: str, yes: bool) -> None:
         )
     from terracrew.client.http import segment
 
+    rules: list[dict[str, Any]] = api.get(f"/modules/{segment(module)}").get("approval_rules") or []
     found = api.get(f"/modules/{segment(module)}/resources")
     output.note(_words(module, found))
     if found.get("problem"):
@@ -48,6 +50,7 @@ def confirm(api: "Api", module: str, yes: bool) -> None:
     count: int | None = found["count"]
     if count is not None and count > MAX_RESOURCES_NAMED:
         click.echo(f"  … and {count - MAX_RESOURCES_NAMED} more", err=True)
+    output.note(approval_words.before_change(rules, "DESTROY"))
     output.ask(f"Destroy everything that {module} manages? This cannot be undone.", "Not destroyed: no job was queued.")
 
 

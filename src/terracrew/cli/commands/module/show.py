@@ -42,7 +42,7 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
     if as_json:
         return output.as_json(found)
     doubts, quarantined = _standing(found)
-    approval = written(found["approval_seconds"]) if found.get("needs_approval") else ""
+    rules: list[dict[str, Any]] = found.get("approval_rules") or []
     return output.facts(
         [
             ("path", found["path"]),
@@ -66,8 +66,8 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             *(("set back", render.hold(each)) for each in found.get("holds") or ()),
             *(("in doubt", each) for each in doubts),
             *(("in quarantine", each) for each in quarantined),
-            ("needs approval", approval and f"each plan, within {approval}"),
-            *(("approval rule", each) for each in approval_words.described(found.get("approval_rules") or [])),
+            ("approval", f"{approval_words.requirement(rules)}, within {written(found['approval_seconds'])}"),
+            *(("approval rule", each) for each in approval_words.described(rules)),
             ("created", output.age(found["created_at"])),
         ]
     )
