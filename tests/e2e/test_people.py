@@ -72,7 +72,7 @@ def test_a_plan_is_looked_at_and_approved_and_another_is_declined_by_clicking(sy
     job = page.url.rpartition("/")[2]
     with waiting(system, job) as terminal:
         expect(page.get_by_role("heading", name="This plan is awaiting approval")).to_be_visible()
-        expect(page.locator("#approval")).to_contain_text("The module, its group or the job requires an approval.")
+        expect(page.locator("#approval")).to_contain_text("team/web requires that a person approves each change.")
         expect(page.locator("#plan")).to_contain_text("+1 to add")
         expect(page.locator("#nav-jobs")).to_have_text("1 to approve")
         page.screenshot(path=SHOTS / "approval.png", animations="disabled")
@@ -85,7 +85,7 @@ def test_a_plan_is_looked_at_and_approved_and_another_is_declined_by_clicking(sy
         told = terminal.communicate(timeout=30)[1]
     assert terminal.returncode == 0
     assert re.search(
-        r"AWAITING_APPROVAL: its plan waits for approval: the module, its group or the job requires an approval \(for .* left\)",
+        r"AWAITING_APPROVAL: its plan waits for approval: `team/web` requires that a person approves each change \(for .* left\)",
         told,
     ), told
     assert "terracrew job approve 1 --plan 1" in told

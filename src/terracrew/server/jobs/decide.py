@@ -138,10 +138,11 @@ def reasons_to_ask(job: Job, module: ModuleStanding, *, has_waited: bool) -> lis
         found.append("the server's database was or may have been set back, so this module may have been changed since")
     if job.type is JobType.APPLY and (words := reason_to_ask(job.plan, module.limits)):
         found.append(words)
-    if module.min_approvals > 1:
-        found.append(f"changes here need the approval of {module.min_approvals} people")
-    elif job.needs_approval or module.min_approvals:
-        found.append("the module, its group or the job requires an approval")
+    if module.min_approvals:
+        who = "a person approves" if module.min_approvals == 1 else f"{module.min_approvals} people approve"
+        found.append(f"{module.approvals_required_by} requires that {who} each change")
+    elif job.needs_approval:
+        found.append("an approval was required when the job was queued")
     if has_waited and not found:
         found.append("an earlier plan of this job needed an approval, so this one does, too")
     return found

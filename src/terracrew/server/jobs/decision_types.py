@@ -74,6 +74,8 @@ class ModuleStanding(msgspec.Struct, frozen=True):
     """How much an APPLY may destroy without approval."""
     min_approvals: int = 0
     """How many people must approve each plan, whatever it changes."""
+    approvals_required_by: str = "the module"
+    """The place that requires it, in words."""
     approvers: ApproverStanding = ApproverStanding()
     is_held: bool = False
     """Whether the database was set back, and nobody has released the module since."""

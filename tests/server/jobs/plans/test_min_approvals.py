@@ -1,11 +1,12 @@
 """Where a module, or a group above it, requires several approvals, a plan is applied only after as many different people gave one."""
 
 import asyncio
+from typing import LiteralString
 
 import pytest
 
 from terracrew.errors import Conflict, Forbidden
-from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.messages import AttemptRef, BeginRefused
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals
@@ -17,7 +18,7 @@ from terracrew.server.modules import policy
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons, view
 from terracrew.testing.deliveries import RUNNING, delivery
-from terracrew.testing.job_rows import JobRows, begin_code
+from terracrew.testing.job_rows import JobRows, begin, begin_code
 from tests.server.jobs.waiting_jobs import Waiting
 
 TWO_IN_THE_ORGANIZATION = "UPDATE groups SET min_approvals = 2 WHERE path = ''"
@@ -84,14 +85,7 @@ async def test_a_place_never_weakens_the_rule_of_a_place_above_it(
     database: Database, changes: list[str], needed: int
 ) -> None:
     rows = await JobRows.make(database)
-    module = await rows.module()
-    await rows.run("UPDATE modules SET path = 'net/' || name")
-    root = "(SELECT id FROM groups WHERE path = '')"
-    await rows.run(
-        "INSERT INTO groups (id, organization_id, parent_id, name, path, depth, description, created_at) "
-        f"SELECT 'grp_net', organization_id, {root}, 'net', 'net', 1, '', 0 FROM modules "
-        "WHERE NOT EXISTS (SELECT 1 FROM groups WHERE path = 'net')"
-    )
+    module = await rows.module("net/m1", await rows.group("net"))
     for change in changes:
         await rows.run(change)
     assert (await database.read(lambda tx: policy.of_module(tx, module))).min_approvals == needed
@@ -114,6 +108,29 @@ async def test_a_job_that_needs_no_approval_of_its_own_is_asked_about_where_a_gr
     await rows.run(TWO_IN_THE_ORGANIZATION)
     ref = await runner.start(await rows.job(module, kind="APPLY"), 1)
     assert await begin_code(database, ref, 0) == "approval"
+
+
+@pytest.mark.feature("J8.needed", "J8.threshold")
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (TWO_IN_THE_ORGANIZATION, "the organization requires that 2 people approve each change"),
+        ("UPDATE groups SET min_approvals = 1 WHERE path = 'net'", "`net` requires that a person approves each change"),
+        ("UPDATE modules SET needs_approval = true", "`net/m1` requires that a person approves each change"),
+        ("UPDATE jobs SET needs_approval = true", "an approval was required when the job was queued"),
+    ],
+)
+async def test_a_plan_that_waits_says_which_place_requires_the_approval(
+    database: Database, change: LiteralString, words: str
+) -> None:
+    """It said that the module, its group or the job requires an approval, and left open which of them."""
+    rows = await JobRows.make(database)
+    module, runner = await rows.module("net/m1", await rows.group("net")), await rows.runner(slots=1)
+    job = await rows.job(module, kind="APPLY")
+    await rows.run(change)
+    answer = await begin(database, await runner.start(job, 1), 0)
+    assert isinstance(answer, BeginRefused)
+    assert answer.message == words
 
 
 @pytest.mark.feature("J8.threshold")

@@ -34,7 +34,14 @@ async def standing(
     """Read what `decide.begin` asks about a module."""
     version, has_quarantine = await state_store.version(tx, module_id)
     return decide.ModuleStanding(
-        version, has_quarantine, tuple(doubts), policy.limits, policy.min_approvals, approvers, is_held
+        version,
+        has_quarantine,
+        tuple(doubts),
+        policy.limits,
+        policy.min_approvals,
+        policy.place_of("min_approvals"),
+        approvers,
+        is_held,
     )
 
 
