@@ -1,5 +1,7 @@
 """The helper for AWS asks STS with the real library, over HTTP. Only the answers of STS are ours: no emulator knows this request."""
 
+import base64
+import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,7 +14,9 @@ from terracrew.runner.connection import credential_helper
 from tests.credential_helpers.programs import command
 
 pytestmark = pytest.mark.feature("A4.aws")
-TOKEN = "eyJhbGciOiJFUzM4NCJ9.e30.QVdT"
+ISSUER = "https://example.tokens.sts.global.api.aws"
+CLAIMS = base64.urlsafe_b64encode(json.dumps({"iss": ISSUER}).encode()).decode().rstrip("=")
+TOKEN = f"eyJhbGciOiJFUzM4NCJ9.{CLAIMS}.QVdT"
 AUDIENCE = "https://terracrew.example.com"
 ANSWER = f"""<GetWebIdentityTokenResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><GetWebIdentityTokenResult>
 <WebIdentityToken>{TOKEN}</WebIdentityToken><Expiration>2030-01-01T00:00:00Z</Expiration>
@@ -63,7 +67,7 @@ def sts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sts]:
 
 @pytest.mark.parametrize("dashes", ["-", "--"])
 async def test_the_token_of_sts_is_printed(sts: Sts, dashes: str) -> None:
-    options = (f"{dashes}region", "eu-central-1", f"{dashes}endpoint", sts.url, f"{dashes}aud", AUDIENCE)
+    options = (f"{dashes}region", "eu-central-1", f"{dashes}sts-endpoint", sts.url, f"{dashes}aud", AUDIENCE)
     assert await credential_helper.token(command("aws", *options)) == TOKEN
     (form,) = sts.forms
     assert form["Action"] == ["GetWebIdentityToken"]
@@ -71,12 +75,22 @@ async def test_the_token_of_sts_is_printed(sts: Sts, dashes: str) -> None:
     assert (form["SigningAlgorithm"], form["DurationSeconds"]) == (["ES384"], ["300"])
 
 
+async def test_the_endpoint_is_the_identity_provider_that_the_trust_policy_names(sts: Sts) -> None:
+    """`-endpoint=https://my-provider` was taken for the address of STS, and the request for a token went there."""
+    options = ("-region=us-east-2", f"-sts-endpoint={sts.url}", "-aud=terracrew")
+    assert await credential_helper.token(command("aws", *options, f"-endpoint={ISSUER}/")) == TOKEN
+    with pytest.raises(ProgramFailed) as caught:
+        await credential_helper.token(command("aws", *options, "-endpoint=https://my-provider.example"))
+    assert "https://my-provider.example, but AWS signs as https://example.tokens.sts" in caught.value.message
+    assert TOKEN not in caught.value.message
+
+
 async def test_the_reason_of_a_refusal_is_reported_without_the_secret_key(
     sts: Sts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAOTHER")
     with pytest.raises(ProgramFailed) as caught:
-        await credential_helper.token(command("aws", "--endpoint", sts.url, "--aud", AUDIENCE))
+        await credential_helper.token(command("aws", "--sts-endpoint", sts.url, "--aud", AUDIENCE))
     assert "ended with exit status 1: AWS gave no token:" in caught.value.message
     assert "OutboundWebIdentityFederationDisabled" in caught.value.message
     assert "hunter2" not in caught.value.message
