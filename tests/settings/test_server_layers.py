@@ -66,6 +66,20 @@ def test_each_layer_of_a_server_overrides_the_one_below(file: Path, monkeypatch:
     assert file in settings.private_paths, "no module of a built-in runner may read the file"
 
 
+@pytest.mark.feature("R3.built-in")
+def test_a_shared_runner_runs_in_the_server_unless_it_says_otherwise(file: Path) -> None:
+    """A declaration without a kind was refused: "is required: `built-in` or `remote`"."""
+    file.write_text("[shared_runners.one]\n[shared_runners.two]\nslots = 3\n")
+    assert jsonschema_rs.Draft202012Validator(schema()).is_valid(tomllib.loads(file.read_text()))
+    declared = server_settings(server_layers.merged(file).settings, file).shared_runners
+    assert [(each.name, each.kind, each.max_jobs) for each in declared or ()] == [
+        ("one", "built-in", None),
+        ("two", "built-in", 3),
+    ]
+    file.write_text(f'[shared_runners.three]\nworker_token_sha256 = "{HASH}"\n')
+    assert _problems(file) == [f"  shared_runners.three.kind ({file}:1): is required: `built-in` or `remote`"]
+
+
 @pytest.mark.feature("T5.at-once")
 def test_everything_that_is_wrong_with_a_servers_settings_is_said_at_once(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -113,14 +127,13 @@ def test_everything_that_is_wrong_with_a_servers_settings_is_said_at_once(
         f"  shared_runners.Bad_name ({file}:12): 'Bad_name' is not a name",
         f"  shared_runners.Bad_name.slots ({file}:14): must be a whole number from 1 to 1000, not 0",
         f"  shared_runners.three.kind ({file}:16): must be `built-in` or `remote`",
-        f"  shared_runners.four.kind ({file}:17): is required: `built-in` or `remote`",
         f"  shared_runners.four.tags.0 ({file}:18): 'a b' is not a tag: use at most 63 letters",
         f"  shared_runners.five ({file}:19): give worker_token_sha256 or worker_token_file",
         "  master_key_file: is required with PostgreSQL",
         "  trusted_proxies.1 (environment TERRACREW_SERVER_TRUSTED_PROXIES): 'proxy' is neither an address nor a network",
     ):
         assert [problem for problem in problems if problem.startswith(expected)], (expected, problems)
-    assert len(problems) == 17
+    assert len(problems) == 16
     assert "hush" not in "".join(problems)
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -63,7 +63,7 @@ class _SharedRunner(SettingsSection):
 class BuiltInRunner(_SharedRunner):
     """A runner in the process of each server that runs built-in runners."""
 
-    kind: Literal["built-in"] = Field(description="It runs in the server's process.")
+    kind: Literal["built-in"] = Field(default="built-in", description="It runs in the server's process.")
     slots: int | None = Field(
         default=None,
         ge=1,
@@ -114,7 +114,17 @@ def name(text: str) -> str:
     return text
 
 
-SharedRunner = Annotated[BuiltInRunner | RemoteRunner, Field(discriminator="kind")]
+_OF_REMOTE = frozenset(RemoteRunner.model_fields) - frozenset(BuiltInRunner.model_fields)
+
+
+def _with_kind(value: Any) -> Any:
+    """Make a runner a built-in one if it says nothing else. One with settings of a remote runner must say what it is."""
+    is_section = isinstance(value, dict)
+    given = cast("dict[str, Any]", value) if is_section else {}
+    return {"kind": "built-in", **given} if is_section and not given.keys() & {"kind", *_OF_REMOTE} else value
+
+
+SharedRunner = Annotated[BuiltInRunner | RemoteRunner, Field(discriminator="kind"), BeforeValidator(_with_kind)]
 SharedRunners = Annotated[
     dict[Annotated[str, AfterValidator(name)], SharedRunner],
     Field(max_length=1000),
