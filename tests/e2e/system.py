@@ -111,16 +111,17 @@ class System:
 
     # ---- processes
 
-    def start_server(self, *, runner: bool, module: str = "terracrew.cli") -> Process:
+    def start_server(self, *, runner: bool, is_up: bool = False, module: str = "terracrew.cli") -> Process:
+        """`is_up` starts it with `terracrew up`, which has a runner."""
         if self.has_migrated_database and not self._database and not self.data.exists():
             self.data.mkdir(mode=0o700)
             copy_template(self.data / "terracrew.db")
-        arguments = ["server", "--data-dir", str(self.data), "--port", str(self.port)]
+        arguments = ["up" if is_up else "server", "--data-dir", str(self.data), "--port", str(self.port)]
         if self._database:
             key = self.directory / "master.key"
             key.write_text("00" * 32)
             arguments += ["--database-url", self._database, "--master-key-file", str(key)]
-        if runner:
+        if runner and not is_up:
             arguments.append("--with-runner")
         server = self._start("server", arguments, self.env, module)
         eventually(lambda: self._is_ready(server), what="the server's readiness")

@@ -1,11 +1,14 @@
 """A configuration that was written for the bare engine works in Terracrew as before, or is refused with the way out."""
 
+import json
 from typing import Any
 
 import pytest
 
 from terracrew.errors import Invalid
+from tests.e2e.command_line import terracrew
 from tests.e2e.system import System
+from tests.machine import providers
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
@@ -39,3 +42,49 @@ def test_a_workspace_of_the_modules_own_backend_is_used(system: System) -> None:
     applied = system.wait(system.run("app", "APPLY"))
     assert applied["status"] == "SUCCEEDED", system.log(applied["id"])
     assert system.api.get("/modules/app/outputs")["outputs"]["workspace"]["value"] == "prod"
+
+
+FROM_SHELL = """
+variable "y" { type = string }
+resource "terraform_data" "shell" {
+  provisioner "local-exec" { command = "echo profile=$AWS_PROFILE other=$SOMETHING_ELSE." }
+}
+resource "testing_file" "one" {
+  directory = "%s"
+  name      = "one"
+}
+output "y" { value = var.y }
+"""
+
+
+@pytest.mark.feature("D1.environment")
+def test_engines_of_up_get_the_variables_with_which_people_use_clouds(system: System) -> None:
+    """AWS_PROFILE, TF_VAR_y and TF_CLI_CONFIG_FILE did not arrive, and nothing said so: could not connect to registry."""
+    configuration = str(providers.configuration(system.directory))
+    system.env |= {"AWS_PROFILE": "estate", "TF_VAR_y": "from a shell", "SOMETHING_ELSE": "x"}
+    system.env |= {"TF_CLI_CONFIG_FILE": configuration, "TERRACREW_SERVER_ORGANIZATION": "default"}
+    system.start_server(runner=True, is_up=True)
+    system.module("app", providers.required("testing") + FROM_SHELL % system.directory)
+    applied = system.wait(system.run("app", "APPLY"))
+    assert applied["status"] == "SUCCEEDED", system.log(applied["id"])
+    assert "profile=estate other=." in system.log(applied["id"])
+    assert system.api.get("/modules/app/outputs")["outputs"]["y"]["value"] == "from a shell"
+    rows = dict(line.split() for line in terracrew(system, "up", "--show-environment").splitlines()[1:])
+    assert (rows["AWS_PROFILE"], rows["TF_VAR_y"], rows["SOMETHING_ELSE"]) == ("yes", "yes", "no")
+    assert rows["TERRACREW_SERVER_ORGANIZATION"] == "no"
+
+
+@pytest.mark.feature("D1.environment")
+def test_engines_beside_a_server_get_only_what_its_settings_name(system: System) -> None:
+    system.env |= {"AWS_PROFILE": "estate", "AWS_REGION": "eu-1", "TERRACREW_SERVER_RUNNER_ENVIRONMENT": "AWS_REG*"}
+    system.start_server(runner=True)
+    script = "echo profile=$AWS_PROFILE region=$AWS_REGION."
+    system.module("app", f'resource "terraform_data" "a" {{\n  provisioner "local-exec" {{ command = "{script}" }}\n}}')
+    applied = system.wait(system.run("app", "APPLY"))
+    assert "profile= region=eu-1." in system.log(applied["id"])
+    shown = json.loads(terracrew(system, "server", "environment", "--json"))
+    assert "AWS_REGION" in shown["given"]
+    assert "AWS_PROFILE" in shown["withheld"]
+    of_runner = json.loads(terracrew(system, "runner", "environment", "--json"))
+    assert {"AWS_REGION", "AWS_PROFILE"} <= set(of_runner["given"])
+    assert "TERRACREW_SERVER_RUNNER_ENVIRONMENT" in of_runner["withheld"]

@@ -21,3 +21,8 @@ def test_what_the_owner_chose_for_the_collector_reaches_engines(name: str, is_bu
 def test_engines_beside_a_server_get_none_of_its_secrets() -> None:
     assert environment.for_engines(GIVEN, is_built_in=True) == {"PATH": "/bin"}
     assert "TERRACREW_MASTER_KEY" not in environment.for_engines(GIVEN, is_built_in=False)
+
+
+def test_a_pattern_names_what_engines_beside_a_server_get_and_never_a_variable_of_terracrew() -> None:
+    found = environment.for_engines(GIVEN, is_built_in=True, patterns=["AWS_*", "TERRACREW_*"])
+    assert found == {"PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "secret"}

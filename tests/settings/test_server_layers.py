@@ -10,6 +10,7 @@ import jsonschema_rs
 import pytest
 
 from terracrew.cli.commands.server.conversion import server_settings
+from terracrew.cli.commands.server.serve import Given
 from terracrew.cli.main import run as cli
 from terracrew.errors import Invalid
 from terracrew.server.settings import ServerSettings
@@ -263,3 +264,30 @@ def test_a_quota_is_not_negative_and_0_turns_it_off(file: Path, name: str) -> No
     assert any(name in each and "at least 0" in each for each in _problems(file))
     file.write_text(f"{name} = 0\n")
     assert getattr(server_settings(server_layers.merged(file).settings, file), name) == 0
+
+
+@pytest.mark.feature("D1.environment")
+@pytest.mark.parametrize("pattern", ["*", "T*", "TERRACREW_*", "TERRACREW_SERVER_MASTER_KEY", "A*B", "A B"])
+def test_engines_are_given_no_variable_of_terracrew(file: Path, pattern: str) -> None:
+    file.write_text(f'runner_environment = ["AWS_*", "{pattern}"]\n')
+    [problem] = _problems(file)
+    assert "runner_environment.1" in problem
+    assert "neither the name of a variable that jobs may have" in problem
+
+
+@pytest.mark.feature("D1.environment")
+def test_up_gives_engines_the_variables_of_clouds_unless_the_server_uses_them(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Given(None, {}, ("AWS_*",)).settings().runner_environment == ("AWS_*",)
+    file.write_text('object_store = "s3://bucket"\n')
+    assert Given(file, {}, ("AWS_*",)).settings().runner_environment == ()
+    file.write_text('object_store = "s3://bucket"\nrunner_environment = ["ARM_*"]\n')
+    assert Given(file, {}, ("AWS_*",)).settings().runner_environment == ("ARM_*",)
+    file.write_text("runner_environment = []\n")
+    assert Given(file, {}, ("AWS_*",)).settings().runner_environment == ()
+    monkeypatch.setenv("AWS_NAME", "acme")
+    file.write_text('[external.settings]\norganization = "variable:AWS_NAME"\n')
+    assert Given(file, {}, ("AWS_*",)).settings().runner_environment == ()
+    file.write_text('runner_environment = ["AWS_*"]\n[external.settings]\norganization = "variable:AWS_NAME"\n')
+    assert Given(file, {}).settings().secret_variables == ("AWS_NAME",), "no engine gets it"

@@ -65,6 +65,8 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     log_level: dict[str, str] = {}
     is_built_in: bool = False
     """Whether this runner is part of the server's process. Its engines then get only allowed environment variables."""
+    environment_patterns: list[str] = []
+    """The names of further variables that engines of a built-in runner get; `AWS_*` stands for all that begin like this."""
     is_for_one_job: bool = False
     """Whether the runner ends after one job."""
     dispatcher: str = "local"

@@ -51,7 +51,8 @@ async def run(
         dispatchers.use_instance(instance.key)
         config = await _with_users(config)
         claims, reports = Claims(config.capacity, is_for_one_job=config.is_for_one_job), Reports()
-        engine_environment = environment.for_engines(os.environ, is_built_in=is_built_in)
+        patterns = config.environment_patterns
+        engine_environment = environment.for_engines(os.environ, is_built_in=is_built_in, patterns=patterns)
         async with asyncio.TaskGroup() as tasks:
             supervisor = AttemptSupervisor(config, instance, dispatchers, claims, reports, engine_environment, tasks)
             connection = HubConnection(config, instance.key, supervisor, claims, reports, stop, set_levels)

@@ -58,6 +58,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """What those modules may read besides the system and the standard places of credentials."""
     runner_write_paths: tuple[Path, ...] = ()
     """What those modules may write besides their own directories."""
+    runner_environment: tuple[str, ...] = ()
+    """The names of further variables of this process that the engines of built-in runners get; `AWS_*` stands for several."""
+    secret_variables: tuple[str, ...] = ()
+    """Variables that hold secrets of this server. No engine gets them."""
     organization: str = "default"
     apply_lease_seconds: float = 1800.0
     """How long an attempt that was lost in the middle of a change is waited for, before it is given up."""

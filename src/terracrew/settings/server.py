@@ -1,5 +1,7 @@
 """The settings of a server: their names, defaults and rules. `server_layers` reads and merges them."""
 
+import fnmatch
+import re
 from ipaddress import ip_address, ip_network
 from typing import Annotated, Any, Literal
 
@@ -40,6 +42,16 @@ def _is_network(text: str) -> str:
     return text
 
 
+def _is_pattern(text: str) -> str:
+    is_own = text.startswith("TERRACREW_") or fnmatch.fnmatchcase("TERRACREW_", text)
+    if is_own or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*\*?", text):
+        raise ValueError(
+            f"{text!r} is neither the name of a variable that jobs may have nor the beginning of such names (`AWS_*`)"
+        )
+    return text
+
+
+VariablePatterns = Annotated[list[Annotated[str, AfterValidator(_is_pattern)]], split_words]
 Networks = Annotated[list[Annotated[str, AfterValidator(_is_network)]], split_words]
 Issuers = Annotated[list[Annotated[str, AfterValidator(_is_issuer)]], split_words]
 Days = Annotated[float, Field(ge=1)]
@@ -72,6 +84,11 @@ class ServerFile(SettingsSection):
     runner_write_paths: Directories = Field(
         default=[],
         description="Further paths that jobs of built-in runners may write, besides their own directories.",
+    )
+    runner_environment: VariablePatterns | None = Field(
+        default=None,
+        description="Further variables of the server's environment that jobs of built-in runners get: names, or `AWS_*` for all "
+        "that begin like this. By default those of the usual clouds with `terracrew up`, and none with `terracrew server`.",
     )
     database_url: SecretStr | None = Field(
         default=None,

@@ -63,6 +63,7 @@ SHOWN = frozenset(
         "runner_user",
         "runner_read_paths",
         "runner_write_paths",
+        "runner_environment",
         "database_url",
         "public_url",
         "trusted_proxies",

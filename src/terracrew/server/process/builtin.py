@@ -50,17 +50,18 @@ class LocalRunner(NamedTuple):
 
 
 async def run(server: Server, runners: list[LocalRunner], stop: Stop, reload: SettingsReload) -> None:
-    """Run the built-in runners until `stop`; their executors continue. A reload may hide further files from their jobs."""
+    """Run the built-in runners until `stop`; their executors continue. A reload may hide further files and variables from their jobs."""
     updates = {each.declared.name: ConfigUpdates() for each in runners}
     configs: dict[str, RunnerConfig] = {}
 
     def hide(settings: ServerSettings) -> None:
         for name, config in configs.items():
             private = msgspec.structs.replace(config.isolation, private_paths=_private(settings))
-            configs[name] = msgspec.structs.replace(config, isolation=private)
+            variables = list(settings.secret_variables)
+            configs[name] = msgspec.structs.replace(config, isolation=private, secret_variables=variables)
             updates[name].publish(configs[name])
 
-    reload.on_private_paths = hide
+    reload.on_hidden = hide
     async with asyncio.TaskGroup() as tasks:
         for each in runners:
             loop = partial(_run, server, each, stop, updates[each.declared.name], configs)
@@ -77,7 +78,8 @@ async def _run(
         return
     config = _config(server.settings, local.declared, server.db.kind, *found)
     if name in configs:  # it runs again, and a reload may have hidden further files before
-        config = msgspec.structs.replace(config, isolation=configs[name].isolation)
+        hidden = configs[name]
+        config = msgspec.structs.replace(config, isolation=hidden.isolation, secret_variables=hidden.secret_variables)
     configs[name] = config
     try:
         await runner_process.run(config, stop, set_levels=diagnostics.configure_builtin_runner, updates=updates)
@@ -135,6 +137,8 @@ def _config(
         claims_engine_users=settings.runner_user == engine_users.AUTO,
         discovery_host=urlsplit(settings.public_url).netloc.rpartition("@")[2],
         is_built_in=True,
+        environment_patterns=list(settings.runner_environment),
+        secret_variables=list(settings.secret_variables),
     )
 
 

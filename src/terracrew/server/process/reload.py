@@ -1,4 +1,4 @@
-"""Reads the server's settings again on SIGHUP, hides new files with secrets from jobs, and says what needs a restart."""
+"""Reads the server's settings again on SIGHUP, hides new files and variables with secrets from jobs, and says what needs a restart."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,9 @@ from terracrew.server.settings import ServerSettings
 
 RETRY_SECONDS = 60.0
 """How long a server waits after a reading failed that keeps the token for a vault alive."""
-_APPLIED = ("secret_files", "reread_seconds")
+_HIDDEN = ("secret_files", "secret_variables")
+"""What jobs of built-in runners do not get. What was hidden before may still hold a secret, so it stays hidden."""
+_APPLIED = (*_HIDDEN, "reread_seconds")
 _NOT_COMPARED = ("port", *_APPLIED)
 """The port is replaced by the one that the kernel chose, if it is 0."""
 log = get_logger("terracrew.settings")
@@ -25,8 +27,8 @@ class SettingsReload:
         self._is_requested = asyncio.Event()
         self._current = started_with
         self._retry_seconds: float | None = None
-        self.on_private_paths: Callable[[ServerSettings], None] = lambda _: None
-        """Called with settings whose private paths the built-in runners hide from their jobs."""
+        self.on_hidden: Callable[[ServerSettings], None] = lambda _: None
+        """Called with settings whose private paths and variables the built-in runners hide from their jobs."""
 
     def request(self) -> None:
         self._is_requested.set()
@@ -52,13 +54,12 @@ class SettingsReload:
             return
         self._retry_seconds = None
         restart = [name for name in ServerSettings.__struct_fields__ if self._needs_restart(name, found)]
-        is_changed = found.secret_files != self._current.secret_files
+        is_changed = any(getattr(found, name) != getattr(self._current, name) for name in _HIDDEN)
         self._current = found
         if is_changed:
-            # A file that was named before may still hold a secret.
             before = self._server.settings
-            files = tuple(dict.fromkeys([*before.secret_files, *found.secret_files]))
-            self.on_private_paths(msgspec.structs.replace(before, secret_files=files))
+            hidden = {name: tuple(dict.fromkeys([*getattr(before, name), *getattr(found, name)])) for name in _HIDDEN}
+            self.on_hidden(msgspec.structs.replace(before, **hidden))
         if is_asked or restart:
             log.info("the settings were read again", changed=", ".join(restart) or "nothing")
         if restart:

@@ -11,6 +11,10 @@ from terracrew.cli.lazy import LazyGroup
     lazy={
         "start": ("terracrew.cli.commands.runner.start:start", "Start a runner on this machine."),
         "settings": ("terracrew.cli.commands.runner.settings:settings", "Print the settings of a runner here."),
+        "environment": (
+            "terracrew.cli.commands.runner.settings:environment",
+            "Print which variables of this shell engines would get.",
+        ),
         "schema": ("terracrew.cli.commands.runner.settings:schema", "Print the JSON Schema of the settings file."),
     },
 )

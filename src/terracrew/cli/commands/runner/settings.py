@@ -1,4 +1,4 @@
-"""`terracrew runner settings` and `schema`: which settings a runner would start with, and which there are."""
+"""`terracrew runner settings`, `environment` and `schema`: which settings and variables a runner would have, and which there are."""
 
 from pathlib import Path
 
@@ -20,6 +20,19 @@ def settings(file: Path | None, given: dict[str, str], flags: dict[str, str], as
     from terracrew.settings import layers
 
     settings_table.show_effective(layers.merged(file, given, flags), as_json=as_json)
+
+
+@click.command("environment")
+@output.json_option
+def environment(as_json: bool) -> None:
+    """Print which variables of this shell the engines of a runner that is started here would get, without their values.
+
+    Engines get all of them except those of Terracrew itself. In containers they get only what the parameter ENVIRONMENT of
+    the dispatcher names.
+    """
+    from terracrew.cli.printing import engine_environment
+
+    engine_environment.show_of_runner(as_json=as_json)
 
 
 @click.command("schema")

@@ -1,4 +1,4 @@
-"""`terracrew server settings`, `schema` and `worker-token`: what the settings are, which there are, and a new token for them."""
+"""`terracrew server settings`, `environment`, `schema` and `worker-token`: what the settings are and do, and a new token for them."""
 
 import secrets
 
@@ -20,6 +20,19 @@ def settings(ctx: click.Context, as_json: bool) -> None:
     """
     given: Given = ctx.meta[GIVEN_KEY]
     settings_table.show_effective(given.merged(), as_json=as_json)
+
+
+@click.command("environment")
+@output.json_option
+@click.pass_context
+def environment(ctx: click.Context, as_json: bool) -> None:
+    """Print which variables of this shell the engines of built-in runners would get, without their values.
+
+    `runner_environment` names further ones. The options of `server` go before the command. `terracrew up` has its own list:
+    `terracrew up --show-environment`.
+    """
+    given: Given = ctx.meta[GIVEN_KEY]
+    given.show_environment(as_json=as_json)
 
 
 @click.command("schema")

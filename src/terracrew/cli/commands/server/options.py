@@ -23,6 +23,7 @@ PLACES = (
     "runner_user",
     "runner_read_paths",
     "runner_write_paths",
+    "runner_environment",
 )
 """What `terracrew up` has as options, too. Every other setting of it is in its file or in a variable."""
 _ALIASES = {"data_directory": ("--data-dir",)}
@@ -31,6 +32,7 @@ _METAVARS = {
     "local_roots": "DIR",
     "runner_read_paths": "PATH",
     "runner_write_paths": "PATH",
+    "runner_environment": "NAME",
     "trusted_proxies": "CIDR",
     "allowed_hosts": "NAME",
     "organization": "NAME",

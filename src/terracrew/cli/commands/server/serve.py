@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from terracrew.cli.connection import local
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ class Given(NamedTuple):
 
     file: Path | None
     options: dict[str, Any]
+    runner_environment: tuple[str, ...] = ()
+    """What engines of built-in runners get of this environment if no setting says it."""
 
     def merged(self) -> "Merged[ServerFile]":
         from terracrew.settings import server_layers
@@ -28,7 +32,22 @@ class Given(NamedTuple):
         from terracrew.cli.commands.server.conversion import server_settings
 
         found = self.merged()
-        return server_settings(found.settings, self.file, found.external)
+        made = server_settings(found.settings, self.file, found.external)
+        if found.settings.runner_environment is not None or self._is_environment_of_server(found.settings):
+            return made
+        return msgspec.structs.replace(made, runner_environment=self.runner_environment)
+
+    def show_environment(self, *, as_json: bool) -> None:
+        """Print which variables of this shell engines of built-in runners would get."""
+        from terracrew.cli.printing import engine_environment
+
+        found = self.settings()
+        engine_environment.show_beside_server(found.runner_environment, found.secret_variables, as_json=as_json)
+
+    @staticmethod
+    def _is_environment_of_server(settings: "ServerFile") -> bool:
+        """Return whether the server itself may use variables of clouds, which no job gets then unless a setting names them."""
+        return bool(settings.object_store or settings.external.settings)
 
     def _set(self) -> dict[str, Any]:
         return {name: value for name, value in self.options.items() if value not in (None, ())}

@@ -38,6 +38,7 @@ for _command in (
     admin.admin_token,
     admin.admin_link,
     configuration.settings,
+    configuration.environment,
     configuration.schema,
     configuration.worker_token,
     hold.hold,
