@@ -60,7 +60,7 @@ _PREPARE = (Step.FETCH, Step.INPUTS, Step.INIT, Step.VALIDATE, Step.PLAN)
 STEPS_OF: dict[JobType, tuple[Step, ...]] = {
     JobType.PLAN: _PREPARE,
     JobType.APPLY: (*_PREPARE, Step.APPLY, Step.OUTPUT),
-    JobType.DESTROY: (*_PREPARE, Step.DESTROY),
+    JobType.DESTROY: (*_PREPARE, Step.DESTROY, Step.OUTPUT),
 }
 MUTATING = frozenset(step for step in Step if step.is_mutating)
 

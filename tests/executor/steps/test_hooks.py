@@ -67,6 +67,14 @@ async def test_hooks_run_around_each_command_in_the_order_of_the_specification(
     assert b"main.tf" in hub.log(), "a hook runs in the folder of the module"
 
 
+@pytest.mark.feature("H1.scripts", "J3.order")
+async def test_hooks_of_output_run_after_a_destroy_too(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
+    """A DESTROY had no step `output`, so the hooks of this step never ran for it."""
+    await run(executors, [hook(Step.OUTPUT, "before"), hook(Step.OUTPUT, "after")], JobType.DESTROY)
+    assert hub.result.status == "SUCCEEDED", hub.log()
+    assert said(hub) == ["HOOK before output []  in acme", "HOOK after output [SUCCEEDED]  in acme"]
+
+
 @pytest.mark.feature("H1.scripts")
 async def test_a_hook_that_fails_before_a_step_stops_the_job_and_the_step_does_not_run(
     hub: FakeExecutorHub, executors: ExecutorProcesses

@@ -208,6 +208,8 @@ async def test_a_destroy_removes_what_the_state_has(hub: FakeExecutorHub, execut
         assert (summary.add, summary.destroy, summary.unchanged) == (0, 1, 0)
         assert second.begins[0][0] == 3
         assert json.loads(second.states[-1][2])["resources"] == []
+        [outputs] = second.facts_of(OutputsRead)
+        assert outputs.outputs == {}, "the outputs are read after a destroy, too"
     finally:
         await second.stop()
 

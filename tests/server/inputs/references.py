@@ -24,18 +24,24 @@ async def refer(who: Person, *arguments: str, **more: Any) -> Any:
 async def apply(runner: SimulatedRunner, module_id: str, **outputs: Output) -> str:
     """Apply a module, whose outputs are these afterwards; the id of the job."""
     made = await runner.app.admin.made(f"/api/v1/modules/{module_id}/jobs", {"type": "APPLY"})
-    await finish(runner, made["id"], resources=None, **outputs)
+    await finish(runner, made["id"], read=outputs or None)
     return made["id"]
 
 
-async def finish(runner: SimulatedRunner, job_id: str, *, resources: int | None = None, **outputs: Output) -> None:
-    """Run a job that waits, which ends with these outputs, and with a state of so many resources if that is given."""
+async def finish(
+    runner: SimulatedRunner,
+    job_id: str,
+    *,
+    resources: int | None = None,
+    read: dict[str, Output] | None = None,
+) -> None:
+    """Run a job that waits, which reads these outputs at its end, and writes a state of so many resources if that is given."""
     attempt = await runner.again(job_id)
     await attempt.deliver(RUNNING)
     await attempt.begin()
     if resources is not None:
         await attempt.write(b"{}", resources=resources)
-    await attempt.deliver(APPLIED, *([fact(OutputsRead(outputs, checksum(outputs)))] if outputs else []), DONE)
+    await attempt.deliver(APPLIED, *([] if read is None else [fact(OutputsRead(read, checksum(read)))]), DONE)
 
 
 async def destroy(runner: SimulatedRunner, module_id: str) -> None:

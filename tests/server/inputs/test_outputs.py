@@ -99,6 +99,27 @@ async def test_a_destroy_of_some_resources_leaves_outputs_that_are_marked_as_old
     assert ("those of an older job: apply it again" if left else "which has no outputs yet") in reason["text"]
 
 
+@pytest.mark.feature("J3.steps", "J6.outputs")
+@pytest.mark.parametrize("left", [0, 2])
+async def test_a_destroy_that_leaves_nothing_leaves_no_outputs_and_one_that_leaves_something_has_its_own(
+    runner: SimulatedRunner, left: int
+) -> None:
+    """The outputs that a DESTROY reads may be stored at the same moment at which it ends."""
+    network, app = await pair(runner.app)
+    await apply(runner, network, id=Output("vpc-1"), zones=Output(["a"]))
+    made = await runner.app.admin.made(f"/api/v1/modules/{network}/jobs", {"type": "DESTROY"})
+    remaining = {"id": Output("vpc-1")} if left else {}
+    await finish(runner, made["id"], resources=left, read=remaining)
+    found = (await runner.app.admin.get(f"/api/v1/modules/{network}/outputs")).json()
+    assert (set(found["outputs"]), found["outdated_by"]) == (set(remaining), None)
+    waiting = await runner.app.admin.made(f"/api/v1/modules/{app}/jobs", {"type": "PLAN"})
+    if left:
+        assert (await runner.instance.has(waiting["id"], 1)).spec.inputs == {"vpc_id": "vpc-1"}
+    else:
+        reason = (await runner.app.admin.get(f"/api/v1/jobs/{waiting['id']}")).json()["reason"]
+        assert "which has no outputs yet" in reason["text"]
+
+
 @pytest.mark.feature("J6.outputs", "J12.sensitive")
 async def test_a_sensitive_output_stays_sensitive(runner: SimulatedRunner) -> None:
     from terracrew.server.jobs import job_inputs, store

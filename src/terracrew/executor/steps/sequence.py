@@ -26,7 +26,7 @@ from terracrew.executor.steps.engine_command import EngineFailedError
 from terracrew.executor.steps.hooks import HookFailedError
 from terracrew.executor.steps.mutation import Mutation
 from terracrew.protocol.events import Result, StepRetry, StepStatus
-from terracrew.protocol.spec import STEPS_OF, Step
+from terracrew.protocol.spec import STEPS_OF, JobType, Step
 
 _INTERRUPTED = "the engine was interrupted from outside (the host is shutting down, or its service was stopped)"
 _CUT_SHORT = "; what it changed last may be in no state"
@@ -73,7 +73,8 @@ class Steps:
                         result = msgspec.structs.replace(result, message=f"the change was made, but {result.message}")
                         continue
                     # The change was made, so the job has succeeded. The outputs of an older job are marked as such where they are shown.
-                    warning, result = f"applied, but its outputs are not kept: {result.message}", None
+                    done = "destroyed" if job_type is JobType.DESTROY else "applied"
+                    warning, result = f"{done}, but its outputs are not kept: {result.message}", None
                     self._recorder.say(f"The job was {warning}")
         if not (result and result.status == "WAITING"):  # for WAITING, the remaining steps run in a later attempt
             for step in remaining:

@@ -11,13 +11,14 @@ from terracrew.server.inputs.store import INPUTS
 
 MAY_READ_STATES: LiteralString = "('operator', 'approver', 'owner')"
 """The roles that include the right to read states."""
-IS_WAITED_FOR: LiteralString = """inputs.is_current AND inputs.source_module_id IS NOT NULL
+IS_WAITED_FOR: LiteralString = f"""inputs.is_current AND inputs.source_module_id IS NOT NULL
     AND EXISTS (SELECT 1 FROM modules AS source WHERE source.id = inputs.source_module_id AND source.path <> source.id)
     AND NOT EXISTS (SELECT 1 FROM outputs WHERE outputs.module_id = inputs.source_module_id AND outputs.created_at = (
             SELECT max(newest.created_at) FROM outputs AS newest WHERE newest.module_id = inputs.source_module_id)
         AND NOT EXISTS (SELECT 1 FROM jobs AS ended WHERE ended.module_id = inputs.source_module_id
             AND ended.status = 'SUCCEEDED' AND ended.type <> 'PLAN' AND ended.finished_at > outputs.created_at
-            AND ended.id <> outputs.job_id))"""
+            AND ended.id <> outputs.job_id)
+        AND NOT {fragments.is_destroyed_after("outputs.module_id", "outputs.created_at")})"""
 """The condition that an input is an output of a module that exists and whose outputs are not known: it was not applied yet, it was
 destroyed since, or the outputs of its last change could not be kept. Jobs of the module that needs it wait."""
 HAS_OLDER_OUTPUTS: LiteralString = f"""EXISTS (SELECT 1 FROM outputs WHERE outputs.module_id = inputs.source_module_id

@@ -15,12 +15,13 @@ IS_OPEN_JOB: LiteralString = f"jobs.status NOT IN {ENDED_STATUSES}"
 
 
 def is_destroyed_after(module_id: LiteralString, at: LiteralString) -> LiteralString:
-    """Return the condition that everything in a module was destroyed after a time.
+    """Return the condition that everything in a module was destroyed after a time, or at it.
 
+    A DESTROY may end at the moment at which its outputs are stored. The end of a job is rounded to microseconds, other times are not.
     The flags of a DESTROY may choose some resources, so a state that Terracrew keeps decides, if its resources were counted.
     """
     return f"""(EXISTS (SELECT 1 FROM jobs AS destroyed WHERE destroyed.module_id = {module_id} AND destroyed.type = 'DESTROY'
-        AND destroyed.status = 'SUCCEEDED' AND destroyed.type <> 'PLAN' AND destroyed.finished_at > {at})
+        AND destroyed.status = 'SUCCEEDED' AND destroyed.type <> 'PLAN' AND destroyed.finished_at >= {at} - 0.000002)
     AND NOT EXISTS (SELECT 1 FROM states AS remaining JOIN modules AS keeper ON keeper.id = remaining.module_id
         WHERE remaining.module_id = {module_id} AND remaining.status = 'current' AND remaining.resources > 0
             AND keeper.backend = 'terracrew'))"""
