@@ -61,7 +61,7 @@ class Run:
         if fails:
             await (await self.runner.again(job_id)).deliver(RUNNING, fact(Result("FAILED", "out of luck")))
         else:
-            await finish(self.runner, job_id, id=Output(job_id))
+            await finish(self.runner, job_id, read={"id": Output(job_id)})
 
 
 async def test_a_run_applies_the_modules_of_a_group_in_order_once(runner: SimulatedRunner) -> None:

@@ -47,7 +47,7 @@ async def test_an_apply_that_changes_an_output_queues_the_module_that_uses_it_on
     [job] = await waiting(runner)
     assert (job["module_path"], job["type"], job["cause_job_id"]) == ("b", "APPLY", cause)
     assert job["created_by"] == runner.app.admin.principal.id, "nobody approves what follows from their own change"
-    await finish(runner, job["id"], id=Output(1))
+    await finish(runner, job["id"], read={"id": Output(1)})
     assert await waiting(runner) == []
     await apply(runner, made["a"], id=Output(1), other=Output(2))
     assert await waiting(runner) == [], "no output that b uses has changed"
@@ -62,9 +62,9 @@ async def test_the_end_of_a_diamond_is_queued_once_and_after_both_sides(runner: 
     await apply(runner, made["a"], id=Output("a1"))
     sides = await waiting(runner)
     assert sorted(job["module_path"] for job in sides) == ["b", "c"]
-    await finish(runner, sides[0]["id"], id=Output("1"))
+    await finish(runner, sides[0]["id"], read={"id": Output("1")})
     assert [job["id"] for job in await waiting(runner)] == [sides[1]["id"]], "d waits for the other side"
-    await finish(runner, sides[1]["id"], id=Output("2"))
+    await finish(runner, sides[1]["id"], read={"id": Output("2")})
     [last] = await waiting(runner)
     assert last["module_path"] == "d"
     spec = (await runner.instance.has(last["id"], 1)).spec
