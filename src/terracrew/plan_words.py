@@ -52,7 +52,18 @@ def counts(plan: Mapping[str, Any]) -> str:
         f"{plan['destroy'] + replaced} to destroy",
     ]
     words += [f"{plan['forgets']} to forget"] if plan.get("forgets") else []
+    words += [failed_checks(len(plan["checks"]))] if plan.get("checks") else []
     return ", ".join(words)
+
+
+def failed_checks(count: int) -> str:
+    """Return how many checks of a plan failed: "1 check failed"."""
+    return f"{count:,} check{'' if count == 1 else 's'} failed"
+
+
+def check(failed: Mapping[str, Any]) -> str:
+    """Return which check failed, and what its message says."""
+    return f"{failed['address']}: {failed['message']}" if failed.get("message") else failed["address"]
 
 
 def approve(plan: Mapping[str, Any], job_type: str) -> str:
@@ -110,11 +121,16 @@ _ACTIONS = {
 }
 
 
-def reason(code: str) -> str:
-    """Return why an engine plans a change, as part of a sentence. An unknown code is returned unchanged."""
+def reason(code: str, action: str = "") -> str:
+    """Return why an engine plans a change, as part of a sentence. An unknown code is returned unchanged.
+
+    An engine gives the reasons of what it destroys also for what it only forgets, so the action says more there.
+    """
+    if action == "forget":
+        return _ACTIONS[action]
     return _REASONS.get(code.replace("_", " "), code.replace("_", " "))
 
 
 def change(action: str, detail: str) -> str:
     """Return what happens to a resource, and why if that is known."""
-    return reason(detail) if detail else _ACTIONS.get(action, action)
+    return reason(detail, action) if detail else _ACTIONS.get(action, action)

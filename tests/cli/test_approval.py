@@ -34,6 +34,22 @@ def test_approving_shows_the_plan_asks_and_names_the_plan_that_was_shown(
     assert json.loads(terracrew("job", "approve", "7", "--yes", "--json"))["status"] == "QUEUED"
 
 
+@pytest.mark.feature("J11.checks")
+def test_approving_shows_which_checks_failed_and_what_is_only_forgotten(
+    terracrew: Terracrew, server: ScriptedServer
+) -> None:
+    """A resource that the plan forgets was shown as "destroyed because it is no longer in the configuration"."""
+    dropped = {"action": "forget", "address": "aws_vpc.old", "detail": "delete_because_no_resource_config"}
+    checks = [{"address": "check.health", "message": "the certificate ends in 3 days"}]
+    plan = {"add": 0, "change": 0, "destroy": 0, "forgets": 1, "resources": [dropped], "checks": checks}
+    server.on("GET /api/v1/jobs/7", asking() | {"plan": plan})
+    terracrew("job", "approve", "7", stdin="n\n")
+    assert "0 to destroy, 1 to forget, 1 check failed" in terracrew.err
+    assert "check.health: the certificate ends in 3 days" in terracrew.err
+    assert "aws_vpc.old  (no longer managed, not destroyed)" in terracrew.err
+    assert "check.health: the certificate ends in 3 days" in terracrew("job", "show", "7")
+
+
 @pytest.mark.feature("J8.same")
 def test_a_plan_that_is_no_longer_the_one_that_was_looked_at_is_not_approved(
     terracrew: Terracrew, server: ScriptedServer

@@ -88,3 +88,38 @@ def test_engines_beside_a_server_get_only_what_its_settings_name(system: System)
     of_runner = json.loads(terracrew(system, "runner", "environment", "--json"))
     assert {"AWS_REGION", "AWS_PROFILE"} <= set(of_runner["given"])
     assert "TERRACREW_SERVER_RUNNER_ENVIRONMENT" in of_runner["withheld"]
+
+
+OLD = 'resource "terraform_data" "dropped" { input = 1 }\n'
+NEW = """
+removed {
+  from = terraform_data.dropped
+  lifecycle { destroy = false }
+}
+check "health" {
+  assert {
+    condition     = terraform.workspace == "other"
+    error_message = "it is ${terraform.workspace}"
+  }
+}
+"""
+
+
+@pytest.mark.feature("J11.checks", "J11.resources")
+def test_a_plan_says_what_it_forgets_and_which_checks_failed(system: System) -> None:
+    system.start_server(runner=True)
+    system.module("app", OLD)
+    assert system.wait(system.run("app", "APPLY"))["status"] == "SUCCEEDED"
+    folder = system.directory / "source" / "app"
+    (folder / "main.tf").write_text(NEW)
+    terracrew(system, "module", "update", "app", "--from", str(folder))
+    planned = system.wait(system.run("app"))
+    assert planned["status"] == "SUCCEEDED", system.log(planned["id"])
+    plan = planned["plan"]
+    assert plan["checks"] == [{"address": "check.health", "message": "it is default"}]
+    [dropped] = plan["resources"]
+    assert dropped == {
+        "address": "terraform_data.dropped",
+        "action": "forget",
+        "detail": "no longer managed, not destroyed",
+    }

@@ -15,7 +15,7 @@ _MAX_NAMED_ATTRIBUTES = 5
 
 def sentence(planned: "PlannedResource", mask: Mask) -> str:
     """Return the reason of a change as sentences; empty if the engine gives none and none is needed."""
-    parts = [_reason(planned, mask)]
+    parts = [] if planned.action == "forget" else [_reason(planned, mask)]
     if planned.action == "replace":
         parts.append(f"The {'new one is created' if planned.is_create_first else 'old one is destroyed'} first.")
     if planned.previous_address:

@@ -118,6 +118,13 @@ class ResourceChange(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
+class FailedCheck(msgspec.Struct, frozen=True):
+    """A check that failed and does not keep the plan from being applied, such as a `check` block."""
+
+    address: str
+    message: str = ""
+
+
 class PlanSummary(msgspec.Struct, frozen=True, tag="plan"):
     add: Count = 0
     change: Count = 0
@@ -135,6 +142,8 @@ class PlanSummary(msgspec.Struct, frozen=True, tag="plan"):
     resources: list[ResourceChange] = []
     outputs: dict[str, str] = {}
     """Output name → create, update or delete."""
+    checks: list[FailedCheck] = []
+    """The first of the checks that failed."""
 
 
 class Output(msgspec.Struct, frozen=True):

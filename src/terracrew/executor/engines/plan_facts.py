@@ -4,6 +4,8 @@ from typing import Literal
 
 import msgspec
 
+from terracrew.protocol.events import FailedCheck
+
 Action = Literal["create", "update", "delete", "replace", "read", "import", "move", "forget"]
 
 
@@ -26,3 +28,5 @@ class PlanFacts(msgspec.Struct, frozen=True):
     """The addresses of resources that are in the state but no longer exist."""
     refreshed: int
     """How many resources of the state the engine looked at. It counts them if the state itself is not known here."""
+    checks: list[FailedCheck] = []
+    """The checks that failed."""

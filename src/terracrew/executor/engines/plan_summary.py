@@ -4,9 +4,11 @@ import msgspec
 
 from terracrew import plan_words
 from terracrew.executor.engines.plan_facts import Action, PlanFacts, PlannedChange
-from terracrew.protocol.events import MAX_RECORD_BYTES, PlanSummary, ResourceChange
+from terracrew.protocol.events import MAX_RECORD_BYTES, FailedCheck, PlanSummary, ResourceChange
 
 _MAX_SUMMARY_BYTES = MAX_RECORD_BYTES - (64 << 10)
+MAX_CHECKS = 50
+_MAX_CHECK_CHARACTERS = 1_000
 
 
 def summarize(facts: PlanFacts, resources: int | None) -> PlanSummary:
@@ -37,17 +39,22 @@ def summarize(facts: PlanFacts, resources: int | None) -> PlanSummary:
             existing=existing,
             resources=[_resource(change) for change in changes],
             outputs=facts.outputs,
+            checks=[_shortened(each) for each in facts.checks[:MAX_CHECKS]],
         )
     )
 
 
 def _resource(change: PlannedChange) -> ResourceChange:
-    detail = plan_words.reason(change.reason)
+    detail = plan_words.reason(change.reason, change.action)
     if change.previous_address:
         detail = f"moved from {change.previous_address}"
     elif change.import_id is not None:
         detail = f"imported from {change.import_id}"
     return ResourceChange(change.address, change.action, detail)
+
+
+def _shortened(check: FailedCheck) -> FailedCheck:
+    return FailedCheck(check.address[:_MAX_CHECK_CHARACTERS], check.message.strip()[:_MAX_CHECK_CHARACTERS])
 
 
 def _bounded(summary: PlanSummary) -> PlanSummary:

@@ -4,9 +4,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from terracrew.protocol.events import FailedCheck, PlanSummary, ResourceChange
 from terracrew.server.secrets.keyring import Keyring
-from tests.server.application import Application
+from terracrew.testing.deliveries import RUNNING, fact
+from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in
+from tests.server.simulated_runner import SimulatedRunner
 
 
 @pytest.mark.feature("J12.sensitive", "U5.page")
@@ -29,6 +32,21 @@ async def test_the_job_page_shows_outputs_but_never_a_sensitive_one(
         "Runner lost",
     ):
         assert word in planning, word
+
+
+@on_one
+@pytest.mark.feature("J11.checks", "U5.page")
+async def test_the_job_page_shows_which_checks_failed_and_what_is_only_forgotten(runner: SimulatedRunner) -> None:
+    attempt = await runner.run(kind="APPLY")
+    dropped = ResourceChange("a.dropped", "forget", "destroyed because it is no longer in the configuration")
+    failed = [FailedCheck("check.health", "ends in <b>3</b> days"), FailedCheck("check.other")]
+    await attempt.deliver(RUNNING, fact(PlanSummary(forgets=1, resources=[dropped], checks=failed)))
+    page = await (await logged_in(runner.app)).see(f"/dashboard/jobs/{attempt.ref.job_id}")
+    assert "2 checks failed" in page
+    assert "<code>check.health</code> failed: ends in &lt;b&gt;3&lt;/b&gt; days" in page
+    assert "<code>check.other</code> failed</p>" in page
+    assert "No longer managed, not destroyed" in page
+    assert "destroyed because" not in page
 
 
 async def test_the_job_page_explains_outputs_that_cannot_be_decrypted(

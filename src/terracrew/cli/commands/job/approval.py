@@ -143,6 +143,7 @@ def _show_plan(api: "Api", job: dict[str, Any]) -> None:
         ("module", job["module_path"]),
         ("why", job["kept_plan"].get("why")),
         ("plan", output.plan(summary)),
+        *(("failed check", plan_words.check(each)) for each in summary.get("checks") or ()),
         ("approvals", _approvals(job)),
         ("to decide", output.left(job["kept_plan"]["decide_by"])),
     ]
@@ -151,7 +152,7 @@ def _show_plan(api: "Api", job: dict[str, Any]) -> None:
         return
     resources = plan_words.in_order(summary.get("resources") or [])
     for each in resources[:_MAX_RESOURCES_SHOWN]:
-        detail = f"  ({output.text(plan_words.reason(each['detail']))})" if each.get("detail") else ""
+        detail = f"  ({output.text(plan_words.reason(each['detail'], each['action']))})" if each.get("detail") else ""
         color = {"delete": "red", "replace": "red", "update": "yellow", "create": "green"}.get(each["action"])
         action = click.style(each["action"].ljust(8), fg=color)
         click.echo(f"  {action} {output.text(each['address'])}{detail}", err=True)

@@ -31,6 +31,7 @@ def job(api: "Api", found: dict[str, Any]) -> None:
     decided: dict[str, Any] = found.get("kept_plan") or {}
     doubts: list[dict[str, Any]] = found.get("doubts") or []
     notes: list[dict[str, Any]] = found.get("notes") or []
+    plan: dict[str, Any] = found.get("plan") or {}
     output.facts(
         [
             ("job", f"#{found['number']}  {found['id']}"),
@@ -48,7 +49,8 @@ def job(api: "Api", found: dict[str, Any]) -> None:
             ("dispatcher", ", ".join(dispatcher_words.described(found.get("dispatcher") or {}))),
             ("engine", f"{found['engine']} {found.get('engine_version') or ''}".strip()),
             *source(found),
-            ("plan", output.plan(found.get("plan") or {})),
+            ("plan", output.plan(plan)),
+            *(("failed check", plan_words.check(each)) for each in plan.get("checks") or ()),
             ("decided", decided.get("decision") and f"{decided['decision']} by {decided['decided_by']}"),
             ("lock", lock(found.get("lock"))),
             ("backend lock", held_lock(found.get("held_lock"))),

@@ -1,12 +1,13 @@
 """Reads what a plan would do to each attribute from the document that `show -json PLAN` prints."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
 from terracrew.errors import Invalid
 from terracrew.executor.engines.hcl import shown_facts
+from terracrew.executor.engines.plan_facts import Action
 from terracrew.plan_diff.document import PlanDescription, PlannedOutput
 from terracrew.plan_diff.resources import PlannedResource, Values
 
@@ -61,31 +62,42 @@ def read(printed: bytes) -> PlanDescription:
         if change.actions in shown_facts.ACTIONS
     ]
     return PlanDescription(
-        [planned for each in plan.resource_changes if (planned := _planned(each))],
+        [planned for each in plan.resource_changes for planned in _planned(each)],
         outputs,
-        [planned for each in plan.resource_drift if (planned := _planned(each))],
+        [planned for each in plan.resource_drift for planned in _planned(each)],
         len(printed),
     )
 
 
-def _planned(found: _DescribedResource) -> PlannedResource | None:
+def _planned(found: _DescribedResource) -> Iterator[PlannedResource]:
     change = found.change
     importing = change.importing
     is_imported = importing is not None
-    action = shown_facts.action(found.mode, change.actions, found.previous_address, is_imported=is_imported)
-    if action is None:
-        return None
-    return PlannedResource(
-        address=found.address,
-        action=action,
-        read_values=_values(change),
-        reason=shown_facts.REASONS.get(found.action_reason, found.action_reason),
-        key=found.index,
-        replace_paths=change.replace_paths,
-        is_create_first=change.actions[:1] == ("create",),
-        previous_address=found.previous_address,
-        import_id=None if importing is None else importing.id or "",
-        deposed=found.deposed,
+    actions = shown_facts.actions(found.mode, change.actions, found.previous_address, is_imported=is_imported)
+    for action in actions:
+        yield PlannedResource(
+            address=found.address,
+            action=action,
+            read_values=_values(change if len(actions) == 1 else _half(change, action)),
+            reason=shown_facts.REASONS.get(found.action_reason, found.action_reason),
+            key=found.index,
+            replace_paths=change.replace_paths,
+            is_create_first=change.actions[:1] == ("create",),
+            previous_address=found.previous_address,
+            import_id=None if importing is None else importing.id or "",
+            deposed=found.deposed,
+        )
+
+
+def _half(change: _DescribedChange, action: Action) -> _DescribedChange:
+    """Return what becomes of the old or of the new one of a resource that is replaced without being destroyed."""
+    if action == "forget":
+        return _DescribedChange(change.actions, before=change.before, before_sensitive=change.before_sensitive)
+    return _DescribedChange(
+        change.actions,
+        after=change.after,
+        after_unknown=change.after_unknown,
+        after_sensitive=change.after_sensitive,
     )
 
 
