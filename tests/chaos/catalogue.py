@@ -16,9 +16,6 @@ CHECKS: Checks = {
         "tests.e2e.test_tenants and tests.executor.isolation.test_landlock attack privileges with real processes."
     ),
     Rules.MADE_ONCE: (checks.made_once, checks.lists_name_what_was_lost),
-    Rules.SET_BACK: (
-        "The storm does not set the database back. tests.e2e.test_set_back does, with real processes, and tests.explore.test_explore "
-        "tries every order of events."
-    ),
+    Rules.SET_BACK: (checks.held, checks.made_once),
     Rules.IN_ORDER: (checks.applied_in_order,),
 }

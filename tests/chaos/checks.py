@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 
 from terracrew.client.http import segment
-from tests.chaos import hosts, witness
+from tests.chaos import hosts, set_back, witness
 from tests.chaos.installation import Installation, reason_code
 from tests.chaos.lost_lists import ShownList, unlisted
 from tests.chaos.made_once import Look, MadeTwice, made_twice
 from tests.chaos.person import Person
+from tests.chaos.set_back import SetBack
 from tests.chaos.witness import Record
 from tests.chaos.work import Work
 
@@ -43,19 +44,31 @@ class Found(msgspec.Struct, frozen=True):
     asked_to_cancel: set[str] = set()
     lists: list[ShownList] = []
     """The lists of lost resources that the person looked at before they decided."""
+    set_backs: list[SetBack] = []
+    """What the database has lost."""
+    begun_while_held: frozenset[str] = frozenset()
+
+    @property
+    def forgotten(self) -> frozenset[str]:
+        """The attempts of which the database has lost something."""
+        return frozenset[str]().union(*(each.attempts for each in self.set_backs))
 
 
 def gather(site: Installation, work: Work, person: Person) -> Found:
     api = site.api(timeout=60)
     jobs = [api.get(f"/jobs/{listed['id']}") for listed in list(api.list("/jobs", limit=200))]
     states = {path: list(api.list(f"/modules/{segment(path)}/states", limit=200)) for path in work.modules}
-    return Found(jobs, states, witness.read(site.witnesses), person.looks, person.canceled, person.lists)
+    witnesses = witness.read(site.witnesses)
+    with site.connection() as connection:
+        held = set_back.begun_while_held(connection)
+    return Found(jobs, states, witnesses, person.looks, person.canceled, person.lists, site.set_backs, held)
 
 
 def violations(site: Installation, work: Work, found: Found) -> Iterator[Violation]:
     yield from all_ended(site, work, found)
     yield from no_overlap(found)
     yield from made_once(found, frozenset(work.retried))
+    yield from held(found)
     yield from applied_in_order(found)
     yield from lists_name_what_was_lost(found)
     yield from states_kept(site.wiped, work.modules, found)
@@ -71,7 +84,8 @@ def violations(site: Installation, work: Work, found: Found) -> Iterator[Violati
 def all_ended(site: Installation, work: Work, found: Found) -> Iterator[Violation]:
     alive = hosts.attempts(site.members())
     known = {job["id"] for job in found.jobs}
-    for job_id in work.jobs.keys() - known:
+    forgotten = frozenset[str]().union(*(each.jobs for each in found.set_backs))
+    for job_id in work.jobs.keys() - known - forgotten:
         yield Violation("nothing lost", f"{job_id} was accepted and the server does not know it", attempt=job_id)
     for job in found.jobs:
         is_explained = _name(job) in alive or reason_code(job)
@@ -82,7 +96,7 @@ def all_ended(site: Installation, work: Work, found: Found) -> Iterator[Violatio
 
 
 def no_job_lost_to_a_fault(site: Installation, found: Found) -> Iterator[Violation]:
-    """A job may fail only if its engine was killed or its disk was full, or after its fifth lost attempt."""
+    """A job may fail only if its engine was killed, its disk was full or the database forgot it, or after its fifth lost attempt."""
     killed: set[str] = set()
     full: set[str] = set()
     for entry in site.timeline.entries:
@@ -91,7 +105,11 @@ def no_job_lost_to_a_fault(site: Installation, found: Found) -> Iterator[Violati
         elif entry.kind == "fault" and entry.what == "full disk":
             full.add(entry.target.split()[0])
     for job in found.jobs:
-        is_excused = _name(job) in killed or job["instance_name"] in full or job["message"].startswith("given up after")
+        is_excused = (
+            _name(job) in killed | found.forgotten
+            or job["instance_name"] in full
+            or job["message"].startswith("given up after")
+        )
         if job["status"] == "FAILED" and not is_excused:
             yield Violation(
                 "no job lost to a fault", f"{_name(job)} FAILED: {job['message'][:300]}", attempt=_name(job)
@@ -118,13 +136,15 @@ def no_overlap(found: Found) -> Iterator[Violation]:
             text = f"{first.owner} ended its mutation of {first.module} after {second.owner} had begun"
             yield Violation("one at a time", text, second.at, second.owner)
     begun = {f"{job['id']}.{one['number']}" for job in found.jobs for one in job["attempts"] if one["begun_at"]}
+    begun = begun.union(*(each.begun for each in found.set_backs))
     for one in starts:
         if one.owner not in begun:
             yield Violation("permit to mutate", f"{one.owner} mutated {one.module} without a permit", one.at, one.owner)
     seen: dict[str, Record] = {}
     for one in starts:
         first = seen.setdefault(one.plan or one.owner, one)
-        if first.pid != one.pid:
+        is_forgotten = any(first.at < each.at < one.at and first.owner in each.begun for each in found.set_backs)
+        if first.pid != one.pid and not is_forgotten:
             text = f"{one.owner} applies the plan that {first.owner} applied"
             yield Violation("a plan is applied once", text, one.at, one.owner)
 
@@ -132,12 +152,18 @@ def no_overlap(found: Found) -> Iterator[Violation]:
 def made_once(found: Found, exempt: frozenset[str] = frozenset()) -> Iterator[Violation]:
     """Report one violation for each pair of attempts, however many things the second one created again."""
     pairs: dict[tuple[str, str], list[MadeTwice]] = {}
-    for one in made_twice(found.witnesses, found.looks, exempt):
+    for one in made_twice(found.witnesses, found.looks, exempt, found.set_backs):
         pairs.setdefault((one.first.owner, one.second.owner), []).append(one)
     for several in pairs.values():
         one = several[0]
         more = f" ({len(several)} things)" if len(several) > 1 else ""
         yield Violation("made once", one.text + more, one.second.at, one.first.owner)
+
+
+def held(found: Found) -> Iterator[Violation]:
+    """While a module is held, only attempts change it that got their permission in the time that the database has lost."""
+    for owner in found.begun_while_held.difference(*(each.begun for each in found.set_backs)):
+        yield Violation("the past is not repeated", f"{owner} began while its module was held", attempt=owner)
 
 
 def applied_in_order(found: Found) -> Iterator[Violation]:
@@ -164,8 +190,9 @@ def lists_name_what_was_lost(found: Found) -> Iterator[Violation]:
 def states_kept(wiped: set[str], modules: dict[str, str], found: Found) -> Iterator[Violation]:
     names = {name: path for path, name in modules.items()}
     kept = {(path, state["sha256"]) for path, states in found.states.items() for state in states}
+    forgotten = frozenset[str]().union(*(each.states for each in found.set_backs))
     for one in found.witnesses:
-        is_lost = one.sha256 and (names[one.module], one.sha256) not in kept
+        is_lost = one.sha256 and one.sha256 not in forgotten and (names[one.module], one.sha256) not in kept
         if is_lost and one.owner not in wiped:
             text = (
                 f"{one.owner} wrote serial {one.serial} of {one.module} ({one.what}), and the server does not have it"
@@ -180,7 +207,7 @@ def success_has_its_state(found: Found) -> Iterator[Violation]:
     for job in found.jobs:
         for one in job["attempts"]:
             owner = f"{job['id']}.{one['number']}"
-            if one["outcome"] == "succeeded" and owner in mutated - written:
+            if one["outcome"] == "succeeded" and owner in mutated - written - found.forgotten:
                 yield Violation("no state lost", f"{owner} succeeded, and the server has no state of it", attempt=owner)
 
 
@@ -230,8 +257,9 @@ def logs(site: Installation, found: Found) -> Iterator[Violation]:
             owner = f"{job['id']}.{attempt['number']}"
             out = io.BytesIO()
             api.download(f"/jobs/{job['id']}/log", out, attempt=attempt["number"])
-            least = 0 if owner in site.wiped else printed_lines(found, owner, attempt)
-            yield from log(out.getvalue(), owner, attempt, least)
+            is_forgotten = owner in found.forgotten
+            least = 0 if owner in site.wiped or is_forgotten else printed_lines(found, owner, attempt)
+            yield from log(out.getvalue(), owner, attempt, least, has_gaps=is_forgotten)
 
 
 def printed_lines(found: Found, owner: str, attempt: dict[str, Any]) -> int:
@@ -241,12 +269,16 @@ def printed_lines(found: Found, owner: str, attempt: dict[str, Any]) -> int:
     return max(counts, default=0)
 
 
-def log(text: bytes, owner: str, attempt: dict[str, Any], least: int) -> Iterator[Violation]:
-    """A plan may be made again within an attempt; an apply never."""
+def log(text: bytes, owner: str, attempt: dict[str, Any], least: int, *, has_gaps: bool = False) -> Iterator[Violation]:
+    """A plan may be made again within an attempt; an apply never. A database that was set back has lost lines."""
     numbers = [(line[1], int(line[2])) for line in _NUMBERED.finditer(text)]
     planned = [number for kind, number in numbers if kind == b"plan"]
     applied = [number for kind, number in numbers if kind == b"apply"]
     rule = "logs complete and in order"
+    if has_gaps:
+        if applied != sorted(set(applied)):
+            yield Violation(rule, f"the log of {owner} has the lines {applied}", attempt=owner)
+        return
     if applied != list(range(1, len(applied) + 1)):
         after = next(number for number, there in enumerate(applied) if there != number + 1)
         yield Violation(rule, f"the log of {owner} has line {applied[after]} after {after} lines", attempt=owner)

@@ -1,5 +1,6 @@
 """The database under attack: a PostgreSQL that can be stopped, killed and started again, or SQLite's file."""
 
+import contextlib
 import glob
 import os
 import shutil
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ class Postgres:
         )
         # Not inside the site's directory, which may be nobody's but ours to enter.
         self._folder = folder = Path(tempfile.mkdtemp(prefix="terracrew-chaos-pg-"))
+        self.data = folder / "data"
         self.clock_file = folder / "clock"
         self.environment: dict[str, str] = {}
         """For its processes, beside what they inherit."""
@@ -40,7 +43,7 @@ class Postgres:
             [
                 self._programs / "initdb",
                 "-D",
-                folder / "data",
+                self.data,
                 "-U",
                 "postgres",
                 "-A",
@@ -56,12 +59,14 @@ class Postgres:
         )
 
     def start(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            return
+        if self._process is None or self._process.poll() is not None:
+            self._process = self._started(self.data, self._port)
+
+    def _started(self, data: Path, port: int) -> subprocess.Popen[Any]:
         with (self._folder / "log").open("ab") as log:
-            program = [self._programs / "postgres", "-D", self._folder / "data", "-k", self._folder]
-            self._process = subprocess.Popen(
-                [*program, "-h", "127.0.0.1", "-p", str(self._port), *_SETTINGS],
+            program = [self._programs / "postgres", "-D", data, "-k", self._folder]
+            return subprocess.Popen(
+                [*program, "-h", "127.0.0.1", "-p", str(port), *_SETTINGS],
                 cwd=self._folder,
                 env=os.environ | self.environment,
                 stdin=subprocess.DEVNULL,
@@ -82,11 +87,47 @@ class Postgres:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def wait(self) -> None:
-        end = time.monotonic() + 30
-        while True:
-            try:
-                return psycopg.connect(self.url, connect_timeout=2).close()
-            except psycopg.OperationalError:
-                if time.monotonic() > end:
-                    raise
-                time.sleep(0.05)
+        _wait(self.url)
+
+    # ---- replicas
+
+    def replicate(self) -> Path:
+        """Copy what it has now, as a replica does. Returns the data directory of the copy."""
+        copy = self._folder / f"replica-{free_port()}"
+        program = [self._programs / "pg_basebackup", "-D", copy, "-c", "fast", "-X", "stream"]
+        subprocess.run(
+            [*program, "-h", "127.0.0.1", "-p", str(self._port), "-U", "postgres"],
+            check=True,
+            cwd=self._folder,
+            **self._user,
+        )
+        return copy
+
+    @contextlib.contextmanager
+    def alone(self, data: Path) -> Generator[str]:
+        """Run on a data directory at a port that nobody else knows, while this PostgreSQL does not run."""
+        port = free_port()
+        process = self._started(data, port)
+        try:
+            url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
+            _wait(url)
+            yield url
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(30)
+
+    def replace_data(self, data: Path) -> None:
+        """Forget what it had. It has what a replica has from now on."""
+        shutil.rmtree(self.data)
+        self.data = data
+
+
+def _wait(url: str) -> None:
+    end = time.monotonic() + 30
+    while True:
+        try:
+            return psycopg.connect(url, connect_timeout=2).close()
+        except psycopg.OperationalError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)

@@ -8,6 +8,7 @@ from tests.chaos.host_faults import HostFaults
 from tests.chaos.installation import Installation
 from tests.chaos.network_faults import NetworkFaults
 from tests.chaos.process_faults import ProcessFaults
+from tests.chaos.set_back_faults import SetBackFaults
 from tests.chaos.targets import Fault, Targets
 
 
@@ -17,7 +18,7 @@ class Faults:
     def __init__(self, site: Installation, rng: random.Random) -> None:
         targets = Targets(site, rng)
         process, host = ProcessFaults(targets), HostFaults(targets)
-        network, clock = NetworkFaults(targets), ClockFaults(targets)
+        network, clock, set_back = NetworkFaults(targets), ClockFaults(targets), SetBackFaults(targets)
         self.all: dict[str, tuple[float, Fault]] = {
             "kill server": (2, process.kill_server),
             "kill runner": (3, process.kill_runner),
@@ -48,7 +49,10 @@ class Faults:
         }
         if site.small_disks:
             self.all["full disk"] = 2, network.fill_disk
-        if site.postgres:
+        if not site.postgres:
+            self.all["restore to a moment ago"] = 1, set_back.restore
+        else:
+            self.all["fail over to a lagging replica"] = 1, set_back.fail_over
             self.all["database restart, fast"] = 1, lambda: process.database(is_immediate=False, seconds=0)
             self.all["database restart, immediate"] = 1, lambda: process.database(is_immediate=True, seconds=0)
             away = lambda: process.database(is_immediate=False, seconds=targets.seconds(3, 40))  # noqa: E731

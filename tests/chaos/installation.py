@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import psycopg
 
 from terracrew.client.http import Api
 from terracrew.server.db import open_database
@@ -27,6 +29,7 @@ from tests.chaos import engine, hosts
 from tests.chaos.clock import Clock
 from tests.chaos.database import Postgres
 from tests.chaos.proxy import Network
+from tests.chaos.set_back import SetBack
 from tests.chaos.timeline import Timeline
 from tests.e2e.system import eventually, free_port
 
@@ -132,6 +135,7 @@ class Installation:
         """When a host's disk was last full."""
         self.wiped: set[str] = set()
         """Attempts whose directory went with their host."""
+        self.set_backs: list[SetBack] = []
         self._token = ""
         self.clocks: dict[str, Clock] = {}
 
@@ -164,6 +168,13 @@ class Installation:
 
     def _database(self, data: Path) -> str:
         return self.postgres.url if self.postgres else f"sqlite:///{data / 'terracrew.db'}"
+
+    @contextlib.contextmanager
+    def connection(self) -> Generator[Any]:
+        """Connect to the database itself, to read what the servers do not show."""
+        file = self.directory / "server-1" / "terracrew.db"
+        with contextlib.closing(psycopg.connect(self.postgres.url) if self.postgres else sqlite3.connect(file)) as made:
+            yield made
 
     def _make_server(self, name: str, port: int) -> None:
         data = self.directory / name
@@ -223,6 +234,17 @@ class Installation:
 
     def _online(self) -> int:
         return sum(runner["status"] == "ONLINE" for runner in self.api().list("/runners"))
+
+    def terracrew(self, *arguments: str) -> None:
+        """Run a command as the operator of the servers would, to its end."""
+        done = subprocess.run(
+            [sys.executable, "-m", "terracrew.cli", *arguments],
+            env=self._env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
 
     # ---- while it stands
 

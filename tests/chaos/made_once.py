@@ -6,15 +6,17 @@ that made the other was cut short, or its last state did not arrive. Between the
 making, a person must have decided, and must have been shown that attempt:
 
 - they approved a plan of the module, were shown the attempt among the doubts, and that plan has begun; or
-- they discarded a state of that attempt.
+- they discarded a state of that attempt; or
+- the database was set back since, they were shown that among the doubts, and the plan that they approved then has begun.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
 
+from tests.chaos.set_back import SetBack
 from tests.chaos.witness import Record
 
 
@@ -29,6 +31,8 @@ class Look(msgspec.Struct, frozen=True):
     module: str
     shown: frozenset[str]
     """The attempts (`job.number`) that the decision was about or that the person was warned of."""
+    held_at: float = 0.0
+    """When the person first saw the newest of the holds that they were warned of; 0 if there was none."""
 
 
 class MadeTwice(msgspec.Struct, frozen=True):
@@ -51,7 +55,10 @@ class MadeTwice(msgspec.Struct, frozen=True):
 
 
 def made_twice(
-    witnesses: Iterable[Record], looks: Iterable[Look], exempt: frozenset[str] = frozenset()
+    witnesses: Iterable[Record],
+    looks: Iterable[Look],
+    exempt: frozenset[str] = frozenset(),
+    set_backs: Sequence[SetBack] = (),
 ) -> Iterator[MadeTwice]:
     """Return everything that was created a second time without a decision. Modules that chose `interrupted: retry` are exempt."""
     by_module: dict[str, list[Record]] = defaultdict(list)
@@ -59,10 +66,10 @@ def made_twice(
         by_module[one.module].append(one)
     for module, records in by_module.items():
         if module not in exempt:
-            yield from _in_module(records, [look for look in looks if look.module == module])
+            yield from _in_module(records, [look for look in looks if look.module == module], set_backs)
 
 
-def _in_module(records: list[Record], looks: list[Look]) -> Iterator[MadeTwice]:
+def _in_module(records: list[Record], looks: list[Look], set_backs: Sequence[SetBack]) -> Iterator[MadeTwice]:
     last_sign = {one.owner: one.at for one in records}
     existing: dict[str, list[Record]] = defaultdict(list)
     for one in records:
@@ -73,12 +80,19 @@ def _in_module(records: list[Record], looks: list[Look]) -> Iterator[MadeTwice]:
         for other in list(existing[one.resource]):
             cut = last_sign[other.owner]
             since = [look for look in looks if cut < look.at < one.at]
-            if not any(other.owner in look.shown and _took_effect(look, one, records) for look in since):
+            answered = [look for look in since if other.owner in look.shown]
+            answered += [look for look in looks if look.at < one.at and _is_warned_of_set_back(look, other, set_backs)]
+            if not any(_took_effect(look, one, records) for look in answered):
                 unheeded = tuple(look for look in since if look.act == "approve" and other.owner not in look.shown)
                 yield MadeTwice(other, one, unheeded)
                 # One violation is enough for each thing: whatever is made after this one repeats the same fault.
                 existing[one.resource] = [left for left in existing[one.resource] if left is not other]
         existing[one.resource].append(one)
+
+
+def _is_warned_of_set_back(look: Look, first: Record, set_backs: Sequence[SetBack]) -> bool:
+    """Whether the database was set back after a making, lost what became of it, and the person was warned of that."""
+    return any(first.at < each.at < look.held_at and first.owner in each.attempts for each in set_backs)
 
 
 def _took_effect(look: Look, second: Record, records: list[Record]) -> bool:

@@ -33,6 +33,8 @@ class Person:
         self.lists: list[ShownList] = []
         self.canceled: set[str] = set()
         """Jobs whose cancellation was asked for, whatever was answered."""
+        self._holds: dict[tuple[str, str], float] = {}
+        """When each hold was first seen. One that starts again has another start."""
         self.is_patient = True
         """During the storm a person does not see everything at once, sometimes declines, and cancels."""
 
@@ -51,6 +53,7 @@ class Person:
                 self._count(f"not answered ({error.code})")
 
     def step(self) -> None:
+        self._look_at_hold()
         for listed in self._api.list("/jobs", active=True, limit=200):
             if self._ended.is_set():
                 return
@@ -61,6 +64,29 @@ class Person:
         for path in self._work.modules:
             if not self.is_patient or self._random.random() < 0.1:
                 self._clear_quarantine(path)
+
+    def _look_at_hold(self) -> None:
+        """Release a held server: sometimes single modules first, and those as untouched that nothing has changed since."""
+        found = self._api.get("/hold")
+        if not found["is_held"]:
+            return None
+        self._seen_since(found["hold"]["id"], found["hold"]["started_at"])
+        hold = {"id": found["hold"]["id"], "attempt": 0}
+        if self.is_patient and self._random.random() < 0.8:
+            path = self._random.choice(list(self._work.modules))
+            is_untouched = self._is_untouched(path)
+            body = {"module": path, "is_untouched": is_untouched}
+            words = "release a module as untouched" if is_untouched else "release a module"
+            return self._act("/hold/release", body, words, hold)
+        return self._act("/hold/release", {}, "release the server", hold)
+
+    def _seen_since(self, hold_id: str, started_at: str) -> float:
+        return self._holds.setdefault((hold_id, started_at), time.monotonic())
+
+    def _is_untouched(self, path: str) -> bool:
+        """Tell whether no attempt of a module is among those of which the database has lost something."""
+        lost = {owner.rpartition(".")[0] for each in self._site.set_backs for owner in each.attempts}
+        return all(job in self._work.jobs and self._work.jobs[job].module != path for job in lost)
 
     def _look_at(self, listed: dict[str, Any]) -> None:
         reason = reason_code(listed)
@@ -83,10 +109,13 @@ class Person:
         for one in doubts:
             self._read_list(began, f"{one['job_id']}.{one['attempt']}", listed["module_path"])
         shown = frozenset(f"{one['job_id']}.{one['attempt']}" for one in doubts)
-        look = Look(began, "approve", job["id"], self._work.modules[listed["module_path"]], shown)
+        doubtful = [one for one in job["holds"] if one["is_in_doubt"]]
+        holds = [{"job_id": one["hold_id"], "attempt": 0} for one in doubtful]
+        held_at = max((self._seen_since(one["hold_id"], one["started_at"]) for one in doubtful), default=0.0)
+        look = Look(began, "approve", job["id"], self._work.modules[listed["module_path"]], shown, held_at)
         if job["is_plan_stale"] or (self.is_patient and self._random.random() < 0.05):
             return self._decide(job, "replan", {"plan": job["plan_attempt"]}, reason)
-        return self._decide(job, "approve", {"plan": job["plan_attempt"], "doubts": doubts}, reason, look)
+        return self._decide(job, "approve", {"plan": job["plan_attempt"], "doubts": doubts + holds}, reason, look)
 
     def _read_list(self, began: float, owner: str, path: str) -> None:
         """Write down what the list of lost resources of an attempt has, and what the state has."""
@@ -104,8 +133,10 @@ class Person:
         path = listed["module_path"]
         if witness.is_locked(self._site.witnesses, self._work.modules[path]):
             return False
-        jobs = {job["id"] for job in self._api.list("/jobs", module=path, limit=200)}
-        return not any(one.attempt.rpartition(".")[0] in jobs for one in self._site.members() if one.attempt)
+        others = {
+            job.id for job in list(self._work.jobs.values()) if job.module != path
+        }  # not asked: the server may have lost jobs
+        return not any(one.attempt and one.attempt.rpartition(".")[0] not in others for one in self._site.members())
 
     def _cancel(self, listed: dict[str, Any]) -> None:
         self.canceled.add(listed["id"])
