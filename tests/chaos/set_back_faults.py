@@ -15,7 +15,7 @@ from tests.chaos import set_back
 from tests.chaos.set_back import Contents
 from tests.chaos.targets import Struck, Targets
 
-_LAG_SECONDS = (3, 40)
+_LAG_SECONDS = (5, 40)
 """How old the copy is when it takes over."""
 _CLOCK_SECONDS = 30
 """How long no clock jumps afterwards. Holds and what was lost are compared by the clock of the database (ADR 0071)."""
@@ -53,7 +53,7 @@ class SetBackFaults:
             stage = f"the backup is restored, known by {known_by}"
             return Struck(server.name, hit, _CLOCK_SECONDS, lambda: self._targets.busy.discard(clock), stage)
 
-        return Struck(server.name, (), self._targets.seconds(*_LAG_SECONDS), take_over)
+        return Struck(server.name, (), self._random.uniform(*_LAG_SECONDS), take_over)
 
     def fail_over(self) -> Struck | None:
         """Copy PostgreSQL as a replica does, and let the copy take over some time later, under running servers."""
@@ -79,7 +79,7 @@ class SetBackFaults:
                 "postgres", hit, _CLOCK_SECONDS, lambda: self._targets.busy.discard(clock), "the replica takes over"
             )
 
-        return Struck("postgres", (), self._targets.seconds(*_LAG_SECONDS), take_over)
+        return Struck("postgres", (), self._random.uniform(*_LAG_SECONDS), take_over)
 
 
 def _read_file(data: Path) -> Contents:
