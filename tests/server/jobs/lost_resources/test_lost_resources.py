@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from terracrew.protocol.events import KeptPlan, Result
@@ -34,6 +35,19 @@ async def test_the_list_has_what_the_log_reports_and_the_state_does_not_record(r
 
 
 @pytest.mark.feature("J15.lost")
+async def test_a_creation_that_was_not_finished_is_listed_beside_the_one_that_it_replaces(
+    runner: SimulatedRunner,
+) -> None:
+    """The state had the one that was destroyed, so nobody was told to look for the one that was being made in its place."""
+    lines = "a.x: Destroying... [id=x-1]\na.x: Destruction complete after 0s\na.x: Creating...\n"
+    attempt = await runner.begun()
+    old = {"mode": "managed", "type": "a", "name": "x", "instances": [{"attributes": {"id": "x-1"}}]}
+    await attempt.write(msgspec.json.encode({"version": 4, "serial": 1, "lineage": "a", "resources": [old]}), serial=1)
+    await attempt.deliver(printed(lines))
+    await attempt.lose()
+    assert await lost(runner, attempt) == [("a.x", "destroyed", "x-1", "refresh"), ("a.x", "creating", "", "look")]
+
+
 async def test_the_loop_stores_the_list_before_anybody_looks(runner: SimulatedRunner) -> None:
     attempt = await cut_short(runner, printed(LINES))
     search = LostResourceSearch(runner.server.db, runner.server.objects, runner.server.keys)

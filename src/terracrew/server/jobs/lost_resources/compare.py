@@ -63,9 +63,9 @@ def _created(
     if state is None and is_before_state:
         return None
     there = None if state is None else state.current.get(address)
-    if there is not None and (change.action == "creating" or there in ("", change.resource_id)):
+    is_replaced = bool(there) and there == change.replaced_id
+    if there is not None and (there in ("", change.resource_id) or (change.action == "creating" and not is_replaced)):
         return None
-    is_replaced = there is not None and there == change.replaced_id
     if there is not None and not is_replaced:
         return _listed(change, address, "decide", _OTHER)
     if change.action == "creating":

@@ -142,7 +142,7 @@ class _LogReader:
         destroyed = {each.address: each.resource_id for each in self._found.values() if each.action == "destroyed"}
         return [
             msgspec.structs.replace(each, replaced_id=destroyed.get(each.address, ""))
-            if each.action == "created"
+            if each.action in ("created", "creating")
             else each
             for each in self._found.values()
         ]
