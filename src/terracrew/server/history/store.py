@@ -136,8 +136,9 @@ async def release_module(tx: Tx, hold_id: str, module_id: str, by: str, *, is_un
     await tx.run(
         """INSERT INTO held_modules (module_id, hold_id, is_held, is_in_doubt, released_at, released_by)
         VALUES (:module_id, :hold_id, false, NOT :is_untouched, :now, :by)
-        ON CONFLICT (module_id, hold_id) DO UPDATE SET is_held = false, released_at = excluded.released_at,
-            released_by = excluded.released_by,
+        ON CONFLICT (module_id, hold_id) DO UPDATE SET is_held = false,
+            released_at = CASE WHEN held_modules.is_held THEN excluded.released_at ELSE held_modules.released_at END,
+            released_by = CASE WHEN held_modules.is_held THEN excluded.released_by ELSE held_modules.released_by END,
             is_in_doubt = held_modules.is_in_doubt AND excluded.is_in_doubt""",
         hold_id=hold_id,
         module_id=module_id,

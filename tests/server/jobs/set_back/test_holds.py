@@ -1,5 +1,6 @@
 """A server whose database was set back hands out no change, and decides nothing about attempts that it may have forgotten."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,20 @@ async def test_a_released_module_gets_its_jobs_and_is_in_doubt_until_an_approved
         await site.rows.load(job), decide.ModuleStanding(0, False, tuple(await site.doubts())), has_waited=False
     )
     assert words == "the server's database was or may have been set back, so this module may have been changed since"
+
+
+async def test_a_module_that_is_released_twice_was_released_by_the_first_person(database: Database) -> None:
+    site = await Site.make(database)
+    hold = await site.hold()
+    for name in ("olga", "ivan"):
+        await database.write(
+            partial(history.release_module, hold_id=hold.id, module_id=site.module, by=name, is_untouched=False)
+        )
+    row = await database.read(
+        lambda tx: tx.one("SELECT released_by FROM held_modules WHERE module_id = :id", id=site.module)
+    )
+    assert row is not None
+    assert row["released_by"] == "olga"
 
 
 async def test_a_module_that_nobody_has_touched_can_be_released_without_a_doubt(database: Database) -> None:
