@@ -41,6 +41,7 @@ def known(attempt: int = 1, **changes: Any) -> dict[str, Any]:
         "claimed_at": "2024-01-02T03:04:05Z",
         "started_at": None,
         "begun_at": "2024-01-02T03:04:06Z",
+        "may_have_begun": False,
         "heard_at": "2024-01-02T03:04:07Z",
         "lost_at": None,
         "ended_at": None,

@@ -48,7 +48,7 @@ async def report(
     latest = max(steps, key=lambda step: (step.started_at is not None, step.started_at), default=None)
     received_at = None if row["received_at"] is None else datetime.fromtimestamp(row["received_at"], UTC)
     heard_at = max(filter(None, (found.heard_at, found.begun_at, found.started_at, received_at)))
-    may_miss_state = found.begun_at is not None and not row["is_change_ended"]
+    may_miss_state = (found.begun_at is not None or found.may_have_begun) and not row["is_change_ended"]
     changed, is_cut = list[LoggedChange](), may_miss_state
     if may_miss_state and with_made:
         state_event = row["state_event"] or 0
@@ -58,7 +58,14 @@ async def report(
     gap = None
     if not is_complete and (found.ended_at or found.lost_at):
         log_ends_at = received_at or found.begun_at or heard_at
-        gap = gaps.gap(job_id, attempt, log_ends_at, heard_at, is_output_missing=bool(row["is_output_missing"]))
+        gap = gaps.gap(
+            job_id,
+            attempt,
+            log_ends_at,
+            heard_at,
+            is_output_missing=bool(row["is_output_missing"]),
+            is_begin_unknown=found.begun_at is None,
+        )
     return msgspec.structs.replace(
         found,
         heard_at=heard_at,

@@ -37,6 +37,8 @@ class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
     claimed_at: datetime
     started_at: datetime | None
     begun_at: datetime | None
+    may_have_begun: bool
+    """Whether the database was set back since, and does not know whether it began to change anything."""
     heard_at: datetime
     """When the server last had contact with it, to a few seconds."""
     lost_at: datetime | None

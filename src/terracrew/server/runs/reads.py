@@ -19,7 +19,7 @@ async def attempt_facts(tx: Tx, job_id: str, attempt: int) -> Row | None:
             coalesce(attempts.heard_at, attempts.claimed_at) AS heard_at, attempts.started_at, attempts.lost_at,
             attempts.ended_at, attempts.outcome, attempts.reason, attempts.is_gone,
             attempts.is_in_doubt, attempts.lines, attempts.received_at, attempts.has_result, attempts.is_delivered,
-            attempts.is_output_missing,
+            attempts.is_output_missing, attempts.may_have_begun,
             {runner_path("attempts")} AS runner_path, {instance_name("attempts")} AS instance_name,
             (SELECT count(*) FROM states
                 WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number AND states.problem = '') AS states,

@@ -184,7 +184,8 @@ def _slow(now: float, job: Job, row: Row, watch: Watch, fenced: Reason | None) -
     age = now - row["heard_at"]
     silence, is_closed = watch.registry.silence(ref, row["instance_id"], age)
     if silence >= (decide.CLOSED_FOR.total_seconds() if is_closed else SILENT_AFTER_SECONDS):
-        then = "it counts as lost if this continues" if row["begun_at"] else "it is queued again if this continues"
+        counts = row["begun_at"] is not None or row["may_have_begun"]
+        then = "it counts as lost if this continues" if counts else "it is queued again if this continues"
         text = f"there is no contact with its runner or its executor; {then}"
         return Reason("silent", text, _page(job.id), since=_moment(now - silence))
     if (

@@ -7,6 +7,7 @@ import pytest
 
 from terracrew.protocol.events import OutputMissing, PlanSummary, ResourceChange
 from terracrew.server.jobs import decide
+from terracrew.server.jobs.set_back import detection
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import RUNNING, fact
 from tests.server.jobs.lost_resources.cut_short_attempts import lose_contact, printed
@@ -81,6 +82,23 @@ async def test_the_list_of_a_lost_attempt_says_from_when_on_nothing_is_known(
     assert rows(found) == [("a.x", "planned_create", "look"), *FROM_PLAN]
     report = (await runner.app.admin.get(f"/api/v1/jobs/{attempt.ref.job_id}/attempts/1")).json()
     assert (report["is_complete"], report["gap"]) == (False, gap)
+
+
+async def test_the_list_of_an_attempt_whose_begin_is_not_known_after_a_set_back_is_not_complete(
+    runner: SimulatedRunner, clock: ShiftedClock
+) -> None:
+    """It had applied its plan in the time that the database lost. Its list was empty and claimed to be complete."""
+    attempt = await runner.run(kind="APPLY")
+    await attempt.deliver(RUNNING, fact(PLAN))
+    await runner.server.db.write(lambda tx: detection.start(tx, "it was restored"))
+    await lose_contact(attempt, clock, after=4.0)
+    found = await listed(attempt)
+    [gap] = found["gaps"]
+    assert not found["is_complete"]
+    assert "the database was set back, and has lost what attempt 1 did after its log ends" in gap["explanation"]
+    assert ("a.x", "planned_create", "look") in rows(found)
+    report = (await runner.app.admin.get(f"/api/v1/jobs/{attempt.ref.job_id}/attempts/1")).json()
+    assert (report["may_have_begun"], report["may_miss_state"], report["gap"]) == (True, True, gap)
 
 
 async def test_what_the_log_mentions_is_not_listed_a_second_time_as_planned(

@@ -10,6 +10,11 @@ from terracrew.cli.printing import output
 _MAX_RESOURCES_SHOWN = 30
 
 
+def _began(known: dict[str, Any]) -> str:
+    is_unknown = known["begun_at"] is None and known["may_have_begun"]
+    return "not known: the database was set back since" if is_unknown else output.moment(known["begun_at"])
+
+
 def show(known: dict[str, Any]) -> None:
     """Print what is known about an attempt to standard error, before a question is asked."""
     missing = "perhaps: the engine is not known to have ended by itself" if known["may_miss_state"] else "no"
@@ -18,7 +23,7 @@ def show(known: dict[str, Any]) -> None:
     facts = [
         ("attempt", f"{known['attempt']} of job #{known['number']}"),
         ("runner", " · ".join(filter(None, (known["runner_path"], known["instance_name"])))),
-        ("began to change", output.moment(known["begun_at"])),
+        ("began to change", _began(known)),
         (
             "cut short" if is_over else "last contact",
             output.moment(known["ended_at"] if is_over else known["heard_at"]),

@@ -115,7 +115,7 @@ class JobPage(msgspec.Struct, frozen=True):
     def may_have_lost(self) -> bool:
         """Return whether an attempt was cut short in the middle of a change."""
         return any(
-            each.begun_at and not each.is_change_ended and (each.ended_at or each.lost_at)
+            each.may_have_changed and not each.is_change_ended and (each.ended_at or each.lost_at)
             for each in self.view.attempts
         )
 

@@ -49,6 +49,7 @@ async def progress(tx: Tx, attempts: Sequence[tuple[str, int]]) -> list[Row]:
     """Return how far these attempts (job, number) are and the time of their last contact."""
     return await tx.each(
         """SELECT attempts.job_id, attempts.instance_id, attempts.claimed_at, attempts.begun_at, attempts.lost_at,
+            attempts.may_have_begun,
             attempts.reason, coalesce(attempts.heard_at, attempts.claimed_at) AS heard_at, attempts.executor_heard_at
         FROM batch JOIN attempts ON attempts.job_id = batch.id AND attempts.number = batch.attempt""",
         {"id": "text", "attempt": "bigint"},

@@ -20,15 +20,30 @@ _FIRST_NUMBER = search.MAX_CHANGES + 1
 
 def of_log(log: CutLog) -> LogGap:
     """Return the gap after a log that is not known to be complete."""
-    times = [each for each in (log.received_at, log.heard_at, log.begun_at) if each is not None]
+    times = [each for each in (log.received_at, log.heard_at, log.began_at) if each is not None]
     return gap(
-        log.job_id, log.number, log.received_at or log.begun_at, max(times), is_output_missing=log.is_output_missing
+        log.job_id,
+        log.number,
+        log.received_at or log.began_at,
+        max(times),
+        is_output_missing=log.is_output_missing,
+        is_begin_unknown=log.is_begin_unknown,
     )
 
 
-def gap(job_id: str, attempt: int, log_ends_at: datetime, heard_at: datetime, *, is_output_missing: bool) -> LogGap:
+def gap(
+    job_id: str,
+    attempt: int,
+    log_ends_at: datetime,
+    heard_at: datetime,
+    *,
+    is_output_missing: bool,
+    is_begin_unknown: bool,
+) -> LogGap:
     seconds = (heard_at - log_ends_at).total_seconds()
-    if is_output_missing:
+    if is_begin_unknown:
+        text = f"the database was set back, and has lost what attempt {attempt} did after its log ends"
+    elif is_output_missing:
         text = (
             f"the machine of attempt {attempt} crashed, and the end of the log had perhaps not reached its disk, "
             "or the log was cut because it reached its limit"

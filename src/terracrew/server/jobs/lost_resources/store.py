@@ -15,10 +15,12 @@ _CHANGES = Table("lost_resources", FoundChange)
 _ROWS = Table("lost_resources", StoredChange, without=("state_event",))
 _IS_CUT_SHORT = """attempts.begun_at IS NOT NULL AND NOT attempts.is_change_ended
     AND (attempts.ended_at IS NOT NULL OR attempts.lost_at IS NOT NULL)"""
-_IS_LOG_CUT = f"""{_IS_CUT_SHORT} AND NOT attempts.has_result
+_IS_LOG_CUT = """(attempts.begun_at IS NOT NULL OR attempts.may_have_begun) AND NOT attempts.is_change_ended
+    AND (attempts.ended_at IS NOT NULL OR attempts.lost_at IS NOT NULL) AND NOT attempts.has_result
     AND (NOT attempts.is_delivered OR attempts.is_output_missing)"""
-"""The negation of `Attempt.is_log_complete`, for attempts that were cut short."""
-_CUT_LOG = """attempts.job_id, attempts.number, attempts.received_at, attempts.heard_at, attempts.begun_at,
+"""The negation of `Attempt.is_log_complete`, for attempts that were cut short, or may have been in a time that the database lost."""
+_CUT_LOG = """attempts.job_id, attempts.number, attempts.received_at, attempts.heard_at,
+    coalesce(attempts.begun_at, attempts.claimed_at) AS began_at, attempts.begun_at IS NULL AS is_begin_unknown,
     attempts.is_output_missing, attempts.is_in_doubt OR attempts.ended_at IS NULL AS is_undecided,
     coalesce(attempts.plan, CASE WHEN jobs.attempt = attempts.number THEN jobs.plan END) AS plan"""
 _STATE_EVENT = """coalesce((SELECT max(states.event) FROM states WHERE states.job_id = lost_resources.job_id
@@ -46,7 +48,9 @@ class CutLog(msgspec.Struct, frozen=True):
     number: int
     received_at: datetime | None
     heard_at: datetime | None
-    begun_at: datetime
+    began_at: datetime
+    is_begin_unknown: bool
+    """Whether the database was set back since, and does not know whether it began to change anything."""
     is_output_missing: bool
     is_undecided: bool
     """Whether nobody has approved a plan since."""
