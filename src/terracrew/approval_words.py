@@ -36,6 +36,42 @@ def people(count: int) -> str:
     return "1 person" if count == 1 else f"{count:,} people"
 
 
+def missing(count: int) -> str:
+    """Say that a plan needs more approvals: `1 more person must approve it`."""
+    return f"{count:,} more {'person' if count == 1 else 'people'} must approve it"
+
+
+def button(carry_out: str, counted: int, needed: int, *, is_in_doubt: bool = False) -> str:
+    """Return what the next approval does. `carry_out` is what happens after the last one: `apply`."""
+    approve = "Approve in doubt" if is_in_doubt else "Approve"
+    is_last = counted + 1 >= needed
+    count = f" ({min(counted + 1, needed)} of {needed})" if needed > 1 else ""
+    return f"{approve} and {carry_out}{count}" if is_last else f"{approve}{count}"
+
+
+def consequence(counted: int, needed: int) -> str:
+    """Say what follows the next approval."""
+    if (left := needed - counted - 1) > 0:
+        return f"Nothing is changed yet: {missing(left)} after you."
+    return (
+        "The plan is applied as it was made. If the state, the source or the inputs have changed since, "
+        "the job plans again and asks again."
+    )
+
+
+def given(job: int, counted: int, needed: int) -> str:
+    """Say what an approval that was just given has done. The job continues if `counted` has reached `needed`."""
+    if (left := needed - counted) > 0:
+        return f"Approved ({counted} of {needed}). Job #{job:,} still waits: {missing(left)}."
+    return f"Approved. Job #{job:,} continues with its plan."
+
+
+def named(names: Sequence[str], most: int = 5) -> str:
+    """Return names as a list in words: `ada, grace and 3 more`."""
+    shown = [*names[:most], *([f"{len(names) - most:,} more"] if len(names) > most else [])]
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
 def approvals(rules: Sequence[Mapping[str, Any]]) -> int:
     """Return how many people must approve each change."""
     return _value(rules, "min_approvals") or 0

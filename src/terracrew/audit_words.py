@@ -21,7 +21,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "group.update": ("changed the group {place}", ": {changed}"),
     "input.remove": ("removed the input {name} of {place}",),
     "input.set": ("set the input {name} of {place}", ", version {version}"),
-    "job.approve": ("approved the plan of {job}",),
+    "job.approve": ("approved the plan of {job}", ": {comment}"),
     "job.cancel": ("canceled {job}", " ({mode})"),
     "job.change_priority": ("changed the priority of {job}", " from {from}", " to {to}"),
     "job.decline": ("declined the plan of {job}", ": {reason}"),

@@ -66,12 +66,12 @@ def check(failed: Mapping[str, Any]) -> str:
     return f"{failed['address']}: {failed['message']}" if failed.get("message") else failed["address"]
 
 
-def approve(plan: Mapping[str, Any], job_type: str) -> str:
-    """Return what approving a plan does, as a verb. If it destroys something, the text says how much."""
+def carry_out(plan: Mapping[str, Any], job_type: str) -> str:
+    """Return what is done with a plan after its approval, as a verb. If it destroys something, the text says how much."""
     destroyed: int = (plan.get("destroy") or 0) + (plan.get("replace") or 0)
     if destroyed:
-        return f"Approve and destroy {destroyed:,}"
-    return "Approve and destroy" if job_type == "DESTROY" else "Approve and apply"
+        return f"destroy {destroyed:,}"
+    return "destroy" if job_type == "DESTROY" else "apply"
 
 
 def is_destructive(plan: Mapping[str, Any], job_type: str) -> bool:

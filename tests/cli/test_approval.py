@@ -1,6 +1,7 @@
 """What only people decide, on the command line: shown first, asked, and refused if it is no longer what was shown."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -91,6 +92,53 @@ def test_in_doubt_what_is_known_of_the_lost_attempt_comes_before_the_plan(
     ):
         assert words in before, words
     assert server.asked[-1].json() == {"plan": 3, "doubts": [{"job_id": "job_0", "attempt": doubt["attempt"]}]}
+    assert "Approve in doubt and destroy 2 in a/m?" in after
+    assert "You also confirm that you have compared this plan with the resources that exist." in after
+
+
+@pytest.mark.feature("J8.threshold")
+def test_the_first_of_two_approvals_says_that_nothing_is_changed_yet(
+    terracrew: Terracrew, server: ScriptedServer
+) -> None:
+    """The question was "Approve and apply" for each of two people."""
+    two = {"approvals_needed": 2, "approvals_counted": 0, "approvers": ["ada", "grace"]}
+    server.on("GET /api/v1/jobs/7", asking() | two)
+    server.on("POST /api/v1/jobs/job_1/approve", view("AWAITING_APPROVAL") | two | {"approvals_counted": 1})
+    out = terracrew("job", "approve", "7", "--comment", "the snapshot is taken", stdin="y\n")
+    assert "Approve (1 of 2) in a/m?" in terracrew.err
+    assert "Nothing is changed yet: 1 more person must approve it after you." in terracrew.err
+    assert out == "approved: 1 of 2 approvals; job 7 still waits: 1 more person must approve it\n"
+    assert server.asked[-1].json() == {"plan": 3, "doubts": [], "comment": "the snapshot is taken"}
+
+
+@pytest.mark.feature("J8.threshold")
+def test_a_job_shows_everybody_who_has_approved_it_and_who_could(terracrew: Terracrew, server: ScriptedServer) -> None:
+    """Only the last approver was named."""
+    ada: dict[str, Any] = {
+        "by": "ada",
+        "by_id": "usr_1",
+        "at": "2024-01-02T03:04:05Z",
+        "doubts": [],
+        "comment": "the snapshot is taken",
+    }
+    grace: dict[str, Any] = {
+        "by": "grace",
+        "by_id": "usr_2",
+        "at": "2024-01-02T03:09:05Z",
+        "doubts": [{"job_id": "job_0", "attempt": 1}],
+    }
+    found = asking(approvals_needed=3, approvals_counted=2, approvers=["olga", "otto"])
+    found["kept_plan"] |= {"approvals": [ada, grace]}
+    server.on("GET /api/v1/jobs/7", found)
+    shown = terracrew("job", "show", "7")
+    for words in (
+        r"approved by +ada, .*: the snapshot is taken\n",
+        r"approved by +grace, .*, in doubt\n",
+        r"approvals +2 of 3: 1 more person must approve it\n",
+        r"can approve +olga and otto\n",
+    ):
+        assert re.search(words, shown), words
+    assert "declined" not in shown
 
 
 @pytest.mark.feature("J8.same")

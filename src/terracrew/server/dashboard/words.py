@@ -95,7 +95,7 @@ MAX_JOBS_MEANING = "The most jobs that each of its processes runs at once. A pro
 JOB_FILTERS = {
     "": "All",
     "open": "Active",
-    JobStatus.AWAITING_APPROVAL.value: "To approve",
+    JobStatus.AWAITING_APPROVAL.value: "Awaiting approval",
     JobStatus.SUCCEEDED.value: "Succeeded",
     JobStatus.FAILED.value: "Failed",
     JobStatus.CANCELED.value: "Canceled",
@@ -274,6 +274,8 @@ def job_badge(
             return _NO_CONTACT[reason.code]
         if is_canceling:
             return Badge("warn", "arc", "Canceling")
+    if status is JobStatus.AWAITING_APPROVAL and reason is not None and reason.code == "in_doubt":
+        return Badge("warn", "mark", "In doubt")
     if status is JobStatus.PROCESSING and step is not None:
         return Badge("busy", "arc", _ACTIVITIES[step])
     return _JOBS[status]

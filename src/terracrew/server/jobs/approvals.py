@@ -14,7 +14,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import job_inputs, service, store
 from terracrew.server.jobs.attempts import contact, received_states
 from terracrew.server.jobs.lost_resources.imports import ImportLost, Imports
-from terracrew.server.jobs.model import GivenApproval, Job, Plan
+from terracrew.server.jobs.model import GivenApproval, Job, Plan, plain
 from terracrew.server.jobs.plans import approver_rules, approvers, decide_plan
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.modules import policy
@@ -37,12 +37,25 @@ class ImportedBy(msgspec.Struct, frozen=True):
     resources: list[ImportedResource]
 
 
+class ApprovedJob(Job, frozen=True, kw_only=True):
+    """A job after an approval of its plan. It still waits if `approvals_counted` is less than `approvals_needed`."""
+
+    approvals_needed: int
+    approvals_counted: int
+
+
 async def approve(
-    db: Database, registry: Registry, who: Principal, name: str, attempt: int, seen: Collection[AttemptRef] = ()
-) -> Job:
+    db: Database,
+    registry: Registry,
+    who: Principal,
+    name: str,
+    attempt: int,
+    seen: Collection[AttemptRef] = (),
+    comment: str = "",
+) -> ApprovedJob:
     """Approve the plan of this attempt and the doubts that the approval names; with enough approvals the job continues with it."""
 
-    async def work(tx: Tx) -> Job:
+    async def work(tx: Tx) -> ApprovedJob:
         found = await service.find(tx, who, name, Verb.JOB_APPROVE)
         doubts = await contact.doubts(
             tx, registry, found.module_id
@@ -57,18 +70,17 @@ async def approve(
         if refusal := approver_rules.refusal(job, who, rules, known.standing):
             raise Forbidden(refusal)
         module = await received_states.standing(tx, job.module_id, doubts, rules, known.standing)
-        given = GivenApproval(who.id, who.name, store.moment(tx), [doubt.ref for doubt in doubts if doubt.ref in seen])
+        looked_at = [doubt.ref for doubt in doubts if doubt.ref in seen]
+        given = GivenApproval(who.id, who.name, store.moment(tx), looked_at, plain(comment.strip()))
         after, decided = decide_plan.approve(job, plan, module, given)
         await plan_store.save(tx, decided)
         await store.save_transition(tx, job, after)
         named = [{"job_id": ref.job_id, "attempt": ref.attempt} for ref in given.doubts]
-        count = {
-            "approvals": len(approver_rules.distinct(decided.approvals, known.standing)),
-            "needed": max(1, rules.min_approvals),
-        }
-        details = {"job": job.number, "plan": attempt, "doubts": named, **count}
+        counted, needed = len(approver_rules.distinct(decided.approvals, known.standing)), max(1, rules.min_approvals)
+        details = {"job": job.number, "plan": attempt, "doubts": named, "approvals": counted, "needed": needed}
+        details |= {"comment": given.comment} if given.comment else {}
         await _record(tx, who, job, "job.approve", details)
-        return after
+        return ApprovedJob(**msgspec.structs.asdict(after), approvals_needed=needed, approvals_counted=counted)
 
     return await db.write(work)
 

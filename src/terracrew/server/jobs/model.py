@@ -257,6 +257,8 @@ class GivenApproval(msgspec.Struct, frozen=True):
     at: datetime
     doubts: list[AttemptRef] = []
     """The attempts in doubt that they have looked at."""
+    comment: str = ""
+    """What they wrote about it."""
 
 
 class Plan(msgspec.Struct, frozen=True):

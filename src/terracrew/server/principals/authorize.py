@@ -105,6 +105,11 @@ def allows(roles: frozenset[Role], verb: Verb) -> bool:
     return any(verb in GRANTS[role] for role in roles)
 
 
+def roles_with(verb: Verb) -> str:
+    """Return the roles that include a verb, each between two spaces, as statements compare them."""
+    return f" {' '.join(role.value for role in Role if verb in GRANTS[role])} "
+
+
 def covers(binding_kind: str, binding_path: str, place: Place) -> bool:
     """Return whether a role that is bound to this kind and path applies to a place of the same organization."""
     if binding_kind == "module":
@@ -292,7 +297,7 @@ async def visible_by_verb(source: Tx | Database, principal: Principal, *verbs: V
             principal.organization_id or "",
             tuple((each.place_kind, each.path) for each in found if allows(frozenset({each.role}), verb)),
             principal.id,
-            f" {' '.join(role.value for role in Role if verb in GRANTS[role])} ",
+            roles_with(verb),
             as_of,
         )
         for verb in verbs

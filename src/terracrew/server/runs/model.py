@@ -114,7 +114,10 @@ class JobView(JobListed, frozen=True, kw_only=True):
     approvals_needed: int | None = None
     """How many people must approve the plan that the job waits with; `kept_plan.approvals` has those who did."""
     approvals_counted: int | None = None
-    """How many different people have approved it until now."""
+    """How many different people have approved it until now, as far as their approvals count."""
+    approvers: list[str] = msgspec.field(default_factory=list[str])
+    """The names of those whose approval would count now, 50 at most. Administrators of the server may approve, too, unless a rule
+    says otherwise, and are not named for that reason alone."""
     lapsed_approvals: list[LapsedApproval] = msgspec.field(default_factory=list[LapsedApproval])
     """Approvals that do not count any more."""
     is_plan_stale: bool = False

@@ -4,12 +4,19 @@ from collections.abc import Sequence
 from typing import LiteralString
 
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.db.statements.fragments import instance_name, runner_path
+from terracrew.server.db.statements.fragments import IS_OPEN_JOB, instance_name, runner_path
 from terracrew.server.inputs import reads as input_reads
+from terracrew.server.principals import visibility
+from terracrew.server.principals.authorize import Visible
 
 _PLACEMENT: LiteralString = (
     f"{runner_path('modules')} AS pinned_runner_path, modules.runner_instance_name, modules.tags, modules.group_id"
 )
+
+_AWAITING: LiteralString = """jobs.id, jobs.number, jobs.module_id, jobs.created_by, jobs.imports_chosen_by, jobs.replanned_by,
+    plans.approvals
+    FROM jobs JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt"""
+_IS_AWAITING: LiteralString = f"{IS_OPEN_JOB} AND jobs.status = 'AWAITING_APPROVAL' ORDER BY jobs.id LIMIT :count"
 
 
 async def attempt_facts(tx: Tx, job_id: str, attempt: int) -> Row | None:
@@ -121,13 +128,30 @@ async def missing_dependencies(tx: Tx, waiting: Sequence[tuple[str, str]]) -> li
     )
 
 
+async def awaiting_approval(tx: Tx, organization_id: str, seen: Visible, count: int) -> list[Row]:
+    """Return the oldest jobs that wait for a person in the modules that are seen, with who wanted them and who has approved."""
+    if seen.is_everything(organization_id):
+        return await tx.all(
+            f"""SELECT {_AWAITING} WHERE jobs.organization_id = :organization_id AND {_IS_AWAITING}""",
+            organization_id=organization_id,
+            count=count,
+        )
+    return await tx.all(
+        f"""{visibility.SEEN_MODULES} SELECT {_AWAITING} JOIN seen_modules ON seen_modules.id = jobs.module_id WHERE {_IS_AWAITING}""",
+        count=count,
+        **visibility.params(seen),
+    )
+
+
 async def plans_awaiting_approval(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
-    """Return the plans of these jobs, whether their state has changed since, and whether their module is in doubt."""
+    """Return the plans of these jobs, whether their state has changed since, and whether their module is in doubt, because of an
+    attempt or since the database was set back."""
     return await tx.each(
         """SELECT plans.job_id, plans.made_at, plans.decide_by, plans.why, plans.approvals,
             plans.state_version <> modules.state_version AS is_stale, EXISTS (
             SELECT 1 FROM attempts JOIN jobs ON jobs.id = attempts.job_id
-            WHERE jobs.module_id = modules.id AND attempts.is_in_doubt) AS is_in_doubt
+            WHERE jobs.module_id = modules.id AND attempts.is_in_doubt) AS is_in_doubt, EXISTS (
+            SELECT 1 FROM held_modules WHERE held_modules.module_id = modules.id AND held_modules.is_in_doubt) AS is_set_back
         FROM batch JOIN jobs AS own ON own.id = batch.id JOIN modules ON modules.id = own.module_id
         JOIN plans ON plans.job_id = own.id AND plans.attempt = own.plan_attempt""",
         {"id": "text"},

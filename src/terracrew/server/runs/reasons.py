@@ -152,8 +152,13 @@ def _undecided_about(row: Row) -> Reason:
             "an earlier change of this module was cut short, and what it made may be in no state: "
             "look at what is known of it, then approve or decline this plan"
         )
+    elif row["is_set_back"]:
+        text = (
+            "the server's database was or may have been set back, so this module may have been changed since: "
+            "compare its plan with what exists, then approve or decline it"
+        )
     return Reason(
-        "in_doubt" if row["is_in_doubt"] else "approval",
+        "in_doubt" if row["is_in_doubt"] or row["is_set_back"] else "approval",
         text,
         f"{_page(row['job_id'])}#approval",
         since=_moment(row["made_at"]),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from textwrap import shorten
 
 import msgspec
 
@@ -13,6 +14,8 @@ from terracrew.server.jobs.model import Attempt, Job, JobStatus, Plan, StepRow
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.runs.model import RunPart
 
+MAX_COMMENT_CHARACTERS = 200
+"""How much of the comment of an approval stands in the line between two attempts, where it has no lines of its own."""
 _DONE = {JobType.PLAN: "Planned", JobType.APPLY: "Applied", JobType.DESTROY: "Destroyed"}
 
 
@@ -87,12 +90,25 @@ def _waited(job: Job, attempt: Attempt, plan: Plan, took: str) -> RunPart:
         return RunPart(attempt.number, f"Planned in {took} · waiting for approval", is_over=False)
     if plan.decided_at is not None:
         waited = duration((plan.decided_at - plan.made_at).total_seconds(), exact=True)
-        why = f": {plan.reason}" if plan.reason else ""
-        text = f"Planned in {took} · waited {waited} for approval · {plan.decision} by {plan.decided_by}{why}"
+        text = f"Planned in {took} · waited {waited} for approval · {_decision(plan)}"
         return RunPart(attempt.number, text, True, plan.decided_at)
     end = job.finished_at if job.is_terminal and job.attempt == attempt.number else None
     became = job.message or "not approved" if end is not None else "planned again"
     return RunPart(attempt.number, f"Planned in {took} · {became}", True, end or attempt.ended_at)
+
+
+def _decision(plan: Plan) -> str:
+    """Say who has decided about a plan: everybody who has approved it, with what they wrote and when if there are several."""
+    if plan.decision != "approved" or not plan.approvals:
+        return f"{plan.decision} by {plan.decided_by}" + (f": {plan.reason}" if plan.reason else "")
+    people: list[str] = []
+    for each in plan.approvals:
+        after = duration((each.at - plan.made_at).total_seconds(), exact=True)
+        notes = [f"after {after}"] if len(plan.approvals) > 1 else []
+        notes += [f"“{shorten(each.comment, MAX_COMMENT_CHARACTERS, placeholder=' …')}”"] if each.comment else []
+        people.append(f"{each.by} ({', '.join(notes)})" if notes else each.by)
+    doubt = " in doubt" if plan.doubts else ""
+    return f"approved{doubt} by {' and '.join([', '.join(people[:-1]), people[-1]] if people[1:] else people)}"
 
 
 def merged(

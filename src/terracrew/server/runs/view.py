@@ -7,9 +7,11 @@ from typing import Any
 
 import msgspec
 
+from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import STEPS_OF
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.jobs import attempt_store, service
+from terracrew.server.jobs.decision_types import hold_ref
 from terracrew.server.jobs.model import Attempt, Job, JobStatus, Lock, Plan, StepRow
 from terracrew.server.jobs.plans import approver_rules, approvers
 from terracrew.server.jobs.plans import store as plan_store
@@ -46,6 +48,7 @@ class LoopShare:
             self._spent += time.thread_time() - started
 
 
+_UNINFORMED = "approved it before a change was cut short or the database was set back, and has to look again"
 _share = LoopShare()
 """All servers of a process have one event loop."""
 
@@ -97,6 +100,7 @@ async def _view(
     tx: Tx, job: Job, watch: reasons.Watch, row: Row, doubts: list[AttemptReport], held: held_lock.HeldLock | None
 ) -> JobView:
     kept = None if job.plan_attempt is None else await plan_store.get(tx, job.id, job.plan_attempt)
+    held_since = await holds.of_module(tx, job.module_id) if row["has_holds"] and not job.is_terminal else []
     attempts = await attempt_store.attempts(tx, job.id)
     steps = await _steps(tx, job)
     return JobView(
@@ -109,10 +113,10 @@ async def _view(
         placement=await placement.of_row(tx, row),
         reason=await reasons.why(tx, job, watch),
         kept_plan=kept,
-        **await _approvals(tx, job, kept),
+        **await _approvals(tx, job, kept, doubt_refs(doubts, held_since)),
         is_plan_stale=kept is not None and not job.is_terminal and kept.state_version != row["state_version"],
         doubts=doubts,
-        holds=await holds.of_module(tx, job.module_id) if row["has_holds"] and not job.is_terminal else [],
+        holds=held_since,
         held_lock=held,
         module_path=row["module_path"],
         engine=row["engine"],
@@ -134,20 +138,31 @@ def _is_concerned(job: Job) -> bool:
     return not job.is_terminal or job.status is JobStatus.FAILED
 
 
-async def _approvals(tx: Tx, job: Job, plan: Plan | None) -> dict[str, Any]:
-    """Return how many people must approve a plan that waits, how many have, and whose approval has lapsed."""
-    if job.status is not JobStatus.AWAITING_APPROVAL:
+def doubt_refs(doubts: Sequence[AttemptReport], held: Sequence[holds.ModuleHold]) -> list[AttemptRef]:
+    """Return what an approval has to name, so that it counts: the doubts of the module."""
+    refs = [AttemptRef(each.job_id, each.attempt) for each in doubts]
+    return refs + [hold_ref(each.hold_id) for each in held if each.is_in_doubt]
+
+
+async def _approvals(tx: Tx, job: Job, plan: Plan | None, doubts: Sequence[AttemptRef]) -> dict[str, Any]:
+    """Return how many people must approve a plan that waits, how many have, whose approval has lapsed, and who could approve."""
+    if job.status is not JobStatus.AWAITING_APPROVAL or plan is None:
         return {}
     rules = await policy.of_module(tx, job.module_id)
-    found: dict[str, Any] = {"approvals_needed": max(1, rules.min_approvals), "approvals_counted": 0}
-    if plan is None or not plan.approvals:
-        return found
-    known = await approvers.read(tx, job, plan, rules, await service.place_of(tx, job))
+    place = await service.place_of(tx, job)
+    known = await approvers.read(tx, job, plan, rules, place)
+    informed = approver_rules.informed(plan.approvals, doubts)
     lapsed = [
-        LapsedApproval(each.by, known.reasons[each.by_id]) for each in plan.approvals if each.by_id in known.reasons
+        LapsedApproval(each.by, known.reasons.get(each.by_id, _UNINFORMED))
+        for each in plan.approvals
+        if each.by_id in known.reasons or each not in informed
     ]
-    counted = approver_rules.distinct(plan.approvals, known.standing)
-    return found | {"approvals_counted": len(counted), "lapsed_approvals": lapsed}
+    return {
+        "approvals_needed": max(1, rules.min_approvals),
+        "approvals_counted": len(approver_rules.distinct(informed, known.standing)),
+        "lapsed_approvals": lapsed,
+        "approvers": await approvers.possible(tx, job, plan, rules, known.standing, doubts),
+    }
 
 
 async def _steps(tx: Tx, job: Job) -> list[StepRow]:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew import plan_words
+from terracrew import approval_words, plan_words
 from terracrew.cli.arguments import name_completion, numbers
 from terracrew.cli.commands.job import attempt_facts, diff, lost_options, render, status_line
 from terracrew.cli.connection.target import Target, pass_target
@@ -23,11 +23,12 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option(
     "--plan", type=numbers.Whole(min=1), metavar="N", help="Approve only if this is still the plan of attempt N."
 )
+@click.option("--comment", default="", help="What you want to say about it; it is shown on the job with your name.")
 @_yes
 @output.json_option
 @pass_target
-def approve(target: Target, job_id: str, plan: int | None, yes: bool, as_json: bool) -> None:
-    """Show the plan of the job JOB and approve it, so that the job continues with it."""
+def approve(target: Target, job_id: str, plan: int | None, comment: str, yes: bool, as_json: bool) -> None:
+    """Show the plan of the job JOB and approve it. The job continues when as many people as it needs have approved it."""
     api = target.api()
     found = _waiting(api, job_id, plan)
     kept: int = found["kept_plan"]["attempt"]
@@ -39,19 +40,18 @@ def approve(target: Target, job_id: str, plan: int | None, yes: bool, as_json: b
             hint=f"`terracrew job replan {found['number']}` makes a new one",
         )
     if not yes:
-        verb = plan_words.approve(found.get("plan") or {}, found["type"])
-        output.ask(f"{verb} in {found['module_path']}?", "Not approved.")
+        _ask(found)
     # The request names the plan and the doubts that were shown. If either has changed since, the server refuses.
     seen = [{"job_id": each["job_id"], "attempt": each["attempt"]} for each in doubts]
     seen += [{"job_id": each["hold_id"], "attempt": 0} for each in found.get("holds") or () if each["is_in_doubt"]]
-    after = api.post(f"/jobs/{found['id']}/approve", {"plan": kept, "doubts": seen})
+    body = {"plan": kept, "doubts": seen} | ({"comment": comment} if comment else {})
+    after = api.post(f"/jobs/{found['id']}/approve", body)
     if as_json:
         return output.as_json(after)
     if after["status"] == "AWAITING_APPROVAL":
-        given = found["approvals_counted"] + 1
-        return click.echo(
-            f"approved: {given} of {found['approvals_needed']} approvals; job {after['number']} still waits"
-        )
+        counted, needed = render.approval_count(after)
+        more = approval_words.missing(needed - counted)
+        return click.echo(f"approved: {counted} of {needed} approvals; job {after['number']} still waits: {more}")
     return click.echo(f"approved: job {after['number']} continues with the plan of attempt {kept}")
 
 
@@ -119,14 +119,16 @@ def _waiting(api: "Api", job_id: str, plan: int | None) -> dict[str, Any]:
     return found
 
 
-def _approvals(job: dict[str, Any]) -> str | None:
-    """Return who has approved the plan, for a plan that several people must approve."""
-    needed: int = job.get("approvals_needed") or 1
-    names = [each["by"] for each in job["kept_plan"].get("approvals") or ()]
-    if needed == 1:
-        return None
-    lapsed = "".join(f"; {each['by']} {each['why']}" for each in job.get("lapsed_approvals") or ())
-    return f"{job.get('approvals_counted') or 0} of {needed}" + (f": {', '.join(names)}" if names else "") + lapsed
+def _ask(job: dict[str, Any]) -> None:
+    """Ask whether the plan is approved, in other words where the module is in doubt."""
+    counted, needed = render.approval_count(job)
+    is_in_doubt = render.is_in_doubt(job)
+    carry_out = plan_words.carry_out(job.get("plan") or {}, job["type"])
+    verb = approval_words.button(carry_out, counted, needed, is_in_doubt=is_in_doubt)
+    output.note(approval_words.consequence(counted, needed))
+    if is_in_doubt:
+        output.note("You also confirm that you have compared this plan with the resources that exist.")
+    output.ask(f"{verb} in {job['module_path']}?", "Not approved.")
 
 
 def _show_plan(api: "Api", job: dict[str, Any]) -> None:
@@ -144,7 +146,7 @@ def _show_plan(api: "Api", job: dict[str, Any]) -> None:
         ("why", job["kept_plan"].get("why")),
         ("plan", output.plan(summary)),
         *(("failed check", plan_words.check(each)) for each in summary.get("checks") or ()),
-        ("approvals", _approvals(job)),
+        *render.approvals(job),
         ("to decide", output.left(job["kept_plan"]["decide_by"])),
     ]
     output.facts(facts, err=True)

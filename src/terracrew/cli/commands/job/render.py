@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew import dispatcher_words, limit_words, plan_words
+from terracrew import approval_words, dispatcher_words, limit_words, plan_words
 from terracrew.cli.commands.job import attempt_facts, status_line
 from terracrew.cli.printing import output
 
@@ -51,7 +51,8 @@ def job(api: "Api", found: dict[str, Any]) -> None:
             *source(found),
             ("plan", output.plan(plan)),
             *(("failed check", plan_words.check(each)) for each in plan.get("checks") or ()),
-            ("decided", decided.get("decision") and f"{decided['decision']} by {decided['decided_by']}"),
+            *approvals(found),
+            ("declined by", decided["decided_by"] if decided.get("decision") == "declined" else ""),
             ("lock", lock(found.get("lock"))),
             ("backend lock", held_lock(found.get("held_lock"))),
             ("set back", [hold(each) for each in found.get("holds") or ()]),
@@ -88,6 +89,36 @@ def job(api: "Api", found: dict[str, Any]) -> None:
         attempt_facts.warn(each)
     for note in notes:
         click.echo(f"too late: attempt {note['attempt']} {output.text(note['text'])}")
+
+
+def is_in_doubt(found: dict[str, Any]) -> bool:
+    """Return whether the module of a job is in doubt, because of an attempt or since the database was set back."""
+    return bool(found.get("doubts")) or any(each["is_in_doubt"] for each in found.get("holds") or ())
+
+
+def approval_count(found: dict[str, Any]) -> tuple[int, int]:
+    """Return how many approvals of the plan that waits count, and how many it needs."""
+    return found.get("approvals_counted") or 0, found.get("approvals_needed") or 1
+
+
+def approvals(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """Describe who has approved the plan of a job, when and with which comment, what is missing, and who could approve it."""
+    kept: dict[str, Any] = found.get("kept_plan") or {}
+    given: list[dict[str, Any]] = kept.get("approvals") or []
+    facts = [("approved by", _approval(each)) for each in given]
+    facts += [("does not count", f"{each['by']} {each['why']}") for each in found.get("lapsed_approvals") or ()]
+    if found["status"] != "AWAITING_APPROVAL":
+        return facts
+    counted, needed = approval_count(found)
+    if needed > 1:
+        facts.append(("approvals", f"{counted} of {needed}: {approval_words.missing(needed - counted)}"))
+    return [*facts, ("can approve", approval_words.named(found.get("approvers") or []))]
+
+
+def _approval(given: dict[str, Any]) -> str:
+    doubt = ", in doubt" if given.get("doubts") else ""
+    comment = f": {given['comment']}" if given.get("comment") else ""
+    return f"{given['by']}, {output.moment(given['at'])}{doubt}{comment}"
 
 
 def source(found: dict[str, Any]) -> list[tuple[str, str]]:

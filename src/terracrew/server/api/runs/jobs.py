@@ -36,6 +36,8 @@ class Approval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The number of the attempt that made the plan which you have looked at."""
     doubts: Annotated[list[AttemptRef], msgspec.Meta(max_length=1_000)] = []
     """The attempts that put the module in doubt, as the job's `doubts` show them: you have looked at these, too."""
+    comment: Annotated[str, msgspec.Meta(max_length=4_000)] = ""
+    """What you want to say about it; it is shown on the job with your name."""
 
 
 class Replan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,7 +111,7 @@ async def cancel_job(request: RunsCall, job: FromPath[str], data: JSONBody[Cance
 
 
 @post("/jobs/{job:str}/approve", status_code=200, summary="Approve the plan of a job")
-async def approve_job(request: RunsCall, job: FromPath[str], data: JSONBody[Approval]) -> Job:
+async def approve_job(request: RunsCall, job: FromPath[str], data: JSONBody[Approval]) -> approvals.ApprovedJob:
     """Approve its plan. The job continues when as many people have approved as its module or a group above requires.
 
     The approval covers only the plan and the doubts that it names.
@@ -118,7 +120,9 @@ async def approve_job(request: RunsCall, job: FromPath[str], data: JSONBody[Appr
     an attempt that the approval does not name.
     """
     context = request.context
-    return await approvals.approve(context.db, context.registry, request.user, job, data.plan, data.doubts)
+    return await approvals.approve(
+        context.db, context.registry, request.user, job, data.plan, data.doubts, data.comment
+    )
 
 
 @post("/jobs/{job:str}/replan", status_code=200, summary="Make a new plan for a job")

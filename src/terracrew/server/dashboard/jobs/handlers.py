@@ -8,6 +8,7 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect
 
+from terracrew import approval_words
 from terracrew.errors import Invalid
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import JobType
@@ -45,6 +46,7 @@ class ApproveForm(msgspec.Struct, frozen=True):
     """The number of the attempt that made the plan that the page showed."""
     doubts: Annotated[str, msgspec.Meta(max_length=MAX_DOUBTS_CHARACTERS)] = ""
     """The doubts that the page showed: `<job id>.<attempt>`, separated by spaces."""
+    comment: Annotated[str, msgspec.Meta(max_length=4_000)] = ""
 
     @property
     def seen(self) -> list[AttemptRef]:
@@ -158,8 +160,9 @@ async def cancel(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
 async def approve(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, ApproveForm)
     context = request.context
-    after = await approvals.approve(context.db, context.registry, request.user, job, form.plan, form.seen)
-    return render.done(request, f"Job #{after.number} continues with its plan", f"{HERE}/{job}")
+    after = await approvals.approve(context.db, context.registry, request.user, job, form.plan, form.seen, form.comment)
+    said = approval_words.given(after.number, after.approvals_counted, after.approvals_needed)
+    return render.done(request, said, f"{HERE}/{job}")
 
 
 @post("/{job:str}/replan")

@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
-from terracrew import plan_words
+from terracrew import approval_words, plan_words
 from terracrew.errors import Undecryptable
 from terracrew.protocol.events import Output, ResourceChange
-from terracrew.protocol.spec import Step
+from terracrew.protocol.spec import MUTATING, STEPS_OF, Step
 from terracrew.server.dashboard import states, words
 from terracrew.server.dashboard.jobs import timeline
 from terracrew.server.dashboard.jobs.timeline import TimelinePart
@@ -26,6 +26,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runs import attempt_report
 from terracrew.server.runs.model import AttemptReport, JobView
 from terracrew.server.runs.reasons import Watch
+from terracrew.server.runs.view import doubt_refs
 from terracrew.server.runs.view import read as read_view
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import reads as state_reads
@@ -54,6 +55,8 @@ class JobPage(msgspec.Struct, frozen=True):
     doubts: list[AttemptReport]
     """The attempts that were given up and are not known to be gone, which put the module in doubt."""
     quarantine: list[QuarantineRow]
+    rules: list[dict[str, Any]] = []
+    """The approval rules that apply to its module, as the API shows them; none if the job has ended or changes nothing."""
     approval_refusal: str | None = None
     """Why the reader may not approve, although their role would let them."""
     timeline: list[TimelinePart] = []
@@ -67,9 +70,25 @@ class JobPage(msgspec.Struct, frozen=True):
         return {} if self.view.plan is None else msgspec.structs.asdict(self.view.plan)
 
     @property
+    def is_in_doubt(self) -> bool:
+        """Return whether the module is in doubt, because of an attempt or since the database was set back."""
+        return bool(self.doubts) or any(each.is_in_doubt for each in self.view.holds)
+
+    @property
+    def approvals(self) -> tuple[int, int]:
+        """Return how many approvals of the plan that waits count, and how many it needs."""
+        return self.view.approvals_counted or 0, self.view.approvals_needed or 1
+
+    @property
     def approve_word(self) -> str:
         """Return the text of the button that approves the plan."""
-        return plan_words.approve(self.plan, self.view.type)
+        carry_out = plan_words.carry_out(self.plan, self.view.type)
+        return approval_words.button(carry_out, *self.approvals, is_in_doubt=self.is_in_doubt)
+
+    @property
+    def is_asked(self) -> bool:
+        """Return whether its plan waits for a person before anything is changed, as far as that is known before the plan."""
+        return self.view.needs_approval or bool(approval_words.approvals(self.rules))
 
     @property
     def is_destructive(self) -> bool:
@@ -149,19 +168,23 @@ async def read(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
     place = authorize.module(job.organization_id, view.module_path)
     started_by = await reads.started_by(tx, job.id)
     may_approve = await _may(tx, who, Verb.JOB_APPROVE, place)
-    is_asked = may_approve and job.status is JobStatus.AWAITING_APPROVAL
+    is_changing = not job.is_terminal and bool(MUTATING & set(STEPS_OF.get(job.type, ())))
+    rules = await policy.of_module(tx, job.module_id) if is_changing else policy.ModulePolicy()
     refusal: str | None = None
-    if is_asked:
-        rules = await policy.of_module(tx, job.module_id)
+    if may_approve and job.status is JobStatus.AWAITING_APPROVAL:
         known = await approvers.read(tx, job, view.kept_plan, rules, place, who.id)
-        refusal = approver_rules.refusal(job, who, rules, known.standing, view.kept_plan)
+        doubts = doubt_refs(view.doubts, view.holds)
+        refusal = approver_rules.refusal(job, who, rules, known.standing, view.kept_plan, doubts)
     is_lost = any(each.number == job.attempt and each.ended_at is None and each.lost_at for each in view.attempts)
     runners = await _runners(tx, job.id)
     return JobPage(
         view=view,
         started_by="you" if job.created_by == who.id else started_by,
         runners=runners,
-        timeline=await timeline.read(tx, view, "you" if job.created_by == who.id else started_by, runners),
+        rules=msgspec.to_builtins(rules.rules),
+        timeline=await timeline.read(
+            tx, view, "you" if job.created_by == who.id else started_by, runners, asks=rules.min_approvals > 0
+        ),
         run_address=await _run_address(tx, who, job),
         outputs=await _outputs(tx, who, place, job, keys),
         may_cancel=not job.is_terminal and await _may(tx, who, Verb.JOB_CANCEL, place),

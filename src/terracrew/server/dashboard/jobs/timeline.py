@@ -46,12 +46,14 @@ class Course(msgspec.Struct, frozen=True):
     """The steps of each attempt that is shown."""
     plans: Mapping[int, Plan]
     """The plans that have waited for a person, by the attempt that made them."""
+    asks: bool = False
+    """Whether a place requires an approval of each change."""
 
 
-async def read(tx: Tx, view: JobView, started_by: str, runners: Mapping[int, str]) -> list[TimelinePart]:
+async def read(tx: Tx, view: JobView, started_by: str, runners: Mapping[int, str], *, asks: bool) -> list[TimelinePart]:
     steps = await attempt_report.steps_of(tx, view.id, (each.number for each in view.attempts[-MAX_ATTEMPTS:]))
     plans = {each.attempt: each for each in await plan_store.of_job(tx, view.id)}
-    return parts(Course(view, started_by, runners, steps, plans))
+    return parts(Course(view, started_by, runners, steps, plans, asks))
 
 
 def parts(course: Course) -> list[TimelinePart]:
@@ -151,7 +153,8 @@ def _waited(course: Course, plan: Plan) -> TimelinePart:
         return TimelinePart("WAITING", "Waiting for approval", note, since=plan.made_at, at=plan.made_at)
     took = _span(plan.made_at, plan.decided_at)
     if plan.decision == "approved":
-        return TimelinePart("SUCCEEDED", "Approved", f"by {', '.join(names) or plan.decided_by}", took, at=plan.made_at)
+        title = "Approved in doubt" if plan.doubts else "Approved"
+        return TimelinePart("SUCCEEDED", title, f"by {', '.join(names) or plan.decided_by}", took, at=plan.made_at)
     if plan.decision == "declined":
         because = f": {plan.reason}" if plan.reason else ""
         return TimelinePart("FAILED", "Declined", f"by {plan.decided_by}{because}", took, at=plan.made_at)
@@ -178,7 +181,7 @@ def _following(course: Course) -> list[TimelinePart]:
     begun = {each.name for each in course.steps.get(view.attempt, ()) if each.started_at}
     has_plan = view.plan_attempt is not None or Step.PLAN in begun
     planned = [] if has_plan or Step.PLAN not in STEPS_OF.get(view.type, ()) else [TimelinePart("PENDING", "Plan")]
-    is_asked = view.needs_approval and view.plan_attempt is None
+    is_asked = (view.needs_approval or course.asks) and view.plan_attempt is None
     asked = [TimelinePart("PENDING", "Approval")] if is_asked else []
     late = [
         TimelinePart("PENDING", words.STEPS[each])

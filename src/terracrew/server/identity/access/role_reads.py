@@ -2,7 +2,7 @@
 
 from typing import LiteralString
 
-from terracrew.server.db.seam import Param, Tx
+from terracrew.server.db.seam import Param, Row, Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.identity.access.model import RoleListed
 from terracrew.server.identity.access.role_store import ROLES
@@ -91,6 +91,30 @@ async def owners_of(tx: Tx, group_id: str, module_id: str | None, limit: int) ->
         limit=limit,
     )
     return sorted({row["principal_name"] for row in rows} - {""})
+
+
+async def holders(tx: Tx, module_id: str, roles: str, limit: int) -> list[Row]:
+    """Return the ids and names of those who have one of these roles for a module and are not disabled, ordered by name.
+
+    `roles` has each role between two spaces.
+    """
+    return await tx.all(
+        """WITH RECURSIVE above (id, parent_id) AS (
+            SELECT groups.id, groups.parent_id FROM modules JOIN groups ON groups.id = modules.group_id WHERE modules.id = :module_id
+            UNION ALL SELECT groups.id, groups.parent_id FROM above JOIN groups ON groups.id = above.parent_id),
+        able (id) AS (
+            SELECT principal_id FROM role_bindings
+            WHERE (group_id IN (SELECT id FROM above) OR module_id = :module_id)
+                AND (expires_at IS NULL OR expires_at > :now) AND CAST(:roles AS text) LIKE '% ' || role || ' %')
+        SELECT users.id, users.name FROM users WHERE NOT users.is_disabled AND users.id IN (SELECT id FROM able)
+        UNION ALL SELECT service_accounts.id, service_accounts.name FROM service_accounts
+            WHERE NOT service_accounts.is_disabled AND service_accounts.id IN (SELECT id FROM able)
+        ORDER BY name LIMIT :limit""",
+        module_id=module_id,
+        roles=roles,
+        now=tx.now,
+        limit=limit,
+    )
 
 
 async def of_principal(tx: Tx, principal_id: str, organization_id: str | None = None) -> list[RoleListed]:

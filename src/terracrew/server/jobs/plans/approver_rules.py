@@ -1,19 +1,41 @@
 """Decides who may approve the plan of a job, and how many different people have (ADR 0047): pure functions."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Protocol
 
+from terracrew import approval_words
+from terracrew.protocol.messages import AttemptRef
 from terracrew.server.jobs.decision_types import ApproverStanding
-from terracrew.server.jobs.model import GivenApproval, Job, Plan
+from terracrew.server.jobs.model import GivenApproval, Plan
 from terracrew.server.modules.policy import ModulePolicy
 from terracrew.server.principals.model import Principal
 
 
+class Requested(Protocol):
+    """A job, as far as it matters who wanted it."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def created_by(self) -> str: ...
+    @property
+    def imports_chosen_by(self) -> str: ...
+    @property
+    def replanned_by(self) -> list[str]: ...
+
+
 def refusal(
-    job: Job, who: Principal, policy: ModulePolicy, standing: ApproverStanding, plan: Plan | None = None
+    job: Requested,
+    who: Principal,
+    policy: ModulePolicy,
+    standing: ApproverStanding,
+    plan: Plan | None = None,
+    doubts: Collection[AttemptRef] = (),
 ) -> str | None:
     """Return why this person or service account may not approve the job's plan; None if they may.
 
-    `standing` names everybody who may have acted as those who queued the job, as `who`, and as the approvers of `plan`.
+    `standing` names everybody who may have acted as those who queued the job, as `who`, and as the approvers of `plan`; `doubts`
+    are those that the module has now.
     """
     is_account = who.kind == "service_account"
     if is_account and not policy.service_account_approval:
@@ -25,9 +47,9 @@ def refusal(
             f"{own}, and {place} does not let people approve their own jobs: another approver has to look at this plan"
         )
     if plan is not None:
-        given = [each for each in plan.approvals if each.by_id not in standing.lapsed]
+        given = [each for each in informed(plan.approvals, doubts) if each.by_id not in standing.lapsed]
         missing = policy.min_approvals - len(distinct(given, standing))
-        more = f"{missing} more {'person' if missing == 1 else 'people'} must approve it"
+        more = approval_words.missing(missing)
         if missing > 0 and any(each.by_id == who.id for each in given):
             return f"you have approved this plan; {more}"
         if missing > 0 and any(standing.of(each.by_id) & standing.of(who.id) for each in given):
@@ -35,7 +57,7 @@ def refusal(
     return None
 
 
-def _own(job: Job, actor_id: str, standing: ApproverStanding) -> str | None:
+def _own(job: Requested, actor_id: str, standing: ApproverStanding) -> str | None:
     """Say in which way this is somebody's own job; None if it is not."""
     people = standing.of(actor_id)
     if actor_id == job.created_by:
@@ -51,7 +73,9 @@ def _own(job: Job, actor_id: str, standing: ApproverStanding) -> str | None:
     return None
 
 
-def lapse(job: Job, by_id: str, policy: ModulePolicy, standing: ApproverStanding, *, has_right: bool) -> str | None:
+def lapse(
+    job: Requested, by_id: str, policy: ModulePolicy, standing: ApproverStanding, *, has_right: bool
+) -> str | None:
     """Return why an approval that was given earlier does not count any more; None if it counts."""
     if not has_right:
         return "may not approve plans here any more"
@@ -60,6 +84,11 @@ def lapse(job: Job, by_id: str, policy: ModulePolicy, standing: ApproverStanding
     if not policy.self_approval and _own(job, by_id, standing):
         return "has queued the job or let it plan again, and may not approve their own jobs here any more"
     return None
+
+
+def informed(approvals: Sequence[GivenApproval], doubts: Collection[AttemptRef]) -> list[GivenApproval]:
+    """Return the approvals whose givers have looked at every doubt that the module has now; the others do not count."""
+    return [each for each in approvals if all(ref in each.doubts for ref in doubts)]
 
 
 def distinct(approvals: Sequence[GivenApproval], standing: ApproverStanding) -> list[GivenApproval]:

@@ -1,14 +1,22 @@
 """Reads what the rules about approvers ask: who may still approve, and who may have acted as a service account."""
 
+from collections.abc import Collection
+
 import msgspec
 
+from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity.access import holder_store, lasting_rights
+from terracrew.server.identity.access import holder_store, lasting_rights, role_reads
 from terracrew.server.jobs.decision_types import ApproverStanding
 from terracrew.server.jobs.model import Job, Plan
 from terracrew.server.jobs.plans import approver_rules
 from terracrew.server.modules.policy import ModulePolicy
+from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
+from terracrew.server.principals.model import Principal, PrincipalKind
+
+MAX_POSSIBLE = 50
+"""How many people and service accounts with a role are looked at to say who could approve a plan."""
 
 
 class Approvers(msgspec.Struct, frozen=True):
@@ -44,3 +52,23 @@ async def read(
         if why := approver_rules.lapse(job, each, policy, standing, has_right=has_right):
             reasons[each] = why
     return Approvers(ApproverStanding(frozenset(reasons), found), reasons)
+
+
+async def possible(
+    tx: Tx, job: Job, plan: Plan, policy: ModulePolicy, standing: ApproverStanding, doubts: Collection[AttemptRef]
+) -> list[str]:
+    """Return the names of those with a role whose approval would count now. `standing` is what `read` has found."""
+    rows = await role_reads.holders(tx, job.module_id, authorize.roles_with(Verb.JOB_APPROVE), MAX_POSSIBLE)
+    found: list[str] = []
+    for row in rows:
+        kind: PrincipalKind = "service_account" if row["id"].startswith("sac_") else "user"
+        if kind == "service_account" and not policy.service_account_approval:
+            continue
+        known = standing
+        if kind == "service_account":
+            identities = standing.identities | {row["id"]: await holder_store.identities(tx, row["id"])}
+            known = ApproverStanding(standing.lapsed, identities)
+        who = Principal(kind, row["id"], row["name"], job.organization_id)
+        if approver_rules.refusal(job, who, policy, known, plan, doubts) is None:
+            found.append(row["name"])
+    return found

@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from terracrew import approval_words
 from terracrew.errors import Conflict
 from terracrew.server.jobs.decision_types import ModuleStanding
 from terracrew.server.jobs.model import GivenApproval, Job, JobStatus, Plan, plain
@@ -30,7 +31,7 @@ def approve(job: Job, plan: Plan, module: ModuleStanding, given: GivenApproval) 
             f"attempt {unseen[0].attempt} of {unseen[0].job_id} was cut short. Look at what is known of it, and approve again",
             doubts=unseen,
         )
-    counted = [each for each in plan.approvals if all(ref in each.doubts for ref in doubts)]
+    counted = approver_rules.informed(plan.approvals, doubts)
     others = [each for each in counted if each.by_id != given.by_id and each.by_id not in module.approvers.lapsed]
     approvals = [*others, given]
     before = approver_rules.distinct(others, module.approvers)
@@ -39,7 +40,7 @@ def approve(job: Job, plan: Plan, module: ModuleStanding, given: GivenApproval) 
     if missing <= 0:
         decided = replace(decided, doubts=doubts, approvals=approvals)
         return job.to(JobStatus.QUEUED, given.at, plan_attempt=plan.attempt, plan=job.plan), decided
-    more = f"{missing} more {'person' if missing == 1 else 'people'} must approve it"
+    more = approval_words.missing(missing)
     if any(each.by_id == given.by_id for each in counted):
         raise Conflict(f"you have approved this plan already: {more}")
     if len(people) == len(before):
