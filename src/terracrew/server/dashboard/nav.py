@@ -13,6 +13,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service as runners
+from terracrew.server.runs import to_approve
 
 MAX_COUNTED = 999
 """A larger count is shown as `999+`."""
@@ -22,7 +23,10 @@ class Nav(msgspec.Struct, frozen=True):
     """The counts of what the reader may see; each is at most one more than MAX_COUNTED."""
 
     organization: str = ""
+    awaiting: int = 0
+    """How many jobs wait for an approval by anybody."""
     to_approve: int = 0
+    """How many of them the reader may approve."""
     open_jobs: int = 0
     modules: int = 0
     runners: int = 0
@@ -48,6 +52,7 @@ async def counts(tx: Tx, who: Principal) -> Nav:
     has_access_pages = (await authorize.visible(tx, who, Verb.ACCESS_READ)).covers(place)
     return msgspec.structs.replace(
         row_to(Nav, row),
+        to_approve=len(await to_approve.job_ids(tx, who, MAX_COUNTED + 1)) if row["awaiting"] else 0,
         has_access_pages=has_access_pages,
         has_organizations=await _has_organizations(tx, who),
         held_since=None if (hold := await holds.open_hold(tx)) is None else hold.started_at,

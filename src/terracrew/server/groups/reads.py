@@ -17,7 +17,7 @@ SELECT start_id, id FROM above ORDER BY depth DESC"""
 _SHARED: LiteralString = "SELECT id FROM runners WHERE organization_id IS NULL AND CAST(:is_shared AS boolean)"
 _COUNTS_OF_ORGANIZATION: LiteralString = f"""SELECT name AS organization,
     (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE organization_id = :id AND {IS_OPEN_JOB}
-        AND jobs.status = 'AWAITING_APPROVAL' LIMIT :most) AS counted) AS to_approve,
+        AND jobs.status = 'AWAITING_APPROVAL' LIMIT :most) AS counted) AS awaiting,
     (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE organization_id = :id AND {IS_OPEN_JOB}
         ORDER BY jobs.id LIMIT :most) AS counted) AS open_jobs,
     (SELECT count(*) FROM (SELECT 1 FROM modules WHERE organization_id = :id LIMIT :most) AS counted) AS modules,
@@ -26,7 +26,7 @@ _COUNTS_OF_ORGANIZATION: LiteralString = f"""SELECT name AS organization,
 FROM organizations WHERE id = :id"""
 _COUNTS_OF_READER: LiteralString = f"""{visibility.SEEN_MODULES} SELECT name AS organization,
     (SELECT count(*) FROM (SELECT 1 FROM seen_modules JOIN jobs ON jobs.module_id = seen_modules.id AND {IS_OPEN_JOB}
-        AND jobs.status = 'AWAITING_APPROVAL' LIMIT :most) AS counted) AS to_approve,
+        AND jobs.status = 'AWAITING_APPROVAL' LIMIT :most) AS counted) AS awaiting,
     (SELECT count(*) FROM (SELECT 1 FROM seen_modules JOIN jobs ON jobs.module_id = seen_modules.id AND {IS_OPEN_JOB}
         LIMIT :most) AS counted) AS open_jobs,
     (SELECT count(*) FROM (SELECT 1 FROM seen_modules LIMIT :most) AS counted) AS modules,

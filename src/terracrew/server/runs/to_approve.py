@@ -1,0 +1,76 @@
+"""Which plans wait for somebody: those that a reader may approve now, by their roles and by the rules about approvers."""
+
+import msgspec
+
+from terracrew.protocol.messages import AttemptRef
+from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.mapping import rows_to
+from terracrew.server.identity.access import holder_store
+from terracrew.server.jobs import service, store
+from terracrew.server.jobs.attempts import reads as attempt_reads
+from terracrew.server.jobs.decision_types import ApproverStanding, hold_ref
+from terracrew.server.jobs.model import GivenApproval
+from terracrew.server.jobs.plans import approver_rules, approvers
+from terracrew.server.jobs.plans import store as plan_store
+from terracrew.server.modules import policy
+from terracrew.server.modules.policy import ModulePolicy
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.runs import holds, reads
+
+
+class AwaitingJob(msgspec.Struct, frozen=True):
+    """A job whose plan waits, with those who wanted it and who have approved it."""
+
+    id: str
+    number: int
+    module_id: str
+    created_by: str
+    imports_chosen_by: str
+    replanned_by: list[str]
+    approvals: list[GivenApproval]
+
+    @property
+    def requesters(self) -> set[str]:
+        return {self.created_by, self.imports_chosen_by, *self.replanned_by}
+
+    def concerns(self, who: Principal) -> bool:
+        """Return whether `who`, or a service account that they may have acted as, has wanted or approved it."""
+        ids = self.requesters | {each.by_id for each in self.approvals}
+        return who.id in ids or any(each.startswith("sac_") for each in ids)
+
+
+async def job_ids(tx: Tx, who: Principal, most: int) -> list[str]:
+    """Return the jobs, oldest first and `most` of them at most, whose plan `who` may approve now.
+
+    Only those that `who` had to do with are looked at more closely: there are few of them.
+    """
+    seen = await authorize.visible(tx, who, Verb.JOB_APPROVE)
+    if seen.is_nothing:
+        return []
+    found = rows_to(AwaitingJob, await reads.awaiting_approval(tx, who.organization_id or "", seen, most))
+    concerned = [job for job in found if job.concerns(who)]
+    rules = await policy.of_modules(tx, {job.module_id for job in concerned})
+    refused = {job.id for job in concerned if await _is_refused(tx, who, job, rules[job.module_id])}
+    return [job.id for job in found if job.id not in refused]
+
+
+async def _is_refused(tx: Tx, who: Principal, job: AwaitingJob, rules: ModulePolicy) -> bool:
+    if job.approvals:
+        return await _is_refused_beside_others(tx, who, job.id, rules)
+    if rules.self_approval:
+        return False
+    accounts = sorted(each for each in job.requesters if each.startswith("sac_"))
+    identities = {each: await holder_store.identities(tx, each) for each in accounts}
+    return approver_rules.refusal(job, who, rules, ApproverStanding(identities=identities)) is not None
+
+
+async def _is_refused_beside_others(tx: Tx, who: Principal, job_id: str, rules: ModulePolicy) -> bool:
+    """Return whether somebody may not approve a plan that has approvals: perhaps they have approved it already."""
+    job = await store.get(tx, job_id)
+    plan = None if job.plan_attempt is None else await plan_store.get(tx, job.id, job.plan_attempt)
+    known = await approvers.read(tx, job, plan, rules, await service.place_of(tx, job), who.id)
+    doubts = [AttemptRef(row["job_id"], row["number"]) for row in await attempt_reads.in_doubt(tx, job.module_id)]
+    doubts += [hold_ref(each.hold_id) for each in await holds.of_module(tx, job.module_id) if each.is_in_doubt]
+    return approver_rules.refusal(job, who, rules, known.standing, plan, doubts) is not None
