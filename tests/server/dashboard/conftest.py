@@ -27,8 +27,10 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
-    made = Stage(tmp_path)
+async def stage(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
+    """A server on SQLite, or on the database that the parameter of the test names."""
+    is_postgres = getattr(request, "param", "sqlite") == "postgres"
+    made = Stage(tmp_path, database_url=request.getfixturevalue("postgres_url") if is_postgres else "")
     await made.start()
     yield made
     await made.stop()

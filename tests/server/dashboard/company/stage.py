@@ -13,7 +13,7 @@ from terracrew.server.identity.people import service as identity
 from terracrew.server.process.serve import bind, serve
 from terracrew.server.settings import ServerSettings
 from tests.machine.sqlite_template import copy_template
-from tests.server.application import attached_app
+from tests.server.application import KEY, attached_app
 from tests.server.dashboard.company import seed
 
 PASSWORD = "correct horse battery"
@@ -23,6 +23,8 @@ PASSWORD = "correct horse battery"
 class Stage:
     folder: Path
     port: int = 0
+    database_url: str = ""
+    """Empty for SQLite."""
     server: Server = field(init=False)
     jobs: dict[str, str] = field(init=False, default_factory=dict[str, str])
     link: str = field(init=False, default="")
@@ -35,10 +37,15 @@ class Stage:
 
     async def start(self) -> None:
         """Serve, the second time on the same port and the same rows."""
-        if not (file := self.folder / "terracrew.db").exists():
+        if not self.database_url and not (file := self.folder / "terracrew.db").exists():
             copy_template(file)
         settings = ServerSettings(
-            data_directory=self.folder, port=self.port, organization="acme", local_roots=(Path("/srv/sources"),)
+            data_directory=self.folder,
+            database_url=self.database_url,
+            master_key=KEY if self.database_url else None,
+            port=self.port,
+            organization="acme",
+            local_roots=(Path("/srv/sources"),),
         )
         listener = bind(settings)
         self.port = listener.getsockname()[1]

@@ -1,0 +1,103 @@
+"""How people approve a plan together in a real browser: each sees what their approval does, and who else has approved."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from terracrew.server.db.seam import Tx
+from terracrew.server.identity.access import role_store
+from terracrew.server.identity.people import service as identity
+from terracrew.server.identity.people import store
+from terracrew.server.identity.people.sessions import COOKIE
+from tests.conftest import DATABASES
+from tests.server.dashboard.browser.looks import look
+from tests.server.dashboard.company.stage import PASSWORD, Stage
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.browser,
+    pytest.mark.parametrize("stage", DATABASES, indirect=True),
+]
+
+
+async def two_people_must_approve(stage: Stage) -> None:
+    """Two of three approvers must approve what is in `platform/edge`, and nobody their own job."""
+
+    async def work(tx: Tx) -> None:
+        await tx.run("UPDATE groups SET min_approvals = 2, self_approval = false WHERE path = 'platform/edge'")
+        for name in ("ada", "grace", "olga"):
+            user = await store.insert_user(tx, stage.server.organization_id, name, is_system_admin=False)
+            place = (stage.server.organization_id, "user", user.id, "approver", "group", "platform/edge", "test")
+            await role_store.bind_role(tx, *place)
+
+    await stage.write(work)
+
+
+@asynccontextmanager
+async def logged_in(browser: Browser, stage: Stage, name: str) -> AsyncGenerator[Page]:
+    token = await identity.make_link(stage.server.db, name)
+    session = await identity.redeem_link(stage.server.identity, token, "127.0.0.1", PASSWORD)
+    context = await browser.new_context(viewport={"width": 1280, "height": 860}, base_url=stage.url)
+    cookie = {"name": COOKIE, "value": session.token, "url": stage.url, "httpOnly": True, "sameSite": "Lax"}
+    await context.add_cookies([cookie])  # pyright: ignore[reportArgumentType]
+    yield await context.new_page()
+    await context.close()
+
+
+@pytest.mark.feature("J8.threshold", "U5.page")
+async def test_two_people_approve_a_plan_and_each_sees_what_the_other_did(browser: Browser, stage: Stage) -> None:
+    await two_people_must_approve(stage)
+    job = f"/dashboard/jobs/{stage.jobs['asking']}"
+    async with logged_in(browser, stage, "ada") as ada, logged_in(browser, stage, "grace") as grace:
+        await ada.goto("/dashboard/modules?q=edge/cdn")
+        await expect(ada.locator("main table")).to_contain_text("2 people must approve")
+        await ada.get_by_role("button", name="Apply platform/edge/cdn").click()
+        dialog = ada.get_by_role("dialog")
+        await expect(dialog).to_contain_text("Then 2 people must approve the plan, because platform/edge requires it")
+        await dialog.get_by_role("button", name="Cancel").click()
+
+        await grace.goto(job)
+        await expect(grace.locator("[data-live-mark]")).to_have_text("Live")
+        await ada.goto(job)
+        await expect(ada.locator("#nav-jobs")).to_have_text("2 to approve")
+        await look(ada, "approval-first")
+        await ada.get_by_label("Comment").fill("The snapshot is taken.")
+        await ada.get_by_role("button", name="Approve (1 of 2)").click()
+        await expect(dialog).to_contain_text("Nothing is changed yet: 1 more person must approve it after you.")
+        await dialog.get_by_role("button", name="Approve (1 of 2)").click()
+        await expect(ada.locator("#toasts")).to_contain_text("Job #407 still waits: 1 more person must approve it.")
+        await expect(ada.locator("#approval")).to_contain_text("You have approved this plan")
+        await expect(ada.locator("#approve-job")).to_have_count(0)
+        await expect(ada.locator("#nav-jobs")).to_have_text("1 to approve")
+
+        panel = grace.locator("#approval")
+        for words in ("1 of 2 approvals", "The snapshot is taken.", "grace and olga can approve it."):
+            await expect(panel).to_contain_text(words)
+        await look(grace, "approval-second")
+        await grace.get_by_role("button", name="Approve and apply (2 of 2)").click()
+        await grace.get_by_role("dialog").get_by_role("button", name="Approve and apply (2 of 2)").click()
+        await expect(grace.locator("#toasts")).to_contain_text("Job #407 continues with its plan.")
+        for page in (grace, ada):
+            await expect(page.locator("#approved-by li")).to_have_count(2)
+            await expect(page.locator("#approved-by")).to_contain_text("The snapshot is taken.")
+        await look(grace, "approval-given")
+
+
+@pytest.mark.feature("J8.needed", "O3.doubt", "U5.page")
+async def test_nobody_approves_in_doubt_without_saying_that_they_have_looked(page: Page, stage: Stage) -> None:
+    await page.goto(f"/dashboard/jobs/{stage.jobs['doubt']}")
+    await expect(page.locator("#approval-title")).to_contain_text("look before you approve")
+    await look(page, "approval-in-doubt")
+    button, dialog = page.get_by_role("button", name="Approve in doubt and apply"), page.get_by_role("dialog")
+    await button.click()
+    await expect(dialog).to_have_count(0)
+    await page.get_by_label("I have compared this plan with the resources that exist").check()
+    await button.click()
+    await expect(dialog).to_contain_text("You also confirm that you have looked at the change that was cut short.")
+    yes = dialog.get_by_role("button", name="Approve in doubt and apply")
+    await expect(yes).to_have_class("btn danger solid")
+    await yes.click()
+    await expect(page.locator("#approved-by")).to_contain_text("in doubt")
+    await expect(page.locator(".timeline")).to_contain_text("Approved in doubt")
