@@ -60,6 +60,7 @@ _SEES = (
         "GET /jobs/{job}/log/stream",
         "GET /jobs/{job}/attempts/{attempt}",
         "GET /jobs/{job}/inputs",
+        "GET /jobs/{job}/outputs",
         "GET /jobs/{job}/diff",
         "GET /jobs/{job}/lost-resources",
         "GET /inputs",

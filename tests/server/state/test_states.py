@@ -110,6 +110,46 @@ async def test_states_are_for_operators_and_for_the_modules_own_engine(runner: S
     await other.engine.refused("GET", f"{path}/outputs", 404)
 
 
+@pytest.mark.feature("J12.stored", "J12.sensitive")
+async def test_the_outputs_of_every_job_can_be_read_with_their_checksum(runner: SimulatedRunner) -> None:
+    """Only the newest outputs of a module could be read, and their checksum nowhere."""
+    first = await runner.run(kind="APPLY")
+    old = {"url": Output("http://old", "string"), "password": Output("hunter2", "string", is_sensitive=True)}
+    await first.deliver(RUNNING, fact(OutputsRead(old, "hash1")), DONE)
+    second = await runner.run(first.module_id, kind="APPLY")
+    await second.deliver(RUNNING, fact(OutputsRead({"url": Output("http://new", "string")}, "hash2")), DONE)
+    other = await runner.run(first.module_id)
+    admin, path = runner.app.admin, f"/api/v1/jobs/{first.ref.job_id}/outputs"
+    found = (await admin.get(path)).json()
+    assert (found["job_id"], found["sha256"]) == (first.ref.job_id, "hash1")
+    assert {name: each["value"] for name, each in found["outputs"].items()} == {"url": "http://old", "password": None}
+    shown = (await admin.get(f"{path}?sensitive=true")).json()
+    assert shown["outputs"]["password"]["value"] == "hunter2"
+    assert await runner.app.scalar("SELECT count(*) FROM audit WHERE action = 'outputs.read'") == 1
+    latest = (await admin.get(f"/api/v1/modules/{first.module_id}/outputs")).json()
+    assert (latest["job_id"], latest["sha256"]) == (second.ref.job_id, "hash2")
+    none = (await admin.get(f"/api/v1/jobs/{other.ref.job_id}/outputs")).json()
+    assert none == {"job_id": other.ref.job_id, "created_at": None, "sha256": None, "outputs": {}}
+
+
+@pytest.mark.feature("J12.sensitive", "X4.engine")
+async def test_the_outputs_of_a_job_are_for_those_who_may_see_the_job(runner: SimulatedRunner) -> None:
+    first = await runner.run(kind="APPLY")
+    await first.deliver(RUNNING, fact(OutputsRead({"url": Output("http://x", "string")}, "hash")), DONE)
+    path = f"/api/v1/jobs/{first.ref.job_id}/outputs"
+    mine, other = await runner.run(first.module_id), await runner.run()
+    viewer, operator = await runner.app.person("vera", "viewer"), await runner.app.person("otto", "operator")
+    foreign = await runner.app.person("fred", "owner", organization="elsewhere")
+    for who in (viewer, operator, mine.engine):
+        assert (await who.get(path)).status_code == 200
+    for address in (path, f"{path}?sensitive=true"):
+        await foreign.refused("GET", address, 404)
+        await other.engine.refused("GET", address, 404)
+        await mine.executor.refused("GET", address, 403)
+        await first.engine.refused("GET", address, 401)  # its attempt is over
+    await viewer.refused("GET", f"{path}?sensitive=true", 403)
+
+
 async def test_sensitive_outputs_are_shown_only_to_those_who_ask_and_may(runner: SimulatedRunner) -> None:
     attempt = await runner.run(kind="APPLY")
     found = {"url": Output("http://x", "string"), "password": Output("hunter2", "string", is_sensitive=True)}

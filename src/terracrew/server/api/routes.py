@@ -19,7 +19,7 @@ from terracrew.server.api.operations import health, holds, rekey, retention, sch
 from terracrew.server.api.operations.context import OperationsCall
 from terracrew.server.api.runs import diffs, group_runs, jobs, live, logs
 from terracrew.server.api.runs.context import RunsCall
-from terracrew.server.api.tree import groups, inputs, modules, once_tokens, runners, states, steps, uploads
+from terracrew.server.api.tree import groups, inputs, modules, once_tokens, outputs, runners, states, steps, uploads
 from terracrew.server.api.tree.context import TreeCall
 
 ACCESS: list[ControllerRouterHandler] = [
@@ -53,6 +53,7 @@ _TREE: list[ControllerRouterHandler] = [
     runners.router,
     once_tokens.router,
     states.router,
+    outputs.router,
 ]
 
 ROUTERS: list[ControllerRouterHandler] = [

@@ -57,6 +57,7 @@ COMMANDS: dict[str, str] = {
     "PATCH /api/v1/jobs/{job}": "job update",
     "GET /api/v1/jobs/{job}/attempts/{attempt}": "job show",
     "GET /api/v1/jobs/{job}/inputs": "job inputs",
+    "GET /api/v1/jobs/{job}/outputs": "job outputs",
     "GET /api/v1/jobs/{job}/diff": "job show --diff",
     "GET /api/v1/jobs/{job}/lost-resources": "job lost-resources",
     "POST /api/v1/jobs/{job}/cancel": "job cancel",

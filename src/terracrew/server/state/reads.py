@@ -41,7 +41,10 @@ async def written_versions(tx: Tx, module_id: str, count: int) -> list[Row]:
 
 async def outputs_of_job(tx: Tx, job_id: str) -> Row | None:
     """Return the encrypted outputs that a job read, or the name of the object that holds them."""
-    return await tx.one("SELECT content, object FROM outputs WHERE job_id = :job_id", job_id=job_id)
+    return await tx.one(
+        "SELECT job_id, module_id, sha256, content, object, created_at FROM outputs WHERE job_id = :job_id",
+        job_id=job_id,
+    )
 
 
 async def current_facts(tx: Tx, module_id: str, job_id: str, attempt: int) -> Row | None:

@@ -2,7 +2,7 @@
 
 import click
 
-from terracrew.cli.commands.job import approval, cancel, gone, inputs, logs, lost_resources, run, show, update
+from terracrew.cli.commands.job import approval, cancel, gone, inputs, logs, lost_resources, outputs, run, show, update
 from terracrew.cli.lazy import LazyGroup
 
 
@@ -17,6 +17,13 @@ def job() -> None:
 
 for _command in (run.run, run.rerun, run.wait, show.list_jobs, show.show_job, logs.logs, update.update, cancel.cancel):
     job.add_command(_command)
-for _command in (approval.approve, approval.decline, approval.replan, gone.gone, inputs.job_inputs):
+for _command in (
+    approval.approve,
+    approval.decline,
+    approval.replan,
+    gone.gone,
+    inputs.job_inputs,
+    outputs.job_outputs,
+):
     job.add_command(_command)
 job.add_command(lost_resources.lost_resources)

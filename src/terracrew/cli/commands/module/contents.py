@@ -1,13 +1,10 @@
 """`terracrew module state`, `outputs` and `resources`: what the last jobs of a module have left."""
 
-from typing import Any
-
 import click
 
 from terracrew.cli.arguments import name_completion, references
 from terracrew.cli.connection.target import Target, pass_target
-from terracrew.cli.printing import output, streams
-from terracrew.errors import Invalid, NotFound
+from terracrew.cli.printing import output, outputs_printing, streams
 
 
 @click.command("state")
@@ -44,26 +41,12 @@ def outputs(target: Target, path: str, name: str | None, sensitive: bool, as_jso
     from terracrew.client.http import segment
 
     found = target.api().get(f"/modules/{segment(path)}/outputs", sensitive=sensitive or None)
-    values: dict[str, Any] = found["outputs"]
     if since := found.get("outdated_since"):
         origin = f"are from {found['job_id']}" if found.get("job_id") else "are of unknown origin"
         output.note(
             f"these outputs {origin}; job {found['outdated_by']} has changed the module since ({output.moment(since)})"
         )
-    if name:
-        if name not in values:
-            raise NotFound(f"{path} has no output {name!r}", hint=f"it has: {', '.join(values) or 'none'}")
-        if values[name]["sensitive"] and not sensitive:
-            raise Invalid(f"the output {name!r} is sensitive", hint="--sensitive prints it")
-        value = values[name]["value"]
-        return output.as_json(value) if as_json else click.echo(value if isinstance(value, str) else output.text(value))
-    if as_json:
-        return output.as_json(found)
-    rows = [
-        (key, "(sensitive)" if each["sensitive"] and not sensitive else output.text(each["value"]))
-        for key, each in values.items()
-    ]
-    return output.table(("NAME", "VALUE"), rows, empty=f"{path} has no outputs")
+    return outputs_printing.show(found, path, name, sensitive=sensitive, as_json=as_json)
 
 
 @click.command("resources")

@@ -1,8 +1,6 @@
-"""States and outputs over HTTP."""
+"""States over HTTP."""
 
-import asyncio
-from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from litestar import Response, Router, get, post
@@ -13,36 +11,15 @@ from terracrew.plan_diff.document import DiffQuery
 from terracrew.plan_diff.model import AttributeDiff, ResourceDiff
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.audit import service as audit
-from terracrew.server.db.seam import Row, Tx
-from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
-from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.modules import service as modules
 from terracrew.server.paging import After, Limit, Page, cursor, page, start
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.state import comparison, content, quarantine, resources, store
-from terracrew.server.state import service as states
 from terracrew.server.state.model import State
 from terracrew.server.state.resources import Resources
 from terracrew.server.state.store import StoredState
-
-
-class ModuleOutput(msgspec.Struct, frozen=True):
-    value: Any
-    """None if it is sensitive and was not requested."""
-    type: Any
-    sensitive: bool
-
-
-class ModuleOutputs(msgspec.Struct, frozen=True):
-    job_id: str | None = None
-    """The job that read them."""
-    created_at: datetime | None = None
-    outputs: dict[str, ModuleOutput] = {}
-    outdated_since: datetime | None = None
-    """When a later job began to change the module, if the outputs of that job are not known (yet)."""
-    outdated_by: str | None = None
-    """That job."""
 
 
 class StateDiff(msgspec.Struct, frozen=True):
@@ -58,17 +35,6 @@ class StateDiff(msgspec.Struct, frozen=True):
     total: int
     items: list[ResourceDiff]
     next: str | None = None
-
-
-class _KeptOutput(msgspec.Struct, frozen=True):
-    """An output as it is stored. Its value and type go out as they are, so they are not decoded."""
-
-    value: msgspec.Raw
-    type: msgspec.Raw = msgspec.Raw(b"null")
-    is_sensitive: bool = False
-
-
-_outputs = msgspec.json.Decoder(dict[str, _KeptOutput])
 
 
 @get("/modules/{module:str}/state", summary="Read a module's state")
@@ -113,48 +79,6 @@ async def managed(request: TreeCall, module: FromPath[str]) -> Resources:
     found = await context.db.read(lambda tx: modules.find(tx, request.user, tree_path(module), Verb.STATE_READ))
     is_kept_here = found.backend == "terracrew"
     return await resources.current(context.db, context.objects, context.keys, found.id, is_kept_here=is_kept_here)
-
-
-@get("/modules/{module:str}/outputs", summary="Read a module's outputs")
-async def outputs(
-    request: TreeCall,
-    module: FromPath[str],
-    sensitive: Annotated[bool, QueryParameter(description="Sensitive values, too: takes `state.read`")] = False,
-) -> ModuleOutputs:
-    """Show the outputs of the last job that read them; `outdated_since` tells that a later job has changed the module."""
-    # An engine may read its own module's state, and nothing else of the tree.
-    is_state = sensitive or request.user.kind == "engine"
-
-    async def work(tx: Tx) -> tuple[Row | None, Row | None]:
-        found = await modules.find(tx, request.user, tree_path(module), Verb.STATE_READ if is_state else Verb.TREE_READ)
-        if sensitive:
-            await audit.record(
-                tx, request.user, "outputs.read", "module", found.id, organization_id=found.organization_id
-            )
-        row = await store.latest_outputs(tx, found.id)
-        return row, await attempt_reads.change_without_outputs(tx, found.id, row["created_at"] if row else 0.0)
-
-    context = request.context
-    row, later = await (context.db.write(work) if sensitive else context.db.read(work))
-    outputs = ModuleOutputs() if row is None else row_to(ModuleOutputs, row)
-    if later is not None:
-        since = datetime.fromtimestamp(later["begun_at"], UTC)
-        outputs = msgspec.structs.replace(outputs, outdated_since=since, outdated_by=later["job_id"])
-    if row is None:
-        return outputs
-    if row["object"] is None:
-        plain = context.keys.decrypt(row["content"], states.outputs_context(row["job_id"]))
-    else:
-        found = await content.read_object(context.objects, context.keys, row["module_id"], row["object"])
-        plain = found.content
-    return msgspec.structs.replace(outputs, outputs=await asyncio.to_thread(_shown, plain, sensitive=sensitive))
-
-
-def _shown(kept: bytes, *, sensitive: bool) -> dict[str, ModuleOutput]:
-    return {
-        name: ModuleOutput(each.value if sensitive or not each.is_sensitive else None, each.type, each.is_sensitive)
-        for name, each in _outputs.decode(kept).items()
-    }
 
 
 @get("/states/{version:str}/diff", summary="Compare two states")
@@ -218,6 +142,4 @@ async def _answer(request: TreeCall, kept: StoredState) -> Response[bytes]:
     return Response(plain.content, media_type=media_type, headers=headers)
 
 
-router = Router(
-    "/api/v1", route_handlers=[current, versions, show, compare, managed, outputs, adopt, discard], tags=["states"]
-)
+router = Router("/api/v1", route_handlers=[current, versions, show, compare, managed, adopt, discard], tags=["states"])

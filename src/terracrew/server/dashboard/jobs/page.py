@@ -13,7 +13,7 @@ from terracrew.server.dashboard.jobs import timeline
 from terracrew.server.dashboard.jobs.timeline import TimelinePart
 from terracrew.server.dashboard.states import QuarantineRow
 from terracrew.server.dashboard.words import Badge
-from terracrew.server.db.seam import Tx
+from terracrew.server.db.seam import Row, Tx
 from terracrew.server.group_runs import service as group_runs
 from terracrew.server.jobs import reads, service
 from terracrew.server.jobs.lost_resources.model import LostResources
@@ -45,6 +45,7 @@ class JobPage(msgspec.Struct, frozen=True):
     runners: dict[int, str]
     """Attempt → names of its runner and instance."""
     outputs: list[OutputRow] | None
+    outputs_sha256: str
     may_cancel: bool
     may_run: bool
     may_approve: bool
@@ -177,6 +178,7 @@ async def read(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
         refusal = approver_rules.refusal(job, who, rules, known.standing, view.kept_plan, doubts)
     is_lost = any(each.number == job.attempt and each.ended_at is None and each.lost_at for each in view.attempts)
     runners = await _runners(tx, job.id)
+    outputs = await _kept_outputs(tx, who, place, job)
     return JobPage(
         view=view,
         started_by="you" if job.created_by == who.id else started_by,
@@ -186,7 +188,8 @@ async def read(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
             tx, view, "you" if job.created_by == who.id else started_by, runners, asks=rules.min_approvals > 0
         ),
         run_address=await _run_address(tx, who, job),
-        outputs=await _outputs(tx, who, place, job, keys),
+        outputs=_outputs(outputs, job, keys),
+        outputs_sha256="" if outputs is None else outputs["sha256"],
         may_cancel=not job.is_terminal and await _may(tx, who, Verb.JOB_CANCEL, place),
         may_run=await _may(tx, who, Verb.JOB_RUN, place),
         may_approve=may_approve,
@@ -210,15 +213,20 @@ async def _runners(tx: Tx, job_id: str) -> dict[int, str]:
     return {each["number"]: " · ".join(filter(None, (each["runner_path"], each["instance_name"]))) for each in rows}
 
 
-async def _outputs(tx: Tx, who: Principal, place: authorize.Place, job: Job, keys: Keyring) -> list[OutputRow] | None:
-    """Return the outputs of a job, if the reader may read the state of its module."""
+async def _kept_outputs(tx: Tx, who: Principal, place: authorize.Place, job: Job) -> Row | None:
+    """Return the row with the outputs of a job, if the reader may read the state of its module."""
     if job.status is not JobStatus.SUCCEEDED or not await _may(tx, who, Verb.STATE_READ, place):
         return None
-    row = await state_reads.outputs_of_job(tx, job.id)
+    return await state_reads.outputs_of_job(tx, job.id)
+
+
+def _outputs(row: Row | None, job: Job, keys: Keyring) -> list[OutputRow] | None:
     if row is None:
         return None
     if row["object"] is not None:
-        return [OutputRow("all outputs", "too large to be shown here: `terracrew module outputs` prints them")]
+        return [
+            OutputRow("all outputs", f"too large to be shown here: `terracrew job outputs {job.number}` prints them")
+        ]
     try:
         content = keys.decrypt(bytes(row["content"]), outputs_context(job.id))
     except Undecryptable as error:  # the log and the plan of the job can be shown nevertheless

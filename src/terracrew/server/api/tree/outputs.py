@@ -1,0 +1,122 @@
+"""Outputs over HTTP: those that a module has now, and those that any of its jobs has read."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Router, get
+from litestar.params import FromPath, QueryParameter
+
+from terracrew.server.api.tree.context import TreeCall
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.http.request import tree_path
+from terracrew.server.jobs import service as jobs
+from terracrew.server.jobs.attempts import reads as attempt_reads
+from terracrew.server.modules import service as modules
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.state import content, reads
+from terracrew.server.state import service as states
+
+Sensitive = Annotated[bool, QueryParameter(description="Sensitive values, too: takes `state.read`")]
+
+
+class ModuleOutput(msgspec.Struct, frozen=True):
+    value: Any
+    """None if it is sensitive and was not requested."""
+    type: Any
+    sensitive: bool
+
+
+class JobOutputs(msgspec.Struct, frozen=True):
+    job_id: str | None = None
+    """The job that read them."""
+    created_at: datetime | None = None
+    sha256: str | None = None
+    """The checksum of all of them; null if none were read."""
+    outputs: dict[str, ModuleOutput] = {}
+
+
+class ModuleOutputs(JobOutputs, frozen=True):
+    outdated_since: datetime | None = None
+    """When a later job began to change the module, if the outputs of that job are not known (yet)."""
+    outdated_by: str | None = None
+    """That job."""
+
+
+class _KeptOutput(msgspec.Struct, frozen=True):
+    """An output as it is stored. Its value and type go out as they are, so they are not decoded."""
+
+    value: msgspec.Raw
+    type: msgspec.Raw = msgspec.Raw(b"null")
+    is_sensitive: bool = False
+
+
+_outputs = msgspec.json.Decoder(dict[str, _KeptOutput])
+
+
+@get("/modules/{module:str}/outputs", summary="Read a module's outputs")
+async def of_module(request: TreeCall, module: FromPath[str], sensitive: Sensitive = False) -> ModuleOutputs:
+    """Show the outputs of the last job that read them; `outdated_since` tells that a later job has changed the module."""
+
+    async def work(tx: Tx) -> tuple[Row | None, Row | None]:
+        verb = _verb(request, Verb.TREE_READ, sensitive=sensitive)
+        found = await modules.find(tx, request.user, tree_path(module), verb)
+        if sensitive:
+            await _note_reading(tx, request, found.id, found.organization_id)
+        row = await states.latest_outputs(tx, found.id)
+        return row, await attempt_reads.change_without_outputs(tx, found.id, row["created_at"] if row else 0.0)
+
+    row, later = await (request.context.db.write(work) if sensitive else request.context.db.read(work))
+    outputs = ModuleOutputs() if row is None else row_to(ModuleOutputs, row)
+    if later is not None:
+        since = datetime.fromtimestamp(later["begun_at"], UTC)
+        outputs = msgspec.structs.replace(outputs, outdated_since=since, outdated_by=later["job_id"])
+    return msgspec.structs.replace(outputs, outputs=await _read(request, row, sensitive=sensitive))
+
+
+@get("/jobs/{job:str}/outputs", summary="Read the outputs of a job")
+async def of_job(request: TreeCall, job: FromPath[str], sensitive: Sensitive = False) -> JobOutputs:
+    """Show the outputs that a job has read after its change, also if later jobs have changed them."""
+
+    async def work(tx: Tx) -> tuple[str, Row | None]:
+        found = await jobs.find(tx, request.user, job, _verb(request, Verb.JOB_READ, sensitive=sensitive))
+        if sensitive:
+            await _note_reading(tx, request, found.module_id, found.organization_id)
+        return found.id, await reads.outputs_of_job(tx, found.id)
+
+    job_id, row = await (request.context.db.write(work) if sensitive else request.context.db.read(work))
+    outputs = JobOutputs(job_id) if row is None else row_to(JobOutputs, row)
+    return msgspec.structs.replace(outputs, outputs=await _read(request, row, sensitive=sensitive))
+
+
+def _verb(request: TreeCall, usual: Verb, *, sensitive: bool) -> Verb:
+    """Return the right that is needed. An engine may read the states of its own module, and no other job or module."""
+    return Verb.STATE_READ if sensitive or request.user.kind == "engine" else usual
+
+
+async def _note_reading(tx: Tx, request: TreeCall, module_id: str, organization_id: str) -> None:
+    await audit.record(tx, request.user, "outputs.read", "module", module_id, organization_id=organization_id)
+
+
+async def _read(request: TreeCall, row: Row | None, *, sensitive: bool) -> dict[str, ModuleOutput]:
+    if row is None:
+        return {}
+    context = request.context
+    if row["object"] is None:
+        plain = context.keys.decrypt(row["content"], states.outputs_context(row["job_id"]))
+    else:
+        plain = (await content.read_object(context.objects, context.keys, row["module_id"], row["object"])).content
+    return await asyncio.to_thread(_shown, plain, sensitive=sensitive)
+
+
+def _shown(kept: bytes, *, sensitive: bool) -> dict[str, ModuleOutput]:
+    return {
+        name: ModuleOutput(each.value if sensitive or not each.is_sensitive else None, each.type, each.is_sensitive)
+        for name, each in _outputs.decode(kept).items()
+    }
+
+
+router = Router("/api/v1", route_handlers=[of_module, of_job], tags=["states"])
