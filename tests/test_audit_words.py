@@ -23,7 +23,9 @@ def entry(action: str, details: dict[str, Any], path: str | None = None) -> dict
 @pytest.mark.parametrize(
     ("action", "details", "path", "words"),
     [
-        ("job.run", {"type": "APPLY", "job": 12}, "app/web", "queued job #12 of app/web: APPLY"),
+        ("job.run", {"type": "APPLY", "job": 12}, "app/web", "queued job #12 of app/web: apply"),
+        ("group.run", {"type": "DESTROY"}, "app", "began the destroy of all modules of app"),
+        ("job.approve", {"job": 3, "comment": "go"}, "a", "approved the plan of job #3 of a: go"),
         ("job.decline", {"job": 3, "reason": "too much"}, "a", "declined the plan of job #3 of a: too much"),
         ("job.cancel", {"mode": "kill"}, "a/b", "canceled job job_1 of a/b (kill)"),
         ("job.change_priority", {"job": 3, "from": 0, "to": 5}, "a", "changed the priority of job #3 of a from 0 to 5"),

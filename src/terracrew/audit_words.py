@@ -153,6 +153,7 @@ def _words(entry: Mapping[str, Any]) -> dict[str, str]:
         "job": _job(entry),
         "name": _name(entry),
         "place": _place(entry),
+        "type": _text(details.get("type", "")).lower(),
         "target": _text(details.get("place") or _ORGANIZATION) if "place" in details else "",
         "user": _text(details.get("user") or _name(entry)),
     }

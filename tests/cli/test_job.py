@@ -310,3 +310,22 @@ def test_many_jobs_are_canceled_by_one_command_that_first_says_how_many(
     for wrong in (("job_1", "--all"), (), ("job_1", "--status", "QUEUED")):
         terracrew("job", "cancel", *wrong)
         assert terracrew.code == 2, wrong
+
+
+def test_whoever_interrupts_a_wait_is_told_the_number_of_the_job(
+    terracrew: Terracrew, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command that cancels the job had its id, which nobody types."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    server.on("POST /api/v1/modules/a/jobs", view("QUEUED"), 201)
+    monkeypatch.setattr("terracrew.cli.commands.job.follow.wait", interrupted)
+    terracrew("job", "run", "a", "--wait")
+    assert "the job continues; `terracrew job cancel 7` ends it" in terracrew.err
+
+
+def test_a_job_that_another_one_caused_names_it_by_its_number(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("GET /api/v1/jobs/7", view("QUEUED", cause_job_id="job_0", cause_number=6))
+    assert "was changed by job #6" in terracrew("job", "show", "7")

@@ -75,4 +75,5 @@ def test_bounds_of_numbers_are_in_words(terracrew: Terracrew) -> None:
     assert "200 is not in the range -100 to 100." in terracrew.err
     terracrew("runner", "configure", "r", "--log-period", "0")
     assert "more than 0, at most 3600" in terracrew.err
+    assert "1e+" not in terracrew("group", "create", "--help")
     assert "--limit N" in terracrew("job", "list", "--help")

@@ -237,3 +237,24 @@ async def test_require_works_within_a_transaction_too(server: IdentityServer) ->
             await require(tx, who, Verb.TREE_WRITE, organization(server.organization_id))
 
     await server.db.write(work)
+
+
+@pytest.mark.parametrize(
+    ("verb", "place", "words"),
+    [
+        (Verb.JOB_RUN, module("o", "a/b"), "run jobs in the module `a/b`: ask an owner for the role operator"),
+        (
+            Verb.TREE_WRITE,
+            group("o", "net"),
+            "change groups and modules in the group `net`: ask an owner for the role owner",
+        ),
+        (Verb.AUDIT_READ, organization("o"), "read the audit log in the organization: ask an owner for the role owner"),
+        (Verb.SERVER_ADMIN, SERVER, "administer the server: only an administrator of the server may"),
+        (Verb.HUB_CONNECT, organization("o"), "connect as a runner: only machines may"),
+    ],
+)
+def test_a_refusal_says_what_one_may_not_do_where_and_which_role_is_missing(
+    verb: Verb, place: Place, words: str
+) -> None:
+    """It was `you may not tree.read here (organization)`."""
+    assert authorize.forbidden(verb, place).message == f"you may not {words}"

@@ -22,8 +22,9 @@ class Number(click.FloatRange):
 
 
 def _bounds(low: float | None, high: float | None, *, is_open: bool = False) -> str:
+    """Return the bounds in words. With 15 digits, a million is not written as 1e+06."""
     if low is None:
-        return f"at most {high:g}"
+        return f"at most {high:.15g}"
     if high is None:
-        return f"more than {low:g}" if is_open else f"at least {low:g}"
-    return f"more than {low:g}, at most {high:g}" if is_open else f"{low:g} to {high:g}"
+        return f"more than {low:.15g}" if is_open else f"at least {low:.15g}"
+    return f"more than {low:.15g}, at most {high:.15g}" if is_open else f"{low:.15g} to {high:.15g}"

@@ -161,7 +161,7 @@ _ENDED = {
     "waiting": "paused for approval",
     "handed_back": "handed back by its runner",
     "lost": "runner lost",
-    "gone": "its process was gone",
+    "gone": "its executor ended without a result",
 }
 _LINKS = {
     "approval": "Show the plan",

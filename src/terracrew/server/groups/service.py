@@ -92,7 +92,8 @@ async def create(tx: Tx, who: Principal, new: NewGroup, make_parents: bool) -> G
     if parent is None:
         if not make_parents:
             raise NotFound(
-                f"there is no group `{parent_path}` to put it in: create it first, or ask for parents=true (-p on the command line)"
+                f"there is no group `{parent_path}` to put it in: create it first, or have it created, too "
+                "(`--parents` on the command line, `parents=true` in the API)"
             )
         parent = await create(tx, who, NewGroup(parent_path), make_parents)
     await hold(tx, parent, name)

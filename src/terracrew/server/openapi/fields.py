@@ -59,7 +59,7 @@ def _field(name: str, schema: dict[str, Any], schemas: dict[str, Any], is_requir
 def _words(schema: dict[str, Any], parts: list[dict[str, Any]], schemas: dict[str, Any]) -> str:
     kinds = list(dict.fromkeys(word for part in parts for word in _kinds(part, schemas)))
     bounds = [
-        f"{word} {schema[key]:g}{' characters' if key.endswith('Length') else ''}"
+        f"{word} {schema[key]:.15g}{' characters' if key.endswith('Length') else ''}"
         for key, word in _NUMBERS.items()
         if key in schema and abs(schema[key]) < 1 << 31
     ]

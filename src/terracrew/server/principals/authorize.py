@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable
-from enum import StrEnum
 from typing import Literal, Protocol, cast
 
 import msgspec
@@ -10,31 +9,8 @@ import msgspec
 from terracrew.errors import Forbidden, NotFound
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import rows_to
-from terracrew.server.principals import reads
-from terracrew.server.principals.model import AttemptScope, Principal, Role
-
-
-class Verb(StrEnum):
-    TREE_READ = "tree.read"
-    TREE_WRITE = "tree.write"
-    JOB_READ = "job.read"
-    JOB_RUN = "job.run"
-    JOB_CANCEL = "job.cancel"
-    JOB_APPROVE = "job.approve"
-    STATE_READ = "state.read"
-    STATE_WRITE = "state.write"
-    SECRET_USE = "secret.use"  # noqa: S105
-    SECRET_SET = "secret.set"  # noqa: S105
-    RUNNER_READ = "runner.read"
-    RUNNER_WRITE = "runner.write"
-    ACCESS_READ = "access.read"
-    ACCESS_WRITE = "access.write"
-    AUDIT_READ = "audit.read"
-    SERVER_ADMIN = "server.admin"
-    HUB_CONNECT = "hub.connect"
-    ATTEMPT_REPORT = "attempt.report"
-    ATTEMPT_READ = "attempt.read"
-
+from terracrew.server.principals import reads, verb_words
+from terracrew.server.principals.model import AttemptScope, Principal, Role, Verb
 
 V = Verb
 _VIEWER = frozenset({V.TREE_READ, V.JOB_READ, V.RUNNER_READ})
@@ -227,7 +203,7 @@ async def require(
     if decision.is_hidden:
         raise unseen or _not_found(place)
     if not decision.is_allowed:
-        raise _forbidden(verb, place)
+        raise forbidden(verb, place)
 
 
 def _decide_attempt(kind: str, own: AttemptScope, verb: Verb, place: Place) -> Reason:
@@ -324,9 +300,17 @@ async def _read(source: Tx | Database, principal: Principal) -> tuple[float, lis
     return await (cast("Database", source).read(read) if hasattr(source, "kind") else read(cast("Tx", source)))
 
 
-def _forbidden(verb: Verb, place: Place) -> Forbidden:
-    where = f"{place.kind} {place.path}".strip()
-    return Forbidden(f"you may not `{verb}` here ({where}): ask an owner for a role", verb=verb.value, path=place.path)
+def forbidden(verb: Verb, place: Place) -> Forbidden:
+    """Return the error for somebody who sees the place and has no role that includes the verb."""
+    least = next((role for role in Role if verb in GRANTS[role]), None)
+    if verb in MACHINE_ONLY:
+        remedy = ": only machines may"
+    elif least is None or place.kind == "server":
+        remedy = ": only an administrator of the server may"
+    else:
+        where = f" in the {place.kind}" + (f" `{place.path}`" if place.path else "")
+        remedy = f"{where}: ask an owner for the role {least}"
+    return Forbidden(f"you may not {verb_words.WORDS[verb]}{remedy}", verb=verb.value, path=place.path)
 
 
 def _not_found(place: Place) -> NotFound:

@@ -1,4 +1,4 @@
-"""The principal that a request or a connection acts as, and the roles that a principal can have."""
+"""The principal that a request or a connection acts as, the roles that it can have, and the verbs that roles include."""
 
 from enum import StrEnum
 from typing import Literal
@@ -59,3 +59,27 @@ class Role(StrEnum):
     OPERATOR = "operator"
     APPROVER = "approver"
     OWNER = "owner"
+
+
+class Verb(StrEnum):
+    """What a principal may do at a place, if one of its roles includes it."""
+
+    TREE_READ = "tree.read"
+    TREE_WRITE = "tree.write"
+    JOB_READ = "job.read"
+    JOB_RUN = "job.run"
+    JOB_CANCEL = "job.cancel"
+    JOB_APPROVE = "job.approve"
+    STATE_READ = "state.read"
+    STATE_WRITE = "state.write"
+    SECRET_USE = "secret.use"  # noqa: S105
+    SECRET_SET = "secret.set"  # noqa: S105
+    RUNNER_READ = "runner.read"
+    RUNNER_WRITE = "runner.write"
+    ACCESS_READ = "access.read"
+    ACCESS_WRITE = "access.write"
+    AUDIT_READ = "audit.read"
+    SERVER_ADMIN = "server.admin"
+    HUB_CONNECT = "hub.connect"
+    ATTEMPT_REPORT = "attempt.report"
+    ATTEMPT_READ = "attempt.read"

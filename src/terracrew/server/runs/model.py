@@ -103,6 +103,8 @@ class JobView(JobListed, frozen=True, kw_only=True):
     engine: str
     runner_path: str | None
     instance_name: str | None
+    cause_number: int | None = None
+    """The number of the job `cause_job_id`."""
     attempts: list[Attempt]
     steps: list[StepRow]
     notes: list[Note]

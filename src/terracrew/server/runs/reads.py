@@ -46,8 +46,8 @@ async def attempt_facts(tx: Tx, job_id: str, attempt: int) -> Row | None:
 
 async def surroundings(tx: Tx, job_id: str) -> Row | None:
     """Return what the view of a job needs to know of other rows, in one statement, because each change of a job that is followed
-    asks for it: its module with its placement, the names of its runner and instance, which may have been removed, whether it has
-    notes, and whether its module is in doubt before the job has ended.
+    asks for it: its module with its placement, the number of the job that caused it, the names of its runner and instance, which
+    may have been removed, whether it has notes, and whether its module is in doubt before the job has ended.
 
     `module_id || ''` keeps SQLite from reading every job that the module ever had: few attempts are in doubt.
     """
@@ -55,6 +55,7 @@ async def surroundings(tx: Tx, job_id: str) -> Row | None:
         f"""SELECT modules.path AS module_path, modules.engine, modules.state_version, modules.backend,
             {runner_path("jobs")} AS runner_path, {instance_name("jobs")} AS instance_name, {_PLACEMENT},
             EXISTS (SELECT 1 FROM notes WHERE notes.job_id = jobs.id) AS has_notes,
+            (SELECT number FROM jobs AS cause WHERE cause.id = jobs.cause_job_id) AS cause_number,
             jobs.finished_at IS NULL AND EXISTS (
                 SELECT 1 FROM attempts JOIN jobs AS cut ON cut.id = attempts.job_id
                 WHERE cut.module_id || '' = modules.id AND attempts.is_in_doubt) AS is_in_doubt,

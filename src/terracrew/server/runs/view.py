@@ -119,6 +119,7 @@ async def _view(
         holds=held_since,
         held_lock=held,
         module_path=row["module_path"],
+        cause_number=row["cause_number"],
         engine=row["engine"],
         runner_path=row["runner_path"],
         instance_name=row["instance_name"],

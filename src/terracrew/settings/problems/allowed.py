@@ -84,7 +84,7 @@ def _bounds(notes: Sequence[Any]) -> str:
                 if isinstance(each, kind):
                     found[name] = getattr(each, name)
     if "ge" in found and "le" in found:
-        return f" from {found['ge']:g} to {found['le']:g}"
+        return f" from {found['ge']:.15g} to {found['le']:.15g}"
     named = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
-    words = " and ".join(f"{named[name]} {value:g}" for name, value in found.items())
+    words = " and ".join(f"{named[name]} {value:.15g}" for name, value in found.items())
     return f" that is {words}" if words else ""

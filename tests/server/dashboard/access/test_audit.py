@@ -39,6 +39,25 @@ async def test_changes_are_filtered_and_lead_to_what_was_changed(application: Ap
     assert f'href="/dashboard/users/{olga.principal.id}"' in granted
 
 
+async def test_an_entry_about_an_input_or_a_job_names_the_place_and_the_number(application: Application) -> None:
+    """A secret BACKUP_KEY of a group was shown as "group BACKUP_KEY", and a job by its id."""
+    admin = application.admin
+    await admin.made("/api/v1/groups", {"path": "payments"})
+    source = {"kind": "local", "path": "/srv/sources/x"}
+    await admin.made("/api/v1/modules", {"path": "payments/app", "source": source})
+    for place in ("payments", "payments/app"):
+        answer = await admin.post("/api/v1/inputs", json={"place": place, "name": "region", "value": "eu-1"})
+        assert answer.is_success, answer.text
+    job = await admin.made("/api/v1/modules/payments%2Fapp/jobs", {"type": "PLAN"})
+    rows = (await (await logged_in(application)).see(HERE)).partition('aria-label="Changes"')[2]
+    assert ">module payments/app<" in rows
+    assert ">group payments<" in rows
+    assert f">job #{job['number']}<" in rows
+    assert f"Queued job #{job['number']} of payments/app: plan." in rows
+    assert ">group region<" not in rows
+    assert ">module region<" not in rows
+
+
 async def test_the_export_has_what_the_filters_match(application: Application) -> None:
     for path in ("payments", "data"):
         await application.admin.made("/api/v1/groups", {"path": path})

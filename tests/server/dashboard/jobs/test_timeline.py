@@ -27,6 +27,7 @@ async def test_the_timeline_of_jobs_in_every_condition(application: Application,
 
     lost = shown(await someone.see_job(jobs["lost"]))
     assert ("failed", "Lost") in [(each.mark, each.title) for each in lost]
+    assert ("out_of_contact", "Apply has no known end") in [(each.mark, each.title) for each in lost]
 
     planning = shown(await someone.see_job(jobs["planning"]))
     assert [each.title for each in planning] == ["Queued", "Offered and claimed", "Runner lost", "Started", "Planning"]

@@ -136,8 +136,8 @@ def _cause(found: dict[str, Any]) -> str:
     """Say why the job was queued, if no person asked for just this one."""
     if found.get("group_run_id"):
         return "a run of all modules of a group"
-    cause = found.get("cause_job_id")
-    return f"an output that the module uses was changed by job {cause}" if cause else ""
+    cause = found.get("cause_number")
+    return f"an output that the module uses was changed by job #{cause}" if cause else ""
 
 
 def placement(found: dict[str, Any]) -> list[tuple[str, str]]:

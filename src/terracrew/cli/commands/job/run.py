@@ -123,7 +123,9 @@ def run(
         return 0
     if not as_json:
         output.note(f"job {made['number']}: {_page(api, made)}")
-    return _until_end(target, made["id"], following and not as_json, timeout, color, as_json, stop_at_approval)
+    return _until_end(
+        target, made["id"], following and not as_json, timeout, color, as_json, stop_at_approval, made["number"]
+    )
 
 
 @click.command("wait")
@@ -153,7 +155,7 @@ def rerun(target: Target, job_id: str, following: bool, yes: bool, as_json: bool
         destroy_confirmation.confirm(api, like["module_path"], yes)
     made = api.post(f"/jobs/{segment(job_id)}/rerun")
     if following:
-        return _until_end(target, made["id"], not as_json, None, None, as_json)
+        return _until_end(target, made["id"], not as_json, None, None, as_json, number=made["number"])
     if as_json:
         output.as_json(made)
     else:
@@ -174,17 +176,20 @@ def _until_end(
     color: bool | None,
     as_json: bool,
     stop_at_approval: bool = False,
+    number: int | None = None,
 ) -> int:
+    """Wait for the end of a job. `number` is what people are told instead of its id."""
+    name = job_id if number is None else str(number)
     api = target.api()
     try:
-        with deadline(timeout, f"job {job_id}"):
+        with deadline(timeout, f"job {name}"):
             if with_log:
                 with streams.log_output(color) as write:
                     found = follow.follow(api, job_id, write=write, stop_at_approval=stop_at_approval)
             else:
                 found = follow.wait(api, job_id, stop_at_approval=stop_at_approval)
     except KeyboardInterrupt:
-        output.note(f"\nthe job continues; `terracrew job cancel {job_id}` ends it")
+        output.note(f"\nthe job continues; `terracrew job cancel {name}` ends it")
         raise
     code = status_line.ended(found, as_json=as_json)
     if not as_json and (command := status_line.next_command(found)):

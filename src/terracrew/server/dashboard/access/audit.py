@@ -106,15 +106,23 @@ def _row(entry: Entry) -> EntryRow:
     if entry.target_kind == "role" and entry.path is not None and entry.details.get("kind") != "module":
         link = f"{render.group_url(entry.path)}/access" if entry.path else "/dashboard/access"
     actor_link = f"/dashboard/{_PAGES[entry.actor_kind]}/{entry.actor_id}" if entry.actor_kind in _PAGES else ""
-    name = entry.details.get("name") or entry.path or entry.target_id
     details = [
         (key, _short(value))
         for key, value in entry.details.items()
         if key not in ("name", "path", "changed") and value is not None and entry.action.endswith(_CHANGES)
     ]
     sentence = words.sentence(audit_words.sentence(msgspec.to_builtins(entry)))
-    target = f"{entry.target_kind.replace('_', ' ')} {_short(name)}"
-    return EntryRow(entry, actor_link, link, target, sentence, details)
+    return EntryRow(entry, actor_link, link, _target(entry), sentence, details)
+
+
+def _target(entry: Entry) -> str:
+    """Return what an entry is about. The name in the details of a place is that of an input or a secret of it."""
+    if entry.target_kind in ("group", "module"):
+        return f"{entry.target_kind} {_short(entry.path)}" if entry.path else "the organization"
+    if entry.target_kind == "job" and (number := entry.details.get("job")):
+        return f"job #{number}"
+    name = entry.details.get("name") or entry.path or entry.target_id
+    return f"{entry.target_kind.replace('_', ' ')} {_short(name)}"
 
 
 def _short(value: object) -> str:

@@ -6,7 +6,7 @@ import msgspec
 from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 
-from terracrew.errors import Conflict, Forbidden, Invalid
+from terracrew.errors import Conflict, Invalid
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
@@ -169,8 +169,7 @@ async def _settings_answer(
 async def _changeable(tx: Tx, who: Principal, group: str) -> GroupHead:
     head = await page.read_head(tx, who, requests.tree_path(group))
     if not head.may_change:
-        where = f"group {head.group.path}".strip()
-        raise Forbidden(f"you may not `{Verb.TREE_WRITE}` here ({where}): ask an owner for a role")
+        raise authorize.forbidden(Verb.TREE_WRITE, service.place(head.group))
     return head
 
 

@@ -25,7 +25,7 @@ class TimelinePart(msgspec.Struct, frozen=True):
     """One part of the timeline."""
 
     mark: str
-    """The mark, as for a step: SUCCEEDED, RUNNING, WAITING, FAILED, CANCELED, SKIPPED or PENDING."""
+    """The mark, as for a step: SUCCEEDED, RUNNING, WAITING, FAILED, CANCELED, SKIPPED, OUT_OF_CONTACT or PENDING."""
     title: str
     note: str = ""
     took: str = ""
@@ -169,6 +169,8 @@ def _late(step: StepRow, *, is_open: bool) -> TimelinePart:
         return TimelinePart("SUCCEEDED", _DONE[step.name], "", took, at=step.started_at)
     if step.status == "RUNNING" and is_open:
         return TimelinePart("RUNNING", words.activity(step.name), since=step.started_at, at=step.started_at)
+    if step.status == "RUNNING":
+        return TimelinePart("OUT_OF_CONTACT", f"{words.STEPS[step.name]} has no known end", "", "", at=step.started_at)
     exit_code = f"exit code {step.exit_code}" if step.exit_code else ""
     if step.status == "FAILED":
         return TimelinePart("FAILED", f"{words.STEPS[step.name]} failed", exit_code, took, at=step.started_at)
