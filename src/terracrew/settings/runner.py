@@ -230,7 +230,8 @@ class Logging(SettingsSection):
     log_level: dict[str, LogLevel] = Field(
         default={},
         description="Category → level. The longest category that a logger's name starts with decides; `Default` decides "
-        "where no other matches.",
+        "where no other matches. `terracrew.runner.jobs` logs when a job is picked up, starts and ends, `terracrew.runner.connection` "
+        "what happens to the connection.",
     )
 
 

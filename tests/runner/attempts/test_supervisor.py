@@ -37,6 +37,24 @@ async def test_a_grant_is_journaled_before_its_executor_runs_and_its_directory_g
     assert "secret" not in runner.output
 
 
+@pytest.mark.feature("L1.levels")
+@pytest.mark.parametrize("level", ["Information", "Warning"])
+async def test_the_runner_logs_when_a_job_is_picked_up_starts_and_ends(runners: Runners, level: str) -> None:
+    """The diagnostics of a runner said nothing about any job, at no level."""
+    runner, peer = await runners.connected(log_level={"terracrew.runner.jobs": level})
+    executor = await runners.grant(peer)
+    await executor.tell("finish")
+    await until_gone(runners.attempts / "job_1.1")
+    lines = [line.partition(" terracrew.runner.jobs: ")[2] for line in runner.output.splitlines()]
+    found = [line.partition(" took=")[0] for line in lines if line]
+    job = "job=1 attempt=1 module=a/m id=job_1"
+    assert found == (
+        [f"job picked up {job} type=PLAN engine=tofu", f"job started {job} dispatcher=local", f"job ended {job}"]
+        if level == "Information"
+        else []
+    )
+
+
 @pytest.mark.feature("D6.token")
 async def test_an_executor_inherits_nothing_of_the_runner_or_of_its_siblings(runners: Runners) -> None:
     runners.environment |= {"TERRACREW_RUNNER__CREDENTIALS__CLIENT_SECRET": "secret", "AWS_PROFILE": "prod"}

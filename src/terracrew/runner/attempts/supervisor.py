@@ -31,6 +31,7 @@ from terracrew.backoff import Backoff
 from terracrew.errors import Conflict, Invalid
 from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, Granted, HandBack, WaitingStart
 from terracrew.runner import engine_users, isolation
+from terracrew.runner.attempts import job_events
 from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.engine_directories import EngineDirectories
 from terracrew.runner.attempts.executor_starts import ExecutorStarts
@@ -176,6 +177,7 @@ class AttemptSupervisor:
             log.error("%r was granted, which is not the id of a job", ref.job_id)
             self._free_slot(ref)
             return
+        job_events.picked_up(granted)
         self.on_taken(ref, granted.credentials.hub)
         self._start_task(ref, granted)
 
@@ -242,10 +244,11 @@ class AttemptSupervisor:
         self._free_slot(ref)
 
     async def _follow(self, ref: AttemptRef, granted: Granted | None) -> None:
-        directory = directories.path_of(self._instance.attempts, ref)
+        directory, since = directories.path_of(self._instance.attempts, ref), time.monotonic()
         try:
             handle = await self._start(ref, granted) if granted else self._dispatchers.adopt(directory)
             ended = await self._watch(ref, handle)
+            job_events.ended(ref, granted, ended, time.monotonic() - since)
             if ended.code == exit_codes.NOT_DURABLE:
                 raise NotStarted(f"{directory} cannot be synced to the disk, so its executor has not begun")
         except NotStarted as error:
@@ -297,9 +300,11 @@ class AttemptSupervisor:
             raise NotStarted("every user of executor.user belongs to another attempt of this runner") from error
         except OSError as error:
             raise NotStarted(f"the grant cannot be written to {self._instance.attempts}: {error}") from error
-        return await self._dispatchers.start(
+        handle = await self._dispatchers.start(
             self._starts.for_grant(directory, granted, temp_directory, server_url, account)
         )
+        job_events.started(granted, opened.type)
+        return handle
 
     async def _hand_back(self, ref: AttemptRef, directory: Path, reason: str, granted: Granted | None = None) -> None:
         """Return a job that has no process to the server. If this process was granted it, the server is told to let it wait."""
