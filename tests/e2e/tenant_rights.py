@@ -221,6 +221,7 @@ BODIES: dict[str, Any] = {
     "POST /runners/{runner}/assignments": {"place": "{group}"},
     "DELETE /runners/{runner}/assignments": {"place": "{group}"},
     "POST /modules/{module}/jobs": {"type": "PLAN"},
+    "POST /modules/{module}/states": b'{"version": 4, "serial": 1, "lineage": "mine"}',
     "PATCH /jobs/{job}": {"priority": 5},
     "POST /jobs/{job}/cancel": {},
     "POST /jobs/cancel": {"module": "{module}"},

@@ -26,7 +26,10 @@ COMMANDS = {
     "input": ("terracrew.cli.commands.input:inputs", "Set variables, environment and secrets of groups and modules."),
     "step": ("terracrew.cli.commands.step:step", "Add hooks and flags to the steps of jobs."),
     "job": ("terracrew.cli.commands.job.job:job", "Run jobs, follow their logs, decide about their plans."),
-    "state": ("terracrew.cli.commands.state:state", "List and print states; adopt or discard quarantined ones."),
+    "state": (
+        "terracrew.cli.commands.state:state",
+        "List, print, import and restore states; adopt or discard quarantined ones.",
+    ),
     "runner": ("terracrew.cli.commands.runner.runner:runner", "Start, register and manage runners."),
     "organization": (
         "terracrew.cli.commands.access.organization:organization",

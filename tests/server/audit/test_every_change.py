@@ -14,7 +14,7 @@ from tests.server.modules.packed_modules import packed
 API = "/api/v1"
 SOURCE = {"kind": "local", "path": "/srv/sources/m"}
 ELSEWHERE = {
-    "PUT /uploads": "begins an upload; the archive that is made of it is recorded",
+    "PUT /uploads": "begins an upload; what is made of it is recorded",
     "PUT /uploads/{upload}/{index}": "is a part of an upload",
 }
 """The operations that this test does not try, each with the reason."""
@@ -134,6 +134,10 @@ async def _runs(change: Changes, application: Application, jobs: dict[str, str])
     await change("POST /states/{version}/discard", {}, states[1]["id"])
     await change("POST /states/{version}/adopt", {}, states[0]["id"])
     await change("POST /jobs/{job}/replan", {"plan": 2}, jobs["doubt"])
+    await change("POST /modules", {"path": "brought", "source": SOURCE})
+    first = await change("POST /modules/{module}/states", b'{"version":4,"serial":1,"lineage":"a"}', "brought")
+    await change("POST /modules/{module}/states", b'{"version":4,"serial":2,"lineage":"a"}', "brought")
+    await change("POST /states/{version}/restore", None, first["id"])
 
 
 async def _runners(change: Changes) -> None:

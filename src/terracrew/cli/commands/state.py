@@ -1,16 +1,19 @@
-"""`terracrew state`: lists and prints states, and decides about quarantined ones."""
+"""`terracrew state`: lists, prints, imports and restores states, and decides about quarantined ones."""
+
+from typing import BinaryIO
 
 import click
 
-from terracrew.cli.arguments import name_completion, numbers, references
+from terracrew.cli.arguments import name_completion, numbers, references, state_files
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output, streams
+from terracrew.errors import Invalid, RateLimited, TooLarge, Unavailable
 
 
 @click.group(cls=LazyGroup)
 def state() -> None:
-    """List and print states; adopt or discard quarantined ones.
+    """List, print, import and restore states; adopt or discard quarantined ones.
 
     A state from an attempt that had lost the right to write it is kept in quarantine, and so is one that the module's own
     backend did not accept. No job of its module runs until somebody has adopted or discarded it.
@@ -37,7 +40,7 @@ def list_states(target: Target, module: str, quarantined: bool, as_json: bool) -
             i["status"],
             i["serial"],
             i.get("size"),
-            f"attempt {i['attempt']}",
+            i["origin"] if i.get("brought_by") else f"attempt {i['attempt']}",
             output.age(i["created_at"]),
         )
         for i in items
@@ -102,6 +105,58 @@ def diff_states(
     if as_json:
         return output.as_json(found)
     return diff.show_states(found)
+
+
+@state.command("import")
+@click.argument("module", shell_complete=name_completion.modules)
+@click.argument("file", type=click.File("rb"))
+@click.option("--force", is_flag=True, help="Also if it does not continue the state that MODULE has.")
+@output.json_option
+@pass_target
+def import_state(target: Target, module: str, file: BinaryIO, force: bool, as_json: bool) -> None:
+    """Make FILE, a state of OpenTofu or Terraform, the current state of MODULE. `-` reads standard input.
+
+    `tofu state pull` prints the state of a configuration, whatever its backend is. Nothing else is changed: the next plan of
+    MODULE tells whether its source and its inputs match the state. If MODULE has a state, FILE must have the same lineage and
+    a higher serial.
+    """
+    made = state_files.upload(target.api(), module, file.read(), force=force)
+    if as_json:
+        return output.as_json(made)
+    click.echo(f"imported the state with serial {made['serial']} as version {made['version']} of {module}")
+    return output.note(f"`terracrew job run {module} --follow` plans from it. It should find nothing to change.")
+
+
+@state.command("rollback")
+@click.argument("module", shell_complete=name_completion.modules)
+@click.argument("version", type=numbers.Whole(1))
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@output.json_option
+@pass_target
+def rollback(target: Target, module: str, version: int, yes: bool, as_json: bool) -> None:
+    """Make the content of VERSION the current state of MODULE again, as a new version.
+
+    It first shows what differs from the current state. Resources are not touched: what was created since is no longer in the
+    state, and the next plan would create it again.
+    """
+    from terracrew.cli.commands.job import diff
+    from terracrew.client.http import segment
+
+    api = target.api()
+    state_id = references.state(api, str(version), module)
+    if not yes:
+        found = api.list(f"/modules/{segment(module)}/states")
+        current = next((each["id"] for each in found if each["status"] == "current"), None)
+        try:
+            diff.show_states(api.get(f"/states/{segment(state_id)}/diff", **{"with": current, "limit": 100}), err=True)
+        except (Invalid, TooLarge, Unavailable, RateLimited) as error:
+            output.note(f"What differs from the current state cannot be shown: {error.message}")
+        output.ask(f"Restore version {version} of the state of {module}?", "The state stays as it is.")
+    made = api.post(f"/states/{segment(state_id)}/restore")
+    if as_json:
+        return output.as_json(made)
+    click.echo(f"restored version {version} as version {made['version']} of {module}, with serial {made['serial']}")
+    return output.note(f"`terracrew job run {module} --follow` shows what a plan from it would change.")
 
 
 @state.command("adopt")

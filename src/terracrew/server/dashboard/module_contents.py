@@ -58,9 +58,11 @@ class StateVersionRow(msgspec.Struct, frozen=True):
     size: int
     created_at: datetime
     job_id: str
-    job_number: int
-    job_type: JobType
     started_by: str
+    """Who queued the job that wrote it, or imported or restored it."""
+    job_number: int | None = None
+    """None if no job wrote it."""
+    job_type: JobType | None = None
     resources: int | None = None
     is_in_doubt: bool | None = None
 

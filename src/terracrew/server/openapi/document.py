@@ -83,6 +83,7 @@ _UNSEEN: dict[str, dict[str, Any]] = {
             }
         }
     },
+    "/api/v1/modules/{module}/states": {"post": {"requestBody": {"content": {"application/json": _BYTES}}}},
     "/api/v1/modules/{module}/state": {"get": {"responses": {"200": _ANY_OBJECT}}},
     "/api/v1/states/{version}": {"get": {"responses": {"200": _ANY_OBJECT}}},
     "/api/v1/service-accounts/{account_id}/secrets": {"post": {"requestBody": {"required": False}}},

@@ -10,7 +10,7 @@ WORDS: dict[Verb, str] = {
     Verb.JOB_CANCEL: "cancel jobs",
     Verb.JOB_APPROVE: "approve and decline plans",
     Verb.STATE_READ: "read states and sensitive outputs",
-    Verb.STATE_WRITE: "adopt and discard states",
+    Verb.STATE_WRITE: "import, restore, adopt and discard states",
     Verb.SECRET_USE: "run jobs that use secrets",
     Verb.SECRET_SET: "set and remove secrets",
     Verb.RUNNER_READ: "see runners",

@@ -24,14 +24,14 @@ async def quarantined(tx: Tx, module_id: str) -> list[Row]:
 
 
 async def written_versions(tx: Tx, module_id: str, count: int) -> list[Row]:
-    """Return the newest versions of a module's state, each with the job that wrote it and who queued that job."""
+    """Return the newest versions of a module's state, each with the job that wrote it and who queued that job, or who brought it."""
     return await tx.all(
         """SELECT states.id, states.version, states.serial, states.status, states.origin, states.size,
             states.resources, states.created_at, states.job_id, jobs.number AS job_number, jobs.type AS job_type,
-            coalesce((SELECT name FROM users WHERE users.id = jobs.created_by),
-                (SELECT name FROM service_accounts WHERE service_accounts.id = jobs.created_by),
-                jobs.created_by) AS started_by, attempts.is_in_doubt
-        FROM states JOIN jobs ON jobs.id = states.job_id
+            coalesce((SELECT name FROM users WHERE users.id = coalesce(jobs.created_by, states.brought_by)),
+                (SELECT name FROM service_accounts WHERE service_accounts.id = coalesce(jobs.created_by, states.brought_by)),
+                jobs.created_by, states.brought_by) AS started_by, attempts.is_in_doubt
+        FROM states LEFT JOIN jobs ON jobs.id = states.job_id
         LEFT JOIN attempts ON attempts.job_id = states.job_id AND attempts.number = states.attempt
         WHERE states.module_id = :module_id AND states.version IS NOT NULL ORDER BY states.id DESC LIMIT :count""",
         module_id=module_id,

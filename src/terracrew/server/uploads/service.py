@@ -105,6 +105,11 @@ class Body:
             await self._staging.db.write(lambda tx: store.finish(tx, upload.id, result))
             await _remove_parts(self._staging.objects, upload)
 
+    async def discard(self) -> None:
+        """Remove the parts of a body that was used and is stored under no name of its own."""
+        if self._upload is not None:
+            await remove(self._staging.db, self._staging.objects, self._upload)
+
 
 async def body(staging: Staging, received: AsyncIterator[bytes], owner: str, upload_id: str, target: str) -> Body:
     """Return the body of a request for this target; `upload_id` is empty if the request contains the content itself."""

@@ -57,15 +57,15 @@ def show_if_any(api: "Api", job: dict[str, Any]) -> bool:
     return True
 
 
-def show_states(found: dict[str, Any]) -> None:
-    """Show what differs between two states."""
+def show_states(found: dict[str, Any], *, err: bool = False) -> None:
+    """Show what differs between two states, with `err` on standard error."""
     names = [
         f"version {each['version']}" if each["version"] else each["id"] for each in (found["before"], found["after"])
     ]
     output.note(f"from {names[0]} to {names[1]}")
     for each in found["items"]:
-        _resource(each, words=_STATE_WORDS, err=False)
-    _outputs(found, err=False)
+        _resource(each, words=_STATE_WORDS, err=err)
+    _outputs(found, err=err)
     if hidden := found["total"] - len(found["items"]):
         output.note(f"{hidden:,} more resources differ: use --limit or --search")
     for each in found["left_out"]:

@@ -1,7 +1,7 @@
 """`terracrew module create`, `update` and `delete`."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
@@ -15,6 +15,7 @@ from terracrew.cli.arguments import (
 )
 from terracrew.cli.arguments import source as sources
 from terracrew.cli.arguments.durations import Duration
+from terracrew.cli.commands.module import backend
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid, NotFound
@@ -151,6 +152,10 @@ def create(
     default=None,
     help="Keep the state in the backend that the source configures, or in Terracrew.",
 )
+@click.option(
+    "--state", "state_file", type=click.File("rb"), help="With --no-own-backend: import the state in this file, too."
+)
+@click.option("--yes", is_flag=True, help="Do not ask before the backend changes.")
 @placement_options.for_module
 @limit_options.limits
 @cloud_options.cloud
@@ -179,6 +184,8 @@ def update(
     engine: str | None,
     engine_version: str | None,
     own_backend: bool | None,
+    state_file: BinaryIO | None,
+    yes: bool,
     description: str | None,
     needs_approval: bool | None,
     approval_timeout: int | None,
@@ -220,7 +227,10 @@ def update(
         changes["description"] = description
     if not changes:
         raise Invalid("no option was given that changes the module: see `terracrew module update --help`")
+    backend.confirm(before, changes, state_file, is_confirmed=yes)
     made = api.patch(f"/modules/{segment(path)}", changes)
+    if state_file is not None:
+        backend.bring_state(api, before, state_file)
     if as_json:
         return output.as_json(made)
     return click.echo(f"updated module {made['path']}: {', '.join(changes)}")

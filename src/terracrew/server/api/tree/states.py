@@ -4,11 +4,12 @@ from typing import Annotated
 
 import msgspec
 from litestar import Response, Router, get, post
-from litestar.params import FromPath, QueryParameter
+from litestar.params import FromPath, HeaderParameter, QueryParameter
 
 from terracrew.errors import Invalid, NotFound
 from terracrew.plan_diff.document import DiffQuery
 from terracrew.plan_diff.model import AttributeDiff, ResourceDiff
+from terracrew.protocol.uploads import HEADER
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
@@ -16,10 +17,11 @@ from terracrew.server.http.request import tree_path
 from terracrew.server.modules import service as modules
 from terracrew.server.paging import After, Limit, Page, cursor, page, start
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.state import comparison, content, quarantine, resources, store
+from terracrew.server.state import comparison, content, importing, quarantine, resources, store
 from terracrew.server.state.model import State
 from terracrew.server.state.resources import Resources
 from terracrew.server.state.store import StoredState
+from terracrew.server.uploads import service as uploads
 
 
 class StateDiff(msgspec.Struct, frozen=True):
@@ -70,6 +72,25 @@ async def versions(request: TreeCall, module: FromPath[str], after: After = None
         return await store.versions(tx, found.id, start(after), limit + 1)
 
     return page(await request.context.db.read_in_background(read), limit)
+
+
+@post("/modules/{module:str}/states", summary="Import a state", request_max_body_size=importing.MAX_IMPORTED_BYTES)
+async def bring(
+    request: TreeCall,
+    module: FromPath[str],
+    force: Annotated[
+        bool, QueryParameter(description="Also if it does not continue the state that the module has")
+    ] = False,
+    staged: Annotated[str, HeaderParameter(name=HEADER)] = "",
+) -> State:
+    """Make a state that OpenTofu or Terraform wrote elsewhere the current state of a module, whose jobs may not be active.
+
+    If the module has a state, the new one must have its lineage and a higher serial. One that is too large for a proxy on the way is
+    staged before (`PUT /uploads`, target `state`) and named in the header X-Upload.
+    """
+    context, who = request.context, request.user
+    body = await uploads.body(context.staging, request.stream(), who.id, staged, importing.TARGET)
+    return await importing.bring(context.staging, who, tree_path(module), body, force=force)
 
 
 @get("/modules/{module:str}/resources", summary="List what a module manages")
@@ -127,6 +148,15 @@ async def discard(request: TreeCall, version: FromPath[str]) -> State:
     return await request.context.db.write(lambda tx: quarantine.discard(tx, request.user, version))
 
 
+@post("/states/{version:str}/restore", summary="Restore a version of a state")
+async def restore(request: TreeCall, version: FromPath[str]) -> State:
+    """Make the content of an older version the current state again, as a new version. None of the module's jobs may be active.
+
+    Resources are not touched: the next plan shows what would become of them.
+    """
+    return await importing.restore(request.context.staging, request.user, version)
+
+
 async def _note_reading(tx: Tx, request: TreeCall, kept: StoredState) -> StoredState:
     """Record in the audit log that a state was read, because it may contain passwords."""
     details = {"module": kept.state.module_id, "version": kept.state.version}
@@ -142,4 +172,8 @@ async def _answer(request: TreeCall, kept: StoredState) -> Response[bytes]:
     return Response(plain.content, media_type=media_type, headers=headers)
 
 
-router = Router("/api/v1", route_handlers=[current, versions, show, compare, managed, adopt, discard], tags=["states"])
+router = Router(
+    "/api/v1",
+    route_handlers=[current, versions, bring, show, compare, managed, adopt, discard, restore],
+    tags=["states"],
+)

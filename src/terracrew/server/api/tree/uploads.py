@@ -1,4 +1,4 @@
-"""Staging a body in parts, for people and scripts: an archive that is too large for one request through a proxy."""
+"""Staging a body in parts, for people and scripts: an archive or a state that is too large for one request through a proxy."""
 
 from litestar import Router, put
 from litestar.params import FromPath, JSONBody
@@ -7,7 +7,11 @@ from terracrew.errors import Invalid
 from terracrew.protocol.uploads import PART_BYTES, UploadStaged, UploadWanted
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.modules import archives
+from terracrew.server.state import importing
 from terracrew.server.uploads import service
+
+_MAX_BYTES = {archives.TARGET: archives.MAX_ARCHIVE_BYTES, importing.TARGET: importing.MAX_IMPORTED_BYTES}
+"""What can be uploaded in parts, and how large it may be."""
 
 
 @put("/uploads", summary="Stage a large body")
@@ -15,12 +19,13 @@ async def stage(request: TreeCall, data: JSONBody[UploadWanted]) -> UploadStaged
     """Announce a body by its SHA-256 and size, or ask which of its parts are missing.
 
     Send the missing parts, then make the actual request with the header `X-Upload: <id>` and no body. The target is
-    `archive`, for `POST /archives`.
+    `archive`, for `POST /archives`, or `state`, for `POST /modules/{module}/states`.
     """
     await archives.require(request.context.db, request.user)
-    if data.target != archives.TARGET:
-        raise Invalid(f"the target of an upload must be {archives.TARGET!r} here")
-    return await service.stage(request.context.staging, request.user.id, data, archives.MAX_ARCHIVE_BYTES)
+    max_bytes = _MAX_BYTES.get(data.target)
+    if max_bytes is None:
+        raise Invalid(f"the target of an upload must be {' or '.join(map(repr, _MAX_BYTES))} here")
+    return await service.stage(request.context.staging, request.user.id, data, max_bytes)
 
 
 @put("/uploads/{upload:str}/{index:int}", summary="Send a part", status_code=204, request_max_body_size=PART_BYTES)

@@ -1,0 +1,22 @@
+"""Uploads states that somebody brings from elsewhere."""
+
+from typing import TYPE_CHECKING, Any
+
+from terracrew.cli.printing import progress
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+
+
+def upload(api: "Api", module: str, content: bytes, *, force: bool) -> dict[str, Any]:
+    """Make a state the current one of a module, and return what the server says about it."""
+    from terracrew.client.http import segment
+
+    with progress.of_bytes() as report:
+        return api.upload_in_parts(
+            f"/modules/{segment(module)}/states{'?force=true' if force else ''}",
+            content,
+            "application/json",
+            target="state",
+            progress=lambda arrived: report("uploading", arrived, len(content)),
+        )

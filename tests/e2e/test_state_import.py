@@ -1,0 +1,93 @@
+"""An estate that bare OpenTofu made moves in with its state: the first plan finds nothing to change."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import state_server
+from tests.e2e.command_line import terracrew
+from tests.e2e.system import System
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(180), pytest.mark.feature("J15.imported")]
+
+ESTATE = """
+variable "note" { default = "%s" }
+resource "terraform_data" "each" {
+  for_each = toset([for number in range(50) : tostring(number)])
+  input    = "${var.note} ${each.key}"
+}
+output "count" { value = length(terraform_data.each) }
+"""
+NOTHING = {"add": 0, "change": 0, "destroy": 0, "replace": 0}
+
+
+def bare(tofu: str, folder: Path, *words: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
+    return subprocess.run(
+        [tofu, *words], cwd=folder, check=True, capture_output=True, text=True, env=environment
+    ).stdout
+
+
+def estate(tofu: str, folder: Path, configuration: str) -> None:
+    """Make 50 resources with the bare engine."""
+    folder.mkdir()
+    (folder / "main.tf").write_text(configuration)
+    bare(tofu, folder, "init")
+    bare(tofu, folder, "apply", "-auto-approve")
+
+
+def planned(system: System, module: str) -> dict[str, int]:
+    job = system.wait(system.run(module))
+    assert job["status"] == "SUCCEEDED", system.log(job["id"])
+    return {name: job["plan"][name] for name in NOTHING}
+
+
+def test_a_state_of_fifty_resources_is_imported_and_the_plan_finds_no_changes(system: System, tofu: str) -> None:
+    """There was no way to bring a state: an apply created all 50 resources again."""
+    system.start_server(runner=True)
+    folder = system.directory / "estate"
+    estate(tofu, folder, ESTATE % "first")
+    terracrew(system, "module", "create", "estate", "--engine", "tofu", "--from", str(folder))
+    assert planned(system, "estate")["add"] == 50, "without its state"
+    said = terracrew(system, "state", "import", "estate", str(folder / "terraform.tfstate"))
+    assert "as version 1 of estate" in said
+    assert planned(system, "estate") == NOTHING
+    serial = json.loads((folder / "terraform.tfstate").read_text())["serial"]
+    applied = system.wait(system.run("estate", "APPLY", inputs={"note": "second"}))
+    assert applied["plan"]["change"] == 50
+    state = system.state("estate")
+    assert state["serial"] > serial, "the engine continued the state"
+    assert system.api.get("/modules/estate/outputs")["outputs"]["count"]["value"] == 50
+    last = system.api.get("/modules/estate")["state_version"]
+    said = terracrew(system, "state", "rollback", "estate", "1", "--yes")
+    assert f"restored version 1 as version {last + 1} of estate" in said
+    assert planned(system, "estate") == NOTHING, "the state and the default of the variable are the first again"
+
+
+def test_the_backend_of_a_module_changes_together_with_its_state(system: System, tofu: str) -> None:
+    """`module update --no-own-backend` said `updated`, and the next plan was `50 to add`."""
+    system.start_server(runner=True)
+    folder = system.directory / "estate"
+    with state_server.running() as backend:
+        estate(tofu, folder, backend.block + ESTATE % "first")
+        terracrew(system, "module", "create", "estate", "--engine", "tofu", "--from", str(folder), "--own-backend")
+        assert planned(system, "estate") == NOTHING
+        state = system.directory / "state.json"
+        state.write_text(bare(tofu, folder, "state", "pull"))
+        (folder / "main.tf").write_text(ESTATE % "first")
+        change = ["module", "update", "estate", "--no-own-backend", "--from", str(folder)]
+        said = terracrew(system, *change, code=130)
+        assert "so its next plan creates everything again" in said
+        assert "terracrew state import estate state.json" in said
+        assert system.api.get("/modules/estate")["backend"] == "own"
+        wrong = system.directory / "wrong.json"
+        wrong.write_text("{}")
+        said = terracrew(system, *change, "--state", str(wrong), code=2)
+        assert "is not a state of OpenTofu or Terraform" in said
+        assert system.api.get("/modules/estate")["backend"] == "own", "no job plans without the state"
+        assert planned(system, "estate") == NOTHING, "it has its source with the backend again"
+        terracrew(system, *change, "--state", str(state))
+    assert planned(system, "estate") == NOTHING

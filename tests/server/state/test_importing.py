@@ -1,0 +1,133 @@
+"""A person brings a state that no job wrote: from elsewhere, or an older version of the module's own."""
+
+import json
+from typing import Any
+
+import pytest
+
+from terracrew.server.state.model import MAX_INLINE_BYTES
+from terracrew.testing.job_rows import begin_code
+from tests.server.application import Application
+from tests.server.dashboard.visitor import logged_in
+from tests.server.simulated_runner import SimulatedRunner
+from tests.server.state.stored_states import applied, content, written
+
+pytestmark = pytest.mark.feature("J15.imported")
+STATES = "/api/v1/modules/m/states"
+
+
+def brought(serial: int, lineage: str = "a", **more: Any) -> bytes:
+    one = {"mode": "managed", "type": "terraform_data", "name": "one", "instances": [{"attributes": {"id": "x"}}]}
+    return json.dumps({"version": 4, "serial": serial, "lineage": lineage, "resources": [one], **more}).encode()
+
+
+async def module(application: Application, **fields: Any) -> None:
+    source = {"kind": "local", "path": "/srv/sources/m"}
+    await application.admin.made("/api/v1/modules", {"path": "m", "source": source, **fields})
+
+
+@pytest.mark.parametrize("size", [0, MAX_INLINE_BYTES])
+async def test_an_imported_state_is_the_current_one_and_says_who_brought_it(
+    application: Application, size: int
+) -> None:
+    await module(application)
+    given = brought(7, padding="x" * size)
+    answer = await application.admin.post(STATES, content=given)
+    made = answer.json()
+    assert (answer.status_code, made["version"], made["serial"], made["origin"]) == (201, 1, 7, "imported"), made
+    assert made["brought_by"] == application.admin.principal.id
+    assert (await application.admin.get("/api/v1/modules/m/state")).content == given
+    assert (await application.admin.get("/api/v1/modules/m/resources")).json()["count"] == 1
+    assert await application.scalar("SELECT count(*) FROM audit WHERE action = 'state.import'") == 1
+    again = await application.admin.post(STATES, content=given)
+    assert again.json()["id"] == made["id"], "a request whose answer was lost is repeated"
+    assert await application.scalar("SELECT count(*) FROM states") == 1
+
+
+async def test_a_state_that_does_not_continue_the_current_one_is_refused(application: Application) -> None:
+    await module(application)
+    await application.admin.post(STATES, content=brought(7))
+    assert "another lineage (a, not b)" in await application.admin.refused("POST", STATES, 409, content=brought(8, "b"))
+    assert "serial 7, and this one has 7" in await application.admin.refused(
+        "POST", STATES, 409, content=brought(7, extra=1)
+    )
+    assert (await application.admin.post(STATES, content=brought(8))).json()["version"] == 2
+    forced = await application.admin.post(f"{STATES}?force=true", content=brought(1, "b"))
+    assert (forced.status_code, forced.json()["version"], forced.json()["serial"]) == (201, 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (b"", "is not a state of OpenTofu or Terraform"),
+        (b"{", "is not a state of OpenTofu or Terraform"),
+        (b"[1]", "is not a state of OpenTofu or Terraform"),
+        (b'{"serial": 1}', "missing required field `lineage`"),
+        (b'{"serial": 1, "lineage": ""}', "is not a state of OpenTofu or Terraform"),
+        (b'{"serial": -1, "lineage": "a"}', "is not a state of OpenTofu or Terraform"),
+        (b'{"version": 3, "serial": 1, "lineage": "a"}', "the state has format 3"),
+        (b"[" * 100_000, "is not a state of OpenTofu or Terraform"),
+    ],
+)
+async def test_what_is_no_state_is_refused_in_words(application: Application, given: bytes, words: str) -> None:
+    await module(application)
+    assert words in await application.admin.refused("POST", STATES, 400, content=given)
+    assert await application.scalar("SELECT count(*) FROM states") == 0
+
+
+async def test_only_an_owner_brings_a_state_and_only_to_a_module_whose_state_is_kept_here(
+    application: Application,
+) -> None:
+    await module(application, backend="own")
+    assert "in the backend that its source configures" in await application.admin.refused(
+        "POST", STATES, 409, content=brought(1)
+    )
+    operator = await application.person("omar", "operator")
+    await application.admin.patch("/api/v1/modules/m", json={"backend": "terracrew"})
+    await operator.refused("POST", STATES, 403, content=brought(1))
+    await application.admin.patch("/api/v1/modules/m", json={"engine": "pulumi"})
+    assert "only states of OpenTofu and Terraform" in await application.admin.refused(
+        "POST", STATES, 409, content=brought(1)
+    )
+
+
+async def test_no_state_is_brought_while_a_job_has_the_lock(runner: SimulatedRunner) -> None:
+    attempt = await written(runner, content(1))
+    here = f"/api/v1/modules/{attempt.module_id}/states"
+    words = await runner.app.admin.refused("POST", here, 409, content=brought(5))
+    assert "has the lock" in words
+    assert await runner.app.scalar("SELECT count(*) FROM states") == 1
+
+
+async def test_a_plan_from_before_is_not_applied_after_a_state_was_brought(runner: SimulatedRunner) -> None:
+    """The permission to apply names the version of the state that the plan was made from."""
+    first = await applied(runner, content(1))
+    here = f"/api/v1/modules/{first.module_id}/states"
+    await runner.app.admin.post(here, content=brought(5))
+    again = await runner.run(first.module_id, kind="APPLY")
+    assert await begin_code(runner.server.db, again.ref, 1) == "state_moved"
+
+
+async def test_an_older_version_is_restored_as_a_new_one(runner: SimulatedRunner) -> None:
+    attempt = await applied(runner, content(1), content(2))
+    here = f"/api/v1/modules/{attempt.module_id}"
+    listed = (await runner.app.admin.get(f"{here}/states")).json()["items"]
+    now, old = listed
+    restored = await runner.app.admin.post(f"/api/v1/states/{old['id']}/restore")
+    made = restored.json()
+    assert (restored.status_code, made["version"], made["serial"], made["origin"]) == (201, 3, 3, "restored"), made
+    state = (await runner.app.admin.get(f"{here}/state")).json()
+    assert state == json.loads(content(1)) | {"serial": 3}
+    words = await runner.app.admin.refused("POST", f"/api/v1/states/{made['id']}/restore", 409)
+    assert "version 3 is the current state already" in words
+    again = await runner.app.admin.post(f"/api/v1/states/{now['id']}/restore")
+    assert (again.json()["version"], again.json()["serial"]) == (4, 4)
+
+
+async def test_the_page_of_the_module_says_who_imported_a_version(application: Application) -> None:
+    await module(application)
+    await application.admin.post(STATES, content=brought(7))
+    module_id = await application.scalar("SELECT id FROM modules WHERE path = 'm'")
+    page = await (await logged_in(application)).see(f"/dashboard/modules/{module_id}")
+    assert "admin, imported" in page
+    assert "serial 7" in page
