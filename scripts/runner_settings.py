@@ -36,8 +36,6 @@ The smallest file:
   "server": {"url": "https://terracrew.example.com"},
   "runner": {
     "path": "spectre/spaceship/impatient",
-    "instance": "impatient-1",
-    "organization_id": "org_0192f0c1e5b87c3f9a1d2e4b6c8d0f12",
     "credentials": {"service_account_path": "spectre/bot", "client_secret": "tcs_…"}
   }
 }
@@ -45,13 +43,16 @@ The smallest file:
 
 `terracrew runner register` prints the variables for a runner with a worker token, all of them.
 
-**The instance's name is required.** Pins of modules and the history of an instance follow its name, and the host's name is
-often none that stays: a container gets a new one each time it starts. Give it where you know it: `TERRACREW_RUNNER__INSTANCE=%H`
-in a systemd unit, the name of the pod in a StatefulSet, `--instance "$(hostname)"` in a shell. Two processes with one name are
-refused unless one takes the place of the other ([concepts](concepts.md)).
+**The instance's name** is by default the runner's own, the last part of its path. Pins of modules and the history of an instance
+follow the name, so the name of the host is no default: a container gets a new one each time it starts. A runner with several
+instances needs a name for each of them: `TERRACREW_RUNNER__INSTANCE=%H` in a systemd unit, the name of the pod in a StatefulSet,
+`--instance "$(hostname)"` in a shell. Two processes with one name are refused unless one takes the place of the other
+([concepts](concepts.md)). With `runner.id` instead of the path, the instance must be named.
 
 A runner and a service account may be named by their paths. The server looks the path up in the organization, for the credential
-that is presented: a credential that may not serve the runner gets the same answer as for a path that does not exist.
+that is presented: a credential that may not serve the runner gets the same answer as for a path that does not exist. A secret or
+an id shows which organization it is. A path with a credential helper does not: if the server has several organizations,
+`runner.organization_id` must say it, because each of them may have an account of that path.
 """
 TAIL = """
 [Credential helpers](credential-helpers.md) has the whole story of `runner.credentials.helper`.

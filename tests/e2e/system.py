@@ -127,13 +127,14 @@ class System:
         eventually(lambda: self._is_ready(server), what="the server's readiness")
         return server
 
-    def start_runner(self, credentials: dict[str, str], instance: str = "one", *, at: str = "") -> Process:
-        """`at` is the instance whose working directory it takes over, where that is not its own."""
+    def start_runner(
+        self, credentials: dict[str, str], instance: str = "one", *, at: str = "", has_options: bool = True
+    ) -> Process:
+        """`at` is the instance whose working directory it takes over, where that is not its own. Without options, only variables
+        say what it is."""
         env = self.env | credentials | {"TERRACREW_SERVER__URL": self.url}
-        directory = str(self.runner_directory(at or instance))
-        return self._start(
-            f"runner-{instance}", ["runner", "start", "--instance", instance, "--working-directory", directory], env
-        )
+        options = ["--instance", instance, "--working-directory", str(self.runner_directory(at or instance))]
+        return self._start(f"runner-{instance}", ["runner", "start", *(options if has_options else [])], env)
 
     def runner_directory(self, instance: str = "one") -> Path:
         return self.directory / f"runner-{instance}"

@@ -76,3 +76,30 @@ def test_a_runner_with_a_credential_helper_stays_connected_and_survives_a_helper
     eventually(lambda: runner.log.read_text().count("the token is renewed") >= 2, what="two renewals")
     assert runner.log.read_text().count(": connected to http") == 1
     assert "eyJ" not in runner.log.read_text()
+
+
+@pytest.mark.feature("A3.exchange", "A4.command", "D2.variables")
+def test_a_runner_starts_with_nothing_but_the_general_variables(system: System, issuer: Issuer, tmp_path: Path) -> None:
+    system.env["TERRACREW_SERVER_FEDERATION_PRIVATE_ISSUERS"] = issuer.url
+    system.start_server(runner=False)
+    system.api.post("/groups", {"path": "my-group"})
+    account = system.api.post("/service-accounts", {"name": "bot", "group": "my-group"})["id"]
+    policy = {"issuer": issuer.url, "claims": {"aud": "terracrew"}}
+    system.api.post(f"/service-accounts/{account}/trust-policies", policy)
+    system.api.post("/runners", {"name": "edge", "group": "my-group", "service_account": account})
+    helper, tokens = tmp_path / "helper.py", tmp_path / "tokens"
+    helper.write_text(HELPER)
+    tokens.mkdir()
+    for number in range(20):
+        (tokens / str(number)).write_text(issuer.token("terracrew", jti=str(number)))
+    general = {
+        "TERRACREW_API_URL": system.url,
+        "TERRACREW_RUNNER_PATH": "my-group/edge",
+        "TERRACREW_SERVICE_ACCOUNT_PATH": "my-group/bot",
+        "TERRACREW_CREDENTIAL_HELPER_CMD_PATH": sys.executable,
+        "TERRACREW_CREDENTIAL_HELPER_CMD_ARGS": f"-S -E {helper} {tokens}",
+        "TERRACREW_JOB_DISPATCHER_TYPE": "local",
+        "TERRACREW_JOB_DISPATCHER_DATA_API_URL": system.url,
+    }
+    runner = system.start_runner(general, "edge", has_options=False)
+    eventually(lambda: " as instance edge" in runner.log.read_text(), what="the connection")

@@ -82,7 +82,7 @@ def test_missing_variables_are_named_all_at_once(given: pytest.MonkeyPatch) -> N
     for name in GIVEN:
         given.delenv(name)
     text = "\n".join(problems())
-    for name in ("SERVER__URL", "RUNNER_PATH", "RUNNER__INSTANCE", "RUNNER__ORGANIZATION_ID"):
+    for name in ("SERVER__URL", "RUNNER_PATH", "RUNNER__INSTANCE"):
         assert f"TERRACREW_{name}" in text
     assert "a credential is required" in text
 

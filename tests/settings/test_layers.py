@@ -105,7 +105,7 @@ def test_everything_that_is_wrong_is_said_at_once_each_with_its_place(
     problems += [each for each in refused_secret if each not in problems]
     for expected in (
         "  runner.id: this or runner.path is required (in the file, or as TERRACREW_RUNNER__ID, TERRACREW_RUNNER_PATH)",
-        "  runner.instance: is required (in the file, or as TERRACREW_RUNNER__INSTANCE)",
+        "  runner.instance: is required without runner.path (in the file, or as TERRACREW_RUNNER__INSTANCE)",
         f"  runner.organization_id ({file}:6): 'job_1' is not the id of an organization",
         f"  runner.credentials ({file}:7): there is client_id: give client_id or service_account_path with client_secret or helper,",
         f"  runner.capcity ({file}:10): there is no such setting; did you mean capacity?",
@@ -125,9 +125,8 @@ def test_everything_that_is_wrong_is_said_at_once_each_with_its_place(
 def test_without_any_settings_each_required_one_is_named() -> None:
     assert problems_of() == [
         "  server.url: is required (in the file, or as TERRACREW_SERVER__URL)",
-        "  runner.instance: is required (in the file, or as TERRACREW_RUNNER__INSTANCE)",
-        "  runner.organization_id: is required (in the file, or as TERRACREW_RUNNER__ORGANIZATION_ID)",
         "  runner.id: this or runner.path is required (in the file, or as TERRACREW_RUNNER__ID, TERRACREW_RUNNER_PATH)",
+        "  runner.instance: is required without runner.path (in the file, or as TERRACREW_RUNNER__INSTANCE)",
         "  runner.credentials: a credential is required: give client_id or service_account_path with "
         "client_secret or helper, or worker_id and worker_token",
     ]

@@ -103,6 +103,29 @@ def test_a_runner_and_its_service_account_can_be_named_by_path(file: Path, monke
     )
 
 
+@pytest.mark.feature("D2.variables", "T1.paths", "T1.required")
+def test_the_general_variables_are_all_that_a_runner_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were refused: runner.instance and runner.organization_id were required, too."""
+    for name, value in {
+        "API_URL": "https://crew.example:8000",
+        "RUNNER_PATH": "my-group/my-runner-name",
+        "SERVICE_ACCOUNT_PATH": "my-group/my-service-account-name",
+        "CREDENTIAL_HELPER_CMD_PATH": "/opt/credhelpers/aws",
+        "CREDENTIAL_HELPER_CMD_ARGS": "-region=us-east-2 -endpoint=https://my-oidc-provider.example -aud=terracrew",
+        "SERVICE_DISCOVERY_HOST": "my-service-discovery-host",
+        "JOB_DISPATCHER_TYPE": "local",
+        "JOB_DISPATCHER_DATA_API_URL": "https://crew.example:8000",
+    }.items():
+        monkeypatch.setenv(f"TERRACREW_{name}", value)
+    config = layers.load(None)
+    assert (config.runner_path, config.instance) == ("my-group/my-runner-name", "my-runner-name")
+    assert (config.client_id, config.client_secret) == ("my-group/my-service-account-name", "")
+    monkeypatch.setenv("TERRACREW_RUNNER__INSTANCE", "one")
+    monkeypatch.setenv("TERRACREW_RUNNER__ORGANIZATION_ID", ORGANIZATION)
+    config = layers.load(None)
+    assert (config.instance, config.client_id) == ("one", f"{ORGANIZATION}:my-group/my-service-account-name")
+
+
 @pytest.mark.feature("T5.values")
 @pytest.mark.parametrize(
     ("credentials", "words"),

@@ -63,6 +63,9 @@ def _names(values: Tree) -> Iterator[Combination]:
         yield Combination(("runner", "id"), words, missing=[("runner", "id"), ("runner", "path")])
     elif len(given) > 1:
         yield Combination(("runner", "path"), "give the runner's id or its path, not both")
+    if "path" not in given and find(values, ("runner", "instance")) is None:
+        words = "is required without runner.path (in the file, or as TERRACREW_RUNNER__INSTANCE)"
+        yield Combination(("runner", "instance"), words, missing=[("runner", "instance"), ("runner", "path")])
 
 
 def _credentials(values: Tree) -> Iterator[Combination]:

@@ -105,13 +105,16 @@ class RunnerSection(SettingsSection):
         description="The path of the runner's record (its group's path and its name), instead of `id`. "
         "Also TERRACREW_RUNNER_PATH.",
     )
-    instance: InstanceName = Field(
+    instance: InstanceName | None = Field(
+        default=None,
         description="This process's name among the instances of its runner. Modules can be pinned to it, and its history is "
-        "kept under it, so it must stay the same when the process starts again.",
+        "kept under it, so it must stay the same when the process starts again. By default the name at the end of `path`.",
     )
-    organization_id: Annotated[str, checked(_organization)] = Field(
+    organization_id: Annotated[str, checked(_organization)] | None = Field(
+        default=None,
         description="The id of the organization that the credentials belong to (`org_…`), or `shared` for a runner that the "
-        "server's configuration declares."
+        "server's configuration declares. It is needed for a service account that is named by its path and has no secret, if the "
+        "server has several organizations.",
     )
     credentials: CredentialsSection
     capacity: int = Field(
@@ -267,8 +270,8 @@ class RunnerSettings(SettingsSection):
             server_url=self.server.url,
             runner_id=self.runner.id or "",
             runner_path=self.runner.path or "",
-            instance=self.runner.instance,
-            client_id=name if organization == SHARED or ":" in name else f"{organization}:{name}",
+            instance=self.runner.instance or (self.runner.path or "").rpartition("/")[2],
+            client_id=name if organization in (None, SHARED) or ":" in name else f"{organization}:{name}",
             client_secret=secret,
             helper=self.runner.credentials.helper_command(),
             working_directory=working,

@@ -103,3 +103,9 @@ async def organization_id(tx: Tx, name_or_id: str) -> str | None:
     """Return the id of an organization by its name or its id."""
     row = await tx.one("SELECT id FROM organizations WHERE id = :it OR name = :it", it=name_or_id)
     return None if row is None else row["id"]
+
+
+async def only_organization_id(tx: Tx) -> str | None:
+    """Return the id of the organization of a server that has no other; None if it has several."""
+    rows = await tx.all("SELECT id FROM organizations LIMIT 2")
+    return rows[0]["id"] if len(rows) == 1 else None

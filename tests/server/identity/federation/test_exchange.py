@@ -99,6 +99,12 @@ async def test_the_id_of_an_account_is_enough_without_its_organization(federatio
     assert await federation.status(federation.issuer.token(jti="2"), "sac_" + "0" * 32) == 401
 
 
+@pytest.mark.feature("A3.exchange", "D2.variables")
+async def test_a_path_is_enough_where_there_is_one_organization(federation: Federation) -> None:
+    await federation.trust()
+    assert await federation.status(federation.issuer.token(), "ci") == 200
+
+
 @pytest.mark.feature("A3.exchange")
 async def test_an_account_without_an_organization_is_not_searched_in_one_of_that_name(federation: Federation) -> None:
     """A path exists in many organizations. Whoever made one of the right name would get the runners of another one."""

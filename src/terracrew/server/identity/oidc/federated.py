@@ -46,7 +46,7 @@ class FederatedTokens:
         tokens.on_forget.append(self._forget)
 
     async def exchange(self, client_id: str, token: str, address: str) -> AccessToken:
-        """Exchange a token that a trust policy of the account accepts. `client_id` is `<organization>:<account>`, or an account's id."""
+        """Exchange a token that a trust policy of the account accepts. `client_id` is `<organization>:<account>`, or an account."""
         started_at, account = time.monotonic(), None
         try:
             account = await self._account(client_id)
@@ -113,9 +113,14 @@ class FederatedTokens:
 
 
 async def _find(tx: Tx, prefix: str, client: str) -> TrustedAccount | None:
-    organization_id = await groups.organization_id(tx, prefix) if prefix else None
-    if client.startswith("sac_") and not prefix:
+    if prefix:
+        organization_id = await groups.organization_id(tx, prefix)
+    elif client.startswith("sac_"):
         organization_id = (await credential_store.client(tx, client))[1]
+    else:
+        # Another organization may have an account of the same path. Nothing but the path says which one is meant, so only the path of
+        # a server's only organization may stand alone: otherwise whoever owns the other one would get somebody else's runners.
+        organization_id = await groups.only_organization_id(tx)
     if organization_id is None:
         return None
     if client.startswith("sac_"):
