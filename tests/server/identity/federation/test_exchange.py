@@ -238,7 +238,7 @@ async def test_every_failure_has_the_same_answer_and_the_audit_log_has_the_reaso
         (issuer.token(), f"{server.organization_id}:{untrusted.id}", ""),
         (issuer.token(), f"{server.organization_id}:sac_{'0' * 32}", ""),
         (issuer.token(), "nowhere:ci", ""),
-        (issuer.token(), "ci", ""),
+        (issuer.token(), "nobody", ""),
         (issuer.token(), f"default:\x00{untrusted.id}", ""),
     ]
     answers = [await federation.exchange(token, client_id) for token, client_id, _ in expected]
