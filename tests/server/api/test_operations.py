@@ -70,7 +70,7 @@ async def test_figures_of_the_whole_server_are_for_administrators_and_not_for_ev
         await application.person("olga", "owner"),
         await application.person("eve", "owner", "", "elsewhere"),
     ):
-        assert "server.admin" in await who.refused("GET", "/metrics", 403)
+        assert "administer the server" in await who.refused("GET", "/metrics", 403)
     await (await runner.run()).engine.refused("GET", "/metrics", 404)
 
 

@@ -102,7 +102,7 @@ async def test_who_may_set_and_see_inputs(application: Application) -> None:
         found = await person.listed("/api/v1/inputs", place="platform")
         assert [(each["value"], each["is_hidden"]) for each in found] == [(None, True)]
         body = {"place": "platform", "name": "a", "value": 1}
-        assert "tree.write" in await person.refused("POST", "/api/v1/inputs", 403, json=body)
+        assert "change groups and modules" in await person.refused("POST", "/api/v1/inputs", 403, json=body)
         await person.refused(
             "DELETE", "/api/v1/inputs", 403, params={"place": "platform", "name": "TOKENLESS", "target": "environment"}
         )
@@ -123,7 +123,7 @@ async def test_only_those_who_may_change_a_module_give_a_job_inputs_of_its_own(a
     operator = await application.person("oleg", "operator", "platform")
     path = "/api/v1/modules/platform%2Fnetwork%2Fvpc/jobs"
     for own in ({"inputs": {"a": 1}}, {"environment": {"A": "1"}}):
-        assert "tree.write" in await operator.refused("POST", path, 403, json={"type": "PLAN", **own})
+        assert "change groups and modules" in await operator.refused("POST", path, 403, json={"type": "PLAN", **own})
     made = await application.admin.made(path, {"type": "PLAN", "inputs": {"a": 1}})
     await operator.refused("POST", f"/api/v1/jobs/{made['id']}/rerun", 403)
     again = await application.admin.made(f"/api/v1/jobs/{made['id']}/rerun", {})

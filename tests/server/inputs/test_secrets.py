@@ -78,9 +78,9 @@ async def test_to_set_a_secret_and_to_use_it_are_two_rights(runner: SimulatedRun
     operator = await application.person("oleg", "operator", "platform")
     owner = await application.person("olga", "owner", "platform")
     body = {"place": PLACE, "name": "db", "secret": SECRET}
-    assert "secret.set" in await operator.refused("POST", "/api/v1/inputs", 403, json=body)
+    assert "set and remove secrets" in await operator.refused("POST", "/api/v1/inputs", 403, json=body)
     await put_secret(owner, PLACE, "db")
-    assert "secret.set" in await operator.refused("POST", "/api/v1/inputs", 403, json=body)
+    assert "set and remove secrets" in await operator.refused("POST", "/api/v1/inputs", 403, json=body)
     await operator.refused("DELETE", "/api/v1/inputs", 403, params={"place": PLACE, "name": "db"})
     made = await operator.made("/api/v1/modules/platform%2Fnetwork%2Fvpc/jobs", {"type": "PLAN"})
     assert (await runner.instance.has(made["id"], 1)).spec.inputs == {"db": SECRET}
@@ -105,7 +105,7 @@ async def test_a_job_with_secrets_needs_the_right_to_use_them(
     path = "/api/v1/modules/platform%2Fnetwork%2Fvpc/jobs"
     await operator.made(path, {"type": "PLAN"})
     await put_secret(application.admin, "/", "db")
-    assert "secret.use" in await operator.refused("POST", path, 403, json={"type": "PLAN"})
+    assert "run jobs that use secrets" in await operator.refused("POST", path, 403, json={"type": "PLAN"})
 
 
 @pytest.mark.feature("J6.secrets")
