@@ -1,6 +1,7 @@
 """The dispatcher `docker` on bad days, with a real daemon: what dies, hangs or is somebody else's."""
 
 import asyncio
+import subprocess
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from terracrew.attempt import delivered, exit_codes, files
 from terracrew.protocol.events import Stream
-from terracrew.runner.dispatch.docker import attempt_files
+from terracrew.runner.dispatch.docker import attempt_files, bindings
 from terracrew.runner.dispatch.docker.daemon import Daemon
 from terracrew.runner.dispatch.protocol import NotStarted
 from tests.machine import platforms
@@ -233,3 +234,20 @@ async def test_a_directory_of_the_host_can_hold_the_attempts(bench: Bench) -> No
     await dispatcher.place.remove(directory)
     assert list(folder.iterdir()) == []
     assert bench.containers.names() == []
+
+
+@pytest.mark.feature("D3.docker")
+async def test_a_file_of_the_host_reaches_the_container_and_cannot_be_changed_there(bench: Bench) -> None:
+    folder = bench.folder / "credentials"
+    folder.mkdir()
+    (folder / "kubeconfig").write_text("of the host")
+    bound = bindings.parse(f"{folder}:/home/kube:ro").bindings
+    dispatcher, start = bench.open(bindings=bound), bench.start()
+    handle = await bench.held(dispatcher, start)
+    python = ("exec", bench.containers.owner.name(Path(start.directory).name), "python3", "-c")
+    assert bench.containers.run(*python, "print(open('/home/kube/kubeconfig').read())") == "of the host\n"
+    with pytest.raises(subprocess.CalledProcessError):
+        bench.containers.run(*python, "open('/home/kube/another', 'w')")
+    await bench.gate.open()
+    async with asyncio.timeout(END_SECONDS):
+        assert (await dispatcher.watch(handle)).code == exit_codes.DELIVERED

@@ -6,7 +6,9 @@ import pytest
 
 from terracrew.errors import Invalid
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
-from terracrew.runner.dispatch.docker import settings
+from terracrew.protocol.start import IsolationSettings
+from terracrew.runner.dispatch import container_start
+from terracrew.runner.dispatch.docker import containers, settings
 from terracrew.settings import layers
 
 PREFIX = "TERRACREW_JOB_DISPATCHER_DATA_"
@@ -47,6 +49,67 @@ def test_every_parameter_is_read() -> None:
         registry_username="robot",
         registry_password="hush",
     )
+
+
+@pytest.mark.feature("D3.docker")
+def test_paths_of_the_host_are_bound_into_every_container_that_runs_a_job() -> None:
+    """`/srv/aws:/home/aws` was refused: no file of the host could reach an executor, such as a kubeconfig."""
+    text = "/srv/terracrew, /srv/aws:/home/aws/.aws:ro,/srv/shared:/mnt/shared"
+    chosen = settings.parse({"image": "a", "bind_path": text})
+    assert chosen.bind_path == "/srv/terracrew"
+    owner = containers.owner("key", "edge", "one")
+    mounts = [
+        {"Type": "bind", "Source": "/srv/aws", "Target": "/home/aws/.aws", "ReadOnly": True},
+        {"Type": "bind", "Source": "/srv/shared", "Target": "/mnt/shared", "ReadOnly": False},
+    ]
+    assert containers.configuration(chosen, owner, "job_1.1")["HostConfig"]["Mounts"] == mounts
+    assert not containers.configuration(chosen, owner, "job_1.1", is_salvage=True)["HostConfig"].get("Mounts")
+    alone = settings.parse({"image": "a", "bind_path": "/srv/aws:/home/aws/.aws:ro"})
+    assert alone.bind_path == "", "each attempt has a volume"
+    volume, bound = containers.configuration(alone, owner, "job_1.1")["HostConfig"]["Mounts"]
+    assert (volume["Type"], bound) == ("volume", mounts[0])
+    isolation = container_start.with_bindings(IsolationSettings("landlock", ["/a"], ["/b"]), chosen.bindings)
+    assert (isolation.read_paths, isolation.write_paths) == (["/a", "/home/aws/.aws"], ["/b", "/mnt/shared"])
+
+
+@pytest.mark.feature("D3.docker", "X4.isolation")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/srv/a,/srv/b",
+        "relative:/x",
+        "/srv/a:relative",
+        "/srv/a:/x:shared",
+        "/srv/a:/x:ro:z",
+        "/srv/../etc:/x",
+        "/srv/a:/x,/srv/b:/x",
+        "/srv/a:",
+        ":/x",
+        "/var/run/docker.sock:/x",
+        "//var//run/docker.sock:/x",
+        "/run/docker.sock:/x:ro",
+        "/var/run:/x",
+        "/:/host:ro",
+        "/srv/a:/",
+        "/srv/a:/terracrew",
+        "/srv/a:/terracrew/attempts",
+        "/srv/a:/proc/x",
+        "/srv/a:/dev",
+        "/srv/a:/tmp",
+        ",",
+    ],
+)
+def test_a_binding_gives_no_module_the_daemon_or_the_place_of_the_attempts(text: str) -> None:
+    with pytest.raises(Invalid, match="BIND_PATH"):
+        settings.parse({"image": "a", "bind_path": text})
+
+
+@pytest.mark.feature("D3.docker", "X4.isolation")
+def test_a_job_cannot_ask_for_a_binding() -> None:
+    chosen = settings.parse({"image": "a", "bind_path": "/srv/aws:/home/aws/.aws:ro"})
+    asked = DispatcherChoice(image="b", memory_mb=700, cpu=2.0)
+    assert settings.with_choice(chosen, asked).bindings == chosen.bindings
+    assert "bindings" not in DispatcherChoice.__struct_fields__
 
 
 @pytest.mark.feature("D3.docker")

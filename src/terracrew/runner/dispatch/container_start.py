@@ -3,11 +3,21 @@
 import fnmatch
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
 from terracrew.executor.container import paths
 from terracrew.protocol.start import ExecutorStart, IsolationSettings
+
+
+class BoundPath(Protocol):
+    """A path of the host that the container has."""
+
+    @property
+    def target(self) -> str: ...
+    @property
+    def is_read_only(self) -> bool: ...
 
 
 def inside(
@@ -36,6 +46,16 @@ def inside(
         waits_for_server=waits_for_server,
         slots=slots,
         warm=None,  # the disk of the container does not outlive it
+    )
+
+
+def with_bindings(isolation: IsolationSettings, bound: Iterable[BoundPath]) -> IsolationSettings:
+    """Let engines reach the paths of the host that the container has."""
+    bound = list(bound)
+    return msgspec.structs.replace(
+        isolation,
+        read_paths=[*isolation.read_paths, *(each.target for each in bound if each.is_read_only)],
+        write_paths=[*isolation.write_paths, *(each.target for each in bound if not each.is_read_only)],
     )
 
 

@@ -88,6 +88,8 @@ def configuration(
         **_storage(settings, owner, attempt),
         "Init": False,
     }
+    if not is_salvage:  # it only delivers, and runs nothing of the module
+        host["Mounts"] = [*host.get("Mounts", []), *(each.mount for each in settings.bindings)]
     if settings.memory_bytes:
         # Without swap, so that the limit is the limit.
         host |= {"Memory": settings.memory_bytes, "MemorySwap": settings.memory_bytes}

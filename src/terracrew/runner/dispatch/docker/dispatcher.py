@@ -138,7 +138,8 @@ class Docker:
         inside = container_start.inside(
             start, given, waits_for_server=not self._settings.bind_path, slots=settings.sharing(chosen, start.slots)
         )
-        inside = msgspec.structs.replace(inside, notes=[*start.notes, *notes])
+        isolation = container_start.with_bindings(inside.isolation, self._settings.bindings)
+        inside = msgspec.structs.replace(inside, isolation=isolation, notes=[*start.notes, *notes])
         archive = attempt_files.upload(inside, directory)
         if not start.is_salvage:
             spare = await self._spares.take(chosen, self._images.ids[chosen.image], directory)

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Callable, Mapping
-from pathlib import PurePosixPath
 from typing import Any
 
 import msgspec
 
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.runner.dispatch import values
+from terracrew.runner.dispatch.docker import bindings
+from terracrew.runner.dispatch.docker.bindings import Binding, Bound
 
 _SHIFTS = {"": 0, "b": 0, "k": 10, "kb": 10, "kib": 10, "m": 20, "mb": 20, "mib": 20, "g": 30, "gb": 30, "gib": 30}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
@@ -32,6 +33,8 @@ class DockerSettings(msgspec.Struct, frozen=True):
     pids: int = 4096
     bind_path: str = ""
     """The directory of the daemon's host that holds the attempts' directories. Without it, each attempt has a volume."""
+    bindings: tuple[Binding, ...] = ()
+    """Paths of the daemon's host that are in every container that runs a job."""
     network: str = ""
     """The network of the containers; empty means the daemon's default."""
     environment: list[str] = []
@@ -52,6 +55,9 @@ def parse(data: Mapping[str, str]) -> DockerSettings:
     """Return the settings. Raises Invalid with everything that is wrong, each with the name of its variable."""
     found, wrong = _read(data)
     values.require_right(wrong)
+    if "bind_path" in found:
+        bound: Bound = found["bind_path"]
+        found |= {"bind_path": bound.directory, "bindings": bound.bindings}
     return DockerSettings(**{_FIELDS.get(name, name): value for name, value in found.items()})
 
 
@@ -104,13 +110,6 @@ def _host(text: str) -> str:
     return text.strip()
 
 
-def _path(text: str) -> str:
-    path = PurePosixPath(text)
-    if not path.is_absolute() or ".." in path.parts or ":" in text:
-        raise ValueError(f"{text!r} is not an absolute path without `..` and `:`")
-    return str(path)
-
-
 def _network(text: str) -> str:
     if _NETWORK.fullmatch(text.strip()) is None:
         raise ValueError(f"{text!r} is not the name of a network")
@@ -147,7 +146,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "memory_limit": memory,
     "cpu_limit": _cpus,
     "pids_limit": _pids,
-    "bind_path": _path,
+    "bind_path": bindings.parse,
     "network": _network,
     "environment": values.variables,
     "engines": values.engines,
