@@ -16,7 +16,7 @@ _OF_CONTAINER = tuple(map(PurePosixPath, (paths.ROOT, "/proc", "/sys", "/dev")))
 _IN_MEMORY = (PurePosixPath("/tmp"), PurePosixPath("/run"))  # noqa: S108 - a path in the container
 
 
-class Binding(msgspec.Struct, frozen=True):
+class HostBinding(msgspec.Struct, frozen=True):
     """A path of the daemon's host that is in every container that runs a job."""
 
     source: str
@@ -32,7 +32,7 @@ class Binding(msgspec.Struct, frozen=True):
 class Bound(msgspec.Struct, frozen=True):
     directory: str = ""
     """Holds the attempts' directories."""
-    bindings: tuple[Binding, ...] = ()
+    bindings: tuple[HostBinding, ...] = ()
 
 
 def parse(text: str) -> Bound:
@@ -48,7 +48,7 @@ def parse(text: str) -> Bound:
     return Bound(str(_path(alone[0])) if alone else "", bindings)
 
 
-def _binding(entry: str) -> Binding:
+def _binding(entry: str) -> HostBinding:
     source, _, rest = entry.partition(":")
     target, _, mode = rest.partition(":")
     if mode not in ("", "ro", "rw"):
@@ -59,7 +59,7 @@ def _binding(entry: str) -> Binding:
     is_own = any(inside.is_relative_to(each) or each.is_relative_to(inside) for each in _OF_CONTAINER)
     if is_own or inside in _IN_MEMORY:
         raise ValueError(f"{str(inside)!r} is or has a directory that the container needs itself: choose another path")
-    return Binding(str(host), str(inside), mode == "ro")
+    return HostBinding(str(host), str(inside), mode == "ro")
 
 
 def _path(text: str) -> PurePosixPath:

@@ -9,7 +9,7 @@ import msgspec
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.runner.dispatch import values
 from terracrew.runner.dispatch.docker import bindings
-from terracrew.runner.dispatch.docker.bindings import Binding, Bound
+from terracrew.runner.dispatch.docker.bindings import Bound, HostBinding
 
 _SHIFTS = {"": 0, "b": 0, "k": 10, "kb": 10, "kib": 10, "m": 20, "mb": 20, "mib": 20, "g": 30, "gb": 30, "gib": 30}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
@@ -33,7 +33,7 @@ class DockerSettings(msgspec.Struct, frozen=True):
     pids: int = 4096
     bind_path: str = ""
     """The directory of the daemon's host that holds the attempts' directories. Without it, each attempt has a volume."""
-    bindings: tuple[Binding, ...] = ()
+    bindings: tuple[HostBinding, ...] = ()
     """Paths of the daemon's host that are in every container that runs a job."""
     network: str = ""
     """The network of the containers; empty means the daemon's default."""
