@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from terracrew.testing.deliveries import DONE, RUNNING, log
+from tests.server.dashboard.visitor import logged_in
 from tests.server.simulated_runner import SimulatedRunner
 
 GREEN = "\x1b[32mcreated\x1b[0m\n"
@@ -23,6 +24,25 @@ async def test_a_log_is_read_as_it_was_printed(runner: SimulatedRunner) -> None:
     assert part.text == GREEN
     saved = await runner.app.admin.get(f"/api/v1/jobs/{attempt.ref.job_id}/log?download=true")
     assert saved.headers["Content-Disposition"] == 'attachment; filename="job-1.log"'
+
+
+@pytest.mark.feature("L4.finished")
+@pytest.mark.parametrize("query", ["", "?format=events"])
+async def test_a_log_is_compressed_for_whoever_understands_that_and_pages_are_not(
+    runner: SimulatedRunner, query: str
+) -> None:
+    """2,000,026 lines were 183 MB on their way to the browser."""
+    attempt = await runner.run()
+    await attempt.deliver(RUNNING, *(log("module.network.resource: Still creating...\n" * 400) for _ in range(20)))
+    path = f"/api/v1/jobs/{attempt.ref.job_id}/log{query}"
+    plain = await runner.app.admin.get(path, headers={"Accept-Encoding": "identity"})
+    small = await runner.app.admin.get(path, headers={"Accept-Encoding": "gzip, deflate, br"})
+    assert "Content-Encoding" not in plain.headers
+    assert (small.headers["Content-Encoding"], small.headers["Vary"]) == ("gzip", "Accept-Encoding")
+    assert small.content == plain.content
+    assert small.num_bytes_downloaded < len(plain.content) / 20
+    page = await (await logged_in(runner.app)).get("/dashboard/jobs", headers={"Accept-Encoding": "gzip"})
+    assert "Content-Encoding" not in page.headers, "a page holds a token beside text that others wrote"
 
 
 async def test_events_come_one_a_line_from_where_the_reader_is(runner: SimulatedRunner) -> None:

@@ -9,6 +9,7 @@ from terracrew.protocol.events import KeptPlan, Result
 from terracrew.server.connections.registry import Registry
 from terracrew.server.jobs import approvals
 from terracrew.server.principals.model import Principal
+from terracrew.server.runs import log as run_log
 from terracrew.testing.deliveries import RUNNING, fact, log
 from tests.server.simulated_runner import SimulatedRunner, watching
 
@@ -84,3 +85,31 @@ async def test_a_declined_plan_says_at_the_end_of_the_log_who_declined_it(runner
     async with runner.listening() as url, watching(url, runner.app.admin, path, "1.2") as viewer:
         told = await viewer.rest()
         assert [each.id for each in told if each.name == "log"] == ["2.0"]
+
+
+@pytest.mark.feature("U5.log")
+async def test_the_last_lines_of_a_run_begin_at_a_stored_chunk_and_know_how_many_come_before(
+    runner: SimulatedRunner,
+) -> None:
+    first = await runner.run(kind="APPLY")
+    await first.deliver(RUNNING, log("planned\n"), log("second line\n"), WAITING)
+    admin = Principal("user", "usr_1", "olga", runner.rows.organization, is_system_admin=True)
+    await approvals.approve(runner.server.db, Registry(), admin, first.ref.job_id, 1)
+    job_id = first.ref.job_id
+    second = await runner.again(job_id, 2)
+    for at in range(4):
+        await second.deliver(log(f"line {3 * at}\nline {3 * at + 1}\nline {3 * at + 2}\n"))
+
+    async def end(attempt: int | None, count: int) -> run_log.LogEnd | None:
+        return await runner.server.db.read(lambda tx: run_log.end(tx, job_id, attempt, count))
+
+    assert await end(None, 12) is None
+    assert await end(1, 2) is None
+    found = await end(None, 4)
+    assert found is not None
+    rest = await events(runner, job_id, after=found.place)
+    assert [each["text"] for each in rest] == ["line 6\nline 7\nline 8\n", "line 9\nline 10\nline 11\n"]
+    assert found.line == 2 + 1 + 6, "two of the first attempt, one between them, six of the second"
+    alone = await end(2, 4)
+    assert alone is not None
+    assert (alone.place, alone.line) == (found.place, 6)

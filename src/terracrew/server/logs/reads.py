@@ -229,7 +229,7 @@ async def _following(db: Database, objects: Objects, job_id: str, attempt: int, 
 
 async def lines(db: Database, objects: Objects, job_id: str, log: Extent, start: int, count: int) -> bytes:
     """Return the text of `count` lines. The first line of a log is line 0."""
-    after, skip = await db.read(lambda tx: _before_line(tx, job_id, log, start))
+    after, skip = await db.read(lambda tx: before_line(tx, job_id, log, start))
     kept, wanted = bytearray(), count
     while wanted > 0 and (stored := await read_page(db, objects, job_id, log.attempt, after)):
         for chunk in stored:
@@ -243,8 +243,8 @@ async def lines(db: Database, objects: Objects, job_id: str, log: Extent, start:
     return bytes(kept)
 
 
-async def _before_line(tx: Tx, job_id: str, log: Extent, line: int) -> tuple[int, int]:
-    """Return the event after which the chunk or block with this line begins, and how many lines to skip in it.
+async def before_line(tx: Tx, job_id: str, log: Extent, line: int) -> tuple[int, int]:
+    """Return the event after which the chunk or block with this line begins, and how many lines to skip in it. Lines count from 0.
 
     A chunk is found by binary search, because lines are in the order of event numbers. If the log was moved in the meantime,
     the position is also valid in its object, since both use event numbers.

@@ -6,6 +6,8 @@ after any place gets every event once, whichever attempt it belongs to.
 
 from collections.abc import AsyncIterator
 
+import msgspec
+
 from terracrew.protocol.events import Stream
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.logs import reads
@@ -24,6 +26,30 @@ async def after(tx: Tx, job_id: str, number: int) -> LogEvent | None:
     if part is None or part.at is None:
         return None
     return LogEvent(0, part.at.timestamp(), STEP, Stream.SYSTEM, f"{part.text}\n", number + 1)
+
+
+class LogEnd(msgspec.Struct, frozen=True):
+    """Where the last part of a long log begins."""
+
+    place: str
+    """The events after this one belong to it: `<attempt>.<number>`."""
+    line: int
+    """How many lines come before it."""
+
+
+async def end(tx: Tx, job_id: str, attempt: int | None, count: int) -> LogEnd | None:
+    """Return where the last lines of a log begin, at least this many, of one attempt or of the whole run; None if there are not
+    more lines in its last attempt."""
+    extent = await reads.extent(tx, job_id, attempt)
+    if extent.lines <= count:
+        return None
+    line = 0
+    for number in range(1, extent.attempt) if attempt is None else ():
+        line += (await reads.extent(tx, job_id, number)).lines
+        line += await after(tx, job_id, number) is not None
+    first = extent.lines - count
+    event, skipped = await reads.before_line(tx, job_id, extent, first)
+    return LogEnd(f"{extent.attempt}.{event}", line + first - skipped)
 
 
 async def events(

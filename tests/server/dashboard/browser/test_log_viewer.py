@@ -1,6 +1,7 @@
 """The log viewer in a real browser: what a terminal would show, joined, folded, found, and as long as it gets."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -192,14 +193,40 @@ async def test_the_line_in_the_address_may_change_and_escape_removes_every_mark(
     await expect(page.locator("[data-part=hits]")).to_have_text("")
 
 
-async def test_a_long_log_keeps_few_rows_in_the_document_and_scrolls_to_its_last_line(page: Page, stage: Stage) -> None:
+def long_log(count: int) -> list[tuple[Step, str]]:
     block = 500
     texts = [
         "".join(f"\x1b[1mitem[{n}]\x1b[0m: Creation complete\n" for n in range(at, at + block))
-        for at in range(0, LINES, block)
+        for at in range(0, count, block)
     ]
-    job = await a_job(stage, "SUCCEEDED", [(Step.APPLY, text) for text in texts])
+    return [(Step.APPLY, text) for text in texts]
+
+
+@pytest.mark.parametrize("status", ["SUCCEEDED", "PROCESSING"])
+async def test_of_a_long_log_only_the_last_lines_are_loaded(page: Page, stage: Stage, status: str) -> None:
+    """The page of a job with 2,000,026 lines loaded 183 MB."""
+    job = await a_job(stage, status, long_log(LINES))
     await page.goto(f"/dashboard/jobs/{job}")
+    count = page.locator("[data-part=count]")
+    # The stored chunk with the first of the last 50,000 lines begins at line 128,001.
+    await expect(count).to_have_text(f"lines 128,001–{LINES:,}", timeout=60_000)
+    view = page.locator(".log .view")
+    await view.evaluate("view => view.scrollTop = view.scrollHeight")
+    last = page.locator(".log .l").last
+    await expect(last.locator(".x")).to_have_text(f"item[{LINES - 1}]: Creation complete")
+    await expect(last.locator(".n")).to_have_text(str(LINES))
+    await page.fill("[data-part=search]", "item[7]")
+    await expect(page.locator("[data-part=hits]")).to_have_text("none in these lines")
+    await page.screenshot(path=SHOTS / f"log-end-{status.lower()}.png", animations="disabled")
+    await page.goto(f"/dashboard/jobs/{job}#L8")
+    await expect(page).to_have_url(re.compile(r"\?log=all#L8$"))
+    await expect(page.locator(".log .l.marked .x")).to_have_text("item[7]: Creation complete", timeout=60_000)
+    await expect(count).to_have_text(f"{LINES:,} lines", timeout=60_000)
+
+
+async def test_a_long_log_keeps_few_rows_in_the_document_and_scrolls_to_its_last_line(page: Page, stage: Stage) -> None:
+    job = await a_job(stage, "SUCCEEDED", long_log(LINES))
+    await page.goto(f"/dashboard/jobs/{job}?log=all")
     await expect(page.locator("[data-part=count]")).to_have_text(f"{LINES:,} lines", timeout=60_000)
     view = page.locator(".log .view")
     await view.evaluate("view => view.scrollTop = view.scrollHeight")

@@ -174,13 +174,16 @@ class Company:
         ]
         chunk = chunks.pack(list(enumerate(records, first)))
         assert chunk is not None
+        found = await self.tx.one(
+            "SELECT lines FROM attempts WHERE job_id = :id AND number = :attempt", id=job_id, attempt=attempt
+        )
         await self.insert(
             "log_chunks",
             job_id=job_id,
             attempt=attempt,
             first=chunk.first,
             last=chunk.last,
-            first_line=0,
+            first_line=0 if found is None else found["lines"],
             lines=chunk.lines,
             size=chunk.size,
             data=chunk.data,

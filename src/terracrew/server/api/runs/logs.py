@@ -12,6 +12,7 @@ from litestar.response import Stream
 from terracrew.errors import Invalid
 from terracrew.server.api.runs.context import RunsCall
 from terracrew.server.db.seam import Tx
+from terracrew.server.http import compression
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import Job
 from terracrew.server.logs import reads
@@ -71,12 +72,12 @@ async def read_log(
             rows = log.events(db, objects, found.id, place, limit)
         else:
             rows = reads.events(db, objects, found.id, attempt, place.event, limit)
-        return Stream(_json_lines(rows), media_type="application/x-ndjson", headers=headers)
+        return _streamed(request, _json_lines(rows), "application/x-ndjson", headers)
     if line is not None:
         part = await reads.lines(db, objects, found.id, extent, line - 1, lines)
         return Response(part, media_type="text/plain", headers=headers)
     whole = log.text(db, objects, found.id) if attempt is None else reads.text(db, objects, found.id, attempt)
-    return Stream(whole, media_type="text/plain", headers=headers)
+    return _streamed(request, whole, "text/plain", headers)
 
 
 @get("/jobs/{job:str}/log/stream", summary="Follow a job and its log", media_type="text/event-stream")
@@ -101,6 +102,14 @@ async def stream_log(
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
     stream = context.streams.admit(request.user, _sent(request, found.id, news))
     return Stream(stream, media_type="text/event-stream", headers=headers)
+
+
+def _streamed(request: RunsCall, pieces: AsyncIterator[bytes], media_type: str, headers: dict[str, str]) -> Stream:
+    """Answer with a log, compressed if the reader understands that. It is large, and holds nothing of the reader."""
+    headers |= compression.VARY
+    if compression.is_accepted(request):
+        return Stream(compression.zipped(pieces), media_type=media_type, headers=headers | compression.HEADERS)
+    return Stream(pieces, media_type=media_type, headers=headers)
 
 
 async def _find(tx: Tx, request: RunsCall, job: str, attempt: int | None) -> tuple[Job, Extent]:

@@ -23,6 +23,7 @@ from terracrew.server.jobs.lost_resources.imports import ImportLost, Imports
 from terracrew.server.jobs.model import JobStatus
 from terracrew.server.modules.model import Priority
 from terracrew.server.principals.authorize import Verb
+from terracrew.server.runs import log as run_log
 
 HERE = "/dashboard/jobs"
 Start = Annotated[int, QueryParameter(ge=0, le=10_000)]
@@ -30,6 +31,8 @@ MAX_DOUBTS_CHARACTERS = 64_000
 """The length of 1,000 doubts, as many as an approval by the API may name."""
 MAX_LOST_RESOURCES = 100
 """How many lost resources the page of a job shows."""
+MAX_LOG_LINES = 50_000
+"""About how many lines of a longer log the page of a job loads: the last ones."""
 _ATTEMPT = re.compile(r"[0-9]{1,15}\Z")
 
 
@@ -99,7 +102,9 @@ async def job_page(
     action: FromQuery[str] = "",
     q: FromQuery[str] = "",
     start: Start = 0,
+    log: FromQuery[str] = "",
 ) -> Response[Any]:
+    """Show a job. Of a long log, the page loads the last lines; with `log=all`, it loads all of them."""
     who, context = request.user, request.context
     watch = context.watch.for_reader(who)
     found = await context.db.read_in_background(lambda tx: page.read(tx, who, job, attempt, context.keys, watch))
@@ -108,8 +113,11 @@ async def job_page(
     if found.may_have_lost:
         lost = await lost_resources.read(context.db, context.objects, context.keys, who, job, None, MAX_LOST_RESOURCES)
         found = msgspec.structs.replace(found, lost_resources=lost)
-    alone = "" if found.shown is None else f"?attempt={found.shown}"
-    live = "" if found.is_log_finished else f"/api/v1/jobs/{job}/log/stream{alone}"
+    if log != "all" and not render.is_fragment(request):
+        ending = await context.db.read(lambda tx: run_log.end(tx, found.view.id, found.shown, MAX_LOG_LINES))
+        found = msgspec.structs.replace(found, log_end=ending)
+    query = {"attempt": found.shown, "last_event_id": found.log_end and found.log_end.place}
+    live = "" if found.is_log_finished else render.query(f"/api/v1/jobs/{job}/log/stream", **query)
     # The plan refreshes itself, because a large one is not read again with every event of the job.
     panel = (
         None

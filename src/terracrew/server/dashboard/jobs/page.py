@@ -24,6 +24,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import attempt_report
+from terracrew.server.runs.log import LogEnd
 from terracrew.server.runs.model import AttemptReport, JobView
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.runs.view import doubt_refs
@@ -60,6 +61,8 @@ class JobPage(msgspec.Struct, frozen=True):
     """The approval rules that apply to its module, as the API shows them; none if the job has ended or changes nothing."""
     approval_refusal: str | None = None
     """Why the reader may not approve, although their role would let them."""
+    log_end: LogEnd | None = None
+    """Where the part of a long log begins that is shown; None if all of it is shown."""
     timeline: list[TimelinePart] = []
     run_address: str | None = None
     """The page of the run of a group that the job is a part of, if the reader may see the group."""

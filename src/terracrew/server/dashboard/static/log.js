@@ -10,7 +10,8 @@ const panel = document.querySelector("[data-log]");
 const part = (name) => panel.querySelector(`[data-part="${name}"]`);
 const number = new Intl.NumberFormat("en");
 
-const lines = new Lines();
+// Of a long log, only the last lines are loaded: so many come before them.
+const lines = new Lines(Number(panel.dataset.before ?? 0));
 const view = new View(part("view"), lines, JSON.parse(panel.dataset.steps));
 const search = new Search(lines, showHits);
 const queue = [];
@@ -18,7 +19,7 @@ let isPumping = false, isComplete = false, drawn = 0, isInContact = !("outOfCont
 
 /** The number of the line that `#L…` names, if it names one. */
 function lineOf(hash) {
-  return /^#L(\d+)$/.exec(hash)?.[1];
+  return Number(/^#L(\d+)$/.exec(hash)?.[1] ?? 0);
 }
 
 /** Decode and join what has come, a slice at a time, so that the page stays in the reader's hands. */
@@ -51,20 +52,23 @@ function show() {
   view.update();
   search.more();
   const isEmpty = lines.length === 0;
-  part("count").textContent = isEmpty ? "" : `${number.format(lines.length)} ${lines.length === 1 ? "line" : "lines"}`;
+  const total = lines.before + lines.length;
+  part("count").textContent = isEmpty ? "" : lines.before ? `lines ${number.format(lines.before + 1)}–${number.format(total)}` : `${number.format(total)} ${total === 1 ? "line" : "lines"}`;
   part("empty").hidden = !isEmpty || isPumping;
   part("empty").textContent = isComplete ? "Nothing was printed." : panel.dataset.empty;
-  if (wanted && (lines.length >= wanted || (isComplete && !isPumping))) view.show(Math.min(wanted, lines.length) - 1), (wanted = null);
+  if (wanted && wanted <= lines.before) return void location.assign(`${part("all").search}#L${wanted}`); // it is not loaded
+  if (wanted && (total >= wanted || (isComplete && !isPumping))) view.show(Math.min(wanted, total) - lines.before - 1), (wanted = null);
 }
 
 function showHits() {
   const { hits, at, needle, isDone } = search;
-  part("hits").textContent = !needle ? "" : hits.length ? `${at < 0 ? "" : `${number.format(at + 1)} of `}${number.format(hits.length)}${isDone ? "" : "…"}` : isDone ? "none" : "…";
+  const where = lines.before ? " in these lines" : "";
+  part("hits").textContent = !needle ? "" : hits.length ? `${at < 0 ? "" : `${number.format(at + 1)} of `}${number.format(hits.length)}${isDone ? "" : "…"}${where}` : isDone ? `none${where}` : "…";
 }
 
 /** A finished log is one long answer of JSON lines; cut off, it goes on behind the last event that came. */
 async function load(url) {
-  let newest = "";
+  let newest = panel.dataset.after ?? "";
   for (let wait = 500; ; wait = Math.min(wait * 2, 10_000)) {
     try {
       for await (const text of linesOf(`${url}&after=${newest}`)) take(text), (newest = placeOf(text)), (wait = 500);

@@ -18,9 +18,9 @@ class Column {
 }
 
 export class Lines {
-  constructor() { this.clear(); }
-
-  clear() {
+  /** `before` lines of the log come before the first one that is loaded. */
+  constructor(before = 0) {
+    this.before = before;
     this.texts = [];
     this.sections = []; // of one step of one attempt each: {step, attempt, label, from, to, folded, chosen}
     this.last = new Map(); // attempt → the number of its newest event
@@ -29,9 +29,12 @@ export class Lines {
     this.isOurs = new Column(Uint8Array);
     this.styles = new Map(); // line → the style it starts in, where that is not the plain one
     this.style = 0; // after the last line, and before it
-    this.before = 0;
+    this.styleBefore = 0;
     this.isOpen = false;
   }
+
+  /** The number of a line as people see it. */
+  number(line) { return this.before + line + 1; }
 
   get length() { return this.texts.length; }
 
@@ -60,11 +63,11 @@ export class Lines {
       this.texts.push(part);
       this.times.set(line, at);
       this.isOurs.set(line, ours);
-      this.before = this.style;
+      this.styleBefore = this.style;
       if (this.style) this.styles.set(line, this.style);
     }
     this.isOpen = false;
-    this.widths.set(line, measure(this.texts[line], this.before));
+    this.widths.set(line, measure(this.texts[line], this.styleBefore));
     this.style = carried;
   }
 

@@ -39,7 +39,7 @@ export class View {
   update() {
     this.layout.update();
     this.spacer.style.height = `${this.layout.drawn}px`;
-    this.scroller.style.setProperty("--digits", Math.max(3, String(this.lines.length).length));
+    this.scroller.style.setProperty("--digits", Math.max(3, String(this.lines.before + this.lines.length).length));
     this.scroller.style.setProperty("--content", `${Math.min(this.layout.height, 9999)}px`);
     if (this.isFollowing) this.scroller.scrollTop = this.scroller.scrollHeight;
     this.draw();
@@ -87,7 +87,7 @@ export class View {
     button.setAttribute("aria-expanded", String(!section.folded));
     head.section = section;
     const count = section.to - section.from;
-    head.append(button, make("span", "faint num", count === 1 ? `line ${number.format(section.to)}` : `lines ${number.format(section.from + 1)}–${number.format(section.to)}`));
+    head.append(button, make("span", "faint num", count === 1 ? `line ${number.format(this.lines.number(section.from))}` : `lines ${number.format(this.lines.number(section.from))}–${number.format(this.lines.before + section.to)}`));
     if (section.attempt > 1 && !section.label) head.append(make("span", "faint num", `attempt ${section.attempt}`));
     return head;
   }
@@ -97,8 +97,8 @@ export class View {
     element.line = line;
     element.part = part;
     if (line === this.marked) element.classList.add("marked");
-    const label = make("a", "n", part ? "" : String(line + 1));
-    if (!part) label.href = `#L${line + 1}`, label.tabIndex = -1;
+    const label = make("a", "n", part ? "" : String(this.lines.number(line)));
+    if (!part) label.href = `#L${this.lines.number(line)}`, label.tabIndex = -1;
     element.append(label);
     if (this.showsTimes) element.append(make("span", "t", part ? "" : clock.format(this.lines.times.get(line))));
     element.append(this.#text(line, part));
