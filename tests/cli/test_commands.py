@@ -200,6 +200,10 @@ def test_the_limit_of_a_runner_that_has_never_connected_is_not_shown_as_what_it_
 
 def test_deleting_asks_first(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on("DELETE /api/v1/modules/platform%2Fvpc", None, 204)
+    server.on("GET /api/v1/modules/platform%2Fvpc", MODULE | {"used_by": ["platform/app"]})
+    terracrew("module", "delete", "platform/vpc", "--force", stdin="n\n")
+    assert "1 module uses its outputs: platform/app. Their jobs fail without it" in terracrew.err
+    server.asked.clear()
     terracrew("module", "delete", "platform/vpc", stdin="n\n")
     assert (terracrew.code, server.asked) == (1, [])
     assert terracrew.err.endswith("Not deleted.\n")

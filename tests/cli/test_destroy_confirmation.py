@@ -28,7 +28,7 @@ def answered(monkeypatch: pytest.MonkeyPatch, answer: str, *arguments: str) -> i
 def module(server: ScriptedServer) -> ScriptedServer:
     server.on("POST /api/v1/modules/a%2Fm/jobs", JOB, 201)
     rule = {"name": "min_approvals", "value": 2, "path": "a"}
-    server.on("GET /api/v1/modules/a%2Fm", {"approval_rules": [rule]})
+    server.on("GET /api/v1/modules/a%2Fm", {"approval_rules": [rule], "used_by": ["a/b", "a/c"]})
     server.on("GET /api/v1/modules/a%2Fm/resources", {"version": 4, "count": 25, "addresses": NAMES})
     return server
 
@@ -64,6 +64,7 @@ def test_on_a_terminal_a_destroy_names_what_it_destroys_and_asks(
         "aws_instance.web[0]",
         "aws_instance.web[9]",
         "and 15 more",
+        "2 modules use its outputs: a/b and a/c.",
         "Then 2 people must approve the plan, because a requires it.",
         "Not destroyed",
     ):

@@ -143,8 +143,9 @@ def test_a_lost_apply_is_seen_live_given_up_and_done_again_after_somebody_has_lo
         expect(page.get_by_role("heading", name="An earlier change was cut short")).to_be_visible()
         expect(page.locator("#approval .known")).to_contain_text("Perhaps:")
         page.screenshot(path=SHOTS / "doubt.png", animations="disabled", full_page=True)
+        page.get_by_label("I have compared this plan with the resources that exist").check()
         page.locator("#approve-job").click()
-        page.get_by_role("dialog").get_by_role("button", name="Approve and apply").click()
+        page.get_by_role("dialog").get_by_role("button", name="Approve in doubt and apply").click()
         expect(page.locator("#job-head .st")).to_have_text("Succeeded")
         assert page.evaluate("window.sameDocument") is True, "all of it was live"
         page.screenshot(path=SHOTS / "lost-done.png", animations="disabled", full_page=True)

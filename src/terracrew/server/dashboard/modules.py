@@ -28,6 +28,7 @@ from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.groups import level_reads
 from terracrew.server.groups.model import Group
 from terracrew.server.http.request import tree_path
+from terracrew.server.inputs import dependencies
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.create import JobRequest, NewJob
 from terracrew.server.jobs.model import Job, JobStatus, Lock
@@ -129,6 +130,8 @@ class DestroyPage(msgspec.Struct, frozen=True):
     """The earlier DESTROY that is to run again."""
     consequence: str
     """Who is asked before something is destroyed, in words."""
+    users: list[str]
+    """The modules that use its outputs."""
 
 
 class RunForm(msgspec.Struct, frozen=True):
@@ -255,7 +258,7 @@ async def destroy_page(
     """Show what a destroy would destroy. Only the page's buttons queue the DESTROY, or a plan of it."""
     context, who = request.context, request.user
 
-    async def read(tx: Tx) -> tuple[Module, Job | None, str]:
+    async def read(tx: Tx) -> tuple[Module, Job | None, str, list[str]]:
         found = await service.find(tx, who, module, Verb.JOB_RUN)
         earlier = None if again is None else await jobs.find(tx, who, again, Verb.JOB_READ)
         if earlier is not None and (earlier.module_id, earlier.type) != (found.id, JobType.DESTROY):
@@ -263,12 +266,13 @@ async def destroy_page(
         rules = msgspec.to_builtins((await policy.of_module(tx, found.id)).rules)
         is_asked = earlier is not None and earlier.needs_approval
         is_asked = is_asked or await module_standing.is_in_doubt(tx, found.id)
-        return found, earlier, approval_words.before_change(rules, JobType.DESTROY, is_asked=is_asked)
+        consequence = approval_words.before_change(rules, JobType.DESTROY, is_asked=is_asked)
+        return found, earlier, consequence, await dependencies.users(tx, who, found.id)
 
-    found, earlier, consequence = await context.db.read(read)
+    found, earlier, consequence, users = await context.db.read(read)
     is_kept_here = found.backend == "terracrew"
     managed = await resources.current(context.db, context.objects, context.keys, found.id, is_kept_here=is_kept_here)
-    shown = DestroyPage(found, managed, earlier, consequence)
+    shown = DestroyPage(found, managed, earlier, consequence, users)
     return await render.page(request, "modules/destroy_page.html", "modules/destroy.html", page=shown)
 
 

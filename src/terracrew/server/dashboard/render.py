@@ -13,7 +13,7 @@ from litestar import Response
 from litestar.response import Redirect
 from markupsafe import Markup, escape
 
-from terracrew import __version__, approval_words, plan_words
+from terracrew import __version__, approval_words, dependency_words, plan_words
 from terracrew.durations import duration
 from terracrew.protocol.spec import MUTATING
 from terracrew.server.dashboard import assets, change_words, clouds, dispatchers, limits, nav, place_words, words
@@ -168,6 +168,7 @@ _GLOBALS: dict[str, Any] = {
     "place_words": place_words,
     "access_words": access_words,
     "approval_words": approval_words,
+    "dependency_words": dependency_words,
     "plan_words": plan_words,
     "mutating": MUTATING,
     "runner_menus": RunnerMenus,

@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from terracrew.dependency_words import HIDDEN
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.inputs import dependency_reads
 from terracrew.server.inputs.model import Target
@@ -15,6 +16,10 @@ from terracrew.server.principals.model import Principal
 
 Direction = Literal["needs", "used_by"]
 """`needs`: the modules whose outputs a module uses. `used_by`: the modules that use its outputs."""
+
+
+MAX_USERS = 100
+"""How many of the modules that use outputs of a module are named or counted."""
 
 
 class Dependency(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +66,19 @@ async def listing(
         rows = await dependency_reads.used_by(tx, module_id, None if is_all else seen, start(after), limit + 1)
     items = [_dependency(row, seen) for row in rows[:limit]]
     return Page(items, cursor(items[-1].id) if len(rows) > limit else None)
+
+
+async def users(tx: Tx, who: Principal | None, module_id: str) -> list[str]:
+    """Return the paths of the modules that use outputs of a module, `MAX_USERS` at most.
+
+    Whoever is about to destroy it has to know that it is used, so a module that the reader may not see is counted, not named.
+    """
+    rows = await dependency_reads.users(tx, module_id, MAX_USERS)
+    if not rows or who is None:
+        return [row["path"] for row in rows]
+    seen = await authorize.visible(tx, who, Verb.TREE_READ)
+    places = [(row["path"], authorize.module(row["organization_id"], row["path"])) for row in rows]
+    return [path if seen.covers(place) else HIDDEN for path, place in places]
 
 
 def _dependency(row: Row, seen: Visible) -> Dependency:

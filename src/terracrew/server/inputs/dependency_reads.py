@@ -43,6 +43,17 @@ async def used_by(tx: Tx, module_id: str, seen: Visible | None, after: str, coun
     return await tx.all(filtered + _IN_ORDER, **given, **visibility.params(seen))
 
 
+async def users(tx: Tx, module_id: str, count: int) -> list[Row]:
+    """Return the modules that use outputs of a module, ordered by path. A use that was ended does not count."""
+    return await tx.all(
+        f"""SELECT DISTINCT other.path, other.organization_id FROM inputs JOIN modules AS other ON other.id = inputs.place_id
+        WHERE inputs.source_module_id = :module_id AND {_IS_REFERENCE} AND inputs.ended_by_name IS NULL
+        ORDER BY other.path LIMIT :count""",
+        module_id=module_id,
+        count=count,
+    )
+
+
 async def references(tx: Tx, module_ids: Sequence[str]) -> list[tuple[str, str]]:
     """Return which of these modules use outputs of which modules."""
     rows = await tx.each(

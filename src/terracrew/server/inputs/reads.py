@@ -25,6 +25,8 @@ HAS_OLDER_OUTPUTS: LiteralString = f"""EXISTS (SELECT 1 FROM outputs WHERE outpu
     AND NOT {fragments.is_destroyed_after("outputs.module_id", "outputs.created_at")})"""
 """The condition that the module of such an input has outputs of a job before its last change."""
 
+_HAD_OUTPUTS: LiteralString = "EXISTS (SELECT 1 FROM outputs WHERE outputs.module_id = inputs.source_module_id)"
+
 
 def is_ended(now: LiteralString) -> LiteralString:
     """Return the condition that an input is an output which is not given any more: an owner of the other module has ended the reference,
@@ -47,10 +49,15 @@ def is_ended(now: LiteralString) -> LiteralString:
                         AND NOT service_accounts.is_disabled)))))))"""
 
 
-def holds_jobs(now: LiteralString) -> LiteralString:
-    """Return the condition that the jobs of a module wait because of an input: its output does not exist yet, or is not given any more."""
+def holds_jobs(now: LiteralString, destroys: LiteralString) -> LiteralString:
+    """Return the condition that a job of a module waits because of an input: its output does not exist yet, or is not given any more.
+
+    `destroys` is the condition that the job only destroys. It is given the last value that the output had, and does not wait for a
+    module that was destroyed before.
+    """
     # The first two conditions are repeated before OR, so that both databases use the index of references.
-    return f"(inputs.is_current AND inputs.source_module_id IS NOT NULL AND ({IS_WAITED_FOR} OR {is_ended(now)}))"
+    return f"""(inputs.is_current AND inputs.source_module_id IS NOT NULL
+        AND ({IS_WAITED_FOR} AND NOT ({destroys} AND {_HAD_OUTPUTS}) OR {is_ended(now)}))"""
 
 
 _UP: LiteralString = """

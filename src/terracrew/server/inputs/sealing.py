@@ -17,6 +17,11 @@ def sealed(keys: Keyring, place_id: str, target: str, name: str, version: int, p
     return keys.encrypt(plain, context(place_id, target, name, version))
 
 
+def resealed(keys: Keyring, each: Input, value: Any) -> bytes:
+    """Return another content of the same version of an input, encrypted."""
+    return sealed(keys, each.place_id, each.target, each.name, each.version, msgspec.json.encode(value))
+
+
 def opened(keys: Keyring, each: Input) -> Any:
     """Return the value of an input that was not removed."""
     assert each.sealed is not None

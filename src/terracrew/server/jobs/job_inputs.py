@@ -84,7 +84,9 @@ async def resolve(
                 f"to a job, so nothing was started: remove some (terracrew input list {row['module_path']})"
             )
         else:
-            outputs = await module_outputs.values(tx, keys, [each.input for each in effective.applying(inputs)])
+            destroys = row["type"] == "DESTROY" or bool(row["is_destroy_plan"])
+            applying = [each.input for each in effective.applying(inputs)]
+            outputs = await module_outputs.values(tx, keys, applying, destroys=destroys)
             if isinstance(outputs, str):
                 found[job_id] = outputs
                 continue
@@ -163,7 +165,7 @@ async def _values_to_mask(tx: Tx, keys: Keyring, job: Job, sources: input_store.
         if each.kind == "literal":
             value = sealing.opened_file(keys, each).content if each.target == "file" else sealing.opened(keys, each)
             found += names.secrets_of({each.name: value})
-    outputs = await module_outputs.values(tx, keys, live)
+    outputs = await module_outputs.values(tx, keys, live, destroys=job.only_destroys)
     if not isinstance(outputs, str):
         found += [secret for each in outputs.values() for secret in each.secrets]
     return [*found, *names.secrets_of(content.inputs), *names.secrets_of(content.environment)]

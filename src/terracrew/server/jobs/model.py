@@ -159,6 +159,11 @@ class Job(msgspec.Struct, frozen=True):
         return self.status in TERMINAL
 
     @property
+    def only_destroys(self) -> bool:
+        """Return whether it destroys everything, or plans to do so."""
+        return self.type is JobType.DESTROY or self.is_destroy_plan
+
+    @property
     def is_active(self) -> bool:
         return self.status in ACTIVE
 

@@ -131,5 +131,8 @@ class JobView(JobListed, frozen=True, kw_only=True):
     as the job `hold_id` with attempt 0."""
     run: list[RunPart] = msgspec.field(default_factory=list[RunPart])
     """What happened to each attempt, as one sequence."""
+    used_by: list[str] = msgspec.field(default_factory=list[str])
+    """The paths of the modules that use outputs of the module, if the job destroys everything in it or plans to do so. Those that you
+    may not see are counted, but not named."""
     held_lock: HeldLock | None = None
     """The attempt that may have left the lock of the module's own backend behind. The engine fails if the lock is still held."""

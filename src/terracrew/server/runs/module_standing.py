@@ -9,11 +9,13 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.groups import dispatchers, level_reads
 from terracrew.server.groups.inheritance import ApprovalRule
+from terracrew.server.inputs import dependencies
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.jobs.model import Lock
 from terracrew.server.modules import policy
 from terracrew.server.modules.model import Module
+from terracrew.server.principals.model import Principal
 from terracrew.server.runs import attempt_report, held_lock, holds, placement, reads
 from terracrew.server.runs.held_lock import HeldLock
 from terracrew.server.runs.holds import ModuleHold
@@ -58,6 +60,8 @@ class ModuleView(Module, frozen=True, kw_only=True):
     module, the strictest."""
     placement: Placement
     """Which runners may have its jobs, and the limits of its groups."""
+    used_by: list[str]
+    """The paths of the modules that use its outputs, 100 at most. Those that you may not see are counted, but not named."""
 
 
 async def is_in_doubt(tx: Tx, module_id: str) -> bool:
@@ -66,7 +70,7 @@ async def is_in_doubt(tx: Tx, module_id: str) -> bool:
     return any(each.is_in_doubt for each in found) or bool(await attempt_reads.in_doubt(tx, module_id))
 
 
-async def view(tx: Tx, module: Module) -> ModuleView:
+async def view(tx: Tx, module: Module, reader: Principal | None) -> ModuleView:
     rows = await reads.quarantined_states(tx, module.id, MAX_QUARANTINED)
     above = [(each.path, each.dispatcher) for each in await level_reads.lineage(tx, module.group_id)]
     return ModuleView(
@@ -80,4 +84,5 @@ async def view(tx: Tx, module: Module) -> ModuleView:
         dispatcher_from=dispatchers.inherited(module.dispatcher, above),
         approval_rules=list((await policy.of_module(tx, module.id)).rules),
         placement=await placement.of_module(tx, module.id),
+        used_by=await dependencies.users(tx, reader, module.id),
     )

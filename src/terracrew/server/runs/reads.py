@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import LiteralString
 
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.db.statements.fragments import IS_OPEN_JOB, instance_name, runner_path
+from terracrew.server.db.statements.fragments import IS_OPEN_JOB, instance_name, only_destroys, runner_path
 from terracrew.server.inputs import reads as input_reads
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
@@ -121,9 +121,9 @@ async def missing_dependencies(tx: Tx, waiting: Sequence[tuple[str, str]]) -> li
             source.organization_id, inputs.set_by_name, inputs.ended_by_name,
             CASE WHEN {input_reads.is_ended("batch.now")} THEN 1 ELSE 0 END AS is_ended,
             CASE WHEN {input_reads.HAS_OLDER_OUTPUTS} THEN 1 ELSE 0 END AS has_older_outputs
-        FROM batch JOIN inputs ON inputs.place_id = batch.module_id
+        FROM batch JOIN jobs AS waiting ON waiting.id = batch.id JOIN inputs ON inputs.place_id = batch.module_id
         JOIN modules AS source ON source.id = inputs.source_module_id
-        WHERE {input_reads.holds_jobs("batch.now")} ORDER BY source.path, inputs.name""",
+        WHERE {input_reads.holds_jobs("batch.now", only_destroys("waiting"))} ORDER BY source.path, inputs.name""",
         {"id": "text", "module_id": "text", "now": "double precision"},
         [(job_id, module_id, tx.now) for job_id, module_id in waiting],
     )

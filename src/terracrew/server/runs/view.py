@@ -10,10 +10,11 @@ import msgspec
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import STEPS_OF
 from terracrew.server.db.seam import Database, Row, Tx
+from terracrew.server.inputs import dependencies
 from terracrew.server.jobs import attempt_store, service
 from terracrew.server.jobs.decision_types import hold_ref
 from terracrew.server.jobs.model import Attempt, Job, JobStatus, Lock, Plan, StepRow
-from terracrew.server.jobs.plans import approver_rules, approvers
+from terracrew.server.jobs.plans import approver_rules, approvers, destruction
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.modules import policy
 from terracrew.server.runs import attempt_report, held_lock, holds, placement, reads, reasons, summary
@@ -117,6 +118,7 @@ async def _view(
         is_plan_stale=kept is not None and not job.is_terminal and kept.state_version != row["state_version"],
         doubts=doubts,
         holds=held_since,
+        used_by=await dependencies.users(tx, watch.reader, job.module_id) if _removes_everything(job) else [],
         held_lock=held,
         module_path=row["module_path"],
         cause_number=row["cause_number"],
@@ -132,6 +134,10 @@ async def _lock(tx: Tx, job: Job, attempts: Sequence[Attempt]) -> Lock | None:
     if own is None:
         return await service.lock(tx, job.module_id)
     return Lock(job.id, job.number, job.attempt, own.claimed_at, own.lost_at)
+
+
+def _removes_everything(job: Job) -> bool:
+    return job.only_destroys or (job.plan is not None and destruction.removes_everything(job.plan))
 
 
 def _is_concerned(job: Job) -> bool:

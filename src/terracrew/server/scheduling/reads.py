@@ -7,10 +7,11 @@ from typing import LiteralString
 
 from terracrew.errors import Damaged
 from terracrew.server.db.seam import Database, Row, Tx
-from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, only_destroys
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.history.store import IS_HELD
 from terracrew.server.inputs import reads as input_reads
+from terracrew.server.jobs.queue_reads import first_of_module
 from terracrew.server.runners import eligibility
 from terracrew.server.runners.eligibility import GRACE_SECONDS
 from terracrew.server.scheduling.assignment_view import groups_above
@@ -35,6 +36,8 @@ _QUEUE = "SELECT id, attempt, plan_attempt FROM jobs WHERE status = 'QUEUED' AND
 _PLANNED_BY: LiteralString = """
 SELECT jobs.id FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.plan_attempt
 WHERE jobs.status = 'QUEUED' AND jobs.plan_attempt IS NOT NULL AND attempts.runner_id = :id ORDER BY jobs.id"""
+_IS_NEXT_DESTROYING: LiteralString = f"""EXISTS (SELECT 1 FROM jobs WHERE jobs.id = {first_of_module("inputs.place_id")}
+    AND {only_destroys("jobs")})"""
 _TAKES_JOBS: LiteralString = "NOT instances.is_draining AND NOT runners.is_draining AND NOT runners.is_disabled"
 _IN_GRACE: LiteralString = "NOT instances.is_connected AND instances.disconnected_at > :since"
 _ONLINE_OF_RUNNER: LiteralString = f"""
@@ -123,7 +126,8 @@ async def busy(tx: Tx) -> tuple[set[str], dict[str, set[str]]]:
         held[row["instance_id"]].add(row["id"])
     waiting = await tx.all("SELECT module_id FROM states WHERE status = 'quarantined'")
     dependent = await tx.all(
-        f"SELECT place_id AS module_id FROM inputs WHERE {input_reads.holds_jobs(':now')}", now=tx.now
+        f"SELECT place_id AS module_id FROM inputs WHERE {input_reads.holds_jobs(':now', _IS_NEXT_DESTROYING)}",
+        now=tx.now,
     )
     unreleased = await tx.all(f"SELECT module_id FROM jobs WHERE status = 'QUEUED' AND type <> 'PLAN' AND {IS_HELD}")
     return {row["module_id"] for row in (*active, *waiting, *dependent, *unreleased)}, held

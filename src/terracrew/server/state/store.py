@@ -124,6 +124,16 @@ async def latest_outputs(tx: Tx, module_id: str) -> Row | None:
     )
 
 
+async def last_outputs(tx: Tx, module_id: str, count: int) -> list[Row]:
+    """Return the outputs that jobs of a module have read, the newest first, also those from before everything was destroyed."""
+    return await tx.all(
+        """SELECT job_id, module_id, sha256, content, object, created_at FROM outputs
+        WHERE module_id = :module_id ORDER BY created_at DESC LIMIT :count""",
+        module_id=module_id,
+        count=count,
+    )
+
+
 async def insert(tx: Tx, state: State, received: Received) -> None:
     """Write a state that has arrived, with its content or the name of the object that holds it."""
     await tx.run(

@@ -1,4 +1,4 @@
-"""How people approve a plan together in a real browser: each sees what their approval does, and who else has approved."""
+"""How people decide in a real browser: each sees what their approval does, who else has approved, and who uses what is destroyed."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -101,3 +101,27 @@ async def test_nobody_approves_in_doubt_without_saying_that_they_have_looked(pag
     await yes.click()
     await expect(page.locator("#approved-by")).to_contain_text("in doubt")
     await expect(page.locator(".timeline")).to_contain_text("Approved in doubt")
+
+
+@pytest.mark.feature("J6.outputs", "J8.needed", "U5.page")
+async def test_whoever_destroys_what_others_use_is_told_before_and_when_they_approve(page: Page, stage: Stage) -> None:
+    used = "1 module uses its outputs: payments/prod/ledger."
+    row = await stage.server.db.read(lambda tx: tx.one("SELECT id FROM modules WHERE path = 'hello'"))
+    assert row is not None
+    await page.goto(f"/dashboard/modules/{row['id']}/destroy")
+    await expect(page.locator("#used-by")).to_contain_text(used)
+    await look(page, "destroy-used")
+    await page.get_by_role("button", name="Show a destroy plan first").click()
+    await page.wait_for_url("**/dashboard/jobs/job_*")
+    await expect(page.locator("#job-head #used-by")).to_contain_text(used)
+    await look(page, "destroy-plan-used")
+
+    async def destroy_everything(tx: Tx) -> None:
+        sql = "UPDATE jobs SET type = 'DESTROY', module_id = :module WHERE id = :id"
+        await tx.run(sql, module=row["id"], id=stage.jobs["asking"])
+
+    await stage.write(destroy_everything)
+    await page.goto(f"/dashboard/jobs/{stage.jobs['asking']}")
+    await expect(page.locator("#approval #used-by")).to_contain_text(used)
+    await expect(page.locator("#used-by")).to_have_count(1)
+    await look(page, "destroy-approval-used")

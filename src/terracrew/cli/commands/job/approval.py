@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew import approval_words, plan_words
+from terracrew import approval_words, dependency_words, plan_words
 from terracrew.cli.arguments import name_completion, numbers
 from terracrew.cli.commands.job import attempt_facts, diff, lost_options, render, status_line
 from terracrew.cli.connection.target import Target, pass_target
@@ -146,6 +146,7 @@ def _show_plan(api: "Api", job: dict[str, Any]) -> None:
         ("why", job["kept_plan"].get("why")),
         ("plan", output.plan(summary)),
         *(("failed check", plan_words.check(each)) for each in summary.get("checks") or ()),
+        ("used by", dependency_words.used_by(job["used_by"]) if job.get("used_by") else ""),
         *render.approvals(job),
         ("to decide", output.left(job["kept_plan"]["decide_by"])),
     ]

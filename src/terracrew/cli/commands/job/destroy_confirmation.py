@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew import approval_words
+from terracrew import approval_words, dependency_words
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid
 
@@ -40,7 +40,8 @@ def confirm(api: "Api", module: str, yes: bool) -> None:
         )
     from terracrew.client.http import segment
 
-    rules: list[dict[str, Any]] = api.get(f"/modules/{segment(module)}").get("approval_rules") or []
+    known = api.get(f"/modules/{segment(module)}")
+    rules: list[dict[str, Any]] = known.get("approval_rules") or []
     found = api.get(f"/modules/{segment(module)}/resources")
     output.note(_words(module, found))
     if found.get("problem"):
@@ -50,6 +51,8 @@ def confirm(api: "Api", module: str, yes: bool) -> None:
     count: int | None = found["count"]
     if count is not None and count > MAX_RESOURCES_NAMED:
         click.echo(f"  … and {count - MAX_RESOURCES_NAMED} more", err=True)
+    if known.get("used_by"):
+        output.note(f"{dependency_words.used_by(known['used_by'])}.")
     output.note(approval_words.before_change(rules, "DESTROY"))
     output.ask(f"Destroy everything that {module} manages? This cannot be undone.", "Not destroyed: no job was queued.")
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew import approval_words, dispatcher_words, limit_words, plan_words
+from terracrew import approval_words, dependency_words, dispatcher_words, limit_words, plan_words
 from terracrew.cli.commands.job import attempt_facts, status_line
 from terracrew.cli.printing import output
 
@@ -51,6 +51,7 @@ def job(api: "Api", found: dict[str, Any]) -> None:
             *source(found),
             ("plan", output.plan(plan)),
             *(("failed check", plan_words.check(each)) for each in plan.get("checks") or ()),
+            ("used by", dependency_words.used_by(found["used_by"]) if found.get("used_by") else ""),
             *approvals(found),
             ("declined by", decided["decided_by"] if decided.get("decision") == "declined" else ""),
             ("lock", lock(found.get("lock"))),

@@ -5,6 +5,7 @@ from typing import Any, BinaryIO
 
 import click
 
+from terracrew import dependency_words
 from terracrew.cli.arguments import (
     approval_options,
     cloud_options,
@@ -238,7 +239,7 @@ def update(
 
 @click.command("delete")
 @click.argument("path", shell_complete=name_completion.modules)
-@click.option("--force", is_flag=True, help="Also delete its jobs, logs and states.")
+@click.option("--force", is_flag=True, help="Also delete its jobs, logs and states, and if others use its outputs.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
@@ -247,6 +248,8 @@ def delete(target: Target, path: str, force: bool, yes: bool, as_json: bool) -> 
     from terracrew.client.http import segment
 
     if not yes:
+        if force and (users := target.api().get(f"/modules/{segment(path)}").get("used_by")):
+            output.note(f"{dependency_words.used_by(users)}. Their jobs fail without it, except those that destroy.")
         output.ask(f"Delete {path}{' with its jobs, logs and states' if force else ''}?", "Not deleted.")
     target.api().delete(f"/modules/{segment(path)}{'?force=true' if force else ''}")
     if as_json:

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from terracrew import approval_words, dispatcher_words, limit_words
+from terracrew import approval_words, dependency_words, dispatcher_words, limit_words
 from terracrew.cli.arguments import cloud_options, name_completion
 from terracrew.cli.commands.job import render
 from terracrew.cli.connection.target import Target, pass_target
@@ -67,6 +67,7 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             *(("in doubt", each) for each in doubts),
             *(("in quarantine", each) for each in quarantined),
             ("approval", f"{approval_words.requirement(rules)}, within {written(found['approval_seconds'])}"),
+            ("used by", dependency_words.used_by(found["used_by"]) if found.get("used_by") else ""),
             *(("approval rule", each) for each in approval_words.described(rules)),
             ("created", output.age(found["created_at"])),
         ]

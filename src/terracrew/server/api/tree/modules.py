@@ -11,6 +11,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
 from terracrew.server.inputs import dependencies
 from terracrew.server.inputs.dependencies import Dependency, Direction
+from terracrew.server.jobs import module_deletion
 from terracrew.server.modules import archives, contents, hidden_values, output_references, service
 from terracrew.server.modules.model import Archive, Module, ModuleChange, NewModule
 from terracrew.server.paging import After, Limit, Page
@@ -49,9 +50,8 @@ async def show(request: TreeCall, module: FromPath[str]) -> ModuleView:
 
     async def read(tx: Tx) -> ModuleView:
         found = await service.find(tx, request.user, tree_path(module), Verb.TREE_READ)
-        return await module_standing.view(
-            tx, hidden_values.shown(found, await contents.load(tx, request.context.keys, found.id))
-        )
+        shown = hidden_values.shown(found, await contents.load(tx, request.context.keys, found.id))
+        return await module_standing.view(tx, shown, request.user)
 
     return await request.context.db.read_in_background(read)
 
@@ -97,10 +97,13 @@ async def change(request: TreeCall, module: FromPath[str], data: JSONBody[Module
 async def remove(request: TreeCall, module: FromPath[str], force: FromQuery[bool] = False) -> None:
     """Delete a module, with `force=true` also its jobs, logs and states. The resources that it has created are not touched.
 
+    If other modules use its outputs, `force=true` is required, too. Their jobs fail from then on, except those that destroy: these are
+    given the last values of the outputs.
+
     The module is gone when this is answered. What was kept for it is removed afterwards, a little at a time.
     """
-    who = request.user
-    await request.context.db.write(lambda tx: service.delete(tx, who, tree_path(module), force))
+    who, keys = request.user, request.context.keys
+    await request.context.db.write(lambda tx: module_deletion.delete(tx, keys, who, tree_path(module), force=force))
 
 
 @post("/archives", summary="Upload a source", request_max_body_size=archives.MAX_ARCHIVE_BYTES)

@@ -14,6 +14,11 @@ IS_OPEN_JOB: LiteralString = f"jobs.status NOT IN {ENDED_STATUSES}"
 """The condition that a job has not ended."""
 
 
+def only_destroys(jobs: LiteralString) -> LiteralString:
+    """Return the condition that a job destroys everything, or plans to do so. `model.Job.only_destroys` is the same in Python."""
+    return f"({jobs}.type = 'DESTROY' OR {jobs}.is_destroy_plan)"
+
+
 def is_destroyed_after(module_id: LiteralString, at: LiteralString) -> LiteralString:
     """Return the condition that everything in a module was destroyed after a time, or at it.
 

@@ -7,7 +7,7 @@ import msgspec
 
 from terracrew.protocol.spec import Credentials
 from terracrew.server.db.seam import Columns, Param, Row, Tx
-from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, only_destroys
 from terracrew.server.history.store import IS_HELD
 from terracrew.server.inputs import reads as input_reads
 from terracrew.server.jobs import attempt_store, queue_reads, store
@@ -45,7 +45,8 @@ WHERE jobs.id = batch.job_id AND jobs.status || '' = 'QUEUED' AND jobs.attempt =
   AND NOT (
     EXISTS (SELECT 1 FROM jobs AS busy WHERE busy.module_id = jobs.module_id AND busy.status IN {ACTIVE_STATUSES})
     OR EXISTS (SELECT 1 FROM states WHERE states.module_id = jobs.module_id AND states.status = 'quarantined')
-    OR EXISTS (SELECT 1 FROM inputs WHERE inputs.place_id = jobs.module_id AND {input_reads.holds_jobs("batch.now")})
+    OR EXISTS (SELECT 1 FROM inputs WHERE inputs.place_id = jobs.module_id
+        AND {input_reads.holds_jobs("batch.now", only_destroys("jobs"))})
     OR (jobs.type <> 'PLAN' AND {IS_HELD})
     OR EXISTS (SELECT 1 FROM {eligibility.MAKER} WHERE {eligibility.OF_JOB} AND maker.id <> batch.runner_id))
   AND EXISTS (
