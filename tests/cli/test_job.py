@@ -271,9 +271,11 @@ def test_a_job_is_shown_with_its_steps_its_attempts_the_lock_and_why_it_waits(
 
 
 def test_jobs_are_listed_and_cancelled(terracrew: Terracrew, server: ScriptedServer) -> None:
-    server.on("GET /api/v1/jobs?status=FAILED&active=true&limit=50", {"items": [view("FAILED")], "next": None})
+    failed = view("FAILED") | {"runner_path": "a/edge", "instance_name": "edge-1"}
+    server.on("GET /api/v1/jobs?status=FAILED&active=true&limit=50", {"items": [failed], "next": None})
     out = terracrew("job", "list", "--status", "failed", "--active")
-    assert out.splitlines()[1].split()[:4] == ["#7", "APPLY", "FAILED", "a/m"]
+    assert out.splitlines()[0].split()[:5] == ["JOB", "TYPE", "STATUS", "MODULE", "RUNNER"]
+    assert out.splitlines()[1].split()[:5] == ["#7", "APPLY", "FAILED", "a/m", "a/edge"]
     server.on("POST /api/v1/jobs/job_1/cancel", JOB | {"status": "PROCESSING"}, 202)
     assert terracrew("job", "cancel", "job_1", "--mode", "kill") == "Canceling job 7\n"
     assert server.asked[-1].json() == {"mode": "kill"}

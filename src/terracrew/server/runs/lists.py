@@ -5,6 +5,7 @@ import msgspec
 from terracrew.errors import NotFound
 from terracrew.server import paging
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.fragments import instance_name, runner_path
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import reads, store
 from terracrew.server.jobs.model import JobStatus
@@ -34,7 +35,8 @@ async def listing(tx: Tx, who: Principal, query: Query, after: str | None, limit
         if module_id is None:
             return Page([])
     wanted = reads.JobFilter(query.status, query.is_open, module_id, paging.start(after))
-    columns = store.JOBS.columns + ", modules.path AS module_path"
+    runner = f"{runner_path('jobs')} AS runner_path, {instance_name('jobs')} AS instance_name"
+    columns = f"{store.JOBS.columns}, modules.path AS module_path, {runner}"
     rows = await reads.page(tx, columns, who.organization_id or "", seen, wanted, limit + 1)
     page = paging.page([row_to(JobListed, row) for row in rows], limit)
     found = await reasons.why_each(tx, page.items, watch)

@@ -94,6 +94,9 @@ class JobListed(Job, frozen=True, kw_only=True):
     """A job in a list."""
 
     module_path: str
+    runner_path: str | None
+    """The runner of its last attempt; null if it has none yet."""
+    instance_name: str | None
     reason: Reason | None = None
 
 
@@ -101,8 +104,6 @@ class JobView(JobListed, frozen=True, kw_only=True):
     """A job as people and programs see it."""
 
     engine: str
-    runner_path: str | None
-    instance_name: str | None
     cause_number: int | None = None
     """The number of the job `cause_job_id`."""
     attempts: list[Attempt]

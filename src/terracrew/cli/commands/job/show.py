@@ -32,13 +32,14 @@ def list_jobs(target: Target, status: str | None, module: str | None, active: bo
             output.job_type(i),
             i["status"],
             i["module_path"],
+            i.get("runner_path") or "",
             output.age(i["created_at"]),
             output.duration(i.get("started_at"), i.get("finished_at")),
             status_line.why(i),
         )
         for i in items
     ]
-    columns = ("JOB", "TYPE", "STATUS", "MODULE", "CREATED", "TOOK", "WHY")
+    columns = ("JOB", "TYPE", "STATUS", "MODULE", "RUNNER", "CREATED", "TOOK", "WHY")
     empty = "no jobs: `terracrew job run MODULE`"
     if not output.is_narrow():
         return output.table(columns, rows, empty=empty)
