@@ -141,6 +141,16 @@ async def test_a_damaged_mirror_is_fetched_again(
     assert len(fetch.mirrors) == 1
 
 
+async def test_a_repository_that_is_damaged_on_its_server_is_not_taken_for_a_damaged_mirror(
+    server: GitHttps, repository: Repository, fetch: Fetches
+) -> None:
+    """The message was that the cached copy on this runner is damaged."""
+    blob = repository.git("rev-parse", "HEAD:main.tf")
+    (repository.folder / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    with pytest.raises(Unavailable, match=r"is damaged on its server.*git fsck"):
+        await fetch(GitSource(server.of("network")))
+
+
 async def test_a_repository_that_cannot_be_reached_does_not_cost_the_mirror(
     server: GitHttps, repository: Repository, fetch: Fetches
 ) -> None:

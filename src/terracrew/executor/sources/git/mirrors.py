@@ -38,14 +38,14 @@ class Mirrors:
         except GitFailed as error:
             if not self._is_damaged(mirror, error):
                 raise remote_errors.explained(error, url, has_credential=self._git.has_credential) from error
-        self._say(f"The cached copy of {url} on this runner is damaged, so it is fetched again")
+        self._say(f"Git cannot use the copy of {url} on this runner, so the copy is removed and fetched again")
         with self._hold(mirror, "change"):
             if mirror.folder.exists():
                 mirror.remove()
         try:
             return self._use(mirror, revision, read)
         except GitFailed as error:
-            raise remote_errors.explained(error, url, has_credential=self._git.has_credential) from error
+            raise remote_errors.explained_of_new_copy(error, url, has_credential=self._git.has_credential) from error
 
     def fetch_ref(self, url: str, ref: str) -> str | None:
         """Fetch what a ref names now with one request, if nobody uses the mirror at this moment. Returns its commit.

@@ -104,3 +104,13 @@ def explained(error: TerracrewError, url: str, *, has_credential: bool) -> Terra
             reason = _WITH_CREDENTIAL.get(reason, reason) if has_credential else reason
             return kind(f"the repository {url} cannot be fetched: {reason} (git: {error.message})")
     return Unavailable(f"the repository {url} cannot be fetched (git: {error.message})")
+
+
+def explained_of_new_copy(error: TerracrewError, url: str, *, has_credential: bool) -> TerracrewError:
+    """Return the error that people get if a copy that was just made of a repository cannot be used either."""
+    if is_corrupt(error) and not is_explained(error):
+        return Unavailable(
+            f"the repository {url} is damaged on its server, because a new copy of it cannot be used either: run `git fsck` "
+            f"there (git: {error.message})"
+        )
+    return explained(error, url, has_credential=has_credential)
