@@ -3,6 +3,7 @@
 from typing import Any
 
 import click
+import msgspec
 
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid, NotFound
@@ -16,7 +17,7 @@ def show(found: dict[str, Any], owner: str, name: str | None, *, sensitive: bool
     if as_json:
         return output.as_json(found)
     rows = [
-        (key, "(sensitive)" if each["sensitive"] and not sensitive else output.text(each["value"]))
+        (key, "(sensitive)" if each["sensitive"] and not sensitive else _cell(each["value"]))
         for key, each in values.items()
     ]
     output.table(("NAME", "VALUE"), rows, empty=f"{owner} has no outputs")
@@ -30,3 +31,9 @@ def _show_one(values: dict[str, Any], owner: str, name: str, *, sensitive: bool,
         raise Invalid(f"the output {name!r} is sensitive", hint="--sensitive prints it")
     value = values[name]["value"]
     return output.as_json(value) if as_json else click.echo(value if isinstance(value, str) else output.text(value))
+
+
+def _cell(value: Any) -> str:
+    """Return a value as a cell of the table. A text of several lines is one in JSON, as engines print it, so that its lines can be told."""
+    is_broken = isinstance(value, str) and "\n" in value
+    return output.text(msgspec.json.encode(value).decode() if is_broken else value)
