@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -11,6 +12,7 @@ from terracrew.protocol.dispatcher_choice import DEFAULT
 from terracrew.runner.connection import announced_dispatchers
 from terracrew.runner.connection.announced_dispatchers import Announcements
 from terracrew.runner.dispatch.dispatchers import OpenedDispatcher
+from terracrew.toolchains import cache
 
 
 class Answering:
@@ -94,4 +96,28 @@ async def test_one_that_is_slow_again_and_again_is_waited_for_once(monkeypatch: 
     monkeypatch.setattr(announced_dispatchers, "_ENGINES_SECONDS", 600.0)
     async with asyncio.timeout(30):
         await announcements.find([])
+    announcements.close()
+
+
+@pytest.mark.feature("J4.version")
+async def test_an_engine_that_somebody_installs_is_announced_without_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason said `terracrew engine install pulumi` there, and stayed after doing exactly that."""
+    monkeypatch.setenv("TERRACREW_CACHE", str(tmp_path))
+    monkeypatch.setattr(announced_dispatchers, "INSTALLED_POLL_SECONDS", 0.02)
+    of_machine = Answering()
+    of_machine.answer.set_result(None)
+    announcements = Announcements(opened(**{DEFAULT: of_machine}))
+    await announcements.find([])
+    changed = asyncio.create_task(announcements.changed())
+    await asyncio.sleep(0.1)
+    assert not changed.done()
+    program = cache.directory("pulumi", "3.255.0") / "pulumi"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\necho v3.255.0\n")
+    program.chmod(0o755)
+    await asyncio.wait_for(changed, 5)
+    found = await announcements.find([])
+    assert found.engines.versions["pulumi"] == ["3.255.0"]
     announcements.close()

@@ -200,8 +200,8 @@ async def test_no_runner_has_the_version_of_the_engine(queue: Queue) -> None:
     await queue.set("UPDATE modules SET engine_version = '~> 1.13.2'")
     assert await queue.code() == "no_engine"
     assert (await queue.why()).text == (
-        "no online runner has the engine tofu ~> 1.13.2: `terracrew engine install tofu --version 1.13.2` there and "
-        'restart it, or set engine.install = "on-demand" for it'
+        "no online runner has the engine tofu ~> 1.13.2: `terracrew engine install tofu --version 1.13.2` there, "
+        'or set engine.install = "on-demand" for it'
     )
     await queue.set("UPDATE modules SET engine_version = '> 1.13.2'")
     assert "Terracrew installs no such version" in (await queue.why()).text

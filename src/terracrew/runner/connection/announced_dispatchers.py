@@ -7,15 +7,19 @@ from typing import Any
 
 import msgspec
 
+from terracrew import backoff
 from terracrew.protocol.dispatcher_choice import OfferedDispatcher
 from terracrew.runner.connection import announced_engines
 from terracrew.runner.connection.announced_engines import AnnouncedEngines
 from terracrew.runner.dispatch.dispatchers import OpenedDispatcher
+from terracrew.toolchains import cache, specs
 
 log = logging.getLogger(__name__)
 
 _ENGINES_SECONDS = 10.0
 """How long the connection waits for a dispatcher that has to pull an image, or whose daemon does not answer."""
+INSTALLED_POLL_SECONDS = 10.0
+"""How often a runner looks whether somebody has installed an engine with `terracrew engine install`."""
 _NONE_KNOWN = AnnouncedEngines({}, {})
 
 
@@ -35,6 +39,8 @@ class Announcements:
         self._asked: dict[str, asyncio.Task[Mapping[str, list[str]] | None]] = {}
         self._awaited: set[asyncio.Task[Any]] = set()
         """The questions that had no answer when the last announcement was made."""
+        self._installed: list[list[str]] | None = None
+        """The versions that the cache of engines had at the last announcement; None if no dispatcher uses those of this machine."""
 
     async def find(self, extra_paths: Sequence[str]) -> AnnouncedDispatchers:
         """Return what is known after a short time. An answer that came too late for the last announcement is used now, and a
@@ -49,7 +55,9 @@ class Announcements:
             await asyncio.wait(asked_now, timeout=_ENGINES_SECONDS)
         self._awaited = {asked for asked in self._asked.values() if not asked.done()}
         answers = {name: asked.result() for name, asked in self._asked.items() if self._has_answered(name, asked)}
-        of_machine = await announced_engines.find(extra_paths) if None in answers.values() else _NONE_KNOWN
+        uses_machine = None in answers.values()
+        self._installed = await asyncio.to_thread(_installed) if uses_machine else None
+        of_machine = await announced_engines.find(extra_paths) if uses_machine else _NONE_KNOWN
         engines = {name: of_machine if own is None else announced_engines.of(own) for name, own in answers.items()}
         default = engines.setdefault(self._opened[0].name, _NONE_KNOWN)
         offers = [
@@ -69,11 +77,24 @@ class Announcements:
         return False
 
     async def changed(self) -> None:
-        """Return when a dispatcher that was not announced, or without engines, has answered."""
-        if not self._awaited:
+        """Return when a dispatcher that was not announced, or without engines, has answered, or an engine was installed here."""
+        watching = asyncio.create_task(self._watch_installed())
+        try:
+            await asyncio.wait({watching, *self._awaited}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            watching.cancel()
+
+    async def _watch_installed(self) -> None:
+        if self._installed is None:
             await asyncio.Event().wait()
-        await asyncio.wait(self._awaited, return_when=asyncio.FIRST_COMPLETED)
+        while await asyncio.to_thread(_installed) == self._installed:  # noqa: ASYNC110 - another process installs
+            await asyncio.sleep(backoff.jittered(INSTALLED_POLL_SECONDS))
 
     def close(self) -> None:
         for asked in self._asked.values():
             asked.cancel()
+
+
+def _installed() -> list[list[str]]:
+    """Return the versions of each engine that Terracrew has installed on this machine."""
+    return [[version for version, _ in cache.installed(spec)] for spec in specs.ENGINES.values()]

@@ -338,7 +338,7 @@ class HubConnection:
     async def _announce_again(self, connection: ClientConnection) -> None:
         """Connect again when there is more to announce: the hello says what a runner offers. Attempts are not affected."""
         await self._announcements.changed()
-        log.info("connecting again, because the engines of another dispatcher are known")
+        log.info("connecting again, because there are other engines to announce")
         await connection.close()
 
     async def _renew(self) -> None:

@@ -228,7 +228,7 @@ def _engine_advice(way: Way) -> str:
     if version is None:
         return f"{start}Terracrew installs no such version; install one there yourself, or change the module's engine_version"
     install = f"`terracrew engine install {engine} --version {version}` there"
-    return f'{start}{install} and restart it, or set engine.install = "on-demand" for it'
+    return f'{start}{install}, or set engine.install = "on-demand" for it'
 
 
 def offered(seconds_until_retry: float, now: float) -> Reason:
