@@ -49,7 +49,7 @@ def test_a_run_that_failed_says_what_failed_and_how_to_continue(terracrew: Terra
     assert out.splitlines()[1].split("  ")[0] == "team/a"
     assert "#12" in out
     assert "APPLY of team: FAILED" in out
-    assert "[2/2] team/a: FAILED (job 12, FAILED): out of luck" in terracrew.err
+    assert "[2/2] team/a: FAILED (job 12): out of luck" in terracrew.err
     assert "terracrew group apply team --resume" in terracrew.err
     assert json.loads(terracrew("group", "apply", "team", "--json"))["modules"][1]["status"] == "SKIPPED"
 
@@ -85,7 +85,9 @@ def test_runs_are_listed_shown_and_stopped(terracrew: Terracrew, server: Scripte
     waiting = MODULE | {"status": "RUNNING", "job_status": "AWAITING_APPROVAL", "message": ""}
     waiting |= {"reason": {"code": "approval", "text": "its plan waits for approval"}}
     server.on(f"GET {RUNS}/grn_1", RUN | {"status": "RUNNING", "modules": [waiting]})
-    assert "its plan waits for approval; terracrew job show 12" in terracrew("group", "progress", "team")
+    shown = terracrew("group", "progress", "team")
+    assert "its plan waits for approval; terracrew job show 12" in shown
+    assert shown.splitlines()[1].split()[:2] == ["team/a", "AWAITING_APPROVAL"], "it does not run"
     server.on(f"POST {RUNS}/grn_1/stop", RUN)
     assert terracrew("group", "stop", "team") == "stopped the run of team\n"
     server.on("GET /api/v1/groups/empty/runs?limit=1", {"items": [], "next": None})

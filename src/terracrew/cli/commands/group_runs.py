@@ -205,7 +205,7 @@ class _Notes:
 
 def _print(run: dict[str, Any]) -> None:
     rows = [
-        (each["path"], each["status"], f"#{each['job_number']}" if each["job_number"] else "", _why(each))
+        (each["path"], _shown_status(each), f"#{each['job_number']}" if each["job_number"] else "", _why(each))
         for each in run["modules"]
     ]
     output.table(("MODULE", "STATUS", "JOB", ""), rows, empty="the run has no modules")
@@ -214,9 +214,14 @@ def _print(run: dict[str, Any]) -> None:
 
 def _status(each: dict[str, Any]) -> str:
     """Return the status of a module, its job, and why it waits or how it ended."""
-    job = f" (job {each['job_number']}, {each['job_status']})" if each["job_number"] else ""
+    job = f" (job {each['job_number']})" if each["job_number"] else ""
     why = _why(each)
-    return f"{each['status']}{job}" + (f": {why}" if why else "")
+    return f"{_shown_status(each)}{job}" + (f": {why}" if why else "")
+
+
+def _shown_status(each: dict[str, Any]) -> str:
+    """Return the status of a module: that of its job while it has one, because a job that waits does not run."""
+    return each["job_status"] if each["status"] == "RUNNING" and each["job_status"] else each["status"]
 
 
 def _why(each: dict[str, Any]) -> str:

@@ -172,6 +172,7 @@ _LINKS = {
     "dependency": "Show that module",
     "silent": "Show the attempt",
 }
+_NEEDS_A_DECISION = {"approval", "in_doubt", "quarantine", "lost", "held"}
 _NEEDS_A_PERSON = {
     "silent",
     "no_assignment",
@@ -266,6 +267,13 @@ def run_badge(status: str) -> Badge:
     return _RUN_MODULES[status]
 
 
+def run_module_badge(status: str, job_status: str | None, reason: Reason | None = None) -> Badge:
+    """Return the badge of a module of a run: that of its job while it has one, so that every page says the same of the job."""
+    if status == "RUNNING" and job_status is not None:
+        return job_badge(JobStatus(job_status), reason=reason)
+    return run_badge(status)
+
+
 def job_badge(
     status: JobStatus, step: Step | None = None, *, is_canceling: bool = False, reason: Reason | None = None
 ) -> Badge:
@@ -321,6 +329,11 @@ def link(reason: Reason) -> str:
 def is_warning(reason: Reason) -> bool:
     """Return whether a reason for waiting usually does not end by itself."""
     return reason.code in _NEEDS_A_PERSON
+
+
+def needs_a_person(reason: Reason) -> bool:
+    """Return whether a job that waits for this reason waits for something that a person has to do."""
+    return reason.code in _NEEDS_A_PERSON or reason.code in _NEEDS_A_DECISION
 
 
 def group_setting(name: str, value: object) -> str:

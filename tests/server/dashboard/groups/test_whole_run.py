@@ -55,6 +55,28 @@ async def test_an_apply_is_started_followed_stopped_and_resumed_from_the_pages(a
     assert (await someone.get(f"/dashboard/groups/{group}/runs/nonsense")).status_code in (400, 404)
 
 
+async def test_a_run_shows_the_condition_of_each_job_and_counts_what_needs_a_person(application: Application) -> None:
+    """Jobs that waited for a runner or for an approval had the badge "Running", and were counted as that."""
+    admin = application.admin
+    await tree(application)
+    await tree_again(application, "app")
+    group = (await admin.get("/api/v1/groups/platform")).json()["id"]
+    someone = await logged_in(application)
+    await someone.see(f"/dashboard/groups/{group}")
+    run = (await someone.submit(f"/dashboard/groups/{group}/apply")).headers["Location"]
+    await step(application)
+    page = await someone.see(run)
+    assert page.count(">Waiting<") == 3, "both modules, and the name of the count"
+    assert re.search(r'id="needs-you">2<', page), "no runner may have them"
+    assert re.search(r"<dt>Running</dt><dd class=\"num\">0<", page)
+    waits = """UPDATE jobs SET status = 'AWAITING_APPROVAL', plan_attempt = 1 WHERE module_id =
+        (SELECT id FROM modules WHERE path = 'platform/network/app')"""
+    await application.server.db.write(lambda tx: tx.run(waits))
+    for address in (run, f"/dashboard/groups/{group}"):
+        page = await someone.see(address)
+        assert "Awaiting approval" in page, address
+
+
 @on_one
 async def test_a_destroy_asks_for_the_path_and_names_the_organization(application: Application) -> None:
     admin = application.admin

@@ -14,6 +14,8 @@ from terracrew.server.group_runs.model import GroupRun, RunModule
 from terracrew.server.groups import inheritance, level_reads, organization_store, service
 from terracrew.server.groups.inheritance import InForce
 from terracrew.server.groups.model import Group
+from terracrew.server.jobs import store as job_store
+from terracrew.server.jobs.model import JobStatus
 from terracrew.server.modules import level_reads as module_reads
 from terracrew.server.modules import places
 from terracrew.server.principals import authorize
@@ -79,10 +81,11 @@ class RunLine(msgspec.Struct, frozen=True):
     """A module of the newest run of a group that has not succeeded."""
 
     module: RunModule
+    job_status: JobStatus | None = None
 
     @property
     def badge(self) -> Badge:
-        return words.run_badge(self.module.status)
+        return words.run_module_badge(self.module.status, self.job_status)
 
 
 class RunPanel(msgspec.Struct, frozen=True):
@@ -181,7 +184,11 @@ async def _run(tx: Tx, group: Group) -> RunPanel | None:
         return None
     run, members = found
     left = [each for each in members if each.status != "SUCCEEDED"]
-    return RunPanel(run, len(members) - len(left), len(members), [RunLine(each) for each in left[:MAX_RUN_MODULES]])
+    shown = left[:MAX_RUN_MODULES]
+    jobs = await job_store.get_many(tx, sorted(each.job_id for each in shown if each.job_id))
+    statuses = {job.id: job.status for job in jobs}
+    lines = [RunLine(each, statuses.get(each.job_id or "")) for each in shown]
+    return RunPanel(run, len(members) - len(left), len(members), lines)
 
 
 async def _rows(tx: Tx, seen: authorize.Visible, groups: list[Group]) -> list[GroupRow]:

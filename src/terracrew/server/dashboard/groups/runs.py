@@ -19,6 +19,7 @@ from terracrew.server.group_runs import service
 from terracrew.server.group_runs.model import GroupRun, GroupRunView, NewGroupRun, RunModule, RunModuleView
 from terracrew.server.groups import service as groups
 from terracrew.server.http import request as requests
+from terracrew.server.jobs.model import JobStatus
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -36,7 +37,16 @@ class RunRow(msgspec.Struct, frozen=True):
 
     @property
     def badge(self) -> Badge:
-        return words.run_badge(self.module.status)
+        return words.run_module_badge(self.module.status, self.module.job_status, self.module.reason)
+
+    @property
+    def standing(self) -> str:
+        """Return the status of the module, or NEEDS_A_PERSON or WAITING if that is the condition of its job."""
+        if self.module.status != "RUNNING":
+            return self.module.status
+        if self.module.reason is not None and words.needs_a_person(self.module.reason):
+            return "NEEDS_A_PERSON"
+        return "WAITING" if self.module.job_status == JobStatus.QUEUED else "RUNNING"
 
 
 class RunPage(msgspec.Struct, frozen=True):
@@ -55,9 +65,9 @@ class RunPage(msgspec.Struct, frozen=True):
     def is_newest(self) -> bool:
         return all(each.id < self.run.id for each in self.others)
 
-    def count(self, status: str) -> int:
-        """Return how many modules have this status."""
-        return sum(row.module.status == status for row in self.rows)
+    def count(self, standing: str) -> int:
+        """Return how many modules are in this condition."""
+        return sum(row.standing == standing for row in self.rows)
 
 
 class GroupDestroyPage(msgspec.Struct, frozen=True):
