@@ -1,6 +1,6 @@
 """Starts, resumes, stops and shows the runs of groups, and checks that the caller may do so."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from msgspec.structs import asdict, replace
 
@@ -128,6 +128,12 @@ async def newest(tx: Tx, group: Group) -> tuple[GroupRun, list[RunModule]] | Non
     """Return the newest run of a group that the caller has found, with its modules in their order."""
     found = await store.page(tx, group.id, "", 1)
     return (found[0], await store.modules(tx, found[0].id)) if found else None
+
+
+async def job_statuses(tx: Tx, modules: Iterable[RunModule]) -> dict[str, JobStatus]:
+    """Return the statuses of the jobs of these modules of a run, by the ids of the jobs."""
+    found = await jobs.get_many(tx, sorted(each.job_id for each in modules if each.job_id))
+    return {job.id: job.status for job in found}
 
 
 async def view(tx: Tx, run: GroupRun, watch: reasons.Watch) -> GroupRunView:

@@ -14,7 +14,6 @@ from terracrew.server.group_runs.model import GroupRun, RunModule
 from terracrew.server.groups import inheritance, level_reads, organization_store, service
 from terracrew.server.groups.inheritance import InForce
 from terracrew.server.groups.model import Group
-from terracrew.server.jobs import store as job_store
 from terracrew.server.jobs.model import JobStatus
 from terracrew.server.modules import level_reads as module_reads
 from terracrew.server.modules import places
@@ -185,8 +184,7 @@ async def _run(tx: Tx, group: Group) -> RunPanel | None:
     run, members = found
     left = [each for each in members if each.status != "SUCCEEDED"]
     shown = left[:MAX_RUN_MODULES]
-    jobs = await job_store.get_many(tx, sorted(each.job_id for each in shown if each.job_id))
-    statuses = {job.id: job.status for job in jobs}
+    statuses = await group_runs.job_statuses(tx, shown)
     lines = [RunLine(each, statuses.get(each.job_id or "")) for each in shown]
     return RunPanel(run, len(members) - len(left), len(members), lines)
 
