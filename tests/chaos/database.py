@@ -93,6 +93,7 @@ class Postgres:
 
     def replicate(self) -> Path:
         """Copy what it has now, as a replica does. Returns the data directory of the copy."""
+        self.wait()  # it may have been started at this moment
         copy = self._folder / f"replica-{free_port()}"
         program = [self._programs / "pg_basebackup", "-D", copy, "-c", "fast", "-X", "stream"]
         subprocess.run(
