@@ -91,3 +91,44 @@ def test_the_backend_of_a_module_changes_together_with_its_state(system: System,
         assert planned(system, "estate") == NOTHING, "it has its source with the backend again"
         terracrew(system, *change, "--state", str(state))
     assert planned(system, "estate") == NOTHING
+
+
+def test_a_folder_with_its_state_its_values_and_its_backend_is_adopted_by_one_command(
+    system: System, tofu: str
+) -> None:
+    system.start_server(runner=True)
+    root = system.directory / "estate"
+    folder = root / "prod"
+    with state_server.running() as backend:
+        (root / "modules" / "many").mkdir(parents=True)
+        (root / "modules" / "many" / "main.tf").write_text(ESTATE % "first")
+        uses = 'variable "note" {}\nvariable "more" {}\nmodule "many" {\n  source = "../modules/many"\n  note   = var.note\n}\n'
+        folder.mkdir()
+        (folder / "terraform.tfvars").write_text('note = "from the folder"\n')
+        (folder / "main.tf").write_text(backend.block + uses + 'output "more" { value = var.more }\n')
+        (system.directory / "prod.tfvars").write_text('more = "1.30"\n')
+        bare(tofu, folder, "init")
+        bare(tofu, folder, "apply", "-auto-approve", f"-var-file={system.directory / 'prod.tfvars'}")
+        options = ["--root", str(root), "--engine", "tofu", "--var-file", str(system.directory / "prod.tfvars")]
+        said = terracrew(system, "adopt", str(folder), "--as", "shop/prod", *options)
+    assert "created module shop/prod with the state of" in said
+    assert "the backend block of main.tf is not in the copy" in said
+    assert "the plan finds nothing to change" in said
+    assert system.api.get("/modules/shop%2Fprod/resources")["count"] == 50
+    applied = system.wait(system.run("shop/prod", "APPLY"))
+    assert applied["status"] == "SUCCEEDED", system.log(applied["id"])
+    assert system.api.get("/modules/shop%2Fprod/outputs")["outputs"]["more"]["value"] == "1.30"
+
+
+def test_what_cannot_be_adopted_leaves_nothing_behind(system: System, tofu: str) -> None:
+    system.start_server(runner=True)
+    folder = system.directory / "estate"
+    folder.mkdir()
+    (folder / "main.tf").write_text(ESTATE % "first")
+    bare(tofu, folder, "init")
+    assert "has no state" in terracrew(system, "adopt", str(folder), "--as", "shop", "--engine", "tofu", code=2)
+    wrong = system.directory / "wrong.json"
+    wrong.write_text("{}")
+    options = ["--engine", "tofu", "--state", str(wrong)]
+    assert "is not a state" in terracrew(system, "adopt", str(folder), "--as", "shop", *options, code=2)
+    assert list(system.api.list("/modules")) == []

@@ -22,6 +22,7 @@ COMMANDS = {
     "logout": ("terracrew.cli.commands.login:logout", "Delete the stored token of a server."),
     "whoami": ("terracrew.cli.commands.whoami:whoami", "Show the user and the server of this command line."),
     "module": ("terracrew.cli.commands.module.module:module", "Create, change and inspect modules."),
+    "adopt": ("terracrew.cli.commands.adopt:adopt", "Make a module of a configuration that exists, with its state."),
     "group": ("terracrew.cli.commands.group:group", "Manage the tree of groups that holds modules and runners."),
     "input": ("terracrew.cli.commands.input:inputs", "Set variables, environment and secrets of groups and modules."),
     "step": ("terracrew.cli.commands.step:step", "Add hooks and flags to the steps of jobs."),

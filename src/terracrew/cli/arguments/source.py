@@ -8,7 +8,7 @@ import click
 
 from terracrew.cli.arguments import remote_sources
 from terracrew.cli.printing import progress
-from terracrew.errors import Invalid
+from terracrew.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -108,6 +108,16 @@ def upload(api: "Api", folder: Path) -> str:
 
         show(0)
         return api.upload_in_parts("/archives", data, "application/gzip", target="archive", progress=show)["id"]
+
+
+def ensure_group(api: "Api", path: str) -> None:
+    """Create a group, with those above it, if it does not exist."""
+    from terracrew.client.http import segment
+
+    try:
+        api.get(f"/groups/{segment(path)}")
+    except NotFound:
+        api.post("/groups?parents=true", {"path": path})
 
 
 def inputs(given: Iterable[str]) -> dict[str, Any]:

@@ -77,3 +77,29 @@ def test_only_the_root_modules_own_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("terraform {\n  cloud {}\n}\n")
     (tmp_path / "broken.tf.json").write_text('{"terraform": "backend"')
     assert backend_blocks.foreign_backend(tmp_path, PATTERNS["tofu"]) is None
+
+
+@pytest.mark.feature("J15.imported")
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('terraform {\n  backend "s3" {\n    bucket = "a"\n  }\n}\nlocals {}\n', "terraform {\n  \n}\nlocals {}\n"),
+        ('terraform {\n  cloud {\n    workspaces { name = "a" }\n  }\n}\n', "terraform {\n  \n}\n"),
+        (
+            'terraform {\n  required_version = ">= 1.5"\n  backend "gcs" { prefix = "}" }\n  required_providers {}\n}\n',
+            'terraform {\n  required_version = ">= 1.5"\n  \n  required_providers {}\n}\n',
+        ),
+        ('resource "a" "b" {\n  backend "s3" {}\n}\n', 'resource "a" "b" {\n  backend "s3" {}\n}\n'),
+        ('# terraform { backend "s3" {} }\nlocals { a = "backend" }\n', None),
+        ('terraform {\n  backend "s3" {\n', None),
+        (
+            '{"terraform": [{"backend": {"s3": {}}, "required_version": "1"}]}',
+            '{"terraform":[{"required_version":"1"}]}',
+        ),
+        ('{"terraform": {"cloud": {}}}', '{"terraform":{}}'),
+        ("{broken", None),
+    ],
+)
+def test_the_block_is_left_out_and_nothing_else_changes(before: str, after: str | None) -> None:
+    is_json = before.startswith("{")
+    assert backend_blocks.without_backend(before, is_json=is_json) == (before if after is None else after)

@@ -19,7 +19,7 @@ from terracrew.cli.arguments.durations import Duration
 from terracrew.cli.commands.module import backend
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
-from terracrew.errors import Invalid, NotFound
+from terracrew.errors import Invalid
 
 _needs_approval = click.option(
     "--needs-approval/--no-needs-approval", default=None, help="Whether a person must approve each plan first."
@@ -124,7 +124,7 @@ def create(
     body |= dispatcher_options.given()
     group = path.rpartition("/")[0]
     if parents and group:
-        _ensure_group(target, group)
+        sources.ensure_group(api, group)
     body["source"] = sources.source(api, folder, local_path, subdirectory)
     if body["source"] is None:
         raise Invalid(
@@ -263,13 +263,3 @@ def _approval(needs_approval: bool | None, approval_timeout: int | None, interru
     if interrupted is not None:
         found["interrupted"] = None if interrupted == "inherit" else interrupted
     return found | approval_options.given() | limit_options.given()
-
-
-def _ensure_group(target: Target, path: str) -> None:
-    from terracrew.client.http import segment
-
-    api = target.api()
-    try:
-        api.get(f"/groups/{segment(path)}")
-    except NotFound:
-        api.post("/groups?parents=true", {"path": path})

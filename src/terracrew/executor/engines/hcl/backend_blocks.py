@@ -42,6 +42,15 @@ def foreign_backend(folder: Path, patterns: Sequence[str]) -> BackendBlock | Non
     return None
 
 
+def without_backend(text: str, *, is_json: bool) -> str:
+    """Return a configuration file without the blocks that say where the state is stored."""
+    if is_json:
+        return _json_without(text)
+    while (found := _extent(text)) is not None:
+        text = text[: found[0]] + text[found[1] :]
+    return text
+
+
 def configuration_files(folder: Path, patterns: Sequence[str]) -> Iterator[Path]:
     """Yield the files of one module, in the order of their names."""
     for path in sorted(folder.iterdir()):
@@ -76,6 +85,40 @@ def _in_native(text: str) -> tuple[int, str] | None:
             depth -= value == "}"
             head = []
     return None
+
+
+def _extent(text: str) -> tuple[int, int] | None:
+    """Return where the first such block begins and ends; None if there is none, or if it does not end."""
+    depth, in_terraform, begin = 0, False, None
+    head: list[tuple[str, int]] = []
+    for kind, value, position in tokens(text):
+        if kind in ("word", "label"):
+            head.append((value, position))
+            continue
+        names = [name for name, _ in head]
+        if value == "{":
+            depth += 1
+            if depth == 1:
+                in_terraform = names[-1:] == ["terraform"]
+            elif depth == 2 and in_terraform and begin is None:
+                begin = head[-2][1] if names[-2:-1] == ["backend"] else head[-1][1] if names[-1:] == ["cloud"] else None
+        elif value == "}":
+            depth -= 1
+            if begin is not None and depth == 1:
+                return begin, position + 1
+        head = []
+    return None
+
+
+def _json_without(text: str) -> str:
+    try:
+        content = msgspec.json.decode(text)
+    except ValueError:
+        return text  # the engine reports what is wrong, and where
+    for terraform in blocks(content, "terraform"):
+        for name in ("backend", "cloud"):
+            terraform.pop(name, None)
+    return msgspec.json.encode(content).decode()
 
 
 def tokens(text: str) -> Iterator[tuple[str, str, int]]:

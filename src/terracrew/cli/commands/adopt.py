@@ -1,0 +1,147 @@
+"""`terracrew adopt`: moves a configuration that a person has run with the bare engine until now into a module, with its state."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from terracrew.cli.arguments import source as sources
+from terracrew.cli.arguments import state_files
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output
+from terracrew.errors import Invalid, TerracrewError
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_COUNTS = ("add", "change", "destroy", "replace", "imports", "forgets")
+
+
+@click.command("adopt")
+@click.argument("folder", type=_FOLDER)
+@click.option("--as", "new_path", required=True, metavar="GROUP/NAME", help="The path of the new module.")
+@click.option("--root", type=_FOLDER, help="Upload this folder, which FOLDER is in, if FOLDER uses modules beside it.")
+@click.option("--engine", type=click.Choice(["tofu", "terraform"]), help="By default the one that the lock file tells.")
+@click.option("--state", "state_file", type=click.File("rb"), help="The state. By default the engine here pulls it.")
+@click.option(
+    "--var-file",
+    "var_files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file with values of variables, as for the engine. Can be repeated.",
+)
+@sources.input_options
+@click.option("--no-plan", is_flag=True, help="Do not plan afterwards.")
+@output.json_option
+@pass_target
+def adopt(
+    target: Target,
+    folder: Path,
+    new_path: str,
+    root: Path | None,
+    engine: str | None,
+    state_file: BinaryIO | None,
+    var_files: tuple[Path, ...],
+    variables: tuple[str, ...],
+    environment: tuple[str, ...],
+    no_plan: bool,
+    as_json: bool,
+) -> int:
+    """Make a module of FOLDER, which OpenTofu or Terraform has run until now: with its source, its state and its values.
+
+    A `backend` or `cloud` block is left out of the copy that is uploaded. Files such as terraform.tfvars are part of it. Then the
+    module is planned, and should have nothing to change. FOLDER and its state stay as they are: let nobody apply there any more.
+    """
+    from terracrew.cli.arguments import estate
+
+    folder = folder.resolve()
+    whole = (root or folder).resolve()
+    if not folder.is_relative_to(whole):
+        raise Invalid(f"{folder} is not in {whole}, which --root names")
+    chosen = engine or estate.engine_of(folder)
+    api = target.api()
+    state = estate.state_of(folder, chosen, state_file)
+    with estate.without_backend(whole, folder, chosen) as (copy, changed):
+        archive_id = sources.upload(api, copy)
+    subdirectory = "" if folder == whole else folder.relative_to(whole).as_posix()
+    group = new_path.rpartition("/")[0]
+    if group:
+        sources.ensure_group(api, group)
+    body: dict[str, Any] = {
+        "path": new_path,
+        "engine": chosen,
+        "inputs": sources.inputs(variables),
+        "environment": sources.environment(environment),
+        "source": {"kind": "archive", "archive_id": archive_id, "subdirectory": subdirectory},
+    }
+    module = api.post("/modules", body)
+    brought = _bring(api, module["path"], state, var_files)
+    if not as_json:
+        click.echo(f"created module {module['path']} with the state of {folder} (serial {brought['serial']})")
+        _remark(changed, variables)
+    job = None if no_plan else _planned(api, module["path"], as_json=as_json)
+    if as_json:
+        output.as_json({"module": module, "state": brought, "job": job})
+    return 0 if job is None or _has_no_changes(job) else 1
+
+
+def _bring(api: "Api", path: str, state: bytes, var_files: tuple[Path, ...]) -> dict[str, Any]:
+    """Give the new module its state and its files. If something is refused, the module is deleted: without its state, a job would
+    create everything again."""
+    from terracrew.client.http import segment
+
+    try:
+        for number, file in enumerate(var_files):
+            ending = "auto.tfvars.json" if file.suffix == ".json" else "auto.tfvars"
+            # Engines read these files in the order of their names, and later values count.
+            name = f"~adopted-{number:03}-{file.name.partition('.')[0]}.{ending}"
+            api.post("/inputs", {"place": path, "target": "file", "name": name, "value": file.read_text()})
+        return state_files.upload(api, path, state, force=False)
+    except TerracrewError:
+        api.delete(f"/modules/{segment(path)}?force=true")
+        raise
+
+
+def _remark(changed: list[str], variables: tuple[str, ...]) -> None:
+    if changed:
+        output.note(f"the backend block of {', '.join(changed)} is not in the copy: remove it before the next upload")
+    given = {each.partition("=")[0] for each in variables}
+    shell = sorted(
+        name.removeprefix("TF_VAR_")
+        for name in os.environ
+        if name.startswith("TF_VAR_") and name.removeprefix("TF_VAR_") not in given
+    )
+    if shell:
+        output.note(
+            f"this shell has values for {', '.join(shell)} (TF_VAR_…), which are not brought: give them with --var"
+        )
+    if os.environ.get("TF_WORKSPACE", "default") not in ("", "default"):
+        output.note(
+            "TF_WORKSPACE chose the state, and jobs do not have it: give `terraform.workspace` a variable's place"
+        )
+
+
+def _planned(api: "Api", path: str, *, as_json: bool) -> dict[str, Any]:
+    from uuid import uuid4
+
+    from terracrew.cli.commands.job import follow
+    from terracrew.client.http import segment
+
+    made = api.post(f"/modules/{segment(path)}/jobs", {"type": "PLAN"}, {"Idempotency-Key": uuid4().hex})
+    job = follow.wait(api, made["id"])
+    if as_json:
+        return job
+    if job["status"] != "SUCCEEDED":
+        output.note(f"the plan failed: {job.get('message') or job['status']}; terracrew job logs {job['number']}")
+    elif _has_no_changes(job):
+        click.echo("the plan finds nothing to change")
+    else:
+        output.note(f"the plan finds changes: {output.plan(job['plan'])}; terracrew job show {job['number']} --diff")
+    return job
+
+
+def _has_no_changes(job: dict[str, Any]) -> bool:
+    plan: dict[str, Any] = job.get("plan") or {}
+    return job["status"] == "SUCCEEDED" and not any(plan.get(each) for each in _COUNTS)
