@@ -134,3 +134,18 @@ def test_something_about_the_job_is_a_value(terracrew: Terracrew, server: Script
     assert "(module path)" in terracrew("input", "list", "platform")
     terracrew("input", "set", "platform", "where", "--about", "module_path", "--output", "a:b")
     assert terracrew.code != 0
+
+
+@pytest.mark.feature("X1.runners")
+def test_a_static_key_of_a_cloud_is_set_with_a_warning(terracrew: Terracrew, server: ScriptedServer) -> None:
+    """The server took and stored such a key without a word."""
+    made = SECRET | {"name": "AWS_SECRET_ACCESS_KEY", "warning": "AWS_SECRET_ACCESS_KEY is a static key of AWS"}
+    server.on("POST /api/v1/inputs", made)
+    terracrew("input", "set", "a", "AWS_SECRET_ACCESS_KEY", "--secret", "--env", stdin="s3cret\n")
+    assert "warning: AWS_SECRET_ACCESS_KEY is a static key of AWS" in terracrew.err
+    assert terracrew.code == 0
+    server.on("POST /api/v1/modules/a%2Fm/jobs", {"id": "job_1", "number": 7, "status": "QUEUED", "type": "PLAN"}, 201)
+    terracrew("job", "run", "a/m", "--env", "ARM_CLIENT_SECRET=s3cret", "--env", "ARM_REGION=x")
+    assert terracrew.err.count("warning: ") == 1
+    assert "ARM_CLIENT_SECRET is a static key of Azure" in terracrew.err
+    assert "s3cret" not in terracrew.err

@@ -26,7 +26,7 @@ _OF_AN_ATTEMPT = b"TERRACREW_GROUP_PATH="
 """Only the processes of a job have this in their environment; the secrets are there, too."""
 
 
-@pytest.mark.feature("L5.executor", "L5.server", "J6.secrets", "J12.sensitive", "H1.scripts")
+@pytest.mark.feature("L5.executor", "L5.server", "J6.secrets", "J12.sensitive", "H1.scripts", "X1.runners")
 def test_a_secret_of_every_kind_is_found_nowhere(tmp_path: Path, database_url: str) -> None:
     witness = tmp_path / "witness"
     witness.mkdir()

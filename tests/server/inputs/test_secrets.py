@@ -189,3 +189,15 @@ async def test_a_literal_does_not_replace_a_secret_by_the_way(application: Appli
     assert listed == {"db": "secret", "size": "literal"}
     await put(application.admin, PLACE, "db", "now a literal")
     assert (await application.admin.get(path)).json()["inputs"] == {"db": "now a literal", "size": 1}
+
+
+@pytest.mark.feature("X1.runners")
+async def test_a_static_key_of_a_cloud_has_a_warning(runner: SimulatedRunner) -> None:
+    await tree(runner.app)
+    admin = runner.app.admin
+    made = await put_secret(admin, PLACE, "AWS_SECRET_ACCESS_KEY", "s3cret-s3cret", target="environment")
+    assert "Jobs can log in to AWS as a role without any key" in made["warning"]
+    plain = await put(admin, PLACE, "AWS_REGION", "eu-1", target="environment")
+    assert plain["warning"] == ""
+    listed = await admin.listed("/api/v1/inputs", place=PLACE)
+    assert [bool(each["warning"]) for each in sorted(listed, key=lambda each: each["name"])] == [False, True]

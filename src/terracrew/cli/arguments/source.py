@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from terracrew.cli.arguments import remote_sources
-from terracrew.cli.printing import progress
+from terracrew.cli.printing import output, progress
 from terracrew.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
@@ -128,7 +128,13 @@ def inputs(given: Iterable[str]) -> dict[str, Any]:
 
 
 def environment(given: Iterable[str]) -> dict[str, str]:
-    return dict(_pairs(given, "--env"))
+    from terracrew.masking import static_keys
+
+    found = dict(_pairs(given, "--env"))
+    for name in found:
+        if warning := static_keys.warning(name):
+            output.note(f"warning: {warning}")
+    return found
 
 
 def without(given: dict[str, Any], names: Iterable[str], refusal: str) -> dict[str, Any]:

@@ -124,6 +124,8 @@ def set_input(
     made = target.api().post("/inputs", body)
     if as_json:
         return output.as_json(made)
+    if made.get("warning"):
+        output.note(f"warning: {made['warning']}")
     noun = "secret" if is_secret else _NOUNS[body["target"]]
     return click.echo(f"set {noun} {name} of {origin(made)}, version {made['version']}")
 

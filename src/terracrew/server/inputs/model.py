@@ -113,6 +113,8 @@ class InputView(msgspec.Struct, frozen=True, kw_only=True):
     """What it says about the job; null for other kinds."""
     problem: str = ""
     """Why its value cannot be used, so that no job can start with it; empty if it can."""
+    warning: str = ""
+    """What is not advisable about it: it is a static key of a cloud, which jobs do not need. Empty if nothing is."""
 
 
 class OutputReference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from terracrew.errors import Invalid, NotFound, Undecryptable
+from terracrew.masking import static_keys
 from terracrew.protocol.spec import Definition
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
@@ -225,6 +226,7 @@ def _view(each: Applying, values: dict[str, Any], *, is_module: bool) -> InputVi
         overrides=each.overridden.path if each.overridden else None,
         source_module=found.source_path,
         source_output=found.source_output,
+        warning=static_keys.warning(found.name) if is_stored and found.target != "file" else "",
     )
 
 
