@@ -12,7 +12,7 @@ from terracrew.server.jobs.decision_types import Doubt
 from tests.explore import rows
 from tests.explore.moves import Bounds
 from tests.explore.server import Server
-from tests.explore.world import NEW, NO, Job, Runner, Try, World, with_try
+from tests.explore.world import NEW, NO, NOW, Job, Plan, Runner, Try, World, with_try
 
 ALONE = World(jobs=(Job("QUEUED"),))
 AHEAD = World(jobs=(Job("QUEUED"), Job(NEW)))
@@ -20,6 +20,8 @@ AHEAD = World(jobs=(Job("QUEUED"), Job(NEW)))
 APPROVED = World(jobs=(Job("QUEUED", needs_approval=True),))
 _APPROVED_AND_PLAIN = World(jobs=(Job("QUEUED", needs_approval=True), Job("QUEUED")))
 RETRIED = World(jobs=(Job("QUEUED", is_retried=True),))
+CHOSEN = World(jobs=(Job("QUEUED"), Job("QUEUED", plan=Plan(0, 0, NOW, decided=1), has_waited=True)))
+"""A job, and one that was created to apply the plan of a PLAN job (plan 0), which a person has seen."""
 ONE_RUNNER = World(jobs=(Job("QUEUED"),), runners=(Runner(),))
 TWO = World(jobs=(Job("QUEUED"), Job("QUEUED")))
 TWO_ON_ONE_RUNNER = World(jobs=TWO.jobs, runners=(Runner(),))
@@ -314,6 +316,13 @@ SENTENCES = (
     Sentence("the result of a killed engine leaves a doubt", ResultEndsTheDoubt, "Rule 9", _bounds(2), TWO),
     Sentence("a runner that comes back ends no doubt", ReturnEndsTheDoubt, "Rule 9", _bounds(2)),
     Sentence("a job that plans again asks again", PlansAgainUnasked, "Rule 4", _bounds(3)),
+    Sentence(
+        "a job that applies the plan of another one asks before it applies its own",
+        PlansAgainUnasked,
+        "Rule 4",
+        _bounds(2),
+        CHOSEN,
+    ),
     Sentence("an approval names the doubts", ApprovalNamesNoDoubts, "Rule 9", _bounds(2)),
     Sentence(
         "doubts come back if what they were approved with is cut short",

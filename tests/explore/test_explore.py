@@ -14,6 +14,7 @@ from tests.explore.sentences import (
     AHEAD,
     ALONE,
     APPROVED,
+    CHOSEN,
     ONE_RUNNER,
     RETRIED,
     SENTENCES,
@@ -64,6 +65,17 @@ def test_no_order_of_events_breaks_a_rule_for_one_job(start: World) -> None:
 def test_no_order_of_events_breaks_a_rule_with_standing_claims(bounds: Bounds) -> None:
     """A job is created and claimed at once, for a runner that is there, or that has just disconnected."""
     found = walk_whole(bounds, AHEAD)
+    assert not found.broken, str(found)
+
+
+@pytest.mark.feature("J8.plan_first", "O3.doubt")
+@pytest.mark.parametrize(
+    "bounds",
+    [Bounds(2, 1), Bounds(1, 2), Bounds(1, 0, has_set_back=True)],
+    ids=["two attempts", "two faults", "set back"],
+)
+def test_no_order_of_events_breaks_a_rule_where_a_job_applies_the_plan_of_another_one(bounds: Bounds) -> None:
+    found = walk_whole(bounds, CHOSEN)
     assert not found.broken, str(found)
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tests.explore.moves import Bounds
 from tests.explore.search import START, Found, Walk
-from tests.explore.sentences import AHEAD, ALONE, APPROVED, RETRIED, SENTENCES, TWO
+from tests.explore.sentences import AHEAD, ALONE, APPROVED, CHOSEN, RETRIED, SENTENCES, TWO
 from tests.explore.server import Server
 from tests.explore.world import World
 
@@ -17,6 +17,8 @@ LARGER_WALKS = (
     (Bounds(2, 2, states=2, has_objects=True, has_pauses=True), START),
     (Bounds(1, 5, states=2, has_objects=True, has_pauses=True), START),
     (Bounds(2, 2), AHEAD),
+    (Bounds(3, 2), CHOSEN),
+    (Bounds(2, 0, has_set_back=True), CHOSEN),
     (Bounds(2, 1, has_set_back=True), ALONE),
     (Bounds(2, 1, has_set_back=True), APPROVED),
     (Bounds(3, 0, has_set_back=True), ALONE),
@@ -35,6 +37,7 @@ LONGEST_WALKS = (
 JOBS = {
     START: "two jobs, one of which needs an approval",
     AHEAD: "two jobs, one of which is created later",
+    CHOSEN: "two jobs, one of which applies the plan of a PLAN job",
     TWO: "two jobs",
     ALONE: "one job",
     APPROVED: "one job, which needs an approval",

@@ -334,6 +334,8 @@ async def _jobs(tx: Tx, case: Case) -> None:
             "plans",
             job_id="job",
             attempt=1,
+            made_job_id="job",
+            made_attempt=1,
             state_version=0 if case.is_plan_current else 7,
             inputs_sha256="",
             path="",

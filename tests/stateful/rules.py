@@ -9,7 +9,7 @@ from terracrew.protocol import events
 from terracrew.protocol.events import Kind
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs.model import TRANSITIONS, Attempt, Job, JobStatus, turn_in_module
+from terracrew.server.jobs.model import CHOSEN, TRANSITIONS, Attempt, Job, JobStatus, turn_in_module
 from terracrew.server.logs import chunks
 from terracrew.server.state.model import State
 from tests.stateful.faulty_database import patient
@@ -77,6 +77,9 @@ def superseded_changes_nothing(was: Snapshot, now: Snapshot) -> None:
         assert job.engine_version in ("", speaks), f"{job.engine_version} wrote the engine of {speaks}"
         if job.plan is not None:
             planners = {speaks, f"{job.number}.{job.plan_attempt}"}
+            if job.plan_job_id is not None and job.plan_attempt == CHOSEN:
+                chosen = now.plans[job.id, CHOSEN]
+                planners = {f"{now.jobs[chosen.made_job_id].number}.{chosen.made_attempt}"}
             assert job.plan.outputs["by"] in planners, f"{job.plan.outputs['by']} wrote the plan of {speaks}"
         before_job = was.jobs.get(job.id)
         said = job.source_digest
@@ -174,7 +177,16 @@ def plans_are_used_once(was: Snapshot, now: Snapshot) -> None:
             assert plan.state_version >= version, f"the plan of {key} was stale, and was approved"
         if before.decision is not None:
             assert (plan.decision, plan.decided_at) == (before.decision, before.decided_at), "decided twice"
+    makers = Counter(
+        (plan.made_job_id, plan.made_attempt) for plan in now.plans.values() if plan.applied_by is not None
+    )
+    assert not [maker for maker, count in makers.items() if count > 1], "a plan was used by two jobs"
     for plan in now.plans.values():
+        if plan.is_chosen:
+            source = now.plans[plan.made_job_id, plan.made_attempt]
+            assert source.taken_by == plan.job_id, f"{plan.job_id} has a plan that {source.taken_by} has taken"
+            modules = {now.jobs[each].module_id for each in (plan.job_id, plan.made_job_id)}
+            assert len(modules) == 1, f"{plan.job_id} applies the plan of another module"
         if plan.applied_by is not None:
             attempt = now.attempts[AttemptRef(plan.job_id, plan.applied_by)]
             assert attempt.begun_at is not None, f"{plan.job_id}.{plan.applied_by} had begun with a kept plan"

@@ -22,6 +22,7 @@ from terracrew.server.hub.presence import Presence
 from terracrew.server.hub.runners.grants import Archives, Grants
 from terracrew.server.identity.context import Identity, open_identity
 from terracrew.server.identity.people import store as people
+from terracrew.server.jobs.apply_plan import applier
 from terracrew.server.jobs.attempts.claims import ClaimGroup, claims
 from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.jobs.create import creator
@@ -98,6 +99,7 @@ class ServerUnderTest:
             ingest=ingest(db, KEYS, history),
             history=history,
             create_job=creator(db, self.objects, KEYS, ROOTS, ahead),
+            apply_plan=applier(db, registry, KEYS, ROOTS),
             quotas=Quotas(db, ServerSettings()),
             heartbeats=Heartbeats(db, registry, server_id),
             grants=grants,

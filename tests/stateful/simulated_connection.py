@@ -91,7 +91,7 @@ class SimulatedConnection(SimulatedOutbox):
         version = {"old": max(0, self.version - 1), "new": self.version + 1}.get(question, self.version)
         plan = self.resume.attempt if self.resume else None
         if question == "foreign":
-            plan = self.ref.attempt if plan else max(1, self.ref.attempt - 1)
+            plan = self.ref.attempt if plan is not None else max(1, self.ref.attempt - 1)
         sent = self.crew.site.clock.now
         before = await self.crew.standing(self)
         self.link.say(messages.Begin(version, plan))
@@ -129,11 +129,20 @@ class SimulatedConnection(SimulatedOutbox):
 
     async def _keep(self) -> None:
         """Store the plan for a person to look at, and end."""
+        self.emit(Result("WAITING", kept=await self._stored_plan()))
+        self.is_over = True
+
+    async def end_plan(self) -> str:
+        """Store the plan of a PLAN job for another job, and end."""
+        self.emit(Result("SUCCEEDED", f"said by {self.name}", kept=await self._stored_plan()))
+        self.is_over = True
+        return "ended SUCCEEDED with its plan"
+
+    async def _stored_plan(self) -> KeptPlan:
         kept = KeptPlan(self.version, hashlib.sha256(self.name.encode()).hexdigest(), 1, f"/w/{self.name}")
         name = plan_store.object_of(self.ref.job_id, self.ref.attempt, kept.sha256)
         await self.crew.site.objects.put(name, b"x")
-        self.emit(Result("WAITING", kept=kept))
-        self.is_over = True
+        return kept
 
     def _listen(self) -> None:
         if self.link is not None:

@@ -52,6 +52,8 @@ class Executor(SimulatedConnection):
         is_stopping = self.is_superseded or self.cancel is not None
         if self.is_mutating:
             return self._change()
+        if self.is_planned and not self.may_mutate and not is_stopping:
+            return await self.end_plan()
         if is_stopping or (self.is_planned and not self.may_mutate) or self.has_mutated:
             return self.finish("CANCELED" if is_stopping and not self.has_mutated else "SUCCEEDED")
         if not self.is_planned:

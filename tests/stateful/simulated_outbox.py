@@ -70,7 +70,9 @@ class SimulatedOutbox:
     @property
     def plan(self) -> tuple[str, int]:
         """Which plan it would apply: its own, or the kept one that it goes on with."""
-        return self.ref.job_id, self.resume.attempt if self.resume else self.ref.attempt
+        return (
+            (self.resume.made_job_id, self.resume.made_attempt) if self.resume else (self.ref.job_id, self.ref.attempt)
+        )
 
     @property
     def is_delivered(self) -> bool:

@@ -10,9 +10,10 @@ from terracrew.errors import TerracrewError, Unavailable
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import JobType
 from terracrew.server.jobs import approvals, service
+from terracrew.server.jobs.apply_plan import ApplyPlan
 from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.create import JobRequest, NewJob
-from terracrew.server.jobs.model import Job, JobStatus
+from terracrew.server.jobs.model import CHOSEN, Job, JobStatus
 from terracrew.server.modules import service as modules
 from terracrew.server.modules.model import ModuleChange
 from terracrew.server.runners import service as runners
@@ -90,6 +91,9 @@ class Simulation:
         found["granted ahead"] = self.crew.granted_ahead
         found["plan kept"] = len(self.now.plans)
         found["kept plan applied"] = sum(plan.applied_by is not None for plan in self.now.plans.values())
+        found["plan of another job applied"] = sum(
+            plan.is_chosen and plan.applied_by is not None for plan in self.now.plans.values()
+        )
         return found
 
     # ---- what is there
@@ -190,6 +194,15 @@ class Simulation:
                 self.crew.named[job.id, attempt] = seen
             return await self.ask(lambda: approvals.approve(self.site.db, registry, boss, job.id, attempt, seen))
         return await self.ask(lambda: approvals.decline(self.site.db, self.site.boss, job.id, attempt, "no"))
+
+    async def apply_plan(self, planned: Job) -> str:
+        """Somebody applies the plan that a PLAN job has kept, and has seen no doubt."""
+
+        async def work() -> None:
+            made = await self.site.server.apply_plan(self.site.boss, planned.id, ApplyPlan())
+            self.crew.named.setdefault((made.job.id, CHOSEN), set())
+
+        return await self.ask(work)
 
     async def give_up(self, ref: AttemptRef) -> str:
         registry = self.site.server.registry

@@ -22,6 +22,7 @@ EXPECTED = {
     "begun",
     "fenced",
     "kept plan applied",
+    "plan of another job applied",
     "mutates",
     "attempt lost",
     "attempt waiting",

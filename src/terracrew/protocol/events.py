@@ -195,7 +195,10 @@ FailureKind = Literal["", "time_limit", "out_of_memory", "process_limit", "disk_
 
 
 class Result(msgspec.Struct, frozen=True, tag="result"):
-    """The last event of an attempt that ended by itself. WAITING means that its plan was saved and waits for approval."""
+    """The last event of an attempt that ended by itself. WAITING means that its plan was saved and waits for approval.
+
+    A PLAN job that has SUCCEEDED may have kept its plan, too: another job can apply it.
+    """
 
     status: Literal["SUCCEEDED", "FAILED", "CANCELED", "WAITING"]
     message: str = ""

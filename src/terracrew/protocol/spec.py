@@ -169,14 +169,18 @@ class Resume(msgspec.Struct, frozen=True):
     """An approved plan with its workspace to continue with; it is fetched with `GET …/plan`."""
 
     attempt: int
-    """The number of the attempt that made the plan."""
+    """The number by which the job knows the plan: that of the attempt that made it, or 0."""
     state_version: int
     sha256: str
     size: int
     path: str
     key: bytes
-    plan_sha256: str = ""
+    plan_sha256: str
     """The hash of the plan itself, which was approved."""
+    made_job_id: str
+    """The job that made it: this one, or a PLAN job whose plan this one applies. In the second case, `attempt` is 0."""
+    made_attempt: int
+    """The attempt of that job. The workspace has its name, and the stored plan is encrypted for it."""
 
     def __repr__(self) -> str:
         return f"Resume({self.attempt})"

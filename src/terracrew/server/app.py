@@ -37,6 +37,7 @@ from terracrew.server.hub.runners.grants import Archives, Grants
 from terracrew.server.hub.transfer import routes as transfer
 from terracrew.server.hub.transfer.context import TransferCall
 from terracrew.server.identity.context import open_identity
+from terracrew.server.jobs.apply_plan import applier
 from terracrew.server.jobs.attempts.claims import ClaimGroup, claims
 from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.jobs.create import creator
@@ -126,6 +127,7 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
             max_log_bytes=settings.max_log_megabytes_per_attempt * 1_000_000,
         ),
         create_job=creator(db, objects, keys, settings.local_roots, ahead, quotas),
+        apply_plan=applier(db, registry, keys, settings.local_roots, quotas),
         quotas=quotas,
         history=history,
         heartbeats=Heartbeats(db, registry, server_id),

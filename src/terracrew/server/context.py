@@ -30,6 +30,7 @@ from terracrew.server.hub.runners.grants import Grants
 from terracrew.server.hub.runners.places import places
 from terracrew.server.hub.transfer.context import TransferContext
 from terracrew.server.identity.context import Identity
+from terracrew.server.jobs.apply_plan import Apply
 from terracrew.server.jobs.attempts.claims import Claims
 from terracrew.server.jobs.attempts.ingest import Ingest
 from terracrew.server.jobs.create import Create
@@ -60,6 +61,7 @@ class Server:
     claim: Claims
     ingest: Ingest
     create_job: Create
+    apply_plan: Apply
     quotas: Quotas
     history: History
     heartbeats: Heartbeats
@@ -110,6 +112,7 @@ class Server:
             diffs=self.diffs,
             registry=self.registry,
             create_job=self.create_job,
+            apply_plan=self.apply_plan,
             watch=self.watch,
             watchers=self.watchers,
             streams=self.streams,
@@ -137,6 +140,7 @@ class Server:
             identity=self.identity,
             registry=self.registry,
             create_job=self.create_job,
+            apply_plan=self.apply_plan,
             watch=self.watch,
             local_roots=self.settings.local_roots,
         )

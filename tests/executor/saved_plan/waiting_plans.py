@@ -87,7 +87,8 @@ async def planned(hub: FakeExecutorHub, executors: ExecutorProcesses, source: by
 def resume_of(hub: FakeExecutorHub, **changes: Any) -> Resume:
     kept = hub.result.kept
     assert kept is not None
-    resume = Resume(1, kept.state_version, kept.sha256, kept.size, kept.path, KEY, kept.plan_sha256)
+    resume = Resume(1, kept.state_version, kept.sha256, kept.size, kept.path, KEY, kept.plan_sha256, "job_1", 1)
+    changes = {"made_attempt": changes.get("attempt") or 1} | changes
     return msgspec.structs.replace(resume, **changes)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from terracrew.server.db.seam import Tx
 from tests.server.application import Application, Person, on_one
+from tests.server.dashboard.company.kept_plans import kept_plan
 from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.company.seed import approval, company
 from tests.server.dashboard.visitor import Visitor, logged_in
@@ -64,6 +65,7 @@ async def test_every_operation_that_changes_something_leaves_an_entry(applicatio
     server, admin = application.server, application.admin
     jobs = await company(server.db, server.keys, server.organization_id, admin.principal.id)
     jobs["unwanted"] = await server.db.write(lambda tx: _waiting(tx, application))
+    jobs["planned"] = await server.db.write(lambda tx: _planned(tx, application))
     elena = await application.person("elena")
     session = await logged_in(application)
     await session.see("/dashboard/account")
@@ -91,6 +93,14 @@ async def _waiting(tx: Tx, application: Application) -> str:
     instance = await tx.one("SELECT id, runner_id FROM instances WHERE name = 'net-a'")
     assert instance is not None
     _, job = await approval(made, instance["runner_id"], instance["id"], "platform/edge/unwanted")
+    return job
+
+
+async def _planned(tx: Tx, application: Application) -> str:
+    """Make a PLAN job whose plan can be applied."""
+    made = Company(tx, application.server.organization_id, application.admin.principal.id)
+    made.number = 700
+    _, job = await kept_plan(made, application.server.keys, "platform/edge/planned")
     return job
 
 
@@ -126,6 +136,7 @@ async def _runs(change: Changes, application: Application, jobs: dict[str, str])
     await change("POST /jobs/{job}/rerun", {}, made["id"])
     await change("POST /jobs/cancel", {"module": "hello"})
     await change("POST /jobs/{job}/attempts/{attempt}/gone", {}, jobs["lost"], "1")
+    await change("POST /jobs/{job}/apply", {}, jobs["planned"])
     await change("POST /jobs/{job}/approve", {"plan": 1}, jobs["asking"])
     await change("POST /jobs/{job}/decline", {"plan": 1, "reason": "no"}, jobs["unwanted"])
     states = await application.server.db.read(

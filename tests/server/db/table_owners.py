@@ -160,7 +160,7 @@ READERS = (
     ),
     _reader(
         "scheduling/reads.py",
-        "attempts groups inputs instances jobs modules runners states",
+        "groups inputs instances jobs modules runners states",
         "the candidates of the scheduler are read by statements that are tuned together; `scheduling` owns no table",
     ),
     _reader(

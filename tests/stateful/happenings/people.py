@@ -4,6 +4,7 @@ from collections.abc import Awaitable
 from random import Random
 
 from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.spec import JobType
 from terracrew.server.jobs.model import JobStatus
 from tests.stateful.happenings.registry import choose, weight
 from tests.stateful.link import KILLED, STOPPING
@@ -27,6 +28,13 @@ def plan_is_decided_about(simulation: Simulation, random: Random) -> Awaitable[o
     if random.random() < 0.15:
         return simulation.replan(job, attempt)
     return simulation.decide(job, attempt, is_good=random.random() < 0.85, is_blind=random.random() < 0.3)
+
+
+@weight(3)
+def plan_of_another_job_is_applied(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    ended = [job for job in simulation.of(JobStatus.SUCCEEDED) if job.type is JobType.PLAN]
+    job = choose(random, ended[-6:])
+    return job and simulation.apply_plan(job)
 
 
 @weight(4)

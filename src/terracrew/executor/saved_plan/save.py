@@ -1,4 +1,4 @@
-"""Saves a plan with its workspace while it waits for approval, and restores one that was approved."""
+"""Saves a plan with its workspace until it is approved or applied by another job, and restores one."""
 
 import asyncio
 import os
@@ -48,6 +48,7 @@ async def keep(
     control: Control,
     confinement: Confinement,
     say: Callable[[str], None],
+    waits_for_space: bool = True,
 ) -> KeptPlan:
     """Upload the plan and the workspace of the attempt in this directory. Only an encrypted copy of both is left here."""
     plan_file.check(plan, plan_sha256)
@@ -56,7 +57,7 @@ async def keep(
     try:
         pack = partial(_pack, file, key, context, about(engine), plan, place, confinement)
         while (packed := await asyncio.to_thread(pack)) is None:
-            if control.is_stopping:
+            if control.is_stopping or not waits_for_space:
                 raise Unavailable("the disk of this runner is full")
             if not is_full:
                 say("The disk of this runner is full. The plan is saved when there is space again")
@@ -74,7 +75,6 @@ async def restore(
     plan: Path,
     resume: Resume,
     *,
-    job_id: str,
     root: Path,
     directory: Path,
     transfer: Transfer,
@@ -82,7 +82,7 @@ async def restore(
 ) -> Path:
     """Restore an approved plan and its workspace to their place, and return the workspace. After a failure, nothing is left there."""
     place = Path(resume.path)
-    if place.parent != root or not workspace.is_name(place.name, job_id):
+    if place.parent != root or not workspace.is_name(place.name, resume.made_job_id):
         raise Invalid(f"it was made in {resume.path}, which is not a workspace of this runner ({root})")
     file = directory / files.SAVED_PLAN
     try:
@@ -90,7 +90,7 @@ async def restore(
             raise Invalid("the saved plan did not arrive complete: its SHA-256 is not the expected one")
         workspace.claim(root, place.name, directory)
         try:
-            context = encryption.saved_plan_context(job_id, resume.attempt)
+            context = encryption.saved_plan_context(resume.made_job_id, resume.made_attempt)
             made_with = await asyncio.to_thread(_unpack, file, resume.key, context, plan, place, confinement)
             if plan_file.digest_of(plan) != resume.plan_sha256:
                 raise Invalid("the plan in it is not the one that was approved: its SHA-256 is not the expected one")

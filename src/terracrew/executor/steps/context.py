@@ -78,6 +78,8 @@ class StepContext:
         """The attempt that made the plan, if this one did not."""
         self.plan_sha256 = ""
         """The hash of the plan that was described: the only one that may be applied."""
+        self.has_changes = False
+        """Whether that plan would do anything."""
         self.inputs: Mapping[str, Any] = {}
         """The values of the engine's variables."""
         self.init_name = ""

@@ -232,7 +232,8 @@ async def _report_plan(context: StepContext) -> None:
         # What the engine looked at was counted. It may have looked at nothing (`-refresh=false`) although something exists.
         summary = msgspec.structs.replace(summary, existing=None, unchanged=None)
     context.recorder.fact(summary)
-    if not isinstance(session, DescribesPlans) or not _has_changes(summary):
+    context.has_changes = _has_changes(summary)
+    if not isinstance(session, DescribesPlans) or not context.has_changes:
         return
     arguments = session.description_arguments()
     try:

@@ -3,13 +3,10 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from terracrew.attempt import encryption
 from terracrew.errors import TerracrewError
 from terracrew.executor.delivery.begin import ApprovalNeeded, StateMoved
-from terracrew.executor.isolation.source_rules import SourceConfinement
-from terracrew.executor.saved_plan import save
 from terracrew.executor.state import leftover
-from terracrew.executor.steps import preparation
+from terracrew.executor.steps import plan_saving, preparation
 from terracrew.executor.steps.context import StepContext
 from terracrew.protocol.events import Result
 from terracrew.protocol.spec import Step
@@ -46,7 +43,7 @@ async def ask(context: StepContext, step: Step, plan: Callable[[], Awaitable[Res
             recorder.say(f"{moved.message}: planning again")
         except ApprovalNeeded as needed:
             notice.cancel()
-            return await _save_plan(context, step, needed.message)
+            return await plan_saving.for_approval(context, step, needed.message)
         except (TerracrewError, OSError) as refusal:
             return context.not_started(step, refusal)
         finally:
@@ -68,28 +65,3 @@ def _expect(context: StepContext) -> None:
     is_ours = context.spec.backend == "terracrew"
     known = preparation.state_to_place(context)
     leftover.expect(context.directory, context.files, path, engine, known, is_kept_here=is_ours)
-
-
-async def _save_plan(context: StepContext, step: Step, why: str) -> Result:
-    """Save the plan and return the result WAITING, because a person has to approve it. The attempt ends and does not wait for that."""
-    spec = context.spec
-    context.recorder.say(f"Waiting for approval: {why}. The plan is saved")
-    try:
-        kept = await save.keep(
-            context.found,
-            context.files.plan,
-            directory=context.directory,
-            context=encryption.saved_plan_context(spec.job_id, spec.attempt),
-            key=context.granted.credentials.state_key,
-            state_version=context.state_version,
-            plan_sha256=context.plan_sha256,
-            transfer=context.transfer,
-            control=context.control,
-            confinement=SourceConfinement(context.start.isolation, context.start.environment),
-            say=context.recorder.say,
-        )
-    except (TerracrewError, OSError) as error:
-        return context.not_started(step, error, "its plan cannot be kept: ")
-    if context.control.is_stopping:
-        return context.stopped(f"before {step}")
-    return Result("WAITING", why, kept=kept)

@@ -195,6 +195,8 @@ def _load_ahead(context: StepContext, place: Path) -> bool:
 async def _restore(context: StepContext, resume: Resume) -> bool:
     """Continue with an approved plan. Returns False if that is not possible: then the job is planned again."""
     spec = context.spec
+    is_chosen = resume.made_job_id != spec.job_id
+    name = "plan that an earlier job made" if is_chosen else f"plan of attempt {resume.attempt}"
     try:
         if resume.state_version != spec.state.version:
             raise Conflict("the state has changed since")
@@ -202,7 +204,6 @@ async def _restore(context: StepContext, resume: Resume) -> bool:
             context.found,
             context.files.plan,
             resume,
-            job_id=spec.job_id,
             root=Path(context.start.workspaces),
             directory=context.directory,
             transfer=context.transfer,
@@ -211,9 +212,9 @@ async def _restore(context: StepContext, resume: Resume) -> bool:
     except (TerracrewError, OSError) as error:
         if context.has_stopped(error):
             raise
-        context.recorder.say(f"The plan of attempt {resume.attempt} cannot be used here, so it is made again: {error}")
+        context.recorder.say(f"The {name} cannot be used here, so it is made again: {error}")
         return False
-    context.recorder.say(f"Going on with the plan of attempt {resume.attempt}, which was approved")
+    context.recorder.say(f"Going on with the {name}, which was approved")
     context.resolved = SourceResolved(spec.source_digest, "", spec.source_commit, spec.source_revision)
     _open_session(context, sources.folder_in(place, spec.source, spec.source_digest))
     _remove_leftover(context)

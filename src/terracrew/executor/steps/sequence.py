@@ -17,6 +17,7 @@ from terracrew.executor.steps import (
     hooks,
     lost_imports,
     permission,
+    plan_saving,
     preparation,
     transient_errors,
     warm_workspace,
@@ -85,6 +86,8 @@ class Steps:
             result = msgspec.structs.replace(result, message=text)
         if result is None and not warning and has_changed and self._control.cancel is not None:
             warning = _CARRIED_OUT
+        if result is None and job_type is JobType.PLAN:
+            return Result("SUCCEEDED", warning, kept=await plan_saving.for_another_job(context))
         return result or Result("SUCCEEDED", warning)
 
     @property

@@ -8,6 +8,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.http import request
 from terracrew.server.identity.context import Identity
+from terracrew.server.jobs.apply_plan import Apply
 from terracrew.server.jobs.create import Create
 from terracrew.server.objects import Objects
 from terracrew.server.runs.reasons import Watch
@@ -26,6 +27,7 @@ class DashboardContext:
     identity: Identity
     registry: Registry
     create_job: Create
+    apply_plan: Apply
     watch: Watch
     local_roots: Sequence[Path]
     """The folders on runners that a module's source may be in."""

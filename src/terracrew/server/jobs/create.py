@@ -93,6 +93,8 @@ class JobRequest(msgspec.Struct, frozen=True):
     """The run of a whole group that the job is a part of."""
     imports: list[ImportedResource] = []
     """What was found for `asked.import_lost`."""
+    plan_of: Job | None = None
+    """The PLAN job whose plan the new job applies."""
 
 
 class Created(msgspec.Struct, frozen=True):
@@ -362,6 +364,8 @@ def _details(job: Job, one: _Checked) -> dict[str, Any]:
         details["cause"] = one.wanted.cause.number
     if one.content.imports:
         details["imports"] = len(one.content.imports)
+    if one.wanted.plan_of is not None:
+        details["plan_of"] = one.wanted.plan_of.number
     return details | {"is_destroy_plan": True} if job.is_destroy_plan else details
 
 
@@ -399,6 +403,8 @@ def _job(one: _Checked, number: int, applying: JobSettings, now: datetime) -> Jo
         is_fresh=one.module.is_fresh or asked.is_fresh,
         has_own_source=asked.source is not None,
         group_run_id=one.wanted.group_run_id,
+        plan_job_id=None if one.wanted.plan_of is None else one.wanted.plan_of.id,
+        plan_queued_by="" if one.wanted.plan_of is None else one.wanted.plan_of.created_by,
         cause_job_id=None if one.wanted.cause is None else one.wanted.cause.id,
         limits=group_limits.applying([applying.limits, one.content.limits]),
         cloud=applying.cloud,

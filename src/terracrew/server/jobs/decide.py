@@ -15,7 +15,7 @@ from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType
 from terracrew.server.jobs.decision_types import ClaimContext, Decision, LastContact, ModuleStanding, Report
 from terracrew.server.jobs.model import UNKNOWN_VERSION, Attempt, Job, JobStatus, Outcome, Plan, plain
-from terracrew.server.jobs.plans import approver_rules
+from terracrew.server.jobs.plans import approver_rules, decide_plan
 from terracrew.server.jobs.plans.destruction import reason_to_ask
 
 MAX_LOSSES = 5
@@ -97,8 +97,9 @@ def begin(
     """Permit an apply (rule 4). None means that the attempt already has the permit. `plan` is the saved plan that it names.
 
     `has_waited`: a plan of this job has waited for a person before. Every later plan of it does, too: the person who
-    approved the first one has not seen the others. `plan_sha256`: the hash of the plan that is going to be applied. A saved plan
-    with another hash is not the one that was approved.
+    approved the first one has not seen the others. That includes the plan of a PLAN job that it was created to apply, which needs
+    an approval only if there is another reason. `plan_sha256`: the hash of the plan that is going to be applied. A saved plan with
+    another hash is not the one that was approved.
     """
     if not is_current(job, attempt):
         return "superseded"
@@ -119,8 +120,11 @@ def begin(
         return "quarantine"
     if state_version != module.state_version:
         return "state_moved"
-    is_asked = plan is not None or bool(reasons_to_ask(job, module, has_waited=has_waited))
-    if is_asked and not _is_approved(job, plan, state_version, module):
+    if plan is not None and not _is_usable(job, plan, state_version):
+        return "approval"
+    is_chosen = plan is not None and plan.is_chosen
+    is_asked = bool(reasons_to_ask(job, module, has_waited=has_waited and not is_chosen))
+    if (is_asked or (plan is not None and not is_chosen)) and not _is_approved(plan, module):
         return "approval"
     if any(doubt.is_in_contact for doubt in module.doubts):
         return "wait"
@@ -148,15 +152,20 @@ def reasons_to_ask(job: Job, module: ModuleStanding, *, has_waited: bool) -> lis
     return found
 
 
-def _is_approved(job: Job, plan: Plan | None, state_version: int, module: ModuleStanding) -> bool:
-    """Return whether enough people have approved this plan, which is applied once, and the doubts that they have named.
+def _is_usable(job: Job, plan: Plan, state_version: int) -> bool:
+    """Return whether this is the plan that the job continues with, decided about, and not applied yet."""
+    if (plan.job_id, plan.attempt) != (job.id, job.plan_attempt) or plan.applied_by is not None:
+        return False
+    return plan.decision == "approved" and plan.state_version == state_version
+
+
+def _is_approved(plan: Plan | None, module: ModuleStanding) -> bool:
+    """Return whether enough people have approved this plan and the doubts that they have named.
 
     One from before a fence has lapsed with it. The times alone do not tell: a fence whose transaction began first and ended
     last has the earlier time, and the approver has not seen it.
     """
-    if plan is None or (plan.job_id, plan.attempt) != (job.id, job.plan_attempt) or plan.applied_by is not None:
-        return False
-    if plan.decision != "approved" or plan.decided_at is None or plan.state_version != state_version:
+    if plan is None or plan.decided_at is None:
         return False
     # The rule may have become stricter since, and those who approved may have lost their role.
     if len(approver_rules.distinct(plan.approvals, module.approvers)) < max(1, module.min_approvals):
@@ -195,8 +204,11 @@ def finish(job: Job, attempt: Attempt, result: Result, now: datetime) -> Decisio
         return _requeue(job, over.end("gone", now, result.message), now)
     message = result.message if result.is_lock_free else f"{result.message}; {HELD_LOCK}"
     ended = over.end(_OUTCOMES[result.status], now, message)
+    after = job.to(JobStatus(result.status), now, message=plain(message), failure_kind=result.failure_kind)
+    if result.kept is None or job.type is not JobType.PLAN or result.status != "SUCCEEDED":
+        return Decision(after, ended)
     return Decision(
-        job.to(JobStatus(result.status), now, message=plain(message), failure_kind=result.failure_kind), ended
+        replace(after, plan_attempt=attempt.number), ended, decide_plan.saved(job, attempt, result.kept, now, why="")
     )
 
 
@@ -233,19 +245,7 @@ def wait(job: Job, attempt: Attempt, kept: KeptPlan, now: datetime, why: str = "
     if not is_current(job, attempt) or job.status is not JobStatus.PROCESSING or attempt.begun_at is not None:
         return None
     ended = replace(attempt.end("waiting", now, "its plan waits for approval"), is_gone=True, has_result=True)
-    plan = Plan(
-        job_id=job.id,
-        attempt=attempt.number,
-        state_version=kept.state_version,
-        inputs_sha256=attempt.inputs_sha256,
-        path=kept.path,
-        sha256=kept.sha256,
-        size=kept.size,
-        plan_sha256=kept.plan_sha256,
-        made_at=now,
-        decide_by=now + timedelta(seconds=job.approval_seconds),
-        why=plain(why),
-    )
+    plan = decide_plan.saved(job, attempt, kept, now, why)
     if job.cancel_mode is not None:  # the row names what was stored, so that both are removed together
         return Decision(_canceled(job, now), ended, plan)
     return Decision(job.to(JobStatus.AWAITING_APPROVAL, now, plan_attempt=attempt.number), ended, plan)

@@ -85,6 +85,21 @@ class JobRetry(msgspec.Struct, frozen=True):
     """The error of the last try."""
 
 
+CHOSEN = 0
+"""The number by which a job knows the plan of another job that it was created to apply. Attempts are counted from 1."""
+
+
+def queued_by(created_by: str, plan_queued_by: str, plan_attempt: int | None) -> frozenset[str]:
+    """Return the ids of those who count as having queued a job when its present plan is approved.
+
+    While it has the plan of a PLAN job, the author of that plan does, and not the person who let it be applied: they have looked at
+    what somebody else has planned. A plan that it makes itself is due to both.
+    """
+    if plan_queued_by and plan_attempt == CHOSEN:
+        return frozenset({plan_queued_by})
+    return frozenset({created_by, plan_queued_by} - {""})
+
+
 class Job(msgspec.Struct, frozen=True):
     id: str
     organization_id: str
@@ -144,6 +159,10 @@ class Job(msgspec.Struct, frozen=True):
     """The job of another module whose change of an output caused this one."""
     group_run_id: str | None = None
     """The run of a whole group that this job is a part of."""
+    plan_job_id: str | None = None
+    """The PLAN job whose plan it was created to apply."""
+    plan_queued_by: str = ""
+    """Who queued that PLAN job."""
     replanned_by: list[str] = []
     """The ids of those who let it plan again. They count as people who queued it."""
     has_lost_inputs: bool = False
@@ -162,6 +181,11 @@ class Job(msgspec.Struct, frozen=True):
     def only_destroys(self) -> bool:
         """Return whether it destroys everything, or plans to do so."""
         return self.type is JobType.DESTROY or self.is_destroy_plan
+
+    @property
+    def queued_by(self) -> frozenset[str]:
+        """The ids of those who count as having queued it when its present plan is approved."""
+        return queued_by(self.created_by, self.plan_queued_by, self.plan_attempt)
 
     @property
     def is_active(self) -> bool:
@@ -271,7 +295,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     job_id: str
     attempt: int
-    """Which made it."""
+    """Which made it, or CHOSEN."""
     state_version: int
     inputs_sha256: str
     path: str
@@ -294,6 +318,18 @@ class Plan(msgspec.Struct, frozen=True):
     """The attempt that began with it: there is one at most."""
     plan_sha256: str = ""
     """The hash of the plan itself, without its workspace: nothing else may be applied with its approval."""
+    made_job_id: str = ""
+    made_attempt: int = 0
+    """The attempt that made it: this job's, or that of a PLAN job, if this is the copy of its plan that another job applies."""
+    taken_by: str = ""
+    """The id of the job that applies it, if this is the plan of a PLAN job."""
+    is_kept: bool = True
+    """Whether the stored plan is there, and belongs to this row."""
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether a PLAN job made it, and its job was created to apply it."""
+        return self.attempt == CHOSEN
 
 
 class StepRow(msgspec.Struct, frozen=True):

@@ -103,6 +103,17 @@ async def modules(tx: Tx, job_ids: Collection[str]) -> list[Row]:
     return await tx.each(_MODULES_AND_MAKERS, {"id": "text"}, [(job_id,) for job_id in sorted(job_ids)])
 
 
+async def planned_by(tx: Tx, runner_id: str) -> list[str]:
+    """Return the queued jobs that continue with a plan which this runner made."""
+    rows = await tx.all(
+        """SELECT jobs.id FROM jobs JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt
+        JOIN attempts ON attempts.job_id = plans.made_job_id AND attempts.number = plans.made_attempt
+        WHERE jobs.status = 'QUEUED' AND jobs.plan_attempt IS NOT NULL AND attempts.runner_id = :id ORDER BY jobs.id""",
+        id=runner_id,
+    )
+    return [row["id"] for row in rows]
+
+
 async def first_of_modules(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
     """For each of these jobs (`behind`), return the queued job of its module that comes first, unless it is the job itself."""
     return await tx.each(

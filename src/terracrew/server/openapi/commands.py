@@ -62,6 +62,7 @@ COMMANDS: dict[str, str] = {
     "GET /api/v1/jobs/{job}/lost-resources": "job lost-resources",
     "POST /api/v1/jobs/{job}/cancel": "job cancel",
     "POST /api/v1/jobs/{job}/rerun": "job rerun",
+    "POST /api/v1/jobs/{job}/apply": "job apply",
     "POST /api/v1/jobs/{job}/approve": "job approve",
     "POST /api/v1/jobs/{job}/decline": "job decline",
     "POST /api/v1/jobs/{job}/replan": "job replan",

@@ -1,6 +1,7 @@
 """Removes saved plans that no attempt can need any more.
 
-These are the plans of jobs that have ended, and those that a job has left for another plan: it never returns to one of them.
+These are the plans of jobs that have ended, except those of PLAN jobs that can still be applied, and those that a job has left for
+another plan: it never returns to one of them.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ async def remove_unused(db: Database, days: float = 0.0) -> int:
 
     async def work(tx: Tx) -> int:
         rows = await plan_store.unused(tx, tx.now - days * DAY_SECONDS, BATCH_ROWS)
-        names = [plan_store.object_of(row["job_id"], row["attempt"], row["sha256"]) for row in rows]
+        names = [plan_store.object_of(row["made_job_id"], row["made_attempt"], row["sha256"]) for row in rows]
         await objects.delete_later(tx, names)
         await plan_store.forget_objects(tx, [(row["job_id"], row["attempt"]) for row in rows])
         return len(rows)

@@ -32,7 +32,7 @@ def is_assigned(runner: LiteralString, module: LiteralString) -> LiteralString:
 
 IS_ASSIGNED: LiteralString = is_assigned("runners", "modules")
 MAKER: LiteralString = f"""plans
-    JOIN attempts AS made ON made.job_id = plans.job_id AND made.number = plans.attempt
+    JOIN attempts AS made ON made.job_id = plans.made_job_id AND made.number = plans.made_attempt
     JOIN runners AS maker ON maker.id = made.runner_id AND NOT maker.is_disabled AND maker.removing_since IS NULL
     JOIN modules AS own ON own.state_version = plans.state_version AND (own.runner_id IS NULL OR own.runner_id = maker.id)
         AND {is_assigned("maker", "own")}"""

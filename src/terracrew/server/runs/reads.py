@@ -14,7 +14,7 @@ _PLACEMENT: LiteralString = (
 )
 
 _AWAITING: LiteralString = """jobs.id, jobs.number, jobs.module_id, jobs.created_by, jobs.imports_chosen_by, jobs.replanned_by,
-    plans.approvals
+    jobs.plan_queued_by, jobs.plan_attempt, plans.approvals
     FROM jobs JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt"""
 _IS_AWAITING: LiteralString = f"{IS_OPEN_JOB} AND jobs.status = 'AWAITING_APPROVAL' ORDER BY jobs.id LIMIT :count"
 
@@ -53,6 +53,8 @@ async def surroundings(tx: Tx, job_id: str) -> Row | None:
     """
     return await tx.one(
         f"""SELECT modules.path AS module_path, modules.engine, modules.state_version, modules.backend,
+            modules.source AS module_source,
+            (SELECT planned.number FROM jobs AS planned WHERE planned.id = jobs.plan_job_id) AS plan_job_number,
             {runner_path("jobs")} AS runner_path, {instance_name("jobs")} AS instance_name, {_PLACEMENT},
             EXISTS (SELECT 1 FROM notes WHERE notes.job_id = jobs.id) AS has_notes,
             (SELECT number FROM jobs AS cause WHERE cause.id = jobs.cause_job_id) AS cause_number,
@@ -64,6 +66,11 @@ async def surroundings(tx: Tx, job_id: str) -> Row | None:
         FROM jobs JOIN modules ON modules.id = jobs.module_id WHERE jobs.id = :id""",
         id=job_id,
     )
+
+
+async def number_of(tx: Tx, job_id: str) -> int | None:
+    row = await tx.one("SELECT number FROM jobs WHERE id = :id", id=job_id)
+    return None if row is None else row["number"]
 
 
 async def module_placement(tx: Tx, module_id: str) -> Row | None:

@@ -35,7 +35,8 @@ async def after(tx: Tx, job_id: str, number: int) -> RunPart | None:
     found = next((each for each in await parts(tx, job) if each.attempt == number), None)
     if found is None or not found.is_over:
         return None
-    if number == job.attempt and not (job.is_terminal and job.plan_attempt == number):
+    is_decided = job.is_terminal and job.status is not JobStatus.SUCCEEDED and job.plan_attempt == number
+    if number == job.attempt and not is_decided:
         return None  # the end of the last attempt is the end of the job, so only a person's decision is reported
     return found
 

@@ -9,7 +9,7 @@ from terracrew.server.identity.access import holder_store
 from terracrew.server.jobs import service, store
 from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.jobs.decision_types import ApproverStanding, hold_ref
-from terracrew.server.jobs.model import GivenApproval
+from terracrew.server.jobs.model import GivenApproval, queued_by
 from terracrew.server.jobs.plans import approver_rules, approvers
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.modules import policy
@@ -29,11 +29,17 @@ class AwaitingJob(msgspec.Struct, frozen=True):
     created_by: str
     imports_chosen_by: str
     replanned_by: list[str]
+    plan_queued_by: str
+    plan_attempt: int | None
     approvals: list[GivenApproval]
 
     @property
+    def queued_by(self) -> frozenset[str]:
+        return queued_by(self.created_by, self.plan_queued_by, self.plan_attempt)
+
+    @property
     def requesters(self) -> set[str]:
-        return {self.created_by, self.imports_chosen_by, *self.replanned_by}
+        return {*self.queued_by, self.imports_chosen_by, *self.replanned_by}
 
     def concerns(self, who: Principal) -> bool:
         """Return whether `who`, or a service account that they may have acted as, has wanted or approved it."""

@@ -33,9 +33,6 @@ LEFT JOIN (SELECT jobs.id AS job_id, made.runner_id, made.instance_id FROM batch
     CROSS JOIN {eligibility.MAKER} WHERE {eligibility.OF_JOB}) AS made ON made.job_id = jobs.id
 WHERE jobs.status || '' = 'QUEUED'"""
 _QUEUE = "SELECT id, attempt, plan_attempt FROM jobs WHERE status = 'QUEUED' AND id > :last ORDER BY id LIMIT :count"
-_PLANNED_BY: LiteralString = """
-SELECT jobs.id FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.plan_attempt
-WHERE jobs.status = 'QUEUED' AND jobs.plan_attempt IS NOT NULL AND attempts.runner_id = :id ORDER BY jobs.id"""
 _IS_NEXT_DESTROYING: LiteralString = f"""EXISTS (SELECT 1 FROM jobs WHERE jobs.id = {first_of_module("inputs.place_id")}
     AND {only_destroys("jobs")})"""
 _TAKES_JOBS: LiteralString = "NOT instances.is_draining AND NOT runners.is_draining AND NOT runners.is_disabled"
@@ -152,11 +149,6 @@ async def running(tx: Tx) -> dict[str, list[str]]:
         group_path = row["module_path"].rpartition("/")[0]
         found[row["id"]] = list(groups_above(row["organization_id"], group_path))
     return found
-
-
-async def planned_by(tx: Tx, runner_id: str) -> list[str]:
-    """Return the queued jobs whose kept plan this runner made."""
-    return [row["id"] for row in await tx.all(_PLANNED_BY, id=runner_id)]
 
 
 async def _pages(db: Database, sql: LiteralString) -> AsyncGenerator[list[Row]]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from terracrew.server.connections.registry import Registry, RunnerSession
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.jobs import queue_reads
 from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.scheduling import assignment_view, reads
 from terracrew.server.scheduling.assignment_view import AssignmentView, Route
@@ -228,7 +229,7 @@ class Scheduler:
 
         async def read(tx: Tx) -> tuple[frozenset[str], tuple[set[str], set[str]], list[str]]:
             places = await assignment_view.places_in_database(tx, runner_id)
-            return places, await reads.online_of_runner(tx, runner_id), await reads.planned_by(tx, runner_id)
+            return places, await reads.online_of_runner(tx, runner_id), await queue_reads.planned_by(tx, runner_id)
 
         places, names, planned = await self._db.read(read)
         self._online.change(runner_id, *names)

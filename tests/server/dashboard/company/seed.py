@@ -188,6 +188,8 @@ async def approval(made: Company, runner: str, instance: str, path: str, attempt
         "plans",
         job_id=job,
         attempt=attempt,
+        made_job_id=job,
+        made_attempt=attempt,
         state_version=3,
         inputs_sha256="0",
         path="/x",

@@ -7,6 +7,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.http import request
 from terracrew.server.http.streams import Streams
+from terracrew.server.jobs.apply_plan import Apply
 from terracrew.server.jobs.create import Create
 from terracrew.server.objects import Objects
 from terracrew.server.runs.follow import Watchers
@@ -23,6 +24,7 @@ class RunsContext:
     diffs: DiffProcess
     registry: Registry
     create_job: Create
+    apply_plan: Apply
     watch: Watch
     watchers: Watchers
     streams: Streams

@@ -13,6 +13,7 @@ from terracrew.server.api.runs.context import RunsCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
 from terracrew.server.jobs import approvals, bulk_cancel, create, priorities, service
+from terracrew.server.jobs.apply_plan import ApplyPlan
 from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.lost_resources import listing as lost_resources
 from terracrew.server.jobs.lost_resources.imports import ImportLost, Imports
@@ -32,8 +33,8 @@ class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Approval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    plan: Annotated[int, msgspec.Meta(ge=1, le=1 << 53)]
-    """The number of the attempt that made the plan which you have looked at."""
+    plan: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+    """The number of the attempt that made the plan which you have looked at; 0 if the job was created to apply the plan of a PLAN."""
     doubts: Annotated[list[AttemptRef], msgspec.Meta(max_length=1_000)] = []
     """The attempts that put the module in doubt, as the job's `doubts` show them: you have looked at these, too."""
     comment: Annotated[str, msgspec.Meta(max_length=4_000)] = ""
@@ -41,14 +42,14 @@ class Approval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Replan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    plan: Annotated[int, msgspec.Meta(ge=1, le=1 << 53)]
+    plan: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
     """The number of the attempt that made the plan which is not wanted."""
     import_lost: ImportLost | None = None
     """What the new plan imports: resources that an attempt created before it was cut short, and that no state records."""
 
 
 class Decline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    plan: Annotated[int, msgspec.Meta(ge=1, le=1 << 53)]
+    plan: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
     reason: Annotated[str, msgspec.Meta(max_length=4_000)] = ""
 
 
@@ -123,6 +124,19 @@ async def approve_job(request: RunsCall, job: FromPath[str], data: JSONBody[Appr
     return await approvals.approve(
         context.db, context.registry, request.user, job, data.plan, data.doubts, data.comment
     )
+
+
+@post("/jobs/{job:str}/apply", summary="Apply the plan of a PLAN job")
+async def apply_job_plan(request: RunsCall, job: FromPath[str], data: JSONBody[ApplyPlan]) -> Response[Job]:
+    """Create a job that applies the plan which this PLAN job has made, as it is. A plan is applied once: if you have asked for it
+    before, you get the same job again, with 200.
+
+    It is refused with 409 if the state, the source or an input of the module has changed since the plan was made, if the plan is
+    no longer kept, or if it would change nothing. The new job waits for approval if a rule of the module or of a group above it
+    requires more than yours.
+    """
+    created = await request.context.apply_plan(request.user, job, data)
+    return Response(created.job, status_code=201 if created.is_new else 200)
 
 
 @post("/jobs/{job:str}/replan", status_code=200, summary="Make a new plan for a job")
@@ -213,6 +227,7 @@ router = Router(
         cancel_jobs,
         rerun_job,
         approve_job,
+        apply_job_plan,
         decline_job,
         replan_job,
         give_up_attempt,

@@ -29,7 +29,8 @@ async def put_plan(
     attempt: FromPath[int],
     upload: Annotated[str, HeaderParameter(name=HEADER)] = "",
 ) -> None:
-    """Accept the plan and the workspace that this attempt saves for approval. They are encrypted with the attempt's key."""
+    """Accept the plan and the workspace that this attempt saves, for an approval or to be applied by another job. They are
+    encrypted with the attempt's key."""
     own, context = await own_attempt.planning(request, job_id, attempt), request.context
     received = await parts.body(context.staging, request.stream(), own.uploader, upload, PLAN_TARGET)
     if received.result is not None:
@@ -61,6 +62,4 @@ async def get_plan(request: TransferCall, job_id: FromPath[str], attempt: FromPa
     plan = None if made_by is None else await context.db.read(lambda tx: plan_store.get(tx, job_id, made_by))
     if plan is None or plan.decision != "approved":
         raise NotFound("this attempt has no approved plan to continue with")
-    return await streamed(
-        context.objects, plan_store.object_of(job_id, plan.attempt, plan.sha256), "application/octet-stream"
-    )
+    return await streamed(context.objects, plan_store.object_of_plan(plan), "application/octet-stream")

@@ -90,6 +90,7 @@ SELECT jobs.id, jobs.attempt, jobs.number, jobs.created_at, jobs.queued_at, jobs
     plans.inputs_sha256 AS plan_inputs_sha256, plans.path AS plan_path, plans.sha256 AS plan_sha256,
     plans.size AS plan_size, plans.made_at AS plan_made_at, plans.decide_by AS plan_decide_by,
     plans.decision AS plan_decision, plans.applied_by AS plan_applied_by, plans.plan_sha256 AS plan_plan_sha256,
+    plans.made_job_id AS plan_made_job_id, plans.made_attempt AS plan_made_attempt,
     {eligibility.HAS_CAPS} AS has_caps,
     {eligibility.WANTED_VERSION} AS wanted_version, instances.engines, instances.engine_versions,
     instances.installable_engines, instances.dispatchers, instances.once_token_id, jobs.instance_id,
@@ -103,7 +104,7 @@ JOIN groups ON groups.id = modules.group_id
 LEFT JOIN instances ON instances.id = jobs.instance_id
 LEFT JOIN states ON states.module_id = modules.id AND states.status = 'current' AND modules.backend = 'terracrew'
 LEFT JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt
-LEFT JOIN attempts AS made ON made.job_id = plans.job_id AND made.number = plans.attempt"""
+LEFT JOIN attempts AS made ON made.job_id = plans.made_job_id AND made.number = plans.made_attempt"""
 
 _CLAIM_TYPES: Columns = {
     "job_id": "text",

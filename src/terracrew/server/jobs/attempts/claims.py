@@ -183,6 +183,14 @@ async def _start(
     return granted, given
 
 
+async def inputs_sha256_now(tx: Tx, keys: Keyring, job_id: str) -> str:
+    """Return the hash of what an attempt of a job would be given now; '' if it could not be given its inputs."""
+    [row], inputs = await tx.together(claim_store.grants(tx, [job_id]), input_reads.of_modules_with(tx, [job_id]))
+    row = {**row, "steps": await _steps(tx, row)}
+    given = (await job_inputs.resolve(tx, keys, {job_id: row}, inputs))[job_id]
+    return _inputs_sha256(row, given) if isinstance(given, GivenInputs) else ""
+
+
 async def claim_offered(tx: Tx, precedence: Precedence, claimants: Sequence[Claimant]) -> list[Row]:
     """Claim jobs for instances that offer everything that the jobs ask of a dispatcher. Returns what each claimed job is given."""
     return await _offered(tx, await claim_store.claim(tx, precedence, claimants))
@@ -332,8 +340,9 @@ def _resume(row: Row, given: GivenInputs, keys: Keyring) -> Resume | None:
     )
     if not decide_plan.is_resumable(plan, state_version=row["state_version"], inputs_sha256=_inputs_sha256(row, given)):
         return None
-    key = keys.decrypt(bytes(row["plan_key"]), state_key_context(plan.job_id, plan.attempt))
-    return Resume(plan.attempt, plan.state_version, plan.sha256, plan.size, plan.path, key, plan.plan_sha256)
+    maker = plan.made_job_id, plan.made_attempt
+    key = keys.decrypt(bytes(row["plan_key"]), state_key_context(*maker))
+    return Resume(plan.attempt, plan.state_version, plan.sha256, plan.size, plan.path, key, plan.plan_sha256, *maker)
 
 
 def state_key_context(job_id: str, attempt: int) -> str:

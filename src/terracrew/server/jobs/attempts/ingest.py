@@ -216,7 +216,7 @@ class _Change:
 
     def _end(self, number: int, result: events.Result, *, is_current: bool) -> None:
         ended = None
-        if result.kept:
+        if result.kept and result.status == "WAITING":
             ended = decide.wait(self.job, self.attempt, result.kept, self.now, result.message)
         if ended := ended or decide.finish(self.job, self.attempt, result, self.now):
             self.job, self.attempt, self.plan = ended.job, ended.attempt, ended.plan

@@ -19,6 +19,8 @@ class Requested(Protocol):
     @property
     def created_by(self) -> str: ...
     @property
+    def queued_by(self) -> frozenset[str]: ...
+    @property
     def imports_chosen_by(self) -> str: ...
     @property
     def replanned_by(self) -> list[str]: ...
@@ -60,13 +62,15 @@ def refusal(
 def _own(job: Requested, actor_id: str, standing: ApproverStanding) -> str | None:
     """Say in which way this is somebody's own job; None if it is not."""
     people = standing.of(actor_id)
-    if actor_id == job.created_by:
-        return f"you queued job {job.number}"
+    queued_by = job.queued_by
+    if actor_id in queued_by:
+        what = f"job {job.number}" if actor_id == job.created_by else f"the plan that job {job.number} applies"
+        return f"you queued {what}"
     if actor_id == job.imports_chosen_by:
         return f"you chose what is imported by job {job.number}"
     if actor_id in job.replanned_by:
         return f"you let job {job.number} plan again"
-    if people & standing.of(job.created_by):
+    if any(people & standing.of(each) for each in queued_by):
         return f"job {job.number} was queued by a service account, or this is one, and the same person has made secrets of it"
     if any(people & standing.of(each) for each in (*job.replanned_by, job.imports_chosen_by) if each):
         return f"job {job.number} was planned again through a service account whose secret the same person has made"

@@ -42,7 +42,7 @@ async def read(
 ) -> Approvers:
     """Read the standing of the approvers of a plan, of those who queued its job, and of somebody who wants to approve it."""
     ids = sorted({each.by_id for each in plan.approvals}) if plan is not None else []
-    known = {*ids, job.created_by, job.imports_chosen_by, *job.replanned_by, *((asking,) if asking else ())}
+    known = {*ids, *job.queued_by, job.imports_chosen_by, *job.replanned_by, *((asking,) if asking else ())}
     # Only a service account has holders; a person is one person.
     found = {each: await holder_store.identities(tx, each) for each in sorted(known) if each.startswith("sac_")}
     standing = ApproverStanding(identities=found)

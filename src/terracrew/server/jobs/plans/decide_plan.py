@@ -1,15 +1,36 @@
 """Decides what becomes of a plan that waits for a person: pure functions, as in `decide`, which has the rest of a job's life."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 from msgspec.structs import replace
 
 from terracrew import approval_words
 from terracrew.errors import Conflict
+from terracrew.protocol.events import KeptPlan, PlanSummary
+from terracrew.protocol.spec import JobType, Source
 from terracrew.server.jobs.decision_types import ModuleStanding
-from terracrew.server.jobs.model import GivenApproval, Job, JobStatus, Plan, plain
+from terracrew.server.jobs.model import CHOSEN, Attempt, GivenApproval, Job, JobStatus, Plan, plain
 from terracrew.server.jobs.plans import approver_rules
+
+
+def saved(job: Job, attempt: Attempt, kept: KeptPlan, now: datetime, why: str) -> Plan:
+    """Return the row of a plan that an attempt has saved. `why`: why a person has to look at it."""
+    return Plan(
+        job_id=job.id,
+        attempt=attempt.number,
+        state_version=kept.state_version,
+        inputs_sha256=attempt.inputs_sha256,
+        path=kept.path,
+        sha256=kept.sha256,
+        size=kept.size,
+        plan_sha256=kept.plan_sha256,
+        made_at=now,
+        decide_by=now + timedelta(seconds=job.approval_seconds),
+        why=plain(why),
+        made_job_id=job.id,
+        made_attempt=attempt.number,
+    )
 
 
 def approve(job: Job, plan: Plan, module: ModuleStanding, given: GivenApproval) -> tuple[Job, Plan]:
@@ -46,6 +67,64 @@ def approve(job: Job, plan: Plan, module: ModuleStanding, given: GivenApproval) 
     if len(people) == len(before):
         raise Conflict(f"{approver_rules.shared(given, others, module.approvers)}: {more}")
     return job, replace(plan, approvals=approvals)
+
+
+def refusal_to_apply(job: Job, plan: Plan | None, *, state_version: int, source: Source, now: datetime) -> str | None:
+    """Return why another job cannot apply the plan of this one; None if it can, unless inputs have changed.
+
+    `state_version` and `source` are those that its module has now.
+    """
+    name, again = f"the plan of job {job.number}", "plan again, and look at the new plan"
+    if job.type is not JobType.PLAN:
+        return f"job {job.number} is {job.type}: only the plan of a PLAN can be applied by another job"
+    if job.status is not JobStatus.SUCCEEDED:
+        return f"job {job.number} is {job.status}, so it has no plan that can be applied"
+    if not has_changes(job.plan):
+        return f"{name} changes nothing, so there is nothing to apply"
+    if plan is None:
+        return f"{name} was not saved, as its log says: {again}"
+    if plan.taken_by:
+        return f"another job has taken {name}: {again}"
+    if plan.state_version != state_version:
+        return f"the state of the module has changed since {name} was made: {again}"
+    if not job.has_own_source and job.source != source:
+        return f"the source of the module has changed since {name} was made: {again}"
+    if now >= plan.decide_by or not plan.is_kept:
+        return f"{name} is no longer kept: {again}"
+    return None
+
+
+def has_changes(plan: PlanSummary | None) -> bool:
+    """Return whether applying a plan would do anything."""
+    return plan is not None and bool(plan.resources or plan.outputs)
+
+
+def choose(job: Job, planned: Job, plan: Plan, why: str) -> tuple[Job, Plan]:
+    """Let a new job wait with the plan of a PLAN job, as if an attempt before its first one had made it.
+
+    It runs what that job ran: the same commit, and the same version of the engine.
+    """
+    waiting = replace(
+        job,
+        status=JobStatus.AWAITING_APPROVAL,
+        attempt=0,
+        plan_attempt=CHOSEN,
+        plan=planned.plan,
+        source_digest=planned.source_digest,
+        source_description=planned.source_description,
+        source_commit=planned.source_commit,
+        source_revision=planned.source_revision,
+        source_moved_from=planned.source_moved_from,
+        engine_version=planned.pinned_engine_version,
+        pinned_engine_version=planned.pinned_engine_version,
+    )
+    return waiting, replace(plan, job_id=job.id, attempt=CHOSEN, why=plain(why))
+
+
+def accept(job: Job, plan: Plan, by: str, now: datetime) -> tuple[Job, Plan]:
+    """Let a job continue with a plan that it was created to apply, and that nobody has to approve."""
+    decided = _decided(job, plan, now, "approved", by, "")
+    return job.to(JobStatus.QUEUED, now, plan_attempt=plan.attempt, plan=job.plan), decided
 
 
 def is_stale(plan: Plan, module: ModuleStanding) -> bool:

@@ -11,10 +11,17 @@ from terracrew.server.db.statements.table import Table, assignments
 from terracrew.server.jobs.model import Plan
 
 PLANS = Table("plans", Plan)
+MAX_KEPT_OF_MODULE = 10
+"""How many plans of PLAN jobs of one module are kept: the newest ones, as long as they can be applied."""
+_APPLICABLE: LiteralString = """(jobs.type = 'PLAN' AND plans.decide_by > :now
+    AND EXISTS (SELECT 1 FROM modules WHERE modules.id = jobs.module_id AND modules.state_version = plans.state_version)
+    AND (SELECT count(*) FROM jobs AS later JOIN plans AS newer ON newer.job_id = later.id AND newer.is_kept
+        WHERE later.module_id = jobs.module_id AND later.type = 'PLAN' AND later.id > jobs.id) < :newest)"""
 _UNUSED: LiteralString = f"""FROM plans JOIN jobs ON jobs.id = plans.job_id
-    WHERE plans.is_kept AND plans.made_at <= :before AND (jobs.status IN {ENDED_STATUSES}
+    WHERE plans.is_kept AND plans.made_at <= :before AND ((jobs.status IN {ENDED_STATUSES} AND NOT {_APPLICABLE})
         OR jobs.plan_attempt IS NULL OR jobs.plan_attempt <> plans.attempt)"""
-"""Kept plans of jobs that have ended, and those that a job has left for another plan: it never returns to one of them."""
+"""Kept plans of jobs that have ended, unless another job can apply them, and those that a job has left for another plan: it never
+returns to one of them."""
 _DECIDED = ("decision", "decided_by", "decided_at", "reason", "doubts", "approvals", "applied_by")
 _SAVE = (
     PLANS.insert()
@@ -27,6 +34,10 @@ _OVERDUE: LiteralString = """
 SELECT plans.job_id, plans.attempt, jobs.status = 'AWAITING_APPROVAL' AND jobs.plan_attempt = plans.attempt AS is_awaited
 FROM plans JOIN jobs ON jobs.id = plans.job_id
 WHERE plans.is_open AND plans.decision IS NULL AND plans.decide_by <= :now ORDER BY plans.decide_by LIMIT :count"""
+
+
+def object_of_plan(plan: Plan) -> str:
+    return object_of(plan.made_job_id, plan.made_attempt, plan.sha256)
 
 
 def object_of(job_id: str, attempt: int, sha256: str) -> str:
@@ -65,6 +76,22 @@ async def save(tx: Tx, plan: Plan) -> None:
         raise Superseded(f"the plan of attempt {plan.attempt} was decided or used in the meantime")
 
 
+async def take(tx: Tx, plan: Plan, by_job_id: str, by: str) -> None:
+    """Note the job that applies the plan of a PLAN job: the first one (rule 4). The stored plan belongs to the row of that job now."""
+    taken = await tx.run(
+        """UPDATE plans SET taken_by = :by_job_id, decision = 'approved', decided_by = :by, decided_at = :now, is_kept = false,
+            is_open = false
+        WHERE job_id = :job_id AND attempt = :attempt AND taken_by = '' AND decision IS NULL AND is_kept""",
+        by_job_id=by_job_id,
+        by=by,
+        now=tx.now,
+        job_id=plan.job_id,
+        attempt=plan.attempt,
+    )
+    if not taken:
+        raise Superseded("another job has taken this plan in the meantime")
+
+
 async def close(tx: Tx, plans: Sequence[tuple[str, int]]) -> None:
     """Stop looking at overdue plans, named by job and attempt, that no job waits for."""
     await tx.each(
@@ -85,15 +112,21 @@ async def forget_objects(tx: Tx, plans: Sequence[tuple[str, int]]) -> None:
 
 async def delete_of_job(tx: Tx, job_id: str) -> list[str]:
     """Delete the plans of a job and return the names of the objects that held them."""
-    rows = await tx.all("DELETE FROM plans WHERE job_id = :job_id RETURNING attempt, sha256, is_kept", job_id=job_id)
-    return [object_of(job_id, row["attempt"], row["sha256"]) for row in rows if row["is_kept"]]
+    rows = await tx.all(
+        "DELETE FROM plans WHERE job_id = :job_id RETURNING made_job_id, made_attempt, sha256, is_kept", job_id=job_id
+    )
+    return [object_of(row["made_job_id"], row["made_attempt"], row["sha256"]) for row in rows if row["is_kept"]]
 
 
 async def unused(tx: Tx, before: float, count: int) -> list[Row]:
     """Return kept plans, made before this time, that no attempt can need any more."""
     return await tx.all(
-        "SELECT plans.job_id, plans.attempt, plans.sha256 " + _UNUSED + " ORDER BY 1, 2 LIMIT :rows",
+        "SELECT plans.job_id, plans.attempt, plans.made_job_id, plans.made_attempt, plans.sha256 "
+        + _UNUSED
+        + " ORDER BY 1, 2 LIMIT :rows",
         before=before,
+        now=tx.now,
+        newest=MAX_KEPT_OF_MODULE,
         rows=count,
     )
 
@@ -103,14 +136,16 @@ async def count_unused(tx: Tx, before: float) -> Row | None:
     return await tx.one(
         "SELECT count(*) AS count, coalesce(sum(plans.size), 0) AS bytes " + _UNUSED,
         before=before,
+        now=tx.now,
+        newest=MAX_KEPT_OF_MODULE,
     )
 
 
 async def kept_objects(tx: Tx, attempts: Sequence[tuple[str, int]]) -> set[str]:
-    """Return the objects of the kept plans of these attempts (job, number)."""
+    """Return the objects of the kept plans that these attempts (job, number) have made."""
     rows = await tx.each(
-        """SELECT plans.job_id, plans.attempt, plans.sha256 FROM batch JOIN plans ON plans.job_id = batch.job_id
-            AND plans.attempt = batch.attempt AND plans.is_kept""",
+        """SELECT batch.job_id, batch.attempt, plans.sha256 FROM batch JOIN plans ON plans.made_job_id = batch.job_id
+            AND plans.made_attempt = batch.attempt AND plans.is_kept""",
         PLANS.types_of("job_id", "attempt"),
         attempts,
     )

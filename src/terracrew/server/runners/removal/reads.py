@@ -92,7 +92,7 @@ async def count_waiting_plans(tx: Tx, runner_id: str) -> int:
     """Count the jobs that wait for an approval, or to continue, with a plan that this runner made."""
     row = await tx.one(
         """SELECT count(*) AS plans FROM plans
-        JOIN attempts ON attempts.job_id = plans.job_id AND attempts.number = plans.attempt
+        JOIN attempts ON attempts.job_id = plans.made_job_id AND attempts.number = plans.made_attempt
         JOIN runners ON runners.id = attempts.runner_id
         JOIN jobs ON jobs.id = plans.job_id AND jobs.plan_attempt = plans.attempt
             AND jobs.status IN ('AWAITING_APPROVAL', 'QUEUED')

@@ -1,0 +1,118 @@
+"""The request to apply the plan of a PLAN job is an approval where its sender may approve, and one among others (ADR 0073)."""
+
+import pytest
+
+from terracrew.errors import Conflict, Forbidden
+from terracrew.protocol.spec import JobType
+from terracrew.server.connections.registry import Registry
+from terracrew.server.db.seam import Database
+from terracrew.server.jobs import approvals, service
+from terracrew.server.jobs.create import NewJob
+from terracrew.server.jobs.model import Job
+from terracrew.server.principals.model import Principal
+from terracrew.testing.job_rows import begin_code
+from tests.server.jobs.plans.planned_jobs import Planned
+
+pytestmark = pytest.mark.feature("J8.plan_first")
+
+ONE = "UPDATE groups SET min_approvals = 1 WHERE path = ''"
+TWO = "UPDATE groups SET min_approvals = 2 WHERE path = ''"
+NOT_OWN = "UPDATE groups SET self_approval = false WHERE path = ''"
+
+
+@pytest.fixture
+async def planned(database: Database) -> Planned:
+    return await Planned.make(database)
+
+
+async def approve(planned: Planned, who: Principal, job: Job) -> Job:
+    return await approvals.approve(planned.rows.db, Registry(), who, job.id, 0)
+
+
+async def test_where_an_approval_is_needed_the_request_of_an_approver_is_one(planned: Planned) -> None:
+    await planned.rows.run(ONE)
+    job = await planned.apply(await planned.somebody("anna", "approver"))
+    assert job.status == "QUEUED"
+    assert [each.by for each in (await planned.plan_row(job.id, 0)).approvals] == ["anna"]
+    assert await planned.begin(job) == "begun"
+
+
+async def test_where_an_approval_is_needed_the_request_of_an_operator_waits_for_one(planned: Planned) -> None:
+    await planned.rows.run(ONE)
+    anna = await planned.somebody("anna", "approver")
+    job = await planned.apply(await planned.somebody("oscar"))
+    assert job.status == "AWAITING_APPROVAL"
+    after = await approve(planned, anna, job)
+    assert (after.status, after.plan_attempt) == ("QUEUED", 0)
+    assert await planned.begin(after) == "begun"
+
+
+async def test_where_two_must_approve_the_request_is_the_first_of_them(planned: Planned) -> None:
+    await planned.rows.run(TWO)
+    anna, anton = await planned.somebody("anna", "approver"), await planned.somebody("anton", "approver")
+    job = await planned.apply(anna)
+    assert job.status == "AWAITING_APPROVAL"
+    with pytest.raises(Conflict, match="you have approved this plan already"):
+        await approve(planned, anna, job)
+    after = await approve(planned, anton, job)
+    assert after.status == "QUEUED"
+    assert await planned.begin(after) == "begun"
+
+
+async def test_an_approval_by_request_lapses_with_the_role(planned: Planned) -> None:
+    await planned.rows.run(ONE)
+    job = await planned.apply(await planned.somebody("anna", "approver"))
+    await planned.rows.run("UPDATE role_bindings SET role = 'operator' WHERE principal_id = 'usr_anna'")
+    assert await planned.begin(job) == "approval"
+
+
+async def test_a_rule_that_became_stricter_since_applies(planned: Planned) -> None:
+    job = await planned.apply(await planned.somebody("oscar"))
+    await planned.rows.run(ONE)
+    assert await planned.begin(job) == "approval"
+
+
+async def test_the_author_of_a_plan_does_not_approve_it_where_that_is_not_allowed(planned: Planned) -> None:
+    await planned.rows.run(ONE)
+    await planned.rows.run(NOT_OWN)
+    await planned.rows.run("UPDATE role_bindings SET role = 'approver' WHERE principal_id = 'usr_alice'")
+    alice = Principal("user", "usr_alice", "alice", planned.rows.organization)
+    job = await planned.apply(alice)
+    assert job.status == "AWAITING_APPROVAL"
+    with pytest.raises(Forbidden, match="you queued job"):
+        await approve(planned, alice, job)
+
+
+async def test_somebody_else_who_applies_a_plan_is_the_second_person(planned: Planned) -> None:
+    await planned.rows.run(ONE)
+    await planned.rows.run(NOT_OWN)
+    job = await planned.apply(await planned.somebody("anna", "approver"))
+    assert job.status == "QUEUED"
+    assert await planned.begin(job) == "begun"
+
+
+async def test_a_later_plan_of_the_job_is_due_to_its_author_and_to_who_applied_it(planned: Planned) -> None:
+    await planned.rows.run(ONE)
+    await planned.rows.run(NOT_OWN)
+    anna = await planned.somebody("anna", "approver")
+    job = await planned.apply(anna)
+    ref = await planned.start(job)
+    await planned.rows.gone(ref)  # lost before it has begun: it plans again
+    again = await planned.rows.load(job.id)
+    assert (again.status, again.plan_attempt, again.queued_by) == ("QUEUED", None, {"usr_anna", "usr_alice"})
+
+
+async def test_a_module_in_doubt_needs_somebody_who_has_looked_at_the_doubt(planned: Planned) -> None:
+    anna = await planned.somebody("anna", "approver")
+    job = await planned.create(anna, NewJob(JobType.APPLY))
+    ref = await planned.runner.start(job.id)
+    assert await begin_code(planned.rows.db, ref, 0) == "begun"
+    await planned.rows.gone(ref)
+    await service.cancel(planned.rows.db, anna, job.id, "interrupt")
+    plan = await planned.plan(anna)
+    made = await planned.apply(anna, plan)
+    assert made.status == "AWAITING_APPROVAL"
+    with pytest.raises(Conflict, match="in doubt"):
+        await approve(planned, anna, made)
+    after = await approvals.approve(planned.rows.db, Registry(), anna, made.id, 0, [ref])
+    assert await planned.begin(after) == "begun"
