@@ -105,6 +105,18 @@ def before_change(rules: Sequence[Mapping[str, Any]], job_type: str, *, is_asked
     return f"It plans first, and then applies the plan without asking again, unless the plan destroys {limits}."
 
 
+def before_kept_plan(rules: Sequence[Mapping[str, Any]]) -> str:
+    """Say who else is asked before a plan that was looked at is applied; empty if nobody is because of the rules."""
+    if not (count := approvals(rules)):
+        return ""
+    own = (
+        "your request counts as one approval, if you may approve it"
+        if _value(rules, "self_approval") is not False
+        else "your request counts as one approval, if you may approve and somebody else made the plan"
+    )
+    return f"{people(count).capitalize()} must approve it, because {origin(rules)} requires it; {own}."
+
+
 def _destroy_limits(rules: Sequence[Mapping[str, Any]]) -> str:
     """Return what a plan may not destroy without an approval, apart from everything; empty if there is no limit."""
     count, percent = _value(rules, "max_destroy"), _value(rules, "max_destroy_percent")

@@ -74,6 +74,19 @@ def carry_out(plan: Mapping[str, Any], job_type: str) -> str:
     return "destroy" if job_type == "DESTROY" else "apply"
 
 
+def apply(plan: Mapping[str, Any], *, is_destroy_plan: bool) -> str:
+    """Return what applying the plan of a PLAN job does, as a verb. If it destroys something, the text says how much."""
+    destroyed: int = (plan.get("destroy") or 0) + (plan.get("replace") or 0)
+    if is_destroy_plan:
+        return f"Destroy {destroyed:,} resource{'' if destroyed == 1 else 's'}"
+    return f"Apply this plan and destroy {destroyed:,}" if destroyed else "Apply this plan"
+
+
+def has_changes(plan: Mapping[str, Any]) -> bool:
+    """Return whether applying a plan would do anything."""
+    return bool(plan.get("resources") or plan.get("outputs"))
+
+
 def is_destructive(plan: Mapping[str, Any], job_type: str) -> bool:
     return job_type == "DESTROY" or bool(plan.get("destroy") or plan.get("replace"))
 

@@ -151,6 +151,8 @@ DISPATCHER = "Dispatcher of jobs"
 CLOUD = "Cloud identities"
 """What jobs may use; of each limit, the smallest of the job, its module and the groups above applies."""
 FAILURE_KINDS = limit_words.FAILURE_KINDS
+PLAN_FIRST = "It makes a plan and changes nothing. Its page shows the plan, and lets you apply exactly this plan."
+"""What follows from planning first."""
 UNDECRYPTABLE = "Give the server the master key that was in use then."
 """What to do about stored content that cannot be decrypted."""
 _ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}

@@ -123,6 +123,14 @@ class JobView(JobListed, frozen=True, kw_only=True):
     says otherwise, and are not named for that reason alone."""
     lapsed_approvals: list[LapsedApproval] = msgspec.field(default_factory=list[LapsedApproval])
     """Approvals that do not count any more."""
+    is_plan_applicable: bool = False
+    """Whether another job can apply the plan of this PLAN job, as it is (`POST /jobs/{job}/apply`)."""
+    plan_problem: str = ""
+    """Why no other job can apply the plan that this PLAN job has made, although it would change something."""
+    taken_by_number: int | None = None
+    """The number of the job that applies the plan of this PLAN job (`kept_plan.taken_by`)."""
+    plan_job_number: int | None = None
+    """The number of the PLAN job whose plan it was created to apply (`plan_job_id`)."""
     is_plan_stale: bool = False
     """Whether the module's state has changed since that plan was made: it cannot be approved any more."""
     doubts: list[AttemptReport] = msgspec.field(default_factory=list[AttemptReport])

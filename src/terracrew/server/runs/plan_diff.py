@@ -7,7 +7,7 @@ from terracrew.plan_diff.document import DiffPage, DiffQuery
 from terracrew.plan_diff.model import AttributeDiff, ResourceDiff
 from terracrew.server import paging
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs.model import Job
+from terracrew.server.jobs.model import CHOSEN, Job
 from terracrew.server.jobs.plans import diff_store
 from terracrew.server.jobs.plans import diffs as diff_content
 from terracrew.server.jobs.plans.diff_store import StoredDiff
@@ -40,7 +40,9 @@ class PlanDiff(msgspec.Struct, frozen=True):
 
 
 async def find(db: Database, job: Job) -> StoredDiff | None:
-    return await db.read(lambda tx: diff_store.get(tx, job.id))
+    """Return the diff of a job's plan, which may be the plan of the PLAN job that it was created to apply."""
+    is_chosen = job.plan_attempt == CHOSEN and job.plan_job_id is not None
+    return await db.read(lambda tx: diff_store.get(tx, job.plan_job_id if is_chosen and job.plan_job_id else job.id))
 
 
 async def page(

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from terracrew.protocol.messages import AttemptRef
-from terracrew.protocol.spec import STEPS_OF
+from terracrew.protocol.spec import STEPS_OF, JobType, Source, Step
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.inputs import dependencies
-from terracrew.server.jobs import attempt_store, service
+from terracrew.server.jobs import attempt_store, service, store
 from terracrew.server.jobs.decision_types import hold_ref
-from terracrew.server.jobs.model import Attempt, Job, JobStatus, Lock, Plan, StepRow
-from terracrew.server.jobs.plans import approver_rules, approvers, destruction
+from terracrew.server.jobs.model import CHOSEN, Attempt, Job, JobStatus, Lock, Plan, StepRow
+from terracrew.server.jobs.plans import approver_rules, approvers, decide_plan, destruction
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.modules import policy
 from terracrew.server.runs import attempt_report, held_lock, holds, placement, reads, reasons, summary
@@ -50,6 +50,7 @@ class LoopShare:
 
 
 _UNINFORMED = "approved it before a change was cut short or the database was set back, and has to look again"
+_source = msgspec.json.Decoder(Source)
 _share = LoopShare()
 """All servers of a process have one event loop."""
 
@@ -103,7 +104,7 @@ async def _view(
     kept = None if job.plan_attempt is None else await plan_store.get(tx, job.id, job.plan_attempt)
     held_since = await holds.of_module(tx, job.module_id) if row["has_holds"] and not job.is_terminal else []
     attempts = await attempt_store.attempts(tx, job.id)
-    steps = await _steps(tx, job)
+    steps = await _steps(tx, job, row["plan_job_number"])
     return JobView(
         **msgspec.structs.asdict(job),
         steps=steps,
@@ -115,6 +116,8 @@ async def _view(
         reason=await reasons.why(tx, job, watch),
         kept_plan=kept,
         **await _approvals(tx, job, kept, doubt_refs(doubts, held_since)),
+        **await _plan_for_another_job(tx, job, kept, row),
+        plan_job_number=row["plan_job_number"],
         is_plan_stale=kept is not None and not job.is_terminal and kept.state_version != row["state_version"],
         doubts=doubts,
         holds=held_since,
@@ -172,12 +175,36 @@ async def _approvals(tx: Tx, job: Job, plan: Plan | None, doubts: Sequence[Attem
     }
 
 
-async def _steps(tx: Tx, job: Job) -> list[StepRow]:
-    """Return its steps as one sequence: those of its attempt and, with a saved plan, of the attempt that made the plan."""
+async def _plan_for_another_job(tx: Tx, job: Job, plan: Plan | None, row: Row) -> dict[str, Any]:
+    """Return whether another job can apply the plan of a PLAN job, why not, and which one does."""
+    if job.type is not JobType.PLAN or job.status is not JobStatus.SUCCEEDED or not decide_plan.has_changes(job.plan):
+        return {}
+    if plan is not None and plan.taken_by:
+        return {"taken_by_number": await reads.number_of(tx, plan.taken_by)}
+    source, now = _source.decode(row["module_source"]), store.moment(tx)
+    problem = decide_plan.refusal_to_apply(job, plan, state_version=row["state_version"], source=source, now=now)
+    return {"is_plan_applicable": problem is None, "plan_problem": problem or ""}
+
+
+async def _steps(tx: Tx, job: Job, plan_job_number: int | None) -> list[StepRow]:
+    """Return its steps as one sequence: those of its attempt and, with a saved plan, of the attempt that made the plan.
+
+    `plan_job_number` is the PLAN job whose plan it was created to apply. The steps of that one are shown there.
+    """
     found = {step.name: step for step in await attempt_store.steps(tx, job.id, job.attempt)}
     own = [found.get(step, StepRow(step, "PENDING")) for step in STEPS_OF.get(job.type, ())]
+    if job.plan_attempt == CHOSEN:
+        return [_kept_from(step, job.attempt, plan_job_number) for step in own]
     is_resumed = job.plan_attempt not in (None, job.attempt)
     made = (
         await attempt_store.steps(tx, job.id, job.plan_attempt) if is_resumed and job.plan_attempt is not None else []
     )
     return summary.merged(own, job.attempt, made, job.plan_attempt)
+
+
+def _kept_from(step: StepRow, attempt: int, number: int | None) -> StepRow:
+    """Return a step of a job that applies the plan of a PLAN job, and say where one that it skips was run."""
+    is_earlier = step.name.phase == "plan" and step.name is not Step.FETCH and step.status in ("PENDING", "SKIPPED")
+    if not is_earlier:
+        return msgspec.structs.replace(step, attempt=attempt)
+    return msgspec.structs.replace(step, status="SKIPPED", attempt=attempt, kept_from=step.kept_from or number)

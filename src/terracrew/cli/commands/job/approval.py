@@ -21,7 +21,7 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 @click.command("approve")
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option(
-    "--plan", type=numbers.Whole(min=1), metavar="N", help="Approve only if this is still the plan of attempt N."
+    "--plan", type=numbers.Whole(min=0), metavar="N", help="Approve only if this is still the plan of attempt N."
 )
 @click.option("--comment", default="", help="What you want to say about it; it is shown on the job with your name.")
 @_yes
@@ -33,10 +33,10 @@ def approve(target: Target, job_id: str, plan: int | None, comment: str, yes: bo
     found = _waiting(api, job_id, plan)
     kept: int = found["kept_plan"]["attempt"]
     doubts: list[dict[str, Any]] = found["doubts"]
-    _show_plan(api, found)
+    show_plan(api, found)
     if found["is_plan_stale"]:
         raise Conflict(
-            f"the state of {found['module_path']} has changed since attempt {kept} made this plan: it cannot be approved",
+            f"the state of {found['module_path']} has changed since this plan was made: it cannot be approved",
             hint=f"`terracrew job replan {found['number']}` makes a new one",
         )
     if not yes:
@@ -52,14 +52,15 @@ def approve(target: Target, job_id: str, plan: int | None, comment: str, yes: bo
         counted, needed = render.approval_count(after)
         more = approval_words.missing(needed - counted)
         return click.echo(f"approved: {counted} of {needed} approvals; job {after['number']} still waits: {more}")
-    return click.echo(f"approved: job {after['number']} continues with the plan of attempt {kept}")
+    made_by = f"attempt {kept}" if kept else f"job {found['plan_job_number']}"
+    return click.echo(f"approved: job {after['number']} continues with the plan of {made_by}")
 
 
 @click.command("decline")
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option("--reason", default="", help="The reason, which is shown on the job.")
 @click.option(
-    "--plan", type=numbers.Whole(min=1), metavar="N", help="Decline only if this is still the plan of attempt N."
+    "--plan", type=numbers.Whole(min=0), metavar="N", help="Decline only if this is still the plan of attempt N."
 )
 @output.json_option
 @pass_target
@@ -67,7 +68,7 @@ def decline(target: Target, job_id: str, reason: str, plan: int | None, as_json:
     """Show the plan of the job JOB and end the job without applying it."""
     api = target.api()
     found = _waiting(api, job_id, plan)
-    _show_plan(api, found)
+    show_plan(api, found)
     after = api.post(f"/jobs/{found['id']}/decline", {"plan": found["kept_plan"]["attempt"], "reason": reason})
     if as_json:
         return output.as_json(after)
@@ -78,7 +79,7 @@ def decline(target: Target, job_id: str, reason: str, plan: int | None, as_json:
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option(
     "--plan",
-    type=numbers.Whole(min=1),
+    type=numbers.Whole(min=0),
     metavar="N",
     help="Replan only if the job still waits with the plan of attempt N.",
 )
@@ -131,7 +132,8 @@ def _ask(job: dict[str, Any]) -> None:
     output.ask(f"{verb} in {job['module_path']}?", "Not approved.")
 
 
-def _show_plan(api: "Api", job: dict[str, Any]) -> None:
+def show_plan(api: "Api", job: dict[str, Any]) -> None:
+    """Show the plan of a job that waits with it, or of a PLAN job, and what a person needs to know before it is applied."""
     for each in job.get("holds") or ():
         output.note(render.hold(each))
     for each in job["doubts"]:
@@ -148,7 +150,7 @@ def _show_plan(api: "Api", job: dict[str, Any]) -> None:
         *(("failed check", plan_words.check(each)) for each in summary.get("checks") or ()),
         ("used by", dependency_words.used_by(job["used_by"]) if job.get("used_by") else ""),
         *render.approvals(job),
-        ("to decide", output.left(job["kept_plan"]["decide_by"])),
+        ("to decide" if job["type"] != "PLAN" else "kept", output.left(job["kept_plan"]["decide_by"])),
     ]
     output.facts(facts, err=True)
     if diff.show_if_any(api, job):

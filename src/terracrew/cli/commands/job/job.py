@@ -2,7 +2,19 @@
 
 import click
 
-from terracrew.cli.commands.job import approval, cancel, gone, inputs, logs, lost_resources, outputs, run, show, update
+from terracrew.cli.commands.job import (
+    apply,
+    approval,
+    cancel,
+    gone,
+    inputs,
+    logs,
+    lost_resources,
+    outputs,
+    run,
+    show,
+    update,
+)
 from terracrew.cli.lazy import LazyGroup
 
 
@@ -18,6 +30,7 @@ def job() -> None:
 for _command in (run.run, run.rerun, run.wait, show.list_jobs, show.show_job, logs.logs, update.update, cancel.cancel):
     job.add_command(_command)
 for _command in (
+    apply.apply,
     approval.approve,
     approval.decline,
     approval.replan,

@@ -27,6 +27,17 @@ def hold(known: dict[str, Any]) -> str:
     return f"{began}; {what}: {advice}"
 
 
+def _plan_of_another(found: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Return where the plan of a job comes from, if it is not its own, and whether another job can apply or applies its plan."""
+    number = found["number"]
+    return [
+        ("plan of", found.get("plan_job_number") and f"job #{found['plan_job_number']}"),
+        ("applied by", found.get("taken_by_number") and f"job #{found['taken_by_number']}"),
+        ("to apply it", found.get("is_plan_applicable") and f"terracrew job apply {number}"),
+        ("not applicable", found.get("plan_problem")),
+    ]
+
+
 def job(api: "Api", found: dict[str, Any]) -> None:
     decided: dict[str, Any] = found.get("kept_plan") or {}
     doubts: list[dict[str, Any]] = found.get("doubts") or []
@@ -52,6 +63,7 @@ def job(api: "Api", found: dict[str, Any]) -> None:
             ("plan", output.plan(plan)),
             *(("failed check", plan_words.check(each)) for each in plan.get("checks") or ()),
             ("used by", dependency_words.used_by(found["used_by"]) if found.get("used_by") else ""),
+            *_plan_of_another(found),
             *approvals(found),
             ("declined by", decided["decided_by"] if decided.get("decision") == "declined" else ""),
             ("lock", lock(found.get("lock"))),

@@ -113,6 +113,31 @@ def run(
     # With a key, a request whose answer was lost can be repeated and still creates one job only.
     headers = {"Idempotency-Key": idempotency_key or uuid4().hex}
     made = api.post(f"/modules/{segment(module)}/jobs", body, headers)
+    return report_made(
+        target,
+        made,
+        following=following,
+        waiting=waiting,
+        timeout=timeout,
+        color=color,
+        as_json=as_json,
+        stop_at_approval=stop_at_approval,
+    )
+
+
+def report_made(
+    target: Target,
+    made: dict[str, Any],
+    *,
+    following: bool,
+    waiting: bool,
+    timeout: float | None,
+    color: bool | None,
+    as_json: bool,
+    stop_at_approval: bool,
+) -> int:
+    """Print a job that was just created, or wait for its end, and return the exit code."""
+    api = target.api()
     if not following and not waiting:
         if as_json:
             output.as_json(made)

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from terracrew import plan_words
 from terracrew.cli.printing import output
 from terracrew.escapes import plain
 
@@ -43,6 +44,10 @@ def next_command(job: dict[str, Any]) -> str:
     if job["status"] != "SUCCEEDED" or not module:
         return ""
     if job["type"] == "PLAN":
+        if not plan_words.has_changes(job.get("plan") or {}):
+            return ""  # there is nothing to apply
+        if job.get("is_plan_applicable"):
+            return f"terracrew job apply {job['number']} --follow"
         return f"terracrew job run {module} {'--destroy' if job.get('is_destroy_plan') else '--apply'} --follow"
     return f"terracrew module outputs {module}" if job["type"] == "APPLY" else ""
 

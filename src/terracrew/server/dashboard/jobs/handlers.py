@@ -17,6 +17,7 @@ from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.jobs import diff, page, rows
 from terracrew.server.jobs import approvals, create, priorities, service
+from terracrew.server.jobs.apply_plan import ApplyPlan
 from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.lost_resources import listing as lost_resources
 from terracrew.server.jobs.lost_resources.imports import ImportLost, Imports
@@ -45,7 +46,7 @@ class CancelForm(msgspec.Struct, frozen=True):
 
 
 class ApproveForm(msgspec.Struct, frozen=True):
-    plan: Annotated[int, msgspec.Meta(ge=1, le=1 << 31)]
+    plan: Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
     """The number of the attempt that made the plan that the page showed."""
     doubts: Annotated[str, msgspec.Meta(max_length=MAX_DOUBTS_CHARACTERS)] = ""
     """The doubts that the page showed: `<job id>.<attempt>`, separated by spaces."""
@@ -57,8 +58,13 @@ class ApproveForm(msgspec.Struct, frozen=True):
         return [AttemptRef(job_id, int(attempt)) for job_id, _, attempt in pairs if _ATTEMPT.match(attempt)]
 
 
+class ApplyForm(msgspec.Struct, frozen=True):
+    is_destroy: bool = False
+    """Whether the page said that the plan destroys everything."""
+
+
 class ReplanForm(msgspec.Struct, frozen=True):
-    plan: Annotated[int, msgspec.Meta(ge=1, le=1 << 31)]
+    plan: Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
 
 
 class DeclineForm(ReplanForm, frozen=True):
@@ -173,6 +179,14 @@ async def approve(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
     return render.done(request, said, f"{HERE}/{job}")
 
 
+@post("/{job:str}/apply")
+async def apply(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
+    """Apply the plan of a PLAN job by a new job, and show that one."""
+    form = await forms.read(request, ApplyForm)
+    made = await request.context.apply_plan(request.user, job, ApplyPlan(form.is_destroy))
+    return render.go(request, f"{HERE}/{made.job.id}")
+
+
 @post("/{job:str}/replan")
 async def replan(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, ReplanForm)
@@ -228,6 +242,7 @@ pages = Router(
         cancel,
         rerun,
         approve,
+        apply,
         decline,
         replan,
         gone,

@@ -7,7 +7,7 @@ import msgspec
 from terracrew import approval_words, plan_words
 from terracrew.errors import Undecryptable
 from terracrew.protocol.events import Output, ResourceChange
-from terracrew.protocol.spec import MUTATING, STEPS_OF, Step
+from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType, Step
 from terracrew.server.dashboard import states, words
 from terracrew.server.dashboard.jobs import timeline
 from terracrew.server.dashboard.jobs.timeline import TimelinePart
@@ -66,6 +66,8 @@ class JobPage(msgspec.Struct, frozen=True):
     timeline: list[TimelinePart] = []
     run_address: str | None = None
     """The page of the run of a group that the job is a part of, if the reader may see the group."""
+    before_apply: str = ""
+    """Who else is asked before the plan of a PLAN job is applied, in words."""
     lost_resources: LostResources | None = None
     """What the job may have lost; None if none of its attempts was cut short."""
 
@@ -93,6 +95,19 @@ class JobPage(msgspec.Struct, frozen=True):
     def is_asked(self) -> bool:
         """Return whether its plan waits for a person before anything is changed, as far as that is known before the plan."""
         return self.view.needs_approval or bool(approval_words.approvals(self.rules))
+
+    @property
+    def has_waited(self) -> bool:
+        """Return whether a person has or had to approve the plan that the job waits or continues with."""
+        plan = self.view.kept_plan
+        if plan is None or self.view.type is JobType.PLAN:
+            return False
+        return not plan.is_chosen or plan.decision is None or bool(plan.approvals)
+
+    @property
+    def apply_word(self) -> str:
+        """Return the text of the button that applies the plan of a PLAN job."""
+        return plan_words.apply(self.plan, is_destroy_plan=self.view.is_destroy_plan)
 
     @property
     def is_destructive(self) -> bool:
@@ -197,11 +212,17 @@ async def read(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
         may_run=await _may(tx, who, Verb.JOB_RUN, place),
         may_approve=may_approve,
         approval_refusal=refusal,
+        before_apply=await _before_apply(tx, job) if view.is_plan_applicable else "",
         shown=attempt if attempt in {each.number for each in view.attempts} else None,
         lost=await attempt_report.report(tx, job.id, job.attempt) if is_lost else None,
         doubts=view.doubts,
         quarantine=await states.rows(tx, who, job.module_id, place),
     )
+
+
+async def _before_apply(tx: Tx, job: Job) -> str:
+    rules = await policy.of_module(tx, job.module_id)
+    return approval_words.before_kept_plan(msgspec.to_builtins(rules.rules))
 
 
 async def _run_address(tx: Tx, who: Principal, job: Job) -> str | None:

@@ -6,10 +6,10 @@ from datetime import datetime
 import msgspec
 
 from terracrew.durations import duration
-from terracrew.protocol.spec import MUTATING, STEPS_OF, Step
+from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType, Step
 from terracrew.server.dashboard import words
 from terracrew.server.db.seam import Tx
-from terracrew.server.jobs.model import Attempt, JobStatus, Plan, StepRow
+from terracrew.server.jobs.model import CHOSEN, Attempt, JobStatus, Plan, StepRow
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.runs import attempt_report
 from terracrew.server.runs.model import JobView
@@ -52,7 +52,8 @@ class Course(msgspec.Struct, frozen=True):
 
 async def read(tx: Tx, view: JobView, started_by: str, runners: Mapping[int, str], *, asks: bool) -> list[TimelinePart]:
     steps = await attempt_report.steps_of(tx, view.id, (each.number for each in view.attempts[-MAX_ATTEMPTS:]))
-    plans = {each.attempt: each for each in await plan_store.of_job(tx, view.id)}
+    asked = [] if view.type is JobType.PLAN else await plan_store.of_job(tx, view.id)
+    plans = {each.attempt: each for each in asked}
     return parts(Course(view, started_by, runners, steps, plans, asks))
 
 
@@ -71,6 +72,8 @@ def parts(course: Course) -> list[TimelinePart]:
             view.created_at,
         )
     ]
+    if chosen := course.plans.get(CHOSEN):
+        found = _chosen(course, chosen, found)
     if len(view.attempts) > len(shown):
         found.append(TimelinePart("SKIPPED", f"{len(view.attempts) - len(shown):,} earlier attempts"))
     for each in shown:
@@ -139,6 +142,15 @@ def _early(steps: Sequence[StepRow], *, is_open: bool) -> TimelinePart:
             at=begun,
         )
     return TimelinePart("SUCCEEDED", "Planned", note, _span(begun, last.finished_at), at=begun)
+
+
+def _chosen(course: Course, plan: Plan, queued: list[TimelinePart]) -> list[TimelinePart]:
+    """Return where the plan comes from that the job was created to apply, and the wait for a person, if anybody had to look at it."""
+    number = course.view.plan_job_number
+    made = TimelinePart("SUCCEEDED", "Planned", f"by job #{number}" if number else "", at=plan.made_at)
+    has_waited = plan.decision is None or bool(plan.approvals)
+    asked = [_waited(course, msgspec.structs.replace(plan, made_at=course.view.created_at))] if has_waited else []
+    return [made, *queued, *asked]
 
 
 def _waited(course: Course, plan: Plan) -> TimelinePart:

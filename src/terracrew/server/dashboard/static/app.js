@@ -91,7 +91,8 @@ async function copy(button) {
   setTimeout(() => (button.textContent = said), 1600);
 }
 
-/* A confirmation names the thing, and its button says what will happen. */
+/* A confirmation names the thing, and its button says what will happen. Where a plan can be shown first, that is a choice, which is
+   remembered: the form then asks for another type of job. */
 document.addEventListener("htmx:confirm", (event) => {
   const { elt, question, issueRequest } = event.detail;
   if (!question) return;
@@ -99,13 +100,27 @@ document.addEventListener("htmx:confirm", (event) => {
   const dialog = byId("confirm");
   const yes = dialog.querySelector("[data-yes]");
   dialog.querySelector("h2").textContent = question;
-  dialog.querySelector("p").textContent = elt.dataset.consequence ?? "";
-  yes.textContent = elt.dataset.yes ?? "Yes";
+  const first = byId("confirm-first");
+  first.parentElement.hidden = !("first" in elt.dataset);
+  first.checked = "first" in elt.dataset && localStorage.getItem("plan-first") !== "no";
+  const tell = () => {
+    dialog.querySelector("p").textContent = (first.checked ? elt.dataset.firstConsequence : elt.dataset.consequence) ?? "";
+    yes.textContent = (first.checked ? elt.dataset.firstYes : elt.dataset.yes) ?? "Yes";
+  };
+  first.onchange = () => (localStorage.setItem("plan-first", first.checked ? "yes" : "no"), tell());
+  tell();
   yes.classList.toggle("danger", "danger" in elt.dataset);
   yes.classList.toggle("solid", "danger" in elt.dataset);
   yes.classList.toggle("primary", !("danger" in elt.dataset));
   dialog.returnValue = "";
-  dialog.onclose = () => dialog.returnValue === "yes" && issueRequest(true);
+  dialog.onclose = () => {
+    if (dialog.returnValue !== "yes") return;
+    const type = first.checked && elt.elements.type;
+    const was = type?.value;
+    if (type) type.value = elt.dataset.first;
+    issueRequest(true);
+    if (type) type.value = was;
+  };
   dialog.showModal();
 });
 
