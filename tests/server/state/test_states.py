@@ -150,6 +150,37 @@ async def test_the_outputs_of_a_job_are_for_those_who_may_see_the_job(runner: Si
     await viewer.refused("GET", f"{path}?sensitive=true", 403)
 
 
+@pytest.mark.feature("X4.engine", "J13.token")
+async def test_a_job_can_read_its_own_module_and_nothing_more_of_the_tree(runner: SimulatedRunner) -> None:
+    """It was refused with "ask an owner for a role", which a job cannot do."""
+    attempt, other = await runner.run(), await runner.run()
+    admin, path = runner.app.admin, f"/api/v1/modules/{attempt.module_id}"
+    name = (await admin.get(path)).json()["path"]
+    secret = {"place": name, "name": "DB_PASSWORD", "secret": "hunter2-hunter2", "target": "environment"}
+    assert (await admin.post("/api/v1/inputs", json=secret)).status_code == 200
+    for reference in (attempt.module_id, name.replace("/", "%2F")):
+        answer = await attempt.engine.get(f"/api/v1/modules/{reference}")
+        assert (answer.status_code, answer.json()["id"]) == (200, attempt.module_id)
+        assert "hunter2" not in answer.text
+    await other.engine.refused("GET", path, 404)
+    assert "its own job" in await attempt.executor.refused("GET", path, 403)
+    for method, address in (
+        ("GET", f"{path}/dependencies"),
+        ("GET", f"{path}/steps"),
+        ("GET", f"/api/v1/inputs?place={name}"),
+        ("PATCH", path),
+        ("DELETE", path),
+        ("POST", f"{path}/jobs"),
+    ):
+        body = {"type": "APPLY"} if method == "POST" else {}
+        refusal = await attempt.engine.refused(method, address, 403, json=body if method in ("POST", "PATCH") else None)
+        assert "the credential of a job is only for its own job" in refusal, (method, address)
+    for address in ("/api/v1/modules", "/api/v1/groups", "/api/v1/jobs"):
+        assert (await attempt.engine.get(address)).json()["items"] == []
+    await attempt.deliver(RUNNING, DONE)
+    await attempt.engine.refused("GET", path, 401)
+
+
 async def test_sensitive_outputs_are_shown_only_to_those_who_ask_and_may(runner: SimulatedRunner) -> None:
     attempt = await runner.run(kind="APPLY")
     found = {"url": Output("http://x", "string"), "password": Output("hunter2", "string", is_sensitive=True)}

@@ -202,6 +202,9 @@ async def require(
     decision = await decide(source, principal, verb, place)
     if decision.is_hidden:
         raise unseen or _not_found(place)
+    if not decision.is_allowed and principal.attempt is not None:
+        words = "the credential of a job is only for its own job, and can read its module, states and outputs"
+        raise Forbidden(f"{words}: it may not {verb_words.WORDS[verb]}", verb=verb.value, path=place.path)
     if not decision.is_allowed:
         raise forbidden(verb, place)
 

@@ -6,6 +6,7 @@ from terracrew.server.db.seam import Database
 from terracrew.server.groups.quotas import Quotas
 from terracrew.server.http import request
 from terracrew.server.objects import Objects
+from terracrew.server.principals.authorize import Verb
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.settings import ServerSettings
 from terracrew.server.state.diff_process import DiffProcess
@@ -27,3 +28,10 @@ class TreeCall(request.Call):
     @property
     def context(self) -> TreeContext:
         return self.app.state.api.tree
+
+    def verb(self, usual: Verb) -> Verb:
+        """Return the right that an operation takes which engines may use, too.
+
+        An engine may read the states of its own module, which includes all that these operations show, and nothing else of the tree.
+        """
+        return Verb.STATE_READ if self.user.kind == "engine" else usual

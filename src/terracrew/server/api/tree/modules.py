@@ -49,7 +49,7 @@ async def show(request: TreeCall, module: FromPath[str]) -> ModuleView:
     """Show a module and what blocks its jobs: doubts, states in quarantine, and who holds its lock."""
 
     async def read(tx: Tx) -> ModuleView:
-        found = await service.find(tx, request.user, tree_path(module), Verb.TREE_READ)
+        found = await service.find(tx, request.user, tree_path(module), request.verb(Verb.TREE_READ))
         shown = hidden_values.shown(found, await contents.load(tx, request.context.keys, found.id))
         return await module_standing.view(tx, shown, request.user)
 

@@ -62,7 +62,7 @@ async def of_module(request: TreeCall, module: FromPath[str], sensitive: Sensiti
     """Show the outputs of the last job that read them; `outdated_since` tells that a later job has changed the module."""
 
     async def work(tx: Tx) -> tuple[Row | None, Row | None]:
-        verb = _verb(request, Verb.TREE_READ, sensitive=sensitive)
+        verb = Verb.STATE_READ if sensitive else request.verb(Verb.TREE_READ)
         found = await modules.find(tx, request.user, tree_path(module), verb)
         if sensitive:
             await _note_reading(tx, request, found.id, found.organization_id)
@@ -82,7 +82,8 @@ async def of_job(request: TreeCall, job: FromPath[str], sensitive: Sensitive = F
     """Show the outputs that a job has read after its change, also if later jobs have changed them."""
 
     async def work(tx: Tx) -> tuple[str, Row | None]:
-        found = await jobs.find(tx, request.user, job, _verb(request, Verb.JOB_READ, sensitive=sensitive))
+        verb = Verb.STATE_READ if sensitive else request.verb(Verb.JOB_READ)
+        found = await jobs.find(tx, request.user, job, verb)
         if sensitive:
             await _note_reading(tx, request, found.module_id, found.organization_id)
         return found.id, await reads.outputs_of_job(tx, found.id)
@@ -90,11 +91,6 @@ async def of_job(request: TreeCall, job: FromPath[str], sensitive: Sensitive = F
     job_id, row = await (request.context.db.write(work) if sensitive else request.context.db.read(work))
     outputs = JobOutputs(job_id) if row is None else row_to(JobOutputs, row)
     return msgspec.structs.replace(outputs, outputs=await _read(request, row, sensitive=sensitive))
-
-
-def _verb(request: TreeCall, usual: Verb, *, sensitive: bool) -> Verb:
-    """Return the right that is needed. An engine may read the states of its own module, and no other job or module."""
-    return Verb.STATE_READ if sensitive or request.user.kind == "engine" else usual
 
 
 async def _note_reading(tx: Tx, request: TreeCall, module_id: str, organization_id: str) -> None:
