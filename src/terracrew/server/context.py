@@ -137,6 +137,7 @@ class Server:
             objects=self.objects,
             keys=self.keys,
             diffs=self.diffs,
+            staging=self.staging,
             identity=self.identity,
             registry=self.registry,
             create_job=self.create_job,

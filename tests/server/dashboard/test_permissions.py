@@ -58,6 +58,7 @@ async def test_who_may_not_decide_is_shown_no_buttons_and_refused(
         f"/dashboard/jobs/{jobs['asking']}/decline": {"plan": "1"},
         f"/dashboard/states/{state}/adopt": {},
         f"/dashboard/states/{state}/discard": {},
+        f"/dashboard/states/{state}/restore": {},
     }
     if role == "viewer":
         refused[f"/dashboard/jobs/{jobs['lost']}/gone"] = {"attempt": "1", "confirm": "408"}
@@ -78,6 +79,7 @@ async def test_without_the_token_of_the_page_nothing_is_decided(application: App
         f"/dashboard/jobs/{jobs['lost']}/gone",
         f"/dashboard/states/{state}/adopt",
         f"/dashboard/states/{state}/discard",
+        f"/dashboard/states/{state}/restore",
     ):
         assert (await someone.post(path, data={"plan": "1", "attempt": "1", "confirm": "408"})).status_code == 403
         assert (await visitor(application).post(path, data={"plan": "1"})).status_code in (303, 403)

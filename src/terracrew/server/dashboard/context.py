@@ -14,6 +14,7 @@ from terracrew.server.objects import Objects
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.diff_process import DiffProcess
+from terracrew.server.uploads.service import Staging
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class DashboardContext:
     objects: Objects
     keys: Keyring
     diffs: DiffProcess
+    staging: Staging
     identity: Identity
     registry: Registry
     create_job: Create

@@ -27,7 +27,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.state import reads, resources
+from terracrew.server.state import importing, reads, resources
 from terracrew.server.state import service as states
 from terracrew.server.state.resources import ResourcePage, ResourceRow
 from terracrew.server.state.service import KeptState, outputs_context
@@ -99,6 +99,8 @@ class ModuleContents(msgspec.Struct, frozen=True):
     outputs_problem: str
     may_read_state: bool
     may_change: bool
+    may_bring_state: bool
+    """Whether the reader may import a state or restore a version: Terracrew keeps the state, and it is one of OpenTofu or Terraform."""
     versions: list[StateVersionRow]
     resources: ResourcePage | None
     drift: Drift | None
@@ -118,6 +120,7 @@ class _Found(msgspec.Struct, frozen=True):
     outputs_problem: str
     may_read_state: bool
     may_change: bool
+    may_bring_state: bool
     versions: list[StateVersionRow]
     resource_count: int | None
     state: KeptState | None = None
@@ -151,6 +154,7 @@ async def read(
         outputs_problem=found.outputs_problem,
         may_read_state=found.may_read_state,
         may_change=found.may_change,
+        may_bring_state=found.may_bring_state,
         versions=found.versions,
         resources=listed,
         drift=await module_signs.read_drift(context, who, found.plan),
@@ -175,6 +179,8 @@ async def _read(tx: Tx, who: Principal, module: Module, keys: Keyring) -> _Found
         outputs_problem=problem,
         may_read_state=may_read_state,
         may_change=(await authorize.visible(tx, who, Verb.TREE_WRITE)).covers(place),
+        may_bring_state=importing.is_possible(module)
+        and (await authorize.visible(tx, who, Verb.STATE_WRITE)).covers(place),
         versions=[row_to(StateVersionRow, row) for row in versions],
         resource_count=None if state is None else await states.resource_count(tx, state.state.id),
         state=state,

@@ -25,6 +25,7 @@ from terracrew.server.dashboard.module_source import pages as module_source
 from terracrew.server.dashboard.modules import pages as modules
 from terracrew.server.dashboard.placement import pages as placement
 from terracrew.server.dashboard.runners.handlers import pages as runners
+from terracrew.server.dashboard.state_import import pages as state_import
 from terracrew.server.dashboard.states import pages as states
 from terracrew.server.dashboard.steps import pages as steps
 
@@ -43,6 +44,7 @@ routers: list[ControllerRouterHandler] = [
     module_creation,
     placement,
     module_source,
+    state_import,
     inputs,
     steps,
     groups,

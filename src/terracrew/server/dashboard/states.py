@@ -1,4 +1,4 @@
-"""States: those in quarantine, which are adopted or discarded, and the comparison of two versions."""
+"""States: those in quarantine, which are adopted or discarded, older versions, which are restored, and the comparison of two."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ from terracrew.server.modules import service as modules
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.state import comparison, quarantine, reads
+from terracrew.server.state import comparison, importing, quarantine, reads
 
 PAGE_ROWS = 50
 
@@ -83,6 +83,13 @@ async def discard(request: DashboardCall, version: FromPath[str]) -> Response[An
     )
 
 
+@post("/{version:str}/restore")
+async def restore(request: DashboardCall, version: FromPath[str]) -> Response[Any]:
+    after = await importing.restore(request.context.staging, request.user, version)
+    said = f"The older state is the current one again, as version {after.version}. Plan the module before you apply it"
+    return render.done(request, said, f"/dashboard/modules/{after.module_id}")
+
+
 @get("/{version:str}/diff")
 async def diff_page(
     request: DashboardCall,
@@ -112,7 +119,7 @@ async def diff_page(
 
 pages = Router(
     "/dashboard/states",
-    route_handlers=[adopt, discard, diff_page],
+    route_handlers=[adopt, discard, restore, diff_page],
     exception_handlers=HANDLERS,
     include_in_schema=False,
 )

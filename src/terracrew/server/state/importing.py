@@ -86,7 +86,7 @@ async def bring(staging: Staging, who: Principal, reference: str, body: Body, *,
 
     Without `force`, it must continue the state that the module has: the same lineage, and a higher serial.
     """
-    module = await staging.db.read(lambda tx: _find(tx, who, reference))  # before a large body is received
+    module = await staging.db.read(lambda tx: find(tx, who, reference))  # before a large body is received
     given = await _receive(body)
 
     def check(now: State | None) -> None:
@@ -102,7 +102,7 @@ async def restore(staging: Staging, who: Principal, reference: str) -> State:
     """Make the content of an older version the current state again, as a new version with the next serial."""
     kept = await staging.db.read(lambda tx: quarantine.find(tx, who, reference, Verb.STATE_WRITE))
     before = kept.state
-    module = await staging.db.read(lambda tx: _find(tx, who, before.module_id))
+    module = await staging.db.read(lambda tx: find(tx, who, before.module_id))
     now = await staging.db.read(lambda tx: store.current(tx, module.id))
     if before.version is None or now is None:
         raise Conflict(f"state {before.id} is {before.status}, and was never a version of the module's state")
@@ -118,7 +118,13 @@ async def restore(staging: Staging, who: Principal, reference: str) -> State:
     return await _store(staging, who, module, given, "restored", check)
 
 
-async def _find(tx: Tx, who: Principal, reference: str) -> Module:
+def is_possible(module: Module) -> bool:
+    """Return whether a state can be brought into a module at all."""
+    return module.backend == "terracrew" and module.engine in _ENGINES
+
+
+async def find(tx: Tx, who: Principal, reference: str) -> Module:
+    """Return a module into which the caller may bring a state."""
     module = await modules.find(tx, who, reference, Verb.STATE_WRITE)
     if module.backend != "terracrew":
         raise Conflict(
@@ -169,7 +175,7 @@ async def _write(
     check: Check,
 ) -> State:
     await module_store.lock(tx, module.id)
-    await _find(tx, who, module.id)
+    await find(tx, who, module.id)
     now = await store.current(tx, module.id)
     if now is not None and now.state.sha256 == given.sha256 and now.state.brought_by == who.id:
         return now.state  # the answer to the first request was lost
