@@ -80,7 +80,11 @@ class Postgres:
         """Stop PostgreSQL. Fast closes connections and writes everything; immediate is like a loss of power."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGQUIT if is_immediate else signal.SIGINT)
-            self._process.wait(30)
+            try:
+                self._process.wait(30)
+            except subprocess.TimeoutExpired:  # one that is still recovering may take longer to end cleanly
+                self._process.send_signal(signal.SIGQUIT)
+                self._process.wait(30)
 
     def remove(self) -> None:
         self.stop(is_immediate=True)
