@@ -155,7 +155,10 @@ def test_a_stale_plan_is_not_approved_but_made_again(terracrew: Terracrew, serve
 def test_declining_says_why(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on("GET /api/v1/jobs/7", asking())
     server.on("POST /api/v1/jobs/job_1/decline", view("DECLINED", message="declined by ada: too early"))
-    out = terracrew("job", "decline", "7", "--reason", "too early")
+    assert terracrew("job", "decline", "7", "--reason", "too early", stdin="n\n") == ""
+    assert (terracrew.code, terracrew.err.endswith("Not declined.\n")) == (1, True)
+    assert "Decline the plan of job 7 in a/m?" in terracrew.err
+    out = terracrew("job", "decline", "7", "--reason", "too early", "--yes")
     assert out == "declined: job 7 DECLINED: declined by ada: too early\n"
     assert server.asked[-1].json() == {"plan": 3, "reason": "too early"}
 
@@ -286,7 +289,7 @@ def test_declining_shows_what_is_declined(terracrew: Terracrew, server: Scripted
     """`decline` did not show what it declined."""
     server.on("GET /api/v1/jobs/7", asking())
     server.on("POST /api/v1/jobs/job_1/decline", view("DECLINED"))
-    terracrew("job", "decline", "7")
+    terracrew("job", "decline", "7", "--yes")
     assert "delete   aws_vpc.main" in terracrew.err
 
 

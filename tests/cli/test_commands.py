@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import tarfile
 from datetime import datetime
 from pathlib import Path
@@ -44,11 +45,14 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.feature("E1.json")
 def test_lists_are_aligned_in_a_pipe_and_json_for_programs(terracrew: Terracrew, server: ScriptedServer) -> None:
-    server.on("GET /api/v1/modules?recursive=true", page(MODULE, MODULE | {"path": "a"}))
+    job = {"id": "job_1", "number": 7, "type": "APPLY", "status": "FAILED", "at": THEN}
+    applied = MODULE | {"path": "a", "newest_job": job, "is_in_doubt": True}
+    server.on("GET /api/v1/modules?recursive=true", page(MODULE, applied))
     lines = terracrew("module", "list").splitlines()
-    assert lines[0].split() == ["PATH", "ENGINE", "SOURCE", "CREATED"]
-    assert lines[1].startswith("platform/vpc  tofu    archive abababababab")
-    assert lines[2].startswith("a             tofu    archive abababababab")
+    assert lines[0].split("  ")[0] == "PATH"
+    assert lines[0].split() == ["PATH", "STATUS", "NEWEST", "JOB", "STATE", "ENGINE", "SOURCE"]
+    assert re.match(r"platform/vpc +— +— +3 +tofu +archive abababababab", lines[1])
+    assert re.match(r"a +FAILED, in doubt +APPLY #7, .* 3 +tofu +archive abababababab", lines[2])
     assert json.loads(terracrew("module", "list", "--json"))[0] == MODULE
 
 
@@ -196,22 +200,6 @@ def test_the_limit_of_a_runner_that_has_never_connected_is_not_shown_as_what_it_
     server.on("GET /api/v1/runners/edge/assignments", page())
     shown = terracrew("runner", "show", "edge")
     assert "each instance runs at most 100 jobs, or fewer by its own settings" in shown
-
-
-def test_deleting_asks_first(terracrew: Terracrew, server: ScriptedServer) -> None:
-    server.on("DELETE /api/v1/modules/platform%2Fvpc", None, 204)
-    server.on("GET /api/v1/modules/platform%2Fvpc", MODULE | {"used_by": ["platform/app"]})
-    terracrew("module", "delete", "platform/vpc", "--force", stdin="n\n")
-    assert "1 module uses its outputs: platform/app. Their jobs fail without it" in terracrew.err
-    server.asked.clear()
-    terracrew("module", "delete", "platform/vpc", stdin="n\n")
-    assert (terracrew.code, server.asked) == (1, [])
-    assert terracrew.err.endswith("Not deleted.\n")
-    terracrew("module", "delete", "platform/vpc", stdin="")
-    assert (terracrew.code, server.asked) == (130, [])
-    assert terracrew.err.endswith("\nNot deleted.\n")
-    terracrew("module", "delete", "platform/vpc", "--yes")
-    assert (terracrew.code, len(server.asked)) == (0, 1)
 
 
 def test_a_state_is_printed_byte_by_byte(terracrew: Terracrew, server: ScriptedServer) -> None:

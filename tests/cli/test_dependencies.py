@@ -46,3 +46,19 @@ def test_a_use_of_an_output_is_ended_by_its_id(terracrew: Terracrew, server: Scr
     server.on("DELETE /api/v1/modules/a%2Fm/dependencies/inp_1", None)
     said = terracrew("module", "end-use", "a/m", "inp_1")
     assert said == "ended inp_1: the other module does not get this output of a/m any more\n"
+
+
+def test_deleting_asks_first(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("DELETE /api/v1/modules/platform%2Fvpc", None, 204)
+    server.on("GET /api/v1/modules/platform%2Fvpc", {"path": "platform/vpc", "used_by": ["platform/app"]})
+    terracrew("module", "delete", "platform/vpc", "--force", stdin="n\n")
+    assert "1 module uses its outputs: platform/app. Their jobs fail without it" in terracrew.err
+    server.asked.clear()
+    terracrew("module", "delete", "platform/vpc", stdin="n\n")
+    assert (terracrew.code, server.asked) == (1, [])
+    assert terracrew.err.endswith("Not deleted.\n")
+    terracrew("module", "delete", "platform/vpc", stdin="")
+    assert (terracrew.code, server.asked) == (130, [])
+    assert terracrew.err.endswith("\nNot deleted.\n")
+    terracrew("module", "delete", "platform/vpc", "--yes")
+    assert (terracrew.code, len(server.asked)) == (0, 1)

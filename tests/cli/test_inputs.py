@@ -149,3 +149,15 @@ def test_a_static_key_of_a_cloud_is_set_with_a_warning(terracrew: Terracrew, ser
     assert terracrew.err.count("warning: ") == 1
     assert "ARM_CLIENT_SECRET is a static key of Azure" in terracrew.err
     assert "s3cret" not in terracrew.err
+
+
+def test_a_name_and_a_value_may_be_one_argument(terracrew: Terracrew, server: ScriptedServer) -> None:
+    """`input set M tables=600` asked for the value of an input that is called "tables=600"."""
+    server.on("POST /api/v1/inputs", VIEW)
+    terracrew("input", "set", "platform", "tables=600")
+    assert server.asked[-1].json() == {"place": "platform", "name": "tables", "target": "variable", "value": 600}
+    terracrew("input", "set", "platform", "query=a=b", "--env")
+    assert (server.asked[-1].json()["name"], server.asked[-1].json()["value"]) == ("query", "a=b")
+    asked = len(server.asked)
+    terracrew("input", "set", "platform", "password=hush", "--secret")
+    assert (terracrew.code, len(server.asked)) == (2, asked), "a secret is never an argument"

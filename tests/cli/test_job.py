@@ -331,3 +331,17 @@ def test_whoever_interrupts_a_wait_is_told_the_number_of_the_job(
 def test_a_job_that_another_one_caused_names_it_by_its_number(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on("GET /api/v1/jobs/7", view("QUEUED", cause_job_id="job_0", cause_number=6))
     assert "was changed by job #6" in terracrew("job", "show", "7")
+
+
+def test_the_last_lines_of_a_log_are_printed_alone(terracrew: Terracrew, server: ScriptedServer) -> None:
+    attempts = [{"number": 1, "lines": 9}, {"number": 2, "lines": 60_644}]
+    server.on("GET /api/v1/jobs/7", view("SUCCEEDED", attempts=attempts))
+    text = b"last but one\nlast\n"
+    for query in ("attempt=2&line=60643&lines=2", "attempt=1&line=1&lines=100"):
+        server.routes[f"GET /api/v1/jobs/7/log?{query}"] = lambda asked: asked.answer(200, text, "text/plain")
+    assert terracrew("job", "logs", "7", "--tail", "2") == text.decode()
+    assert terracrew("job", "logs", "7", "--tail", "100", "--attempt", "1") == text.decode()
+    terracrew("job", "logs", "7", "--tail", "2", "--attempt", "3")
+    assert (terracrew.code, "job 7 has no attempt 3" in terracrew.err) == (4, True)
+    terracrew("job", "logs", "7", "--tail", "2", "-f")
+    assert terracrew.code == 2

@@ -137,3 +137,18 @@ async def test_the_priority_of_a_waiting_job_is_changed_on_its_page(application:
     await application.person("vera", "viewer")
     viewer = await logged_in(application, "vera")
     assert 'id="job-priority"' not in await viewer.see(here)
+
+
+async def test_a_list_of_modules_has_their_newest_jobs_and_doubts(
+    application: Application, jobs: dict[str, str]
+) -> None:
+    """The list had no status: whether a module was applied, failed or is in doubt was on its own page only."""
+    found = {each["path"]: each for each in await application.admin.listed("/api/v1/modules", recursive="true")}
+    done, doubt = found["hello"], found["platform/edge/vpn"]
+    assert (done["newest_job"]["id"], done["newest_job"]["status"]) == (jobs["done"], "SUCCEEDED")
+    assert (done["is_in_doubt"], doubt["is_in_doubt"]) == (False, True)
+    made = await application.admin.made(
+        "/api/v1/modules", {"path": "new", "source": {"kind": "local", "path": "/srv/sources/new"}}
+    )
+    listed = {each["id"]: each for each in await application.admin.listed("/api/v1/modules", recursive="true")}
+    assert listed[made["id"]]["newest_job"] is None

@@ -88,7 +88,9 @@ def set_input(
     is_text: bool,
     as_json: bool,
 ) -> None:
-    """Set the input NAME at PLACE. A VALUE that is valid JSON is a list, a number and so on; any other is a text.
+    """Set the input NAME at PLACE, as NAME VALUE or NAME=VALUE.
+
+    A VALUE that is valid JSON is a list, a number and so on; any other is a text.
 
     A number that an engine would write in another way, such as 1.30 or 1e3, is a text too. Engines make a number of it where a
     variable is declared as one.
@@ -96,6 +98,8 @@ def set_input(
     Without VALUE, it is asked for or read from standard input. The value of a secret is never an argument, because other
     users of this machine could see it.
     """
+    if value is None and not is_file and "=" in name:
+        name, _, value = name.partition("=")  # as `job run --var` takes it
     if is_secret and value is not None:
         raise Invalid(
             "a secret is not given as an argument, which the history of the shell and other users could see",

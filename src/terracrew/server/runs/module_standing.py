@@ -1,19 +1,22 @@
 """A module with what blocks its jobs: doubts, states in quarantine, and the job that holds its lock."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
-from terracrew.server.db.seam import Tx
-from terracrew.server.db.statements.mapping import rows_to
+from terracrew.protocol.spec import JobType
+from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.groups import dispatchers, level_reads
 from terracrew.server.groups.inheritance import ApprovalRule
 from terracrew.server.inputs import dependencies
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.attempts import reads as attempt_reads
-from terracrew.server.jobs.model import Lock
+from terracrew.server.jobs.model import JobStatus, Lock
 from terracrew.server.modules import policy
+from terracrew.server.modules import reads as module_reads
 from terracrew.server.modules.model import Module
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import attempt_report, held_lock, holds, placement, reads
@@ -62,6 +65,44 @@ class ModuleView(Module, frozen=True, kw_only=True):
     """Which runners may have its jobs, and the limits of its groups."""
     used_by: list[str]
     """The paths of the modules that use its outputs, 100 at most. Those that you may not see are counted, but not named."""
+
+
+class NewestJob(msgspec.Struct, frozen=True):
+    """The job of a module that was created last."""
+
+    id: str
+    number: int
+    type: JobType
+    status: JobStatus
+    at: datetime
+    """When it ended, else when it started, else when it was created."""
+
+
+class ModuleListed(Module, frozen=True, kw_only=True):
+    """A module in a list."""
+
+    newest_job: NewestJob | None = None
+    is_in_doubt: bool = False
+    """Whether every plan of it waits for a person."""
+
+
+async def listed(tx: Tx, modules: Sequence[Module]) -> list[ModuleListed]:
+    """Return modules with their newest jobs."""
+    rows = {row["id"]: row for row in await module_reads.with_newest_job(tx, [each.id for each in modules])}
+    return [
+        ModuleListed(
+            **msgspec.structs.asdict(each),
+            newest_job=_newest_job(rows[each.id]),
+            is_in_doubt=bool(rows[each.id]["is_in_doubt"]),
+        )
+        for each in modules
+    ]
+
+
+def _newest_job(row: Row) -> NewestJob | None:
+    if row["job_id"] is None:
+        return None
+    return row_to(NewestJob, {name: row[f"job_{name}"] for name in NewestJob.__struct_fields__})
 
 
 async def is_in_doubt(tx: Tx, module_id: str) -> bool:

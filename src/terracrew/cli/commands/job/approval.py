@@ -1,5 +1,6 @@
 """Commands for what only a person can decide about a job: its plan, and whether a lost attempt is gone."""
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -58,17 +59,22 @@ def approve(target: Target, job_id: str, plan: int | None, comment: str, yes: bo
 
 @click.command("decline")
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
-@click.option("--reason", default="", help="The reason, which is shown on the job.")
+@click.option("--reason", default="", help="The reason, which is shown on the job. On a terminal, it is asked for.")
 @click.option(
     "--plan", type=numbers.Whole(min=0), metavar="N", help="Decline only if this is still the plan of attempt N."
 )
+@_yes
 @output.json_option
 @pass_target
-def decline(target: Target, job_id: str, reason: str, plan: int | None, as_json: bool) -> None:
+def decline(target: Target, job_id: str, reason: str, plan: int | None, yes: bool, as_json: bool) -> None:
     """Show the plan of the job JOB and end the job without applying it."""
     api = target.api()
     found = _waiting(api, job_id, plan)
     show_plan(api, found)
+    if not yes:
+        if not reason and sys.stdin.isatty():
+            reason = click.prompt("Why (shown on the job)", default="", show_default=False, err=True)
+        output.ask(f"Decline the plan of job {found['number']} in {found['module_path']}?", "Not declined.")
     after = api.post(f"/jobs/{found['id']}/decline", {"plan": found["kept_plan"]["attempt"], "reason": reason})
     if as_json:
         return output.as_json(after)

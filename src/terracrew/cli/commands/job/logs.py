@@ -1,5 +1,7 @@
 """`terracrew job logs`: prints a job's log, or follows it."""
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from terracrew.cli.arguments import name_completion, numbers
@@ -8,6 +10,12 @@ from terracrew.cli.commands.job.run import color_option, stop_option, timeout_op
 from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output, streams
+from terracrew.errors import Invalid, NotFound
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+
+MAX_TAIL_LINES = 10_000
 
 
 @click.command("logs")
@@ -21,6 +29,12 @@ from terracrew.cli.printing import output, streams
     metavar="N",
     help="Only the log of this attempt; by default of all attempts.",
 )
+@click.option(
+    "--tail",
+    type=numbers.Whole(1, MAX_TAIL_LINES),
+    metavar="N",
+    help="Only the last N lines of the last attempt, or of --attempt.",
+)
 @stop_option
 @timeout_option
 @color_option
@@ -31,6 +45,7 @@ def logs(
     job_id: str,
     following: bool,
     attempt: int | None,
+    tail: int | None,
     stop_at_approval: bool,
     timeout: float | None,
     color: bool | None,
@@ -43,6 +58,10 @@ def logs(
     from terracrew.client.http import segment
 
     api = target.api()
+    if tail is not None:
+        if following or as_json:
+            raise Invalid("--tail prints the last lines as they are now: leave out --follow and --json")
+        return _print_last(api, job_id, attempt, tail, color)
     if following and as_json:
         with deadline(timeout, f"job {job_id}"), streams.document_output() as stream:
             found = follow.follow_events(api, job_id, stream, attempt=attempt, stop_at_approval=stop_at_approval)
@@ -58,4 +77,20 @@ def logs(
     else:
         with streams.text_output(color) as stream:
             api.download(place, stream, attempt=attempt)
+    return 0
+
+
+def _print_last(api: "Api", job_id: str, attempt: int | None, count: int, color: bool | None) -> int:
+    """Print the last lines of an attempt."""
+    from terracrew.client.http import segment
+
+    attempts: list[dict[str, Any]] = api.get(f"/jobs/{segment(job_id)}")["attempts"]
+    found = next((each for each in reversed(attempts) if attempt in (None, each["number"])), None)
+    if found is None and attempt is not None:
+        raise NotFound(f"job {job_id} has no attempt {attempt}")
+    if found is None or not found["lines"]:
+        return 0
+    first = max(1, found["lines"] - count + 1)
+    with streams.text_output(color) as stream:
+        api.download(f"/jobs/{segment(job_id)}/log", stream, attempt=found["number"], line=first, lines=count)
     return 0

@@ -23,10 +23,21 @@ def list_modules(target: Target, group: str, as_json: bool) -> None:
     items = list(target.api().list("/modules", group=group or None, recursive=True))
     if as_json:
         return output.as_json(items)
-    rows = [(item["path"], item["engine"], _source(item["source"]), output.age(item["created_at"])) for item in items]
-    return output.table(
-        ("PATH", "ENGINE", "SOURCE", "CREATED"), rows, empty="no modules yet: `terracrew module create`"
-    )
+    rows = [
+        (item["path"], *_newest_job(item), item.get("state_version") or "", item["engine"], _source(item["source"]))
+        for item in items
+    ]
+    columns = ("PATH", "STATUS", "NEWEST JOB", "STATE", "ENGINE", "SOURCE")
+    return output.table(columns, rows, empty="no modules yet: `terracrew module create`")
+
+
+def _newest_job(item: dict[str, Any]) -> tuple[str, str]:
+    """Return the status of a module's newest job, and which job it is."""
+    doubt = "in doubt" if item.get("is_in_doubt") else ""
+    if not (job := item.get("newest_job")):
+        return doubt, ""
+    kind = output.job_type(job)
+    return ", ".join(filter(None, (job["status"], doubt))), f"{kind} #{job['number']}, {output.age(job['at'])}"
 
 
 @click.command("show")

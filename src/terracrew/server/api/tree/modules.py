@@ -18,7 +18,7 @@ from terracrew.server.paging import After, Limit, Page
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runs import module_standing
-from terracrew.server.runs.module_standing import ModuleView
+from terracrew.server.runs.module_standing import ModuleListed, ModuleView
 from terracrew.server.uploads import service as uploads
 
 
@@ -29,12 +29,16 @@ async def listing(
     recursive: FromQuery[bool] = False,
     after: After = None,
     limit: Limit = 50,
-) -> Page[Module]:
-    """List the modules of a group, with `recursive=true` also of all groups below it, or of the whole organization."""
+) -> Page[ModuleListed]:
+    """List the modules of a group, with `recursive=true` also of all groups below it, or of the whole organization, each with its
+    newest job."""
     who = request.user
-    return await request.context.db.read_in_background(
-        lambda tx: service.listing(tx, who, group, recursive, after, limit)
-    )
+
+    async def read(tx: Tx) -> Page[ModuleListed]:
+        found = await service.listing(tx, who, group, recursive, after, limit)
+        return Page(await module_standing.listed(tx, found.items), found.next)
+
+    return await request.context.db.read_in_background(read)
 
 
 @post("/modules", summary="Create a module")
