@@ -291,3 +291,20 @@ def test_up_gives_engines_the_variables_of_clouds_unless_the_server_uses_them(
     assert Given(file, {}, ("AWS_*",)).settings().runner_environment == ()
     file.write_text('runner_environment = ["AWS_*"]\n[external.settings]\norganization = "variable:AWS_NAME"\n')
     assert Given(file, {}).settings().secret_variables == ("AWS_NAME",), "no engine gets it"
+
+
+@pytest.mark.parametrize(
+    ("host", "public_url", "is_unencrypted"),
+    [
+        ("127.0.0.1", "", False),
+        ("::1", "", False),
+        ("localhost", "", False),
+        ("0.0.0.0", "", True),
+        ("10.1.2.3", "http://crew.example.com", True),
+        ("0.0.0.0", "https://crew.example.com", False),
+    ],
+)
+def test_a_server_knows_whether_passwords_travel_to_it_unencrypted(
+    host: str, public_url: str, is_unencrypted: bool
+) -> None:
+    assert ServerSettings(host=host, public_url=public_url).is_reached_unencrypted is is_unencrypted

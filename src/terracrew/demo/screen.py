@@ -5,6 +5,8 @@ from typing import TextIO
 
 import click
 
+from terracrew.durations import duration
+
 
 class Stages:
     """Numbered stages, each with the time that it took."""
@@ -19,7 +21,7 @@ class Stages:
         click.echo(f"{click.style(f'[{self._number}/{self._count}]', dim=True)} {click.style(title, bold=True)}")
 
     def done(self, words: str) -> None:
-        took = click.style(f"{time.monotonic() - self._started:.1f} s", dim=True)
+        took = click.style(duration(time.monotonic() - self._started, exact=True), dim=True)
         click.echo(f"      {click.style('✓', fg='green')} {words}  {took}")
 
 

@@ -156,6 +156,12 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     @property
+    def is_reached_unencrypted(self) -> bool:
+        """Whether other machines reach it without TLS, as far as the settings tell."""
+        is_loopback = self.host in ("localhost", "::1") or self.host.startswith("127.")
+        return not is_loopback and not self.public_url.startswith("https://")
+
+    @property
     def listens_on(self) -> str:
         """The one address that it listens on; empty if it listens on all."""
         return "" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104 (compared, not bound)

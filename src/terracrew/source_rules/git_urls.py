@@ -25,7 +25,9 @@ def problem(url: str) -> str:
         scheme = _SCHEME.match(url)
         if scheme and scheme[0] not in ("https://", "ssh://"):
             return f"{shown} would use {scheme[1]!r}, which is not allowed: {_ALLOWED}"
-        return f"{shown} is not the address of a repository: {_ALLOWED}"
+        is_path = url.startswith(("/", "./", "../", "~"))
+        advice = "; a folder of this machine is given with `--from`" if is_path else ""
+        return f"{shown} is not the address of a repository: {_ALLOWED}{advice}"
     if ".." in url.split("/"):
         return f"{shown} has `..` in its path: {_ALLOWED}"
     return ""

@@ -31,6 +31,7 @@ async def test_a_git_source_is_created_shown_and_changed(application: Applicatio
         ({"url": "ext::sh -c id"}, "source.url: 'ext::sh -c id' would use 'ext', which is not allowed"),
         ({"url": "file:///etc"}, "source.url: 'file:///etc' would use 'file', which is not allowed"),
         ({"url": "--upload-pack=id"}, "is not the address of a repository"),
+        ({"url": "/srv/network"}, "a folder of this machine is given with `--from`"),
         ({"url": "https://ada:hunter2@host/x"}, "has a password in it"),
         ({"url": URL, "branch": "--upload-pack=id"}, "source.branch: '--upload-pack=id' begins with `-`"),
         ({"url": URL, "tag": "-f"}, "source.tag: '-f' begins with `-`"),

@@ -12,6 +12,11 @@ from terracrew.server.db.seam import Tx
 from tests.server.dashboard.company.stage import PASSWORD, Stage
 from tests.server.dashboard.conftest import SHOTS
 
+TOASTS_AFTER_A_FAILED_REFRESH = """() => new Promise((done) => {
+    const count = () => done(document.querySelector("#toasts").children.length);
+    document.addEventListener("htmx:sendError", () => setTimeout(count), { once: true });
+    document.querySelector("#job").dispatchEvent(new Event("refresh"));
+})"""
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser]
 
 
@@ -367,3 +372,19 @@ async def test_a_form_behind_a_button_takes_the_focus_stays_in_place_and_closes_
     await page.keyboard.press("Escape")
     await expect(page.locator("#decline-reason")).to_be_hidden()
     await expect(page.locator("#decline-open")).to_be_focused()
+
+
+async def test_only_what_a_person_did_gets_a_message_when_the_server_does_not_answer(
+    context: BrowserContext, page: Page, stage: Stage
+) -> None:
+    """A page that refreshed itself said that nothing was changed, although nobody had done anything."""
+    other = await context.new_page()  # its console does complain
+    await other.goto(f"/dashboard/jobs/{stage.jobs['asking']}")
+    await expect(other.locator("[data-live-mark]")).to_have_text("Live")
+    await context.set_offline(True)
+    assert await other.evaluate(TOASTS_AFTER_A_FAILED_REFRESH) == 0
+    await other.get_by_label("Priority of this job").fill("3")
+    await other.get_by_role("button", name="Set").click()
+    await expect(other.locator("#toasts")).to_contain_text("The server does not answer")
+    await context.set_offline(False)
+    await other.close()

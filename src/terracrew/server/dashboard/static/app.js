@@ -154,7 +154,11 @@ function problem(xhr) {
     return `The server answered ${xhr.status}.`;
   }
 }
-document.addEventListener("htmx:sendError", () => toast("The server does not answer. Nothing was changed by this; try again.", "bad"));
+// A page that refreshes itself says by its mark that it is not live; only what a person did gets a message.
+document.addEventListener("htmx:sendError", ({ detail: { requestConfig } }) => {
+  if (requestConfig?.triggeringEvent?.type === "refresh") return;
+  toast("The server does not answer. Nothing was changed by this; try again.", "bad");
+});
 document.addEventListener("htmx:afterRequest", ({ detail }) => {
   if (!detail.successful) return;
   detail.elt.closest("dialog[data-closes]")?.close();
