@@ -64,7 +64,7 @@ def test_a_state_of_fifty_resources_is_imported_and_the_plan_finds_no_changes(sy
     last = system.api.get("/modules/estate")["state_version"]
     said = terracrew(system, "state", "rollback", "estate", "1", "--yes")
     assert f"restored version 1 as version {last + 1} of estate" in said
-    assert planned(system, "estate") == NOTHING, "the state and the default of the variable are the first again"
+    assert "the plan finds nothing to change" in said, "the state and the default of the variable are the first again"
 
 
 def test_the_backend_of_a_module_changes_together_with_its_state(system: System, tofu: str) -> None:
@@ -132,3 +132,25 @@ def test_what_cannot_be_adopted_leaves_nothing_behind(system: System, tofu: str)
     options = ["--engine", "tofu", "--state", str(wrong)]
     assert "is not a state" in terracrew(system, "adopt", str(folder), "--as", "shop", *options, code=2)
     assert list(system.api.list("/modules")) == []
+
+
+def test_the_bare_engine_reads_the_state_of_a_module_and_cannot_write_it(system: System, tofu: str) -> None:
+    system.start_server(runner=True)
+    system.module("platform/network", 'output "id" { value = "vpc-1" }')
+    assert system.wait(system.run("platform/network", "APPLY"))["status"] == "SUCCEEDED"
+    token = (system.data / "admin.token").read_text().strip()
+    address = f"{system.url}/api/v1/modules/platform%2Fnetwork/state"
+    settings = f'address = "{address}"\n    headers = {{ Authorization = "Bearer {token}" }}\n'
+    folder = system.directory / "reader"
+    read = f'data "terraform_remote_state" "network" {{\n  backend = "http"\n  config = {{\n    {settings}  }}\n}}\n'
+    estate(tofu, folder, read + 'output "id" { value = data.terraform_remote_state.network.outputs.id }\n')
+    assert bare(tofu, folder, "output", "-raw", "id") == "vpc-1"
+    writer = system.directory / "writer"
+    writer.mkdir()
+    block = f'terraform {{\n  backend "http" {{\n    {settings}    retry_max = 0\n  }}\n}}\n'
+    (writer / "main.tf").write_text(block + 'output "id" { value = "mine" }\n')
+    bare(tofu, writer, "init")
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        bare(tofu, writer, "apply", "-auto-approve")
+    assert "405" in refused.value.stderr
+    assert system.state("platform/network")["outputs"]["id"]["value"] == "vpc-1"

@@ -8,6 +8,7 @@ import click
 
 from terracrew.cli.arguments import source as sources
 from terracrew.cli.arguments import state_files
+from terracrew.cli.commands.job import plan_check
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid, TerracrewError
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from terracrew.client.http import Api
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-_COUNTS = ("add", "change", "destroy", "replace", "imports", "forgets")
 
 
 @click.command("adopt")
@@ -81,10 +81,10 @@ def adopt(
     if not as_json:
         click.echo(f"created module {module['path']} with the state of {folder} (serial {brought['serial']})")
         _remark(changed, variables)
-    job = None if no_plan else _planned(api, module["path"], as_json=as_json)
+    job = None if no_plan else plan_check.run(api, module["path"], is_silent=as_json)
     if as_json:
         output.as_json({"module": module, "state": brought, "job": job})
-    return 0 if job is None or _has_no_changes(job) else 1
+    return 0 if job is None or plan_check.has_no_changes(job) else 1
 
 
 def _bring(api: "Api", path: str, state: bytes, var_files: tuple[Path, ...]) -> dict[str, Any]:
@@ -121,27 +121,3 @@ def _remark(changed: list[str], variables: tuple[str, ...]) -> None:
         output.note(
             "TF_WORKSPACE chose the state, and jobs do not have it: give `terraform.workspace` a variable's place"
         )
-
-
-def _planned(api: "Api", path: str, *, as_json: bool) -> dict[str, Any]:
-    from uuid import uuid4
-
-    from terracrew.cli.commands.job import follow
-    from terracrew.client.http import segment
-
-    made = api.post(f"/modules/{segment(path)}/jobs", {"type": "PLAN"}, {"Idempotency-Key": uuid4().hex})
-    job = follow.wait(api, made["id"])
-    if as_json:
-        return job
-    if job["status"] != "SUCCEEDED":
-        output.note(f"the plan failed: {job.get('message') or job['status']}; terracrew job logs {job['number']}")
-    elif _has_no_changes(job):
-        click.echo("the plan finds nothing to change")
-    else:
-        output.note(f"the plan finds changes: {output.plan(job['plan'])}; terracrew job show {job['number']} --diff")
-    return job
-
-
-def _has_no_changes(job: dict[str, Any]) -> bool:
-    plan: dict[str, Any] = job.get("plan") or {}
-    return job["status"] == "SUCCEEDED" and not any(plan.get(each) for each in _COUNTS)

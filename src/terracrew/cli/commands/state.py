@@ -131,15 +131,16 @@ def import_state(target: Target, module: str, file: BinaryIO, force: bool, as_js
 @click.argument("module", shell_complete=name_completion.modules)
 @click.argument("version", type=numbers.Whole(1))
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--no-plan", is_flag=True, help="Do not plan afterwards.")
 @output.json_option
 @pass_target
-def rollback(target: Target, module: str, version: int, yes: bool, as_json: bool) -> None:
-    """Make the content of VERSION the current state of MODULE again, as a new version.
+def rollback(target: Target, module: str, version: int, yes: bool, no_plan: bool, as_json: bool) -> None:
+    """Make the content of VERSION the current state of MODULE again, as a new version, and plan.
 
     It first shows what differs from the current state. Resources are not touched: what was created since is no longer in the
-    state, and the next plan would create it again.
+    state, and the plan shows that it would be created again.
     """
-    from terracrew.cli.commands.job import diff
+    from terracrew.cli.commands.job import diff, plan_check
     from terracrew.client.http import segment
 
     api = target.api()
@@ -156,7 +157,9 @@ def rollback(target: Target, module: str, version: int, yes: bool, as_json: bool
     if as_json:
         return output.as_json(made)
     click.echo(f"restored version {version} as version {made['version']} of {module}, with serial {made['serial']}")
-    return output.note(f"`terracrew job run {module} --follow` shows what a plan from it would change.")
+    if not no_plan:
+        plan_check.run(api, module, is_silent=False)
+    return None
 
 
 @state.command("adopt")

@@ -1,0 +1,37 @@
+"""Plans a module whose state was just brought, and says whether the configuration matches it."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from terracrew.cli.printing import output
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+
+_COUNTS = ("add", "change", "destroy", "replace", "imports", "forgets")
+
+
+def run(api: "Api", path: str, *, is_silent: bool) -> dict[str, Any]:
+    """Run a plan of a module until it ends, and return its job."""
+    from uuid import uuid4
+
+    from terracrew.cli.commands.job import follow
+    from terracrew.client.http import segment
+
+    made = api.post(f"/modules/{segment(path)}/jobs", {"type": "PLAN"}, {"Idempotency-Key": uuid4().hex})
+    job = follow.wait(api, made["id"])
+    if is_silent:
+        return job
+    if job["status"] != "SUCCEEDED":
+        output.note(f"the plan failed: {job.get('message') or job['status']}; terracrew job logs {job['number']}")
+    elif has_no_changes(job):
+        click.echo("the plan finds nothing to change")
+    else:
+        output.note(f"the plan finds changes: {output.plan(job['plan'])}; terracrew job show {job['number']} --diff")
+    return job
+
+
+def has_no_changes(job: dict[str, Any]) -> bool:
+    plan: dict[str, Any] = job.get("plan") or {}
+    return job["status"] == "SUCCEEDED" and not any(plan.get(each) for each in _COUNTS)
