@@ -55,6 +55,7 @@ async def test_two_people_approve_a_plan_and_each_sees_what_the_other_did(browse
         await expect(ada.locator("main table")).to_contain_text("2 people must approve")
         await ada.get_by_role("button", name="Apply platform/edge/cdn").click()
         dialog = ada.get_by_role("dialog")
+        await dialog.get_by_label("Show me the plan first").uncheck()
         await expect(dialog).to_contain_text("Then 2 people must approve the plan, because platform/edge requires it")
         await dialog.get_by_role("button", name="Cancel").click()
 
