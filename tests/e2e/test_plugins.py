@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from terracrew.errors import Invalid
 from tests import example_plugin
 from tests.e2e.system import System, eventually
 
@@ -22,12 +23,17 @@ def test_a_job_of_another_packages_engine_waits_for_a_runner_that_has_it_and_is_
     """The server accepted only the names of engines that it knew, and only its own kinds of sources."""
     system.start_server(runner=False)
     credentials = system.register_runner(allow_multiple_instances=True)
-    system.api.post("/modules", MODULE)
     system.start_runner(credentials, "plain")
+    with pytest.raises(Invalid, match="no runner has ever had an engine 'notes'"):
+        system.api.post("/modules", MODULE)
+    path = os.pathsep.join(filter(None, [str(example_plugin.DIRECTORY), os.environ.get("PYTHONPATH", "")]))
+    first = system.start_runner(credentials | {"PYTHONPATH": path}, "with-plug-in")
+    eventually(lambda: " as instance with-plug-in" in first.log.read_text(), what="the runner with the plug-in")
+    system.api.post("/modules", MODULE)
+    first.stop()
     planned = system.run("notes")
     reason = "no online runner has the engine notes: install the package that provides it there"
     eventually(lambda: reason in str(system.job(planned)["reason"]), what="the reason")
-    path = os.pathsep.join(filter(None, [str(example_plugin.DIRECTORY), os.environ.get("PYTHONPATH", "")]))
     started = system.directory / "started"
     dispatcher = {"TERRACREW_JOB_DISPATCHER__TYPE": "noted", "TERRACREW_JOB_DISPATCHER__DATA__FILE": str(started)}
     system.start_runner(credentials | dispatcher | {"PYTHONPATH": path}, "with-plug-in")

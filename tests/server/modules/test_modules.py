@@ -7,6 +7,7 @@ import pytest
 from terracrew import plugins
 from terracrew.server.retention.deletion import remove_deleted
 from tests.server.application import Application, on_one
+from tests.server.simulated_runner import SimulatedRunner
 
 SOURCE = {"kind": "local", "path": "/srv/sources/vpc"}
 
@@ -58,12 +59,43 @@ async def test_a_module_may_want_certain_versions_of_its_engine(application: App
     assert (await application.admin.patch(place, json={"engine_version": ""})).json()["engine_version"] == ""
 
 
-@on_one
-async def test_an_engine_of_another_package_can_be_named(application: Application) -> None:
-    """The server knows neither the engine nor its files: whoever installs the package on runners does."""
-    body = {"path": "m", "source": SOURCE, "engine": "cobol-2"}
-    made = await application.admin.made("/api/v1/modules", body)
+@pytest.mark.feature("J4.missing")
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"e": '{"cobol-2":"1"}', "d": "[]", "i": "[]"},
+        {"e": "{}", "d": '[{"engines":{"cobol-2":"1"}}]', "i": "[]"},
+        {"e": "{}", "d": "[]", "i": '["cobol-2"]'},
+    ],
+)
+async def test_an_engine_of_another_package_can_be_named_once_a_runner_has_announced_it(
+    runner: SimulatedRunner, said: dict[str, str]
+) -> None:
+    """Every name was accepted, and the jobs of a misspelt one waited for ever."""
+
+    async def change(sql: Any, **values: str) -> None:
+        await runner.server.db.write(lambda tx: tx.run(sql, **values))
+
+    admin, body = runner.app.admin, {"path": "m", "source": SOURCE, "engine": "cobol-2"}
+    words = await admin.refused("POST", "/api/v1/modules", 400, json=body)
+    assert "no runner has ever had an engine 'cobol-2': there is pulumi, terraform, tofu." in words
+    words = await admin.refused("POST", "/api/v1/modules", 400, json=body | {"engine": "terrafrom"})
+    assert "did you mean terraform?" in words
+    runner_id = await runner.app.scalar("SELECT runner_id FROM instances LIMIT 1")
+    await change("UPDATE instances SET engines = :e, dispatchers = :d, installable_engines = :i", **said)
+    organization = await runner.app.scalar("SELECT id FROM organizations LIMIT 1")
+    await change("UPDATE runners SET organization_id = :it WHERE id = :id", it=organization, id=runner_id)
+    foreign = await runner.app.person("fred", "owner", organization="elsewhere")
+    words = await foreign.refused("POST", "/api/v1/modules", 400, json=body)
+    assert "no runner has ever had an engine 'cobol-2'" in words, "nobody learns what another organization has"
+    made = await admin.made("/api/v1/modules", body)
     assert made["engine"] == "cobol-2"
+    await change("DELETE FROM instance_engines")
+    await change("UPDATE instances SET engines = '{}', dispatchers = '[]', installable_engines = '[]'")
+    place = f"/api/v1/modules/{made['id']}"
+    kept = {"engine": "cobol-2", "description": "as it was"}
+    assert (await admin.patch(place, json=kept)).status_code == 200, "what a module has already stays valid"
+    assert "did you mean tofu?" in await admin.refused("PATCH", place, 400, json={"engine": "tofuu"})
 
 
 @on_one

@@ -19,7 +19,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.groups import reads as group_reads
 from terracrew.server.groups import service as groups
 from terracrew.server.groups import tree_path
-from terracrew.server.modules import archives, checks, service
+from terracrew.server.modules import archives, service
 from terracrew.server.modules.model import Module, NewModule
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -129,7 +129,7 @@ async def _wrong_fields(tx: Tx, who: Principal, form: NewModuleForm, roots: Sequ
     except (Invalid, NotFound, Forbidden) as error:
         wrong["group"] = error.message
     try:
-        checks.check_engine(form.engine.strip())
+        await service.check_engine(tx, who.organization_id or "", form.engine.strip())
     except Invalid as error:
         wrong |= _placed(form, error)
     try:

@@ -40,6 +40,32 @@ def _rows(have: AvailableEngines) -> tuple[tuple[str, str, int], ...]:
     return tuple((*key, position) for key, position in sorted(found.items()))
 
 
+async def is_announced(tx: Tx, organization_id: str, engine: str) -> bool:
+    """Return whether an instance that serves this organization has announced an engine, or one of its modules has it already."""
+    row = await tx.one(
+        """SELECT 1 FROM modules WHERE modules.organization_id = :organization_id AND modules.engine = :engine
+        UNION ALL SELECT 1 FROM instances JOIN runners ON runners.id = instances.runner_id
+        WHERE (runners.organization_id = :organization_id OR runners.organization_id IS NULL)
+            AND replace(instances.engines || instances.dispatchers || instances.installable_engines, '"' || :engine || '"', '')
+                <> instances.engines || instances.dispatchers || instances.installable_engines
+        LIMIT 1""",
+        organization_id=organization_id,
+        engine=engine,
+    )
+    return row is not None
+
+
+async def announced(tx: Tx, organization_id: str) -> list[str]:
+    """Return the engines that instances which serve this organization have announced."""
+    rows = await tx.all(
+        """SELECT DISTINCT have.engine FROM instance_engines AS have JOIN instances ON instances.id = have.instance_id
+        JOIN runners ON runners.id = instances.runner_id
+        WHERE runners.organization_id = :organization_id OR runners.organization_id IS NULL ORDER BY have.engine""",
+        organization_id=organization_id,
+    )
+    return [row["engine"] for row in rows]
+
+
 async def remember_range(tx: Tx, engine: str, wanted: str) -> None:
     """Write the intervals of a range, unless they are known. They follow from the text alone, so they never change."""
     await tx.each(

@@ -18,10 +18,7 @@ MAX_AUDIENCE_CHARACTERS = 200
 
 
 def check_engine(engine: str) -> None:
-    """Refuse a text that cannot name an engine.
-
-    Every name of an engine is accepted: it may be installed on runners only, and its jobs wait for a runner that has it.
-    """
+    """Refuse a text that cannot name an engine."""
     if not plugins.is_name(engine):
         raise Invalid(
             f"engine: {engine[:100]!r} is not the name of an engine: use at most 32 lower-case letters, digits and `-`, "

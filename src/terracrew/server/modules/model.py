@@ -17,7 +17,7 @@ from terracrew.server.tags import Tags
 from terracrew.version_ranges import MAX_RANGE_CHARACTERS
 
 EngineName = Annotated[str, msgspec.Meta(min_length=1, max_length=32)]
-"""An engine of Terracrew, or one that another package provides on runners. `checks.check_engine` checks its characters."""
+"""An engine of Terracrew, or one that another package provides on runners: `service.check_engine` checks it."""
 EngineVersion = Annotated[str, msgspec.Meta(max_length=MAX_RANGE_CHARACTERS)]
 Backend = Literal["terracrew", "own"]
 ApprovalSeconds = Annotated[int, msgspec.Meta(ge=60, le=31_536_000)]
@@ -89,8 +89,8 @@ class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: str
     source: Source
     engine: EngineName = "tofu"
-    """`tofu`, or an engine that a package on the runners provides: lower-case letters, digits and `-`, beginning with a letter.
-    Its jobs wait for a runner that has it."""
+    """`tofu`, `terraform`, `pulumi`, or an engine of another package that a runner has announced. Its jobs wait for a runner that has
+    it."""
     engine_version: EngineVersion = ""
     """The versions of the engine that its jobs may run with: one (`1.12.6`) or a range (`~> 1.12`, `>= 1.5, < 2`); empty for any.
     Each job gets one version when it is claimed."""

@@ -1,5 +1,6 @@
 """Creates, changes, finds and deletes modules, and checks that the caller may do so."""
 
+import difflib
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
-from terracrew import configurations, ids
+from terracrew import configurations, ids, plugins
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.spec import (
@@ -100,7 +101,7 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], 
     await authorize.require(tx, who, Verb.TREE_WRITE, authorize.group(organization_id, group_path))
     group = await groups.find(tx, who, group_path)
     path = await groups.hold(tx, group, name)
-    checks.check_engine(new.engine)
+    await check_engine(tx, group.organization_id, new.engine)
     await _remember_versions(tx, new.engine, new.engine_version.strip())
     input_checks.check_inputs(new.inputs)
     input_checks.check_environment(new.environment)
@@ -166,8 +167,8 @@ async def change(
         given["dispatcher"] = group_dispatchers.changed(before.dispatcher, wanted.dispatcher)
     if "tags" in given:
         given["tags"] = normalized(given["tags"])
-    if "engine" in given:
-        checks.check_engine(given["engine"])
+    if engine != before.engine:
+        await check_engine(tx, before.organization_id, engine)
     if "engine_version" in given:
         given["engine_version"] = given["engine_version"].strip()
     await _remember_versions(tx, engine, given.get("engine_version", before.engine_version))
@@ -271,6 +272,21 @@ async def _checked_archive(
     if known is not None and not configurations.has_configuration(known, source.subdirectory, engine):
         raise Invalid(f"source: {configurations.missing(source.subdirectory, engine, configurations.PATTERNS[engine])}")
     return ArchiveSource(archive.id, source.subdirectory, archive.sha256, archive.size)
+
+
+async def check_engine(tx: Tx, organization_id: str, engine: str) -> None:
+    """Refuse a name that is probably misspelt. An engine of another package is known once a runner has announced it."""
+    checks.check_engine(engine)
+    if plugins.has(plugins.ENGINES, engine) or await engine_store.is_announced(tx, organization_id, engine):
+        return
+    known = sorted({*plugins.names(plugins.ENGINES), *await engine_store.announced(tx, organization_id)})
+    near = difflib.get_close_matches(engine, known, 1)
+    meant = f"did you mean {near[0]}?" if near else f"there is {', '.join(known)}."
+    raise Invalid(
+        f"engine: no runner has ever had an engine {engine!r}: {meant} An engine of another package is known as soon as a runner that "
+        "has it has connected",
+        field="engine",
+    )
 
 
 async def _remember_versions(tx: Tx, engine: str, wanted: str) -> None:
