@@ -2,12 +2,15 @@
 
 import re
 
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-_WRITTEN = re.compile(r"(\d{1,9})([smhd]?)\Z")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_WRITTEN = re.compile(r"(\d{1,9})([smhd])\Z")
 
 
 def parse(text: str) -> int | None:
-    """Return the seconds that `90s`, `30m`, `24h` or `7d` mean; None for any other text."""
+    """Return the seconds that `90s`, `30m`, `24h` or `7d` mean; None for any other text.
+
+    A number alone is none: whoever writes 5 may mean minutes.
+    """
     found = _WRITTEN.match(text.strip())
     return None if found is None else int(found[1]) * _UNITS[found[2]]
 

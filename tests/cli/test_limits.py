@@ -41,6 +41,7 @@ def test_groups_and_modules_get_limits(
     "wrong",
     [
         ["--time-limit", "soon"],
+        ["--time-limit", "5"],
         ["--step-time-limit", "plan"],
         ["--step-time-limit", "sleep=5m"],
         ["--memory-limit", "2TB"],

@@ -6,7 +6,7 @@ from terracrew import durations
 
 
 class Duration(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - generic to the checker alone
-    """Converts a number with an optional unit to seconds."""
+    """Converts a number with a unit to seconds."""
 
     name = "duration"
 
