@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+from terracrew.protocol.events import PlanSummary, Result
+from terracrew.protocol.messages import Begun
 from terracrew.server.state.model import MAX_INLINE_BYTES
-from terracrew.testing.job_rows import begin_code
+from terracrew.testing.deliveries import APPLIED, DONE, RUNNING, fact
+from terracrew.testing.job_rows import begin, begin_code
 from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
 from tests.server.simulated_runner import SimulatedRunner
@@ -106,6 +109,27 @@ async def test_a_plan_from_before_is_not_applied_after_a_state_was_brought(runne
     await runner.app.admin.post(here, content=brought(5))
     again = await runner.run(first.module_id, kind="APPLY")
     assert await begin_code(runner.server.db, again.ref, 1) == "state_moved"
+
+
+@pytest.mark.feature("J8.needed")
+async def test_what_a_plan_from_a_brought_state_creates_is_looked_at_by_a_person_first(runner: SimulatedRunner) -> None:
+    """What was created since the state was written is in no state, and would be made a second time."""
+    first = await applied(runner, content(1), content(2))
+    here = f"/api/v1/modules/{first.module_id}"
+    old = (await runner.app.admin.get(f"{here}/states")).json()["items"][1]
+    await runner.app.admin.post(f"/api/v1/states/{old['id']}/restore")
+    creating = await runner.run(first.module_id, kind="APPLY")
+    await creating.deliver(RUNNING, fact(PlanSummary(add=1, change=1, existing=1)))
+    assert await begin_code(runner.server.db, creating.ref, 3) == "approval"
+    await creating.deliver(fact(Result("FAILED", "nobody approved")))
+    changing = await runner.run(first.module_id, kind="APPLY")
+    await changing.deliver(RUNNING, fact(PlanSummary(change=1, existing=1)))
+    assert isinstance(await begin(runner.server.db, changing.ref, 3), Begun)
+    await changing.write(content(4), serial=4)
+    await changing.deliver(APPLIED, DONE)
+    again = await runner.run(first.module_id, kind="APPLY")
+    await again.deliver(RUNNING, fact(PlanSummary(add=1, existing=1)))
+    assert isinstance(await begin(runner.server.db, again.ref, 4), Begun), "an engine has written the state since"
 
 
 async def test_an_older_version_is_restored_as_a_new_one(runner: SimulatedRunner) -> None:

@@ -79,6 +79,8 @@ class ModuleStanding(msgspec.Struct, frozen=True):
     approvers: ApproverStanding = ApproverStanding()
     is_held: bool = False
     """Whether the database was set back, and nobody has released the module since."""
+    is_state_brought: bool = False
+    """Whether a person imported or restored the current state, and no attempt has written another one since."""
 
 
 class ClaimContext(msgspec.Struct, frozen=True):

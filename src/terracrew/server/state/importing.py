@@ -213,8 +213,7 @@ async def _require_idle(tx: Tx, module: Module) -> None:
     holder = await reads.lock_holder(tx, module.id)
     if holder is not None:
         raise Locked(f"job {holder['number']} has the lock of `{module.path}`: try again when it has ended", **holder)
-    _, has_quarantine = await store.version(tx, module.id)
-    if has_quarantine:
+    if (await store.standing(tx, module.id)).has_quarantine:
         raise Conflict(
             f"a state of `{module.path}` is in quarantine: adopt or discard it first "
             f"(`terracrew state list {module.path} --quarantined`)"

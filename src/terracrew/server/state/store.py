@@ -1,6 +1,7 @@
 """Rows of states and outputs."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -92,16 +93,26 @@ async def version_before(tx: Tx, state: State) -> StoredState | None:
     return None if row is None else _kept(row)
 
 
-async def version(tx: Tx, module_id: str) -> tuple[int, bool]:
-    """Return the version of the module's state, and whether any of its states is in quarantine."""
+class StateStanding(NamedTuple):
+    version: int
+    """The version of the module's state."""
+    has_quarantine: bool
+    """Whether any of its states is in quarantine."""
+    is_brought: bool
+    """Whether a person imported or restored the current one."""
+
+
+async def standing(tx: Tx, module_id: str) -> StateStanding:
     row = await tx.one(
         """SELECT state_version, EXISTS (
-            SELECT 1 FROM states WHERE states.module_id = modules.id AND states.status = 'quarantined') AS has_quarantine
+            SELECT 1 FROM states WHERE states.module_id = modules.id AND states.status = 'quarantined') AS has_quarantine,
+            EXISTS (SELECT 1 FROM states WHERE states.module_id = modules.id AND states.status = 'current'
+                AND states.brought_by <> '' AND modules.backend = 'terracrew') AS is_brought
         FROM modules WHERE id = :module_id""",
         module_id=module_id,
     )
     assert row is not None
-    return row["state_version"], bool(row["has_quarantine"])
+    return StateStanding(row["state_version"], bool(row["has_quarantine"]), bool(row["is_brought"]))
 
 
 async def count_unreadable(tx: Tx, job_id: str, attempt: int) -> int:

@@ -32,16 +32,17 @@ async def standing(
     is_held: bool = False,
 ) -> decide.ModuleStanding:
     """Read what `decide.begin` asks about a module."""
-    version, has_quarantine = await state_store.version(tx, module_id)
+    found = await state_store.standing(tx, module_id)
     return decide.ModuleStanding(
-        version,
-        has_quarantine,
+        found.version,
+        found.has_quarantine,
         tuple(doubts),
         policy.limits,
         policy.min_approvals,
         policy.place_of("min_approvals"),
         approvers,
         is_held,
+        found.is_brought,
     )
 
 

@@ -32,5 +32,4 @@ async def _version(tx: Tx, job: Job, attempt: Attempt) -> int:
     current = await states.current(tx, job.module_id)
     if current is not None and current.created_at > attempt.claimed_at:
         return UNKNOWN_VERSION
-    version, _ = await state_store.version(tx, job.module_id)
-    return version
+    return (await state_store.standing(tx, job.module_id)).version
