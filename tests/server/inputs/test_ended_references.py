@@ -104,6 +104,33 @@ async def test_an_owner_of_the_source_sees_every_reference_and_ends_it(runner: S
     assert (await runner.instance.has(made["id"], 1)).spec.inputs == {"password": "first"}
 
 
+@pytest.mark.feature("J6.outputs", "X3.roles")
+@pytest.mark.parametrize("how", ["role revoked", "ended by an owner"])
+async def test_a_reference_stays_ended_after_its_source_was_deleted(runner: SimulatedRunner, how: str) -> None:
+    """A destroy plan that had waited was given the password that was made after the reference had ended."""
+    application, admin = runner.app, runner.app.admin
+    ada, network, app, role = await borrower(application)
+    await apply(runner, network, password=Output("first", is_sensitive=True))
+    if how == "role revoked":
+        assert (await admin.delete(f"/api/v1/roles/{role}")).status_code == 204
+    else:
+        place = f"/api/v1/modules/{network}/dependencies"
+        [found] = await admin.listed(place, direction="used_by")
+        assert (await admin.delete(f"{place}/{found['id']}")).status_code == 204
+    await apply(runner, network, password=Output("second", is_sensitive=True))
+    await admin.made("/api/v1/modules", {"path": "apps/other", "source": SOURCE})
+    await refer(admin, "apps/other", NETWORK, "password", "password")
+    made = await ada.made(f"/api/v1/modules/{app}/jobs", {"type": "PLAN", "is_destroy_plan": True})
+    assert await runner.instance.claim(made["id"], 1) is None
+    assert (await admin.delete(f"/api/v1/modules/{network}", params={"force": "true"})).status_code == 204
+    assert await runner.instance.claim(made["id"], 1) is None
+    job = (await admin.get(f"/api/v1/jobs/{made['id']}")).json()
+    assert job["status"] == "FAILED"
+    assert "the module whose output password is the input password was deleted" in job["message"]
+    other = await admin.made("/api/v1/modules/apps%2Fother/jobs", {"type": "DESTROY"})
+    assert (await runner.instance.has(other["id"], 1)).spec.inputs == {"password": "second"}, "this one had not ended"
+
+
 async def test_a_reference_is_ended_on_the_page_of_the_source(application: Application) -> None:
     _, network, _, _ = await borrower(application)
     someone = await logged_in(application)

@@ -115,6 +115,17 @@ async def secret_versions(tx: Tx, inputs: Sequence[Input]) -> list[Input]:
     return rows_to(Input, rows)
 
 
+async def lasting_references(tx: Tx, source_module_id: str) -> list[Input]:
+    """Return the inputs that are outputs of this module now, without those that have ended."""
+    rows = await tx.all(
+        f"""SELECT {INPUTS.columns} FROM inputs
+        WHERE source_module_id = :id AND is_current AND sealed IS NOT NULL AND NOT {is_ended(":now")}""",
+        id=source_module_id,
+        now=tx.now,
+    )
+    return rows_to(Input, rows)
+
+
 async def needs(tx: Tx, module_id: str, other_id: str) -> bool:
     """Return whether a module is, or needs an output of, another one, directly or through others."""
     row = await tx.one(

@@ -57,15 +57,6 @@ async def reference(tx: Tx, source_module_id: str, input_id: str) -> Input | Non
     return None if row is None else row_to(Input, row)
 
 
-async def references(tx: Tx, source_module_id: str) -> list[Input]:
-    """Return the inputs that are outputs of this module now."""
-    rows = await tx.all(
-        f"SELECT {INPUTS.columns} FROM inputs WHERE source_module_id = :id AND is_current AND sealed IS NOT NULL",
-        id=source_module_id,
-    )
-    return rows_to(Input, rows)
-
-
 async def reseal(tx: Tx, each: Input, sealed: bytes) -> None:
     """Replace the content of a version of an input."""
     await tx.run(

@@ -8,6 +8,7 @@ import msgspec
 from terracrew.masking import names
 from terracrew.protocol.events import Output
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.inputs import reads as input_reads
 from terracrew.server.inputs import sealing
 from terracrew.server.inputs import store as input_store
 from terracrew.server.inputs.effective import OutputValue
@@ -62,8 +63,8 @@ async def values(
 
 async def keep_last_values(tx: Tx, keys: Keyring, module_id: str) -> None:
     """Keep the last values of the outputs of a module that is deleted with the inputs of other modules that they are, so that these
-    can still be destroyed."""
-    for each in await input_store.references(tx, module_id):
+    can still be destroyed. A reference that has ended gets none: nothing would end it again once its source is gone."""
+    for each in await input_reads.lasting_references(tx, module_id):
         last = await _last(tx, keys, module_id, each.source_output or "")
         if last is not None:
             content = KeptReference(module_id, each.source_output or "", last)
