@@ -1,9 +1,12 @@
 """One true path through every process: a module is uploaded, planned, applied and destroyed by the real engine."""
 
+import json
+
 import pytest
 
+from terracrew.executor.isolation import landlock
 from tests.e2e import modules
-from tests.e2e.system import System
+from tests.e2e.system import System, eventually
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
@@ -15,6 +18,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
     "J11.numbers",
     "J11.resources",
     "J12.stored",
+    "J14.persist",
     "J15.versions",
     "J3.order",
     "J3.steps",
@@ -46,9 +50,13 @@ def test_a_module_is_planned_applied_and_destroyed(system: System) -> None:
     assert [r["type"] for r in system.state("platform/hello")["resources"]] == ["terraform_data"]
     outputs = system.api.get("/modules/platform%2Fhello/outputs")
     assert outputs["outputs"]["greeting"]["value"] == "hello world"
+    kept = system.data / "runner" / "outputs" / f"{applied['module_id']}.json"
+    eventually(kept.exists, what="the outputs in the working directory of the runner")
+    assert json.loads(kept.read_text())["outputs"]["greeting"] == "hello world"
     destroyed = system.wait(system.run("platform/hello", "DESTROY"))
     assert destroyed["status"] == "SUCCEEDED", system.log(destroyed["id"])
     assert system.state("platform/hello")["resources"] == []
+    eventually(lambda: not kept.exists(), what="the removal of outputs that are gone")
 
 
 @pytest.mark.feature("J3.order")
@@ -59,3 +67,22 @@ def test_a_plan_that_fails_is_shown_as_what_it_is(system: System) -> None:
     assert ended["status"] == "FAILED"
     assert "undeclared" in system.log(ended["id"])
     assert "undeclared" in ended["message"].lower()
+
+
+@pytest.mark.feature("J14.persist", "X4.isolation")
+@pytest.mark.skipif(not landlock.abi(), reason="this kernel has no Landlock")
+def test_a_module_cannot_read_the_outputs_that_its_runner_keeps_of_another_one(system: System) -> None:
+    del system.env["TERRACREW_SERVER_RUNNER_WRITE_PATHS"]
+    system.start_server(runner=True)
+    system.module("one", modules.quick())
+    applied = system.wait(system.run("one", "APPLY"))
+    kept = system.data / "runner" / "outputs" / f"{applied['module_id']}.json"
+    eventually(kept.exists, what="the outputs in the working directory of the runner")
+    command = f"cat {kept} || ls {kept.parent} || echo REFUSED"
+    system.module(
+        "two", f'resource "terraform_data" "x" {{\n provisioner "local-exec" {{\n command = "{command}"\n }}\n}}'
+    )
+    spied = system.wait(system.run("two", "APPLY"))
+    assert spied["status"] == "SUCCEEDED", system.log(spied["id"])
+    assert "REFUSED" in system.log(spied["id"]).replace("|| echo REFUSED", "")
+    assert "hello world" not in system.log(spied["id"])

@@ -19,6 +19,7 @@ contains the attempt's credential, so no file of the engine is in it: those are 
 | `mutation.json` | executor                             | A mutating step was about to start; names its leftover state.     |
 | `saved_plan`    | executor                             | A plan on its way to or from the server, encrypted.               |
 | `downloads.json`| executor                             | What the runner may add to the shared cache (`downloads`).        |
+| `last_outputs.json` | executor                         | Outputs that the runner may keep (`last_outputs`).                |
 | `workspace`     | executor; the runner restores it     | A link to the attempt's workspace.                                |
 | `done`          | executor; the runner, to remove it   | The server has acknowledged everything (`delivered`).             |
 | `refused`       | executor                             | The server refused the rest for good (`delivered`).               |
@@ -45,6 +46,7 @@ STATES = "states"
 MUTATION = "mutation.json"
 SAVED_PLAN = "saved_plan"
 DOWNLOADS = "downloads.json"
+LAST_OUTPUTS = "last_outputs.json"
 WORKSPACE = "workspace"
 DONE = "done"
 REFUSED = "refused"

@@ -19,3 +19,8 @@ def parse_directory_name(name: str) -> AttemptRef | None:
 def is_job_id(text: str) -> bool:
     """Return whether this can be part of a directory's name and be read back from it."""
     return text.isidentifier() and text.isascii()
+
+
+def is_module_id(text: str) -> bool:
+    """Return whether this can be part of a file's name."""
+    return is_job_id(text)

@@ -32,14 +32,16 @@ class LocalInstance:
         self.undelivered = self.root / "undelivered"
         """Directories of ended attempts that the server did not accept. A person looks at them."""
         self.cache = self.root / "cache"
+        self.outputs = self.root / "outputs"
+        """The outputs of each module's last job on this machine, without sensitive ones, for programs of the machine."""
         self.warm_workspaces = warm_folder(working_directory)
         """What `init` made, kept by executors for later attempts. Only this process and its executors can use what is in it."""
         # Engines see the resolved path, and another instance must find the workspace of a saved plan at the same path.
         self.workspaces = self.root.resolve() / "workspaces"
         self.engine_directories = self.root.resolve() / "engine-files"
-        folders = (self.root, self.attempts, self.undelivered, self.cache, self.workspaces, self.engine_directories)
+        own = (self.root, self.attempts, self.undelivered, self.cache, self.outputs)
         try:
-            for folder in folders:
+            for folder in (*own, self.workspaces, self.engine_directories):
                 durable.make_directory(folder)
             self._lock = _lock(self.root / _LOCK)
             self.key = _key(self.root / "instance.key")

@@ -132,7 +132,10 @@ class RunnerSection(SettingsSection):
 
 class WorkingDirectory(SettingsSection):
     working_directory: Directory = Field(
-        default="~/.terracrew/runner", validate_default=True, description="Attempts, sources and caches."
+        default="~/.terracrew/runner",
+        validate_default=True,
+        description="Attempts, sources and caches. `outputs/<module id>.json` has the outputs of a module's last job on this machine, "
+        "without sensitive ones, if the dispatcher is `local`; isolated modules cannot read it.",
     )
     temp_directory: Directory | None = Field(
         default=None, description="Scratch of one attempt. By default `.temp` in the working directory."

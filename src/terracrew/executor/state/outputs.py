@@ -16,19 +16,21 @@ class Outputs:
     def __init__(self, large_states: LargeStates, recorder: Recorder, cipher: AttemptCipher) -> None:
         self._large_states, self._recorder, self._cipher = large_states, recorder, cipher
 
-    async def record(self, outputs: OutputsRead) -> None:
+    async def record(self, outputs: OutputsRead) -> OutputsRead:
+        """Record the outputs, and return them as they count: those that hold a secret are sensitive."""
         outputs = self._hidden(outputs)
         sensitive = {name: one.value for name, one in outputs.outputs.items() if one.is_sensitive}
         self._recorder.redactor.add(*names.secrets_of({"secret": sensitive}))
         content = msgspec.json.encode(outputs.outputs)
         if len(content) <= MAX_INLINE_OUTPUTS_BYTES:
             self._recorder.fact(outputs)
-            return
+            return outputs
         await asyncio.to_thread(self._write, content)
         # There is no await from here on, because the file must be named after the number that the record gets.
         self._large_states.place(self._recorder.outbox.last + 1)
         self._recorder.fact(OutputsRead({}, hashlib.sha256(content).hexdigest(), is_inline=False))
         self._recorder.outbox.sync()
+        return outputs
 
     def _hidden(self, outputs: OutputsRead) -> OutputsRead:
         hidden = facts.hide_outputs(outputs, self._recorder.redactor)

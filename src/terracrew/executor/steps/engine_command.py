@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from terracrew import deferred_import, engine_flags
-from terracrew.attempt import downloads
+from terracrew.attempt import downloads, last_outputs
 from terracrew.errors import Invalid
 from terracrew.executor.engines import error_summary, plan_file
 from terracrew.executor.engines.contract import DescribesPlans, WarnsAboutStates
@@ -214,7 +214,8 @@ async def read_outputs(context: StepContext) -> None:
         outputs = context.session.outputs(printed)
     except (ValueError, RecursionError) as error:
         raise Invalid(f"the engine printed outputs that cannot be read: {error}") from error
-    await context.outputs.record(outputs)
+    kept = await context.outputs.record(outputs)
+    last_outputs.record(context.directory, context.spec, kept.outputs, kept.sha256)
 
 
 async def _report_plan(context: StepContext) -> None:

@@ -18,6 +18,7 @@ from terracrew.attempt import (
     executor_log,
     exit_codes,
     files,
+    last_outputs,
     ownership,
     process_record,
     record,
@@ -368,6 +369,7 @@ class AttemptSupervisor:
         what only it leads to."""
         missing = downloads.read(directory)
         self.history.add(remembered_points.read(directory / files.HISTORY))
+        last_outputs.keep(directory, self._instance.outputs)
         self._workspaces.remove(directory)
         self._engine_directories.remove(directory)
         try:
