@@ -24,6 +24,11 @@ def brought(serial: int, lineage: str = "a", **more: Any) -> bytes:
     return json.dumps({"version": 4, "serial": serial, "lineage": lineage, "resources": [one], **more}).encode()
 
 
+async def stored(application: Application) -> int:
+    """Count the states in the object store."""
+    return sum([len(page) async for page in application.server.objects.listing("states")])
+
+
 async def module(application: Application, **fields: Any) -> None:
     source = {"kind": "local", "path": "/srv/sources/m"}
     await application.admin.made("/api/v1/modules", {"path": "m", "source": source, **fields})
@@ -146,6 +151,24 @@ async def test_an_older_version_is_restored_as_a_new_one(runner: SimulatedRunner
     assert "version 3 is the current state already" in words
     again = await runner.app.admin.post(f"/api/v1/states/{now['id']}/restore")
     assert (again.json()["version"], again.json()["serial"]) == (4, 4)
+
+
+async def test_a_repeated_import_stores_its_content_again_if_it_is_gone(application: Application) -> None:
+    await module(application)
+    given = brought(7, padding="x" * MAX_INLINE_BYTES)
+    await application.admin.post(STATES, content=given)
+    await application.server.objects.delete(await application.scalar("SELECT object FROM states"))
+    await application.admin.post(STATES, content=given)
+    assert (await application.admin.get("/api/v1/modules/m/state")).content == given
+    assert await stored(application) == 1
+
+
+async def test_a_refused_import_leaves_no_object(application: Application) -> None:
+    await module(application)
+    await application.admin.post(STATES, content=brought(7))
+    large = brought(7, padding="x" * MAX_INLINE_BYTES)
+    await application.admin.refused("POST", STATES, 409, content=large)
+    assert await stored(application) == 0
 
 
 async def test_the_page_of_the_module_says_who_imported_a_version(application: Application) -> None:

@@ -19,6 +19,7 @@ from terracrew.server.modules.model import Archive
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.uploads import service as uploads
 from terracrew.server.uploads.service import Body, Staging
 
 MAX_ARCHIVE_BYTES = 100 * 1024 * 1024
@@ -73,11 +74,7 @@ async def keep(
         await store.insert_archive(tx, new)
         await audit.record(tx, who, "archive.upload", "archive", new.id, {"sha256": sha256, "size": size})
 
-    try:
-        await staging.db.write(work)
-    except BaseException:
-        await asyncio.shield(staging.objects.delete(new.object))
-        raise
+    await uploads.write_row(staging, new.object, work)
     await body.finish(new.object)
     return new
 

@@ -20,6 +20,7 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.state import content, object_names, quarantine, reads, resources, store
 from terracrew.server.state.model import Received, State
+from terracrew.server.uploads import service as uploads
 from terracrew.server.uploads.service import Body, Staging
 
 TARGET = "state"
@@ -153,15 +154,15 @@ async def _store(
     state_id = ids.new("sta")
     name = object_names.of_event(state_id, 0, 0, given.sha256)
     sealed = await content.keep(staging.objects, staging.keys, module.id, name, given.plain)
-    try:
-        made = await staging.db.write(lambda tx: _write(tx, who, module, state_id, given, sealed, origin, check))
-    except BaseException:
+    made = await uploads.write_row(
+        staging, sealed.object, lambda tx: _write(tx, who, module, state_id, given, sealed, origin, check)
+    )
+    if made.state.id != state_id:
         if sealed.object is not None:
-            await asyncio.shield(staging.objects.delete(sealed.object))
-        raise
-    if made.id != state_id and sealed.object is not None:
-        await staging.objects.delete(sealed.object)
-    return made
+            await staging.objects.delete(sealed.object)
+        if made.sealed.object is not None and not await staging.objects.exists(made.sealed.object):
+            await content.keep(staging.objects, staging.keys, module.id, made.sealed.object, given.plain)
+    return made.state
 
 
 async def _write(
@@ -173,12 +174,12 @@ async def _write(
     sealed: content.Sealed,
     origin: Origin,
     check: Check,
-) -> State:
+) -> store.StoredState:
     await module_store.lock(tx, module.id)
     await find(tx, who, module.id)
     now = await store.current(tx, module.id)
     if now is not None and now.state.sha256 == given.sha256 and now.state.brought_by == who.id:
-        return now.state  # the answer to the first request was lost
+        return now  # the answer to the first request was lost
     await _require_idle(tx, module)
     check(None if now is None else now.state)
     version = await store.supersede(tx, module.id)
@@ -205,7 +206,7 @@ async def _write(
     await audit.record(tx, who, action, "state", made.id, details, organization_id=module.organization_id)
     tx.wake("states", module.id)
     tx.wake("tree", module.id)
-    return made
+    return store.StoredState(made, sealed)
 
 
 async def _require_idle(tx: Tx, module: Module) -> None:

@@ -5,11 +5,12 @@ import hashlib
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from terracrew import backoff, ids
 from terracrew.errors import Incomplete, Invalid, NotFound, TooLarge, Unavailable
 from terracrew.protocol.uploads import PART_BYTES, UploadStaged, UploadWanted, part_count
-from terracrew.server.db.seam import Database
+from terracrew.server.db.seam import Database, Tx, Work
 from terracrew.server.disk_reserve import DiskReserve
 from terracrew.server.objects import Objects
 from terracrew.server.secrets.keyring import Keyring
@@ -24,6 +25,7 @@ SWEEP_SECONDS = 1800.0
 _TOUCH_SECONDS = 600.0
 _MAX_READS_AHEAD = 8
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,29 @@ class Staging:
     objects: Objects
     keys: Keyring
     disk: DiskReserve
+
+
+async def write_row(staging: Staging, object_name: str | None, work: Work[T]) -> T:
+    """Write the row that names an object, which is stored already. If the work raises an error, the object is deleted.
+
+    It stays if the outcome is not known, as when the request is canceled or the connection breaks during the commit: the row may
+    have been written, and must not name an object that is gone.
+    """
+    raised: list[Exception] = []
+
+    async def noted(tx: Tx) -> T:
+        try:
+            return await work(tx)
+        except Exception as error:
+            raised.append(error)
+            raise
+
+    try:
+        return await staging.db.write(noted)
+    except Exception as error:
+        if object_name is not None and any(error is each for each in raised):
+            await asyncio.shield(staging.objects.delete(object_name))
+        raise
 
 
 async def stage(
