@@ -153,6 +153,28 @@ async def test_an_older_version_is_restored_as_a_new_one(runner: SimulatedRunner
     assert (again.json()["version"], again.json()["serial"]) == (4, 4)
 
 
+async def test_a_version_that_opentofu_has_encrypted_is_not_restored_with_another_serial(
+    application: Application,
+) -> None:
+    """OpenTofu compares the serial with the encrypted one, and could not read the state any more."""
+    await module(application)
+    sealed: dict[str, Any] = {
+        "version": 4,
+        "lineage": "a",
+        "meta": {},
+        "encrypted_data": "eA==",
+        "encryption_version": "v0",
+    }
+    given = json.dumps(sealed | {"serial": 1}).encode()
+    first = (await application.admin.post(STATES, content=given)).json()
+    await application.admin.post(STATES, content=json.dumps(sealed | {"serial": 2}).encode())
+    words = await application.admin.refused("POST", f"/api/v1/states/{first['id']}/restore", 409)
+    assert "OpenTofu has encrypted version 1" in words
+    assert "terracrew state import m FILE --force" in words
+    assert (await application.admin.post(f"{STATES}?force=true", content=given)).status_code == 201
+    assert (await application.admin.get("/api/v1/modules/m/state")).content == given
+
+
 async def test_a_repeated_import_stores_its_content_again_if_it_is_gone(application: Application) -> None:
     await module(application)
     given = brought(7, padding="x" * MAX_INLINE_BYTES)

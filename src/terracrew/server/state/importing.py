@@ -110,6 +110,12 @@ async def restore(staging: Staging, who: Principal, reference: str) -> State:
     if now.state.id == before.id:
         raise Conflict(f"version {before.version} is the current state already")
     plain = (await content.read(staging.objects, staging.keys, kept.contexts, kept.sealed)).content
+    if await asyncio.to_thread(_is_encrypted, plain):
+        raise Conflict(
+            f"OpenTofu has encrypted version {before.version}, and would not read it with another serial: import it as it is "
+            f"(`terracrew state show {before.version} --module {module.path} > FILE`, then `terracrew state import "
+            f"{module.path} FILE --force`)"
+        )
     given = await asyncio.to_thread(_with_serial, plain, now.state.serial + 1)
 
     def check(still: State | None) -> None:
@@ -137,6 +143,14 @@ async def find(tx: Tx, who: Principal, reference: str) -> Module:
             f"module `{module.path}` is one of {module.engine}, and only states of OpenTofu and Terraform can be brought"
         )
     return module
+
+
+def _is_encrypted(plain: bytes) -> bool:
+    """Return whether OpenTofu has encrypted a state. The serial beside the ciphertext must then be the one inside it."""
+    try:
+        return "encrypted_data" in msgspec.json.decode(plain, type=dict[str, msgspec.Raw])
+    except (ValueError, RecursionError):
+        return False
 
 
 def _with_serial(plain: bytes, serial: int) -> ReadState:
