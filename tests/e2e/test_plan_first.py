@@ -11,7 +11,7 @@ from tests.e2e.approvals import waiting
 from tests.e2e.command_line import terracrew
 from tests.e2e.system import System
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(240), pytest.mark.feature("J8.plan_first")]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(240), pytest.mark.feature("J8.plan-first")]
 
 HERE = """
 variable "size" { default = 1 }

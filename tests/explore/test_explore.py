@@ -68,7 +68,7 @@ def test_no_order_of_events_breaks_a_rule_with_standing_claims(bounds: Bounds) -
     assert not found.broken, str(found)
 
 
-@pytest.mark.feature("J8.plan_first", "O3.doubt")
+@pytest.mark.feature("J8.plan-first", "O3.doubt")
 @pytest.mark.parametrize(
     "bounds",
     [Bounds(2, 1), Bounds(1, 2), Bounds(1, 0, has_set_back=True)],

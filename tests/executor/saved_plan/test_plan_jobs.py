@@ -15,7 +15,7 @@ from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests.executor.engine_runs import statuses
 from tests.executor.saved_plan.waiting_plans import SECOND, another_instance, resume_of, spec_of
 
-pytestmark = [pytest.mark.engine, pytest.mark.feature("J8.plan_first")]
+pytestmark = [pytest.mark.engine, pytest.mark.feature("J8.plan-first")]
 
 
 async def run_plan(executors: ExecutorProcesses, source: bytes, **changes: Any) -> Result:

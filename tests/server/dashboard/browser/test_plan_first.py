@@ -11,7 +11,7 @@ from tests.server.dashboard.company import kept_plans
 from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.company.stage import Stage
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser, pytest.mark.feature("J8.plan_first")]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser, pytest.mark.feature("J8.plan-first")]
 
 
 async def planned(stage: Stage, **fields: object) -> str:

@@ -12,7 +12,7 @@ from tests.server.dashboard.company import kept_plans
 from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.visitor import logged_in
 
-pytestmark = pytest.mark.feature("J8.plan_first", "U5.page")
+pytestmark = pytest.mark.feature("J8.plan-first", "U5.page")
 
 
 async def planned(

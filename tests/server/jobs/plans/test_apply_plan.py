@@ -18,7 +18,7 @@ from terracrew.testing.deliveries import DONE, delivery, fact
 from terracrew.testing.job_rows import begin, begin_code
 from tests.server.jobs.plans.planned_jobs import ADDS_ONE, HASH, NOTHING, Planned
 
-pytestmark = pytest.mark.feature("J8.plan_first")
+pytestmark = pytest.mark.feature("J8.plan-first")
 
 REMOVES_ALL = PlanSummary(destroy=2, existing=2, resources=[ResourceChange("terraform_data.a", "delete")])
 

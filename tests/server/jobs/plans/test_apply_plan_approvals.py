@@ -13,7 +13,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.testing.job_rows import begin_code
 from tests.server.jobs.plans.planned_jobs import Planned
 
-pytestmark = pytest.mark.feature("J8.plan_first")
+pytestmark = pytest.mark.feature("J8.plan-first")
 
 ONE = "UPDATE groups SET min_approvals = 1 WHERE path = ''"
 TWO = "UPDATE groups SET min_approvals = 2 WHERE path = ''"
