@@ -83,6 +83,7 @@ _RUNS = _SEES | {
     "POST /modules/{module}/jobs",
     "POST /groups/{group}/runs",
     "POST /groups/{group}/runs/{run}/resume",
+    "POST /groups/{group}/runs/{run}/apply",
     "POST /groups/{group}/runs/{run}/stop",
     "PATCH /jobs/{job}",
     "POST /jobs/{job}/cancel",
@@ -107,6 +108,7 @@ _RUNS = _SEES | {
     "POST /dashboard/groups/{group}/destroy",
     "POST /dashboard/groups/{group}/apply",
     "POST /dashboard/groups/{group}/runs/{run}/resume",
+    "POST /dashboard/groups/{group}/runs/{run}/apply",
     "POST /dashboard/groups/{group}/runs/{run}/stop",
 }
 _DECIDES = {

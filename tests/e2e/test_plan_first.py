@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from terracrew.client.http import segment
@@ -116,3 +117,18 @@ def test_the_command_line_shows_the_plan_and_applies_it(running: System, witness
 
 def set_size(system: System, size: int) -> None:
     system.api.post("/inputs", {"place": "app", "name": "size", "value": size})
+
+
+def test_a_group_is_planned_and_what_was_seen_is_applied(system: System, tmp_path: Path) -> None:
+    system.start_server(runner=True)
+    system.api.post("/groups", {"path": "shop"})
+    for name in ("one", "two"):
+        system.module(f"shop/{name}", HERE.replace("WITNESS", str(tmp_path / name)))
+    said = terracrew(system, "group", "plan", "shop")
+    assert "1 to add, 0 to change, 0 to destroy" in said
+    assert "terracrew group apply shop --planned" in said
+    assert not (tmp_path / "one").exists()
+    applied = terracrew(system, "group", "apply", "shop", "--planned", "--json")
+    for each in msgspec.json.decode(applied):
+        assert system.wait(each["job_id"])["status"] == "SUCCEEDED", system.log(each["job_id"])
+    assert (words(tmp_path / "one"), words(tmp_path / "two")) == (["1"], ["1"])

@@ -6,7 +6,7 @@ import pytest
 
 from terracrew.server.db.seam import Tx
 from tests.server.application import Application, Person, on_one
-from tests.server.dashboard.company.kept_plans import kept_plan
+from tests.server.dashboard.company.kept_plans import kept_plan, planned_group
 from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.company.seed import approval, company
 from tests.server.dashboard.visitor import Visitor, logged_in
@@ -66,6 +66,7 @@ async def test_every_operation_that_changes_something_leaves_an_entry(applicatio
     jobs = await company(server.db, server.keys, server.organization_id, admin.principal.id)
     jobs["unwanted"] = await server.db.write(lambda tx: _waiting(tx, application))
     jobs["planned"] = await server.db.write(lambda tx: _planned(tx, application))
+    jobs["planned run"] = await server.db.write(lambda tx: _planned_group(tx, application))
     elena = await application.person("elena")
     session = await logged_in(application)
     await session.see("/dashboard/account")
@@ -104,6 +105,13 @@ async def _planned(tx: Tx, application: Application) -> str:
     return job
 
 
+async def _planned_group(tx: Tx, application: Application) -> str:
+    """Make a run of a group whose plans can be applied."""
+    made = Company(tx, application.server.organization_id, application.admin.principal.id)
+    made.number = 750
+    return (await planned_group(made, application.server.keys))[1]
+
+
 async def _tree(change: Changes) -> None:
     await change("POST /groups", {"path": "made"})
     await change("PATCH /groups/{group}", {"description": "new"}, "made")
@@ -137,6 +145,7 @@ async def _runs(change: Changes, application: Application, jobs: dict[str, str])
     await change("POST /jobs/cancel", {"module": "hello"})
     await change("POST /jobs/{job}/attempts/{attempt}/gone", {}, jobs["lost"], "1")
     await change("POST /jobs/{job}/apply", {}, jobs["planned"])
+    await change("POST /groups/{group}/runs/{run}/apply", None, "shop", jobs["planned run"])
     await change("POST /jobs/{job}/approve", {"plan": 1}, jobs["asking"])
     await change("POST /jobs/{job}/decline", {"plan": 1, "reason": "no"}, jobs["unwanted"])
     states = await application.server.db.read(

@@ -59,7 +59,10 @@ class Change(NamedTuple):
 @cache
 def tables() -> frozenset[str]:
     scripts = "".join(file.read_text() for file in MIGRATIONS.glob("*.sql"))
-    return frozenset(re.findall(r"CREATE TABLE (?:IF NOT EXISTS )?(\w+)", scripts)) - {"migrations"}
+    renamed = re.findall(
+        r"ALTER TABLE (\w+) RENAME TO \w+", scripts
+    )  # a table that was made anew takes the name of the old one
+    return frozenset(re.findall(r"CREATE TABLE (?:IF NOT EXISTS )?(\w+)", scripts)) - {"migrations", *renamed}
 
 
 def _modules(source: Path, *words: str) -> Iterator[tuple[str, ast.Module]]:

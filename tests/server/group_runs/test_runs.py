@@ -270,7 +270,7 @@ async def test_bad_requests_for_runs_are_refused(application: Application) -> No
     assert "has no modules" in await admin.refused("POST", "/api/v1/groups/empty/runs", 409, json={"type": "APPLY"})
     await team(application, "a")
     await put_secret(admin, "team", "password")
-    for body in ({"type": "PLAN"}, {}, {"type": "APPLY", "force": True}):
+    for body in ({"type": "MELT"}, {}, {"type": "APPLY", "force": True}):
         await admin.refused("POST", RUNS, 400, json=body)
     viewer = await application.person("vera", "viewer", "team")
     await viewer.refused("POST", RUNS, 403, json={"type": "APPLY"})

@@ -140,5 +140,12 @@ def delete(target: Target, path: str, as_json: bool) -> None:
     return click.echo(f"deleted group {path}")
 
 
-for _command in (group_runs.apply, group_runs.destroy, group_runs.list_runs, group_runs.progress, group_runs.stop):
+for _command in (
+    group_runs.plan,
+    group_runs.apply,
+    group_runs.destroy,
+    group_runs.list_runs,
+    group_runs.progress,
+    group_runs.stop,
+):
     group.add_command(_command)

@@ -1,4 +1,4 @@
-"""`terracrew group apply`, `destroy`, `progress`, `runs` and `stop`: run all modules of a group in the order of their dependencies."""
+"""`terracrew group plan`, `apply`, `destroy`, `progress`, `runs` and `stop`: run all modules of a group together."""
 
 import sys
 import time
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from terracrew import plan_words
 from terracrew.cli.arguments import name_completion, numbers
 from terracrew.cli.connection import outages
 from terracrew.cli.connection.deadline import deadline
@@ -30,19 +31,43 @@ _timeout = click.option(
 )
 
 
-@click.command("apply")
+@click.command("plan")
 @_path
 @_resume
 @_detach
 @_timeout
 @output.json_option
 @pass_target
-def apply(target: Target, path: str, is_resumed: bool, detach: bool, timeout: float | None, as_json: bool) -> int:
+def plan(target: Target, path: str, is_resumed: bool, detach: bool, timeout: float | None, as_json: bool) -> int:
+    """Plan all modules in the group PATH and below it, with the outputs that exist now, and change nothing."""
+    api = target.api()
+    run = _resumed(api, path, "PLAN") if is_resumed else api.post(_place(path), {"type": "PLAN"})
+    return _until_end(api, path, run, detach=detach, timeout=timeout, as_json=as_json)
+
+
+@click.command("apply")
+@_path
+@_resume
+@click.option(
+    "--planned",
+    "is_planned",
+    is_flag=True,
+    help="Apply the plans of the newest `group plan`, as they were shown, and wait for nothing.",
+)
+@_detach
+@_timeout
+@output.json_option
+@pass_target
+def apply(
+    target: Target, path: str, is_resumed: bool, is_planned: bool, detach: bool, timeout: float | None, as_json: bool
+) -> int:
     """Apply all modules in the group PATH and below it, each after those whose outputs it uses.
 
     What depends on a module that failed is not run. The server continues the run if this command is interrupted.
     """
     api = target.api()
+    if is_planned:
+        return _apply_planned(api, path, as_json=as_json)
     run = _resumed(api, path, "APPLY") if is_resumed else api.post(_place(path), {"type": "APPLY"})
     return _until_end(api, path, run, detach=detach, timeout=timeout, as_json=as_json)
 
@@ -120,6 +145,25 @@ def stop(target: Target, path: str, as_json: bool) -> None:
     return output.note(f"resume it: terracrew group {run['type'].lower()} {path} --resume")
 
 
+def _apply_planned(api: "Api", path: str, *, as_json: bool) -> int:
+    """Apply the plans of the newest run of a group, and print the job of each. Returns 10 if a plan was left out."""
+    newest = _newest(api, path)
+    if newest["type"] != "PLAN":
+        raise Invalid(
+            f"the newest run of {path} is {newest['type']}, so there are no plans to apply",
+            hint=f"terracrew group plan {path}",
+        )
+    items: list[dict[str, Any]] = api.post(f"{_place(path)}/{newest['id']}/apply")["items"]
+    if as_json:
+        output.as_json(items)
+    else:
+        rows = [
+            (each["path"], f"#{each['job_number']}" if each["job_number"] else "", each["problem"]) for each in items
+        ]
+        output.table(("MODULE", "JOB", ""), rows, empty="")
+    return EXIT_CODES["FAILED"] if any(each["problem"] for each in items) else 0
+
+
 def _place(path: str) -> str:
     from terracrew.client.http import segment
 
@@ -184,6 +228,8 @@ def _until_end(
         _print(run)
         if run["status"] != "SUCCEEDED":
             output.note(f"continue it: terracrew group {run['type'].lower()} {path} --resume")
+        if run["type"] == "PLAN" and any(each["is_plan_applicable"] for each in run["modules"]):
+            output.note(f"to apply these plans: terracrew group apply {path} --planned")
     return 0 if detach else EXIT_CODES[run["status"]]
 
 
@@ -225,6 +271,8 @@ def _shown_status(each: dict[str, Any]) -> str:
 
 
 def _why(each: dict[str, Any]) -> str:
+    if each["status"] == "SUCCEEDED" and each.get("plan"):
+        return plan_words.counts(each["plan"]) if each["has_changes"] else "no changes"
     if each["status"] == "WAITING":
         return f"after {', '.join(each['waits_for'])}" if each["waits_for"] else ""
     waits: dict[str, Any] = each.get("reason") or {}

@@ -153,6 +153,8 @@ CLOUD = "Cloud identities"
 FAILURE_KINDS = limit_words.FAILURE_KINDS
 PLAN_FIRST = "It makes a plan and changes nothing. Its page shows the plan, and lets you apply exactly this plan."
 """What follows from planning first."""
+PLAN_ALL_FIRST = "It makes a plan of each module and changes nothing. Its page shows all plans, and lets you apply exactly these plans."
+"""What follows from planning all modules of a group first."""
 UNDECRYPTABLE = "Give the server the master key that was in use then."
 """What to do about stored content that cannot be decrypted."""
 _ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}

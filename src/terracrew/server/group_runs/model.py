@@ -5,9 +5,10 @@ from typing import Literal
 
 import msgspec
 
+from terracrew.protocol.events import PlanSummary
 from terracrew.server.scheduling.model import Reason
 
-RunType = Literal["APPLY", "DESTROY"]
+RunType = Literal["PLAN", "APPLY", "DESTROY"]
 RunStatus = Literal["RUNNING", "SUCCEEDED", "FAILED", "CANCELED"]
 ModuleStatus = Literal["WAITING", "RUNNING", "SUCCEEDED", "FAILED", "SKIPPED", "CANCELED"]
 """WAITING: for other modules of the run. SKIPPED: one of those did not succeed, so it was not run."""
@@ -50,7 +51,8 @@ class NewGroupRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The request for a run."""
 
     type: RunType
-    """APPLY runs a module after those whose outputs it uses, DESTROY before them."""
+    """APPLY runs a module after those whose outputs it uses, DESTROY before them. PLAN plans all of them at once, with the outputs that
+    exist now."""
 
 
 class RunModuleView(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +70,14 @@ class RunModuleView(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     reason: Reason | None
     """Why its job does not proceed, for example because its plan waits for approval."""
+    plan: PlanSummary | None = None
+    """What the plan of its job would do, without the list of resources."""
+    has_changes: bool = False
+    """Whether that plan would do anything."""
+    is_plan_applicable: bool = False
+    """Whether the plan of a PLAN job can be applied as it is."""
+    plan_problem: str = ""
+    """Why that plan cannot be applied although it would change something."""
 
 
 class GroupRunView(GroupRun, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ def waits(type_: RunType, members: Iterable[str], references: Iterable[tuple[str
     """
     found: dict[str, set[str]] = {module_id: set() for module_id in members}
     for user, source in references:
-        later, earlier = (user, source) if type_ == "APPLY" else (source, user)
+        later, earlier = (source, user) if type_ == "DESTROY" else (user, source)
         if later in found and earlier in found and later != earlier:
             found[later].add(earlier)
     return {module_id: sorted(earlier) for module_id, earlier in found.items()}

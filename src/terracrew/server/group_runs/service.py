@@ -1,6 +1,6 @@
 """Starts, resumes, stops and shows the runs of groups, and checks that the caller may do so."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from msgspec.structs import asdict, replace
 
@@ -23,12 +23,13 @@ from terracrew.server.inputs import dependency_reads
 from terracrew.server.jobs import decide
 from terracrew.server.jobs import store as jobs
 from terracrew.server.jobs.model import JobStatus
+from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.modules import reads as modules
 from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.runs import reasons
+from terracrew.server.runs import plan_offers, reasons
 
 MAX_MODULES = 1_000
 """The most modules that a run can have."""
@@ -143,6 +144,7 @@ async def view(tx: Tx, run: GroupRun, watch: reasons.Watch) -> GroupRunView:
     known = {job.id: job for job in await jobs.get_many(tx, sorted(each.job_id for each in found if each.job_id))}
     open_jobs = [job for job in known.values() if not job.is_terminal]
     why = await reasons.why_each(tx, open_jobs, watch) if open_jobs else {}
+    problems = await plan_offers.problems(tx, known.values())
     shown: list[RunModuleView] = []
     for each in found:
         job = known.get(each.job_id or "")
@@ -158,6 +160,10 @@ async def view(tx: Tx, run: GroupRun, watch: reasons.Watch) -> GroupRunView:
                 job_status=job.status if job else None,
                 message=each.message,
                 reason=why.get(job.id) if job else None,
+                plan=replace(job.plan, resources=[], outputs={}) if job and job.plan else None,
+                has_changes=job is not None and decide_plan.has_changes(job.plan),
+                is_plan_applicable=job is not None and problems.get(job.id) == "",
+                plan_problem=problems.get(job.id, "") if job else "",
             )
         )
     return GroupRunView(**asdict(run), modules=shown)
@@ -200,6 +206,10 @@ async def _modules(tx: Tx, group: Group, run_id: str, type_: RunType, done: Coll
     members = [row["id"] for row in rows]
     before = order.waits(type_, members, await dependency_reads.references(tx, members))
     positions = order.positions(before)
+    if type_ == "PLAN":  # a plan changes no output, so that none has to wait for another one
+        return await _plannable(
+            tx, [RunModule(run_id, row["id"], row["path"], positions[row["id"]], []) for row in rows]
+        )
     found = [RunModule(run_id, row["id"], row["path"], positions[row["id"]], before[row["id"]]) for row in rows]
     if type_ == "APPLY":
         return found
@@ -208,6 +218,18 @@ async def _modules(tx: Tx, group: Group, run_id: str, type_: RunType, done: Coll
         replace(each, status="SUCCEEDED", message="there is nothing to destroy") if each.module_id in empty else each
         for each in found
     ]
+
+
+async def _plannable(tx: Tx, modules: Sequence[RunModule]) -> list[RunModule]:
+    """Leave out the modules that cannot be planned yet, because they use an output that does not exist: their jobs would wait."""
+    missing = await dependency_reads.missing_outputs(tx, [each.module_id for each in modules])
+    found: list[RunModule] = []
+    for each in modules:
+        if source := missing.get(each.module_id):
+            message = f"it uses an output of `{source}` that does not exist yet: apply `{source}` first"
+            each = replace(each, status="SKIPPED", message=message)
+        found.append(each)
+    return found
 
 
 def _is_within(path: str, above: str) -> bool:

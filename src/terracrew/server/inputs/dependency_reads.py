@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import LiteralString
 
 from terracrew.server.db.seam import Param, Row, Tx
-from terracrew.server.inputs.reads import HAS_OLDER_OUTPUTS, IS_WAITED_FOR, is_ended
+from terracrew.server.inputs.reads import HAS_OLDER_OUTPUTS, IS_WAITED_FOR, holds_jobs, is_ended
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
 
@@ -29,6 +29,18 @@ async def needs(tx: Tx, module_id: str) -> list[Row]:
         module_id=module_id,
         now=tx.now,
     )
+
+
+async def missing_outputs(tx: Tx, module_ids: Sequence[str]) -> dict[str, str]:
+    """Return those of these modules that use an output which does not exist, or is not given any more, each with the path of the
+    module that it is to come from."""
+    rows = await tx.each(
+        f"""SELECT batch.id, source.path FROM batch JOIN inputs ON inputs.place_id = batch.id
+        JOIN modules AS source ON source.id = inputs.source_module_id WHERE {holds_jobs("batch.now", "1 = 0")}""",
+        {"id": "text", "now": "double precision"},
+        [(module_id, tx.now) for module_id in module_ids],
+    )
+    return {row["id"]: row["path"] for row in rows}
 
 
 async def used_by(tx: Tx, module_id: str, seen: Visible | None, after: str, count: int) -> list[Row]:

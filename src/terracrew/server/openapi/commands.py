@@ -9,6 +9,7 @@ COMMANDS: dict[str, str] = {
     "GET /api/v1/groups/{group}/runs": "group runs",
     "POST /api/v1/groups/{group}/runs": "group apply",
     "GET /api/v1/groups/{group}/runs/{run}": "group progress",
+    "POST /api/v1/groups/{group}/runs/{run}/apply": "group apply --planned",
     "POST /api/v1/groups/{group}/runs/{run}/resume": "group apply --resume",
     "POST /api/v1/groups/{group}/runs/{run}/stop": "group stop",
     "GET /api/v1/modules": "module list",

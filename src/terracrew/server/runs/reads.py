@@ -6,6 +6,7 @@ from typing import LiteralString
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.fragments import IS_OPEN_JOB, instance_name, only_destroys, runner_path
 from terracrew.server.inputs import reads as input_reads
+from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
 
@@ -13,6 +14,7 @@ _PLACEMENT: LiteralString = (
     f"{runner_path('modules')} AS pinned_runner_path, modules.runner_instance_name, modules.tags, modules.group_id"
 )
 
+_PLAN_COLUMNS: LiteralString = plan_store.PLANS.columns
 _AWAITING: LiteralString = """jobs.id, jobs.number, jobs.module_id, jobs.created_by, jobs.imports_chosen_by, jobs.replanned_by,
     jobs.plan_queued_by, jobs.plan_attempt, plans.approvals
     FROM jobs JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt"""
@@ -65,6 +67,18 @@ async def surroundings(tx: Tx, job_id: str) -> Row | None:
                 AND (held_modules.is_held OR held_modules.is_in_doubt)) AS has_holds
         FROM jobs JOIN modules ON modules.id = jobs.module_id WHERE jobs.id = :id""",
         id=job_id,
+    )
+
+
+async def plans_of_jobs(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
+    """Return for each job (`asked_id`) the plan that it has kept, if any, and the state version and the source of its module."""
+    return await tx.each(
+        f"""SELECT own.id AS asked_id, modules.state_version AS module_state_version, modules.source AS module_source,
+            {_PLAN_COLUMNS}
+        FROM batch JOIN jobs AS own ON own.id = batch.id JOIN modules ON modules.id = own.module_id
+        LEFT JOIN plans ON plans.job_id = own.id AND plans.attempt = own.plan_attempt""",
+        {"id": "text"},
+        [(job_id,) for job_id in job_ids],
     )
 
 

@@ -81,3 +81,30 @@ async def test_a_confirmation_of_something_else_offers_no_plan(page: Page, stage
     await page.click("#approve-job")
     await expect(page.locator("#confirm")).to_be_visible()
     await expect(page.locator("#confirm-first")).to_be_hidden()
+
+
+async def test_a_group_is_planned_as_a_whole_and_what_was_seen_is_applied(page: Page, stage: Stage) -> None:
+    found: list[tuple[str, str]] = []
+
+    async def work(tx: Tx) -> None:
+        made = Company(tx, stage.server.organization_id, stage.user_id)
+        made.number = 900
+        found.append(await kept_plans.planned_group(made, stage.server.keys))
+
+    await stage.write(work)
+    [(group, run)] = found
+    await page.goto(f"/dashboard/groups/{group}/runs/{run}")
+    await expect(page.locator("h1")).to_have_text("Plan of shop")
+    await expect(page.get_by_role("row", name="shop/queue")).to_contain_text("No changes")
+    await look(page, "group-planned")
+    await page.click("#apply-planned")
+    await expect(page.locator("#confirm")).to_contain_text("Apply these 2 plans and destroy 2 in shop")
+    await page.click("#confirm [data-yes]")
+    await expect(page.locator("#apply-planned")).to_have_count(0)
+    await expect(page.get_by_role("row", name="shop/network")).to_contain_text("Another job applies the plan")
+    await look(page, "group-plans-applied")
+    await page.goto(f"/dashboard/groups/{group}")
+    await page.click("#apply-all")
+    await expect(page.locator("#confirm-first")).to_be_checked()
+    await page.click("#confirm [data-yes]")
+    await expect(page.locator("h1")).to_have_text("Plan of shop")

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from terracrew import ids
 from terracrew.protocol.events import PlanSummary, ResourceChange
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.jobs.attempts import claims
@@ -68,3 +69,18 @@ async def kept_plan(
         decide_by=made.now + 604_000,
     )
     return module, job
+
+
+async def planned_group(made: Company, keys: Keyring) -> tuple[str, str]:
+    """Make a group whose modules were planned together. Returns the ids of the group and of the run."""
+    summaries = {"network": CHANGES_TWO, "database": DESTROYS_TWO, "queue": CHANGES_NOTHING}
+    planned = {f"shop/{name}": await kept_plan(made, keys, f"shop/{name}", each) for name, each in summaries.items()}
+    group, run = await made.group("shop"), ids.new("grn")
+    by = {"started_by": made.user_id, "started_by_name": "admin"}
+    times = {"created_at": made.now - 300, "finished_at": made.now - 280}
+    where = {"organization_id": made.organization_id, "group_id": group, "path": "shop"}
+    await made.insert("group_runs", id=run, type="PLAN", status="SUCCEEDED", **where, **by, **times)
+    for path, (module, job) in planned.items():
+        found = {"module_id": module, "path": path, "position": int(path == "shop/queue"), "waits_for": "[]"}
+        await made.insert("group_run_modules", run_id=run, job_id=job, status="SUCCEEDED", **found)
+    return group, run

@@ -5,7 +5,8 @@ from litestar.params import FromPath, JSONBody
 
 from terracrew.server.api.runs.context import RunsCall
 from terracrew.server.db.seam import Tx
-from terracrew.server.group_runs import service
+from terracrew.server.group_runs import apply_plans, service
+from terracrew.server.group_runs.apply_plans import AppliedPlans
 from terracrew.server.group_runs.model import GroupRun, GroupRunView, NewGroupRun
 from terracrew.server.http.request import tree_path
 from terracrew.server.paging import After, Limit, Page
@@ -22,7 +23,7 @@ async def listing(request: RunsCall, group: FromPath[str], after: After = None, 
 
 @post("/groups/{group:str}/runs", summary="Run a whole group")
 async def begin(request: RunsCall, group: FromPath[str], data: JSONBody[NewGroupRun]) -> GroupRunView:
-    """Apply or destroy all modules in a group and below it, in the order of their dependencies.
+    """Plan, apply or destroy all modules in a group and below it, the last two in the order of their dependencies.
 
     The server queues the job of a module when those of the modules before it have succeeded. What depends on a module that
     failed is not run. Jobs wait for runners and approvals like all others.
@@ -46,6 +47,16 @@ async def show(request: RunsCall, group: FromPath[str], run: FromPath[str]) -> G
         return await service.view(tx, found, request.context.watch.for_reader(who))
 
     return await request.context.db.read(read)
+
+
+@post("/groups/{group:str}/runs/{run:str}/apply", status_code=200, summary="Apply the plans of a run of a group")
+async def apply(request: RunsCall, group: FromPath[str], run: FromPath[str]) -> AppliedPlans:
+    """Apply the plans that a PLAN of a group has made, exactly as they are, each by a job of its own.
+
+    A plan whose state, source or inputs have changed since is left out, with the reason.
+    """
+    context = request.context
+    return await apply_plans.apply_plans(context.db, context.apply_plan, request.user, tree_path(group), run)
 
 
 @post("/groups/{group:str}/runs/{run:str}/resume", status_code=200, summary="Resume a run of a group")
@@ -72,4 +83,4 @@ async def stop(request: RunsCall, group: FromPath[str], run: FromPath[str]) -> G
     return await request.context.db.write(write)
 
 
-router = Router(path="/api/v1", route_handlers=[listing, begin, show, resume, stop], tags=["groups"])
+router = Router(path="/api/v1", route_handlers=[listing, begin, show, apply, resume, stop], tags=["groups"])

@@ -1,12 +1,13 @@
 """The pages of a run of all modules of a group, and the question before all of them are destroyed."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 
+from terracrew import plan_words
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.dashboard import forms, render, words
 from terracrew.server.dashboard.context import DashboardCall
@@ -15,7 +16,7 @@ from terracrew.server.dashboard.groups import page
 from terracrew.server.dashboard.groups.page import HERE, GroupHead
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
-from terracrew.server.group_runs import service
+from terracrew.server.group_runs import apply_plans, service
 from terracrew.server.group_runs.model import GroupRun, GroupRunView, NewGroupRun, RunModule, RunModuleView
 from terracrew.server.groups import service as groups
 from terracrew.server.http import request as requests
@@ -38,6 +39,17 @@ class RunRow(msgspec.Struct, frozen=True):
     @property
     def badge(self) -> Badge:
         return words.run_module_badge(self.module.status, self.module.job_status, self.module.reason)
+
+    @property
+    def plan_counts(self) -> str:
+        """Return what the plan of its job would do, in words."""
+        plan = self.module.plan
+        return "" if plan is None else plan_words.counts(msgspec.structs.asdict(plan))
+
+    @property
+    def is_destructive(self) -> bool:
+        plan = self.module.plan
+        return plan is not None and bool(plan.destroy or plan.replace)
 
     @property
     def standing(self) -> str:
@@ -65,9 +77,24 @@ class RunPage(msgspec.Struct, frozen=True):
     def is_newest(self) -> bool:
         return all(each.id < self.run.id for each in self.others)
 
+    @property
+    def applicable(self) -> int:
+        """Return how many plans of the run can be applied."""
+        return sum(row.module.is_plan_applicable for row in self.rows)
+
+    @property
+    def destroys(self) -> int:
+        """Return how many resources these plans destroy or replace."""
+        plans = [row.module.plan for row in self.rows if row.module.is_plan_applicable and row.module.plan]
+        return sum(plan.destroy + plan.replace for plan in plans)
+
     def count(self, standing: str) -> int:
         """Return how many modules are in this condition."""
         return sum(row.standing == standing for row in self.rows)
+
+
+class RunAllForm(msgspec.Struct, frozen=True):
+    type: Literal["PLAN", "APPLY"] = "APPLY"
 
 
 class GroupDestroyPage(msgspec.Struct, frozen=True):
@@ -122,10 +149,21 @@ async def run_page(request: DashboardCall, group: FromPath[str], run: FromPath[s
 
 @post("/{group:str}/apply")
 async def apply_all(request: DashboardCall, group: FromPath[str]) -> Response[Any]:
-    """Start an apply of all modules in a group and below it."""
+    """Start an apply or a plan of all modules in a group and below it."""
     who, reference = request.user, requests.tree_path(group)
-    made = await request.context.db.write(lambda tx: service.begin(tx, who, reference, NewGroupRun("APPLY")))
+    form = await forms.read(request, RunAllForm)
+    made = await request.context.db.write(lambda tx: service.begin(tx, who, reference, NewGroupRun(form.type)))
     return render.go(request, _address(made))
+
+
+@post("/{group:str}/runs/{run:str}/apply")
+async def apply_planned(request: DashboardCall, group: FromPath[str], run: FromPath[str]) -> Response[Any]:
+    """Apply the plans of a run that can be applied, as the page showed them."""
+    who, reference, context = request.user, requests.tree_path(group), request.context
+    found = await apply_plans.apply_plans(context.db, context.apply_plan, who, reference, run)
+    made = sum(each.job_id is not None for each in found.items)
+    left_out = f", {len(found.items) - made:,} left out" if made < len(found.items) else ""
+    return render.done(request, f"{words.counted(made, 'job')} queued{left_out}", f"{HERE}/{group}/runs/{run}")
 
 
 @get("/{group:str}/destroy")
@@ -201,7 +239,7 @@ async def _destroy_answer(request: DashboardCall, group: str, resume: str, wrong
 async def _resumable(tx: Tx, who: Principal, head: GroupHead, run_id: str) -> GroupRun:
     found = await service.find(tx, who, head.group.id, run_id)
     if found.type != "DESTROY":
-        raise Conflict(f"this run of {head.title} applies, and does not destroy: resume it on its own page")
+        raise Conflict(f"this run of {head.title} does not destroy: resume it on its own page")
     return found
 
 
@@ -211,7 +249,7 @@ def _address(run: GroupRun) -> str:
 
 pages = Router(
     HERE,
-    route_handlers=[run_page, apply_all, destroy_page, destroy_all, stop, resume],
+    route_handlers=[run_page, apply_all, apply_planned, destroy_page, destroy_all, stop, resume],
     exception_handlers=HANDLERS,
     include_in_schema=False,
 )

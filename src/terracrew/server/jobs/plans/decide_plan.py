@@ -84,7 +84,7 @@ def refusal_to_apply(job: Job, plan: Plan | None, *, state_version: int, source:
     if plan is None:
         return f"{name} was not saved, as its log says: {again}"
     if plan.taken_by:
-        return f"another job has taken {name}: {again}"
+        return f"another job applies {name}"
     if plan.state_version != state_version:
         return f"the state of the module has changed since {name} was made: {again}"
     if not job.has_own_source and job.source != source:
