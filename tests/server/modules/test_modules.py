@@ -267,7 +267,8 @@ async def test_who_may_see_a_module_and_who_may_change_it(application: Applicati
     made = await application.admin.made("/api/v1/modules", {"path": "a/m", "source": SOURCE})
     viewer = await application.person("vera", "viewer", "a")
     [seen] = (await viewer.get("/api/v1/modules")).json()["items"]
-    assert seen == {name: value for name, value in made.items() if name not in ("inputs", "environment")}
+    of_jobs = {"newest_job": None, "is_in_doubt": False}
+    assert seen == {name: value for name, value in made.items() if name not in ("inputs", "environment")} | of_jobs
     await viewer.refused("PATCH", "/api/v1/modules/a%2Fm", 403, json={"description": "mine"})
     await viewer.refused("DELETE", "/api/v1/modules/a%2Fm", 403)
     await viewer.refused("POST", "/api/v1/modules", 403, json={"path": "a/n", "source": SOURCE})
