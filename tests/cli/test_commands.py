@@ -265,14 +265,14 @@ def test_sensitive_outputs_are_named_and_not_shown(terracrew: Terracrew, server:
 @pytest.mark.feature("J12.stored")
 def test_the_outputs_of_a_job_are_printed_with_their_checksum(terracrew: Terracrew, server: ScriptedServer) -> None:
     outputs = {"url": {"value": "http://x", "sensitive": False}, "password": {"value": None, "sensitive": True}}
-    server.on("GET /api/v1/jobs/7/outputs", {"job_id": "job_1", "sha256": "ab" * 32, "outputs": outputs})
+    server.on("GET /api/v1/jobs/7/outputs", {"job_id": "job_1", "checksum": "ab" * 32, "outputs": outputs})
     assert [line.split() for line in terracrew("job", "outputs", "7").splitlines()[1:]] == [
         ["url", "http://x"],
         ["password", "(sensitive)"],
     ]
     assert f"checksum {'ab' * 32}, read by job_1" in terracrew.err
     assert terracrew("job", "outputs", "7", "url") == "http://x\n"
-    server.on("GET /api/v1/jobs/8/outputs", {"job_id": "job_2", "sha256": None, "outputs": {}})
+    server.on("GET /api/v1/jobs/8/outputs", {"job_id": "job_2", "checksum": None, "outputs": {}})
     terracrew("job", "outputs", "8")
     assert "job 8 has no outputs" in terracrew.err
     assert "checksum" not in terracrew.err

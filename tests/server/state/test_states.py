@@ -1,5 +1,8 @@
 """States are stored in versions, encrypted, and read only by those who may."""
 
+import hashlib
+
+import msgspec
 import pytest
 
 from terracrew.protocol.events import Output, OutputsRead, Result
@@ -116,20 +119,42 @@ async def test_the_outputs_of_every_job_can_be_read_with_their_checksum(runner: 
     first = await runner.run(kind="APPLY")
     old = {"url": Output("http://old", "string"), "password": Output("hunter2", "string", is_sensitive=True)}
     await first.deliver(RUNNING, fact(OutputsRead(old, "hash1")), DONE)
+    again = await runner.run(first.module_id, kind="APPLY")
+    await again.deliver(RUNNING, fact(OutputsRead(old, "hash1")), DONE)
     second = await runner.run(first.module_id, kind="APPLY")
     await second.deliver(RUNNING, fact(OutputsRead({"url": Output("http://new", "string")}, "hash2")), DONE)
     other = await runner.run(first.module_id)
     admin, path = runner.app.admin, f"/api/v1/jobs/{first.ref.job_id}/outputs"
     found = (await admin.get(path)).json()
-    assert (found["job_id"], found["sha256"]) == (first.ref.job_id, "hash1")
+    same = (await admin.get(f"/api/v1/jobs/{again.ref.job_id}/outputs")).json()
+    assert (found["job_id"], found["checksum"]) == (first.ref.job_id, same["checksum"])
     assert {name: each["value"] for name, each in found["outputs"].items()} == {"url": "http://old", "password": None}
     shown = (await admin.get(f"{path}?sensitive=true")).json()
     assert shown["outputs"]["password"]["value"] == "hunter2"
     assert await runner.app.scalar("SELECT count(*) FROM audit WHERE action = 'outputs.read'") == 1
     latest = (await admin.get(f"/api/v1/modules/{first.module_id}/outputs")).json()
-    assert (latest["job_id"], latest["sha256"]) == (second.ref.job_id, "hash2")
+    assert latest["job_id"] == second.ref.job_id
+    assert len({latest["checksum"], found["checksum"], None}) == 3
     none = (await admin.get(f"/api/v1/jobs/{other.ref.job_id}/outputs")).json()
-    assert none == {"job_id": other.ref.job_id, "created_at": None, "sha256": None, "outputs": {}}
+    assert none == {"job_id": other.ref.job_id, "created_at": None, "checksum": None, "outputs": {}}
+
+
+@pytest.mark.feature("J12.sensitive", "X3.roles")
+async def test_the_checksum_of_outputs_does_not_help_to_guess_a_sensitive_one(runner: SimulatedRunner) -> None:
+    """A viewer was given the SHA-256 of all outputs, and found a short sensitive value by trying all of them."""
+    outputs = {"pin": Output("4711", "string", is_sensitive=True)}
+    sha256 = hashlib.sha256(msgspec.json.encode(outputs)).hexdigest()
+    first, elsewhere = await runner.run(kind="APPLY"), await runner.run(kind="APPLY")
+    for attempt in (first, elsewhere):
+        await attempt.deliver(RUNNING, fact(OutputsRead(outputs, sha256)), DONE)
+    viewer = await runner.app.person("vera", "viewer")
+    path = f"/api/v1/modules/{first.module_id}/outputs"
+    seen = await viewer.get(path)
+    assert seen.json()["outputs"]["pin"]["value"] is None
+    assert sha256 not in seen.text
+    assert sha256 not in (await viewer.get(f"/api/v1/jobs/{first.ref.job_id}/outputs")).text
+    other = (await viewer.get(f"/api/v1/modules/{elsewhere.module_id}/outputs")).json()
+    assert seen.json()["checksum"] != other["checksum"], "a guess in a module of one's own has another checksum"
 
 
 @pytest.mark.feature("J12.sensitive", "X4.engine")

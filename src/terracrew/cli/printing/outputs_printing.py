@@ -21,7 +21,7 @@ def show(found: dict[str, Any], owner: str, name: str | None, *, sensitive: bool
         for key, each in values.items()
     ]
     output.table(("NAME", "VALUE"), rows, empty=f"{owner} has no outputs")
-    return output.note(f"checksum {found['sha256']}, read by {found['job_id']}") if found.get("sha256") else None
+    return output.note(f"checksum {found['checksum']}, read by {found['job_id']}") if found.get("checksum") else None
 
 
 def _show_one(values: dict[str, Any], owner: str, name: str, *, sensitive: bool, as_json: bool) -> None:

@@ -11,6 +11,7 @@ bound to its context alone, and where the context has become narrower since, to 
 import base64
 import binascii
 import hashlib
+import hmac
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,6 +43,7 @@ class Keyring:
             raise Invalid("a master key must have 32 bytes: make one with `openssl rand -base64 32`")
         self._ciphers = {_id_of(key): AESGCM(key) for key in keys}
         self._primary = _id_of(keys[0])
+        self._checksums = hmac.new(keys[0], b"terracrew checksum", hashlib.sha256).digest()
 
     def __repr__(self) -> str:
         return f"Keyring({', '.join(key.hex() for key in self._ciphers)})"
@@ -59,6 +61,11 @@ class Keyring:
     def has(self, key_id: str) -> bool:
         """Return whether this keyring can decrypt what was encrypted under that key."""
         return any(key.hex() == key_id for key in self._ciphers)
+
+    def checksum(self, content: bytes, context: str) -> str:
+        """Return a checksum that only this key can compute, so that it does not help to guess the content. Within a context, equal
+        contents have equal checksums until the key is replaced."""
+        return hmac.digest(self._checksums, context.encode() + b"\0" + content, "sha256").hex()
 
     def encrypt(self, plain: bytes, context: str) -> bytes:
         """Encrypt for one context. The result can be decrypted only with the same context."""

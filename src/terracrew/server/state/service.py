@@ -71,6 +71,15 @@ def outputs_context(job_id: str) -> str:
     return f"outputs:{job_id}"
 
 
+def outputs_checksum(keys: Keyring, row: Row) -> str:
+    """Return the checksum of stored outputs for people. Equal outputs of a module have the same one.
+
+    Their plain hash is not shown: who may not read sensitive outputs could compare it with those of guessed values, and so could
+    somebody who gives guessed values to another module.
+    """
+    return keys.checksum(row["sha256"].encode(), f"outputs of {row['module_id']}")
+
+
 async def keep_outputs(
     tx: Tx, module_id: str, job_id: str, outputs: OutputsRead, keys: Keyring, object_name: str | None = None
 ) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from litestar import Router, get
@@ -34,8 +34,9 @@ class JobOutputs(msgspec.Struct, frozen=True):
     job_id: str | None = None
     """The job that read them."""
     created_at: datetime | None = None
-    sha256: str | None = None
-    """The checksum of all of them; null if none were read."""
+    checksum: str | None = None
+    """The same for equal outputs of a module, sensitive ones included; null if none were read. It is not a hash of the values alone,
+    so nobody can compare it with those of guessed ones."""
     outputs: dict[str, ModuleOutput] = {}
 
 
@@ -44,6 +45,9 @@ class ModuleOutputs(JobOutputs, frozen=True):
     """When a later job began to change the module, if the outputs of that job are not known (yet)."""
     outdated_by: str | None = None
     """That job."""
+
+
+_Found = TypeVar("_Found", bound=JobOutputs)
 
 
 class _KeptOutput(msgspec.Struct, frozen=True):
@@ -74,7 +78,7 @@ async def of_module(request: TreeCall, module: FromPath[str], sensitive: Sensiti
     if later is not None:
         since = datetime.fromtimestamp(later["begun_at"], UTC)
         outputs = msgspec.structs.replace(outputs, outdated_since=since, outdated_by=later["job_id"])
-    return msgspec.structs.replace(outputs, outputs=await _read(request, row, sensitive=sensitive))
+    return await _with_outputs(request, outputs, row, sensitive=sensitive)
 
 
 @get("/jobs/{job:str}/outputs", summary="Read the outputs of a job")
@@ -90,16 +94,22 @@ async def of_job(request: TreeCall, job: FromPath[str], sensitive: Sensitive = F
 
     job_id, row = await (request.context.db.write(work) if sensitive else request.context.db.read(work))
     outputs = JobOutputs(job_id) if row is None else row_to(JobOutputs, row)
-    return msgspec.structs.replace(outputs, outputs=await _read(request, row, sensitive=sensitive))
+    return await _with_outputs(request, outputs, row, sensitive=sensitive)
 
 
 async def _note_reading(tx: Tx, request: TreeCall, module_id: str, organization_id: str) -> None:
     await audit.record(tx, request.user, "outputs.read", "module", module_id, organization_id=organization_id)
 
 
-async def _read(request: TreeCall, row: Row | None, *, sensitive: bool) -> dict[str, ModuleOutput]:
+async def _with_outputs(request: TreeCall, found: _Found, row: Row | None, *, sensitive: bool) -> _Found:
     if row is None:
-        return {}
+        return found
+    checksum = states.outputs_checksum(request.context.keys, row)
+    shown = await _read(request, row, sensitive=sensitive)
+    return msgspec.structs.replace(found, checksum=checksum, outputs=shown)
+
+
+async def _read(request: TreeCall, row: Row, *, sensitive: bool) -> dict[str, ModuleOutput]:
     context = request.context
     if row["object"] is None:
         plain = context.keys.decrypt(row["content"], states.outputs_context(row["job_id"]))

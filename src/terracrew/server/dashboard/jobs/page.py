@@ -31,7 +31,7 @@ from terracrew.server.runs.view import doubt_refs
 from terracrew.server.runs.view import read as read_view
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import reads as state_reads
-from terracrew.server.state.service import outputs_context
+from terracrew.server.state.service import outputs_checksum, outputs_context
 
 
 class OutputRow(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class JobPage(msgspec.Struct, frozen=True):
     runners: dict[int, str]
     """Attempt → names of its runner and instance."""
     outputs: list[OutputRow] | None
-    outputs_sha256: str
+    outputs_checksum: str
     may_cancel: bool
     may_run: bool
     may_approve: bool
@@ -207,7 +207,7 @@ async def read(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
         ),
         run_address=await _run_address(tx, who, job),
         outputs=_outputs(outputs, job, keys),
-        outputs_sha256="" if outputs is None else outputs["sha256"],
+        outputs_checksum="" if outputs is None else outputs_checksum(keys, outputs),
         may_cancel=not job.is_terminal and await _may(tx, who, Verb.JOB_CANCEL, place),
         may_run=await _may(tx, who, Verb.JOB_RUN, place),
         may_approve=may_approve,
