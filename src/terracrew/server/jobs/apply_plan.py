@@ -10,7 +10,7 @@ from terracrew.protocol.spec import JobType
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups.quotas import Quotas
-from terracrew.server.jobs import create, decide, service, store
+from terracrew.server.jobs import approvals, create, decide, service, store
 from terracrew.server.jobs.attempts import claim_store, claims, contact, received_states
 from terracrew.server.jobs.create import JobRequest
 from terracrew.server.jobs.model import GivenApproval, Job, Plan
@@ -124,7 +124,10 @@ async def _approved(
     if not may_approve or module.doubts or approver_rules.refusal(job, who, rules, known.standing):
         return job, plan
     given = GivenApproval(who.id, who.name, store.moment(tx))
-    return decide_plan.approve(job, plan, msgspec.structs.replace(module, approvers=known.standing), given)
+    after, decided = decide_plan.approve(job, plan, msgspec.structs.replace(module, approvers=known.standing), given)
+    counted, needed = len(approver_rules.distinct(decided.approvals, known.standing)), max(1, rules.min_approvals)
+    await approvals.record_approval(tx, who, job, decided, given, counted, needed)
+    return after, decided
 
 
 async def _taken(tx: Tx, who: Principal, plan: Plan) -> create.Created:

@@ -75,14 +75,21 @@ async def approve(
         after, decided = decide_plan.approve(job, plan, module, given)
         await plan_store.save(tx, decided)
         await store.save_transition(tx, job, after)
-        named = [{"job_id": ref.job_id, "attempt": ref.attempt} for ref in given.doubts]
         counted, needed = len(approver_rules.distinct(decided.approvals, known.standing)), max(1, rules.min_approvals)
-        details = {"job": job.number, "plan": attempt, "doubts": named, "approvals": counted, "needed": needed}
-        details |= {"comment": given.comment} if given.comment else {}
-        await _record(tx, who, job, "job.approve", details)
+        await record_approval(tx, who, job, decided, given, counted, needed)
         return ApprovedJob(**msgspec.structs.asdict(after), approvals_needed=needed, approvals_counted=counted)
 
     return await db.write(work)
+
+
+async def record_approval(
+    tx: Tx, who: Principal, job: Job, plan: Plan, given: GivenApproval, counted: int, needed: int
+) -> None:
+    """Record an approval, with how many of those that are needed the plan has now."""
+    named = [{"job_id": ref.job_id, "attempt": ref.attempt} for ref in given.doubts]
+    details = {"job": job.number, "plan": plan.attempt, "doubts": named, "approvals": counted, "needed": needed}
+    details |= {"comment": given.comment} if given.comment else {}
+    await _record(tx, who, job, "job.approve", details)
 
 
 async def decline(db: Database, who: Principal, name: str, attempt: int, reason: str) -> Job:

@@ -1,5 +1,6 @@
 """The request to apply the plan of a PLAN job is an approval where its sender may approve, and one among others (ADR 0073)."""
 
+import msgspec
 import pytest
 
 from terracrew.errors import Conflict, Forbidden
@@ -57,6 +58,23 @@ async def test_where_two_must_approve_the_request_is_the_first_of_them(planned: 
     after = await approve(planned, anton, job)
     assert after.status == "QUEUED"
     assert await planned.begin(after) == "begun"
+
+
+async def test_an_approval_by_request_is_in_the_audit_log_like_any_other(planned: Planned) -> None:
+    """Only the second of two approvals was there, as the second of two."""
+    await planned.rows.run(TWO)
+    anna, anton = await planned.somebody("anna", "approver"), await planned.somebody("anton", "approver")
+    other_plan = await planned.plan(anton)
+    job = await planned.apply(anna)
+    await approve(planned, anton, job)
+    await planned.apply(await planned.somebody("oscar"), other_plan)  # an operator's request is no approval
+    sql = "SELECT actor_name, target_id, details FROM audit WHERE action = 'job.approve' ORDER BY id"
+    rows = await planned.rows.db.read(lambda tx: tx.all(sql))
+    common: dict[str, object] = {"job": job.number, "plan": 0, "doubts": [], "needed": 2}
+    assert [(row["actor_name"], row["target_id"], msgspec.json.decode(row["details"])) for row in rows] == [
+        ("anna", job.id, {**common, "approvals": 1}),
+        ("anton", job.id, {**common, "approvals": 2}),
+    ]
 
 
 async def test_an_approval_by_request_lapses_with_the_role(planned: Planned) -> None:
