@@ -67,6 +67,7 @@ def test_a_plan_is_looked_at_and_approved_and_another_is_declined_by_clicking(sy
     system.module("team/web", modules.quick(), needs_approval=True)
     page.goto("/dashboard/modules")
     page.get_by_role("button", name="Apply team/web").click()
+    page.get_by_role("dialog").get_by_label("Show me the plan first").uncheck()
     page.get_by_role("dialog").get_by_role("button", name="Apply web").click()
     page.wait_for_url("**/dashboard/jobs/job_*")
     job = page.url.rpartition("/")[2]
