@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from terracrew.protocol.events import PlanSummary, Result
-from terracrew.protocol.messages import Begun
+from terracrew.protocol.events import PlanSummary, ResourceChange, Result
+from terracrew.protocol.messages import BeginRefused, Begun
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from terracrew.testing.deliveries import APPLIED, DONE, RUNNING, fact
 from terracrew.testing.job_rows import begin, begin_code
@@ -17,6 +17,7 @@ from tests.server.state.stored_states import applied, content, written
 
 pytestmark = pytest.mark.feature("J15.imported")
 STATES = "/api/v1/modules/m/states"
+CHANGING = PlanSummary(change=1, existing=1, resources=[ResourceChange("terraform_data.one", "update")])
 
 
 def brought(serial: int, lineage: str = "a", **more: Any) -> bytes:
@@ -119,22 +120,43 @@ async def test_a_plan_from_before_is_not_applied_after_a_state_was_brought(runne
 @pytest.mark.feature("J8.needed")
 async def test_what_a_plan_from_a_brought_state_creates_is_looked_at_by_a_person_first(runner: SimulatedRunner) -> None:
     """What was created since the state was written is in no state, and would be made a second time."""
+    await module(runner.app)
+    await runner.app.admin.post(STATES, content=brought(3))
+    module_id = await runner.app.scalar("SELECT id FROM modules WHERE path = 'm'")
+    creating = await runner.run(module_id, kind="APPLY")
+    await creating.deliver(RUNNING, fact(PlanSummary(add=1, change=1, existing=1)))
+    assert await begin_code(runner.server.db, creating.ref, 1) == "approval"
+    await creating.deliver(fact(Result("FAILED", "nobody approved")))
+    changing = await runner.run(module_id, kind="APPLY")
+    await changing.deliver(RUNNING, fact(CHANGING))
+    assert isinstance(await begin(runner.server.db, changing.ref, 1), Begun)
+    await changing.write(brought(4), serial=4)
+    await changing.deliver(APPLIED, DONE)
+    again = await runner.run(module_id, kind="APPLY")
+    await again.deliver(RUNNING, fact(PlanSummary(add=1, existing=1)))
+    assert isinstance(await begin(runner.server.db, again.ref, 2), Begun), "an engine has written the state since"
+
+
+@pytest.mark.feature("J8.needed")
+async def test_every_change_waits_for_a_person_after_a_state_was_replaced(runner: SimulatedRunner) -> None:
+    """An apply that was queued before changed something, which ended the question, and the next one created things again."""
     first = await applied(runner, content(1), content(2))
     here = f"/api/v1/modules/{first.module_id}"
     old = (await runner.app.admin.get(f"{here}/states")).json()["items"][1]
+    queued = await runner.rows.job(first.module_id, kind="APPLY")
     await runner.app.admin.post(f"/api/v1/states/{old['id']}/restore")
-    creating = await runner.run(first.module_id, kind="APPLY")
-    await creating.deliver(RUNNING, fact(PlanSummary(add=1, change=1, existing=1)))
-    assert await begin_code(runner.server.db, creating.ref, 3) == "approval"
-    await creating.deliver(fact(Result("FAILED", "nobody approved")))
-    changing = await runner.run(first.module_id, kind="APPLY")
-    await changing.deliver(RUNNING, fact(PlanSummary(change=1, existing=1)))
-    assert isinstance(await begin(runner.server.db, changing.ref, 3), Begun)
-    await changing.write(content(4), serial=4)
-    await changing.deliver(APPLIED, DONE)
-    again = await runner.run(first.module_id, kind="APPLY")
-    await again.deliver(RUNNING, fact(PlanSummary(add=1, existing=1)))
-    assert isinstance(await begin(runner.server.db, again.ref, 4), Begun), "an engine has written the state since"
+    page = await (await logged_in(runner.app)).see(f"/dashboard/modules/{first.module_id}")
+    assert "It plans first, and somebody must approve the plan." in page
+    changing = await runner.again(queued)
+    assert await begin_code(runner.server.db, changing.ref, 3) == "approval", "what it would change is not known"
+    await changing.deliver(RUNNING, fact(CHANGING))
+    answer = await begin(runner.server.db, changing.ref, 3)
+    assert isinstance(answer, BeginRefused)
+    assert "a person replaced the state by an imported or an older one" in answer.message
+    await changing.deliver(fact(Result("FAILED", "nobody approved")))
+    idle = await runner.run(first.module_id, kind="APPLY")
+    await idle.deliver(RUNNING, fact(PlanSummary(unchanged=1, existing=1)))
+    assert isinstance(await begin(runner.server.db, idle.ref, 3), Begun), "nothing is changed"
 
 
 async def test_an_older_version_is_restored_as_a_new_one(runner: SimulatedRunner) -> None:

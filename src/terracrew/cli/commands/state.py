@@ -10,6 +10,8 @@ from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output, streams
 from terracrew.errors import Invalid, RateLimited, TooLarge, Unavailable
 
+_CHANGES_WAIT = "Each change waits for an approval until a job has written the next state."
+
 
 @click.group(cls=LazyGroup)
 def state() -> None:
@@ -118,12 +120,15 @@ def import_state(target: Target, module: str, file: BinaryIO, force: bool, as_js
 
     `tofu state pull` prints the state of a configuration, whatever its backend is. Nothing else is changed: the next plan of
     MODULE tells whether its source and its inputs match the state. If MODULE has a state, FILE must have the same lineage and
-    a higher serial.
+    a higher serial. If FILE takes the place of a state, each change of MODULE waits for an approval until a job has written the
+    next one.
     """
     made = state_files.upload(target.api(), module, file.read(), force=force)
     if as_json:
         return output.as_json(made)
     click.echo(f"imported the state with serial {made['serial']} as version {made['version']} of {module}")
+    if made["version"] > 1:
+        output.note(_CHANGES_WAIT)
     return output.note(f"`terracrew job run {module} --follow` plans from it. It should find nothing to change.")
 
 
@@ -138,7 +143,8 @@ def rollback(target: Target, module: str, version: int, yes: bool, no_plan: bool
     """Make the content of VERSION the current state of MODULE again, as a new version, and plan.
 
     It first shows what differs from the current state. Resources are not touched: what was created since is no longer in the
-    state, and the plan shows that it would be created again.
+    state, and the plan shows that it would be created again. Until a job has written the next state, each change of MODULE waits
+    for an approval.
     """
     from terracrew.cli.commands.job import diff, plan_check
     from terracrew.client.http import segment
@@ -157,6 +163,7 @@ def rollback(target: Target, module: str, version: int, yes: bool, no_plan: bool
     if as_json:
         return output.as_json(made)
     click.echo(f"restored version {version} as version {made['version']} of {module}, with serial {made['serial']}")
+    output.note(_CHANGES_WAIT)
     if not no_plan:
         plan_check.run(api, module, is_silent=False)
     return None

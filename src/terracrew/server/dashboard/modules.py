@@ -46,6 +46,7 @@ from terracrew.server.runs.placement import Placement
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import resources
+from terracrew.server.state import service as state_service
 from terracrew.server.state.resources import Resources
 
 HERE = "/dashboard/modules"
@@ -75,8 +76,14 @@ class ModuleRow(msgspec.Struct, frozen=True):
     """The approval rules that apply to it, as the API shows them."""
     quarantined: int = 0
     is_in_doubt: bool = False
+    is_state_replaced: bool = False
     orphaned_at: datetime | None = None
     """When the attempt that holds the module's lock was lost."""
+
+    @property
+    def is_asked(self) -> bool:
+        """Return whether a change waits for a person, whatever the approval rules say."""
+        return self.is_in_doubt or self.is_state_replaced
 
     @property
     def badge(self) -> Badge | None:
@@ -116,11 +123,14 @@ class ModulePage(msgspec.Struct, frozen=True):
     turn: Turn
     rules: list[dict[str, Any]]
     """The approval rules that apply to it, as the API shows them."""
+    is_state_replaced: bool
+    """Whether a person replaced the state, and no job has written one since."""
 
     @property
-    def is_in_doubt(self) -> bool:
-        """Return whether every plan waits for a person, because of an attempt or since the database was set back."""
-        return bool(self.doubts) or any(each.is_in_doubt for each in self.holds)
+    def is_asked(self) -> bool:
+        """Return whether a change waits for a person, because of an attempt, since the database was set back, or since somebody
+        replaced the state."""
+        return bool(self.doubts) or any(each.is_in_doubt for each in self.holds) or self.is_state_replaced
 
 
 class DestroyPage(msgspec.Struct, frozen=True):
@@ -194,6 +204,7 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch, keys: Keyrin
         may_read_state=(await authorize.visible(tx, who, Verb.STATE_READ)).covers(place),
         turn=await module_signs.read_turn(tx, who, module),
         rules=msgspec.to_builtins((await policy.of_module(tx, module.id)).rules),
+        is_state_replaced=await state_service.is_replaced(tx, module.id),
     )
 
 
@@ -266,6 +277,7 @@ async def destroy_page(
         rules = msgspec.to_builtins((await policy.of_module(tx, found.id)).rules)
         is_asked = earlier is not None and earlier.needs_approval
         is_asked = is_asked or await module_standing.is_in_doubt(tx, found.id)
+        is_asked = is_asked or await state_service.is_replaced(tx, found.id)
         consequence = approval_words.before_change(rules, JobType.DESTROY, is_asked=is_asked)
         return found, earlier, consequence, await dependencies.users(tx, who, found.id)
 

@@ -86,7 +86,9 @@ async def discard(request: DashboardCall, version: FromPath[str]) -> Response[An
 @post("/{version:str}/restore")
 async def restore(request: DashboardCall, version: FromPath[str]) -> Response[Any]:
     after = await importing.restore(request.context.staging, request.user, version)
-    said = f"The older state is the current one again, as version {after.version}. Plan the module before you apply it"
+    said = (
+        f"The older state is the current one again, as version {after.version}. The next change waits for an approval"
+    )
     return render.done(request, said, f"/dashboard/modules/{after.module_id}")
 
 

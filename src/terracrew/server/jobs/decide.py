@@ -140,7 +140,11 @@ def reasons_to_ask(job: Job, module: ModuleStanding, *, has_waited: bool) -> lis
         found.append("an earlier change of this module was cut short, and what it made may be in no state")
     if any(doubt.is_set_back for doubt in module.doubts):
         found.append("the server's database was or may have been set back, so this module may have been changed since")
-    if module.is_state_brought and (job.plan is None or job.plan.add):
+    if module.is_state_replaced and (job.plan is None or decide_plan.has_changes(job.plan)):
+        found.append(
+            "a person replaced the state by an imported or an older one, so what was created since may be in no state"
+        )
+    elif module.is_state_brought and (job.plan is None or job.plan.add):
         found.append("a person imported or restored the state, so what the plan creates may exist already")
     if job.type is JobType.APPLY and (words := reason_to_ask(job.plan, module.limits)):
         found.append(words)

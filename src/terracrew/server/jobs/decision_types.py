@@ -81,6 +81,8 @@ class ModuleStanding(msgspec.Struct, frozen=True):
     """Whether the database was set back, and nobody has released the module since."""
     is_state_brought: bool = False
     """Whether a person imported or restored the current state, and no attempt has written another one since."""
+    is_state_replaced: bool = False
+    """Whether it took the place of another state then, so that what was created since may be in no state."""
 
 
 class ClaimContext(msgspec.Struct, frozen=True):

@@ -61,6 +61,8 @@ SELECT modules.id, modules.organization_id, modules.path, modules.name, groups.p
     EXISTS (SELECT 1 FROM attempts JOIN jobs AS gone ON gone.id = attempts.job_id
         WHERE gone.module_id = modules.id AND attempts.is_in_doubt)
         OR EXISTS (SELECT 1 FROM held_modules WHERE held_modules.module_id = modules.id AND held_modules.is_in_doubt) AS is_in_doubt,
+    EXISTS (SELECT 1 FROM states WHERE states.module_id = modules.id AND states.status = 'current'
+        AND states.brought_by <> '' AND states.version > 1 AND modules.backend = 'terracrew') AS is_state_replaced,
     (SELECT attempts.lost_at FROM jobs AS holder
         JOIN attempts ON attempts.job_id = holder.id AND attempts.number = holder.attempt
         WHERE holder.module_id = modules.id AND holder.status IN {ACTIVE_STATUSES}) AS orphaned_at,

@@ -38,6 +38,11 @@ async def latest_outputs(tx: Tx, module_id: str) -> Row | None:
     return await store.latest_outputs(tx, module_id)
 
 
+async def is_replaced(tx: Tx, module_id: str) -> bool:
+    """Return whether a person replaced the state of a module, and no job has written one since."""
+    return (await store.standing(tx, module_id)).is_replaced
+
+
 async def hold(tx: Tx, module_id: str) -> None:
     """Lock the module: until the transaction ends, no other permit is given for it and no other state of it is stored."""
     await modules.lock(tx, module_id)

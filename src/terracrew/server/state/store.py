@@ -100,6 +100,8 @@ class StateStanding(NamedTuple):
     """Whether any of its states is in quarantine."""
     is_brought: bool
     """Whether a person imported or restored the current one."""
+    is_replaced: bool
+    """Whether it took the place of another one then."""
 
 
 async def standing(tx: Tx, module_id: str) -> StateStanding:
@@ -107,12 +109,16 @@ async def standing(tx: Tx, module_id: str) -> StateStanding:
         """SELECT state_version, EXISTS (
             SELECT 1 FROM states WHERE states.module_id = modules.id AND states.status = 'quarantined') AS has_quarantine,
             EXISTS (SELECT 1 FROM states WHERE states.module_id = modules.id AND states.status = 'current'
-                AND states.brought_by <> '' AND modules.backend = 'terracrew') AS is_brought
+                AND states.brought_by <> '' AND modules.backend = 'terracrew') AS is_brought,
+            EXISTS (SELECT 1 FROM states WHERE states.module_id = modules.id AND states.status = 'current'
+                AND states.brought_by <> '' AND states.version > 1 AND modules.backend = 'terracrew') AS is_replaced
         FROM modules WHERE id = :module_id""",
         module_id=module_id,
     )
     assert row is not None
-    return StateStanding(row["state_version"], bool(row["has_quarantine"]), bool(row["is_brought"]))
+    return StateStanding(
+        row["state_version"], bool(row["has_quarantine"]), bool(row["is_brought"]), bool(row["is_replaced"])
+    )
 
 
 async def count_unreadable(tx: Tx, job_id: str, attempt: int) -> int:

@@ -43,6 +43,7 @@ async def standing(
         approvers,
         is_held,
         found.is_brought,
+        found.is_replaced,
     )
 
 
