@@ -21,7 +21,11 @@ async def test_an_issuer_is_trusted_and_removed_on_the_page_of_an_account(applic
         ({"issuer": "gitlab"}, "is not the address of an issuer"),
         ({"claims": "sub=*"}, "which everything matches"),
         ({"claims": "sub"}, "is not NAME=VALUE"),
-        ({"claims": ""}, "every token of the issuer would be accepted"),
+        ({"claims": ""}, "every token of the issuer for this server would be accepted"),
+        (
+            {"claims": "aud=crew", "issuer": "https://gitlab.com"},
+            "can get a token of https://gitlab.com for any audience",
+        ),
         ({"days": "-1"}, "number of days"),
     ):
         refused = await someone.submit(f"{here}/trust", **(form | wrong))
@@ -35,6 +39,8 @@ async def test_an_issuer_is_trusted_and_removed_on_the_page_of_an_account(applic
     assert remove is not None
     assert (await someone.submit(remove[1])).status_code == 303
     assert "https://gitlab.example.com" not in await someone.see(here)
+    await someone.submit(f"{here}/trust", **(form | {"claims": "aud=crew"}))
+    assert "audience only" in await someone.see(here)
 
 
 async def test_hostile_claims_are_text(application: Application) -> None:
