@@ -4,14 +4,22 @@ Only the settings of the runner name them; a job cannot ask for one. What is bou
 would give a module the host, or replace what the container itself relies on, is refused.
 """
 
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 import msgspec
 
 from terracrew.executor.container import paths
 
-_SOCKETS = (PurePosixPath("/var/run/docker.sock"), PurePosixPath("/run/docker.sock"))
-_OF_CONTAINER = tuple(map(PurePosixPath, (paths.ROOT, "/proc", "/sys", "/dev")))
+_KERNEL = tuple(map(PurePosixPath, ("/proc", "/sys", "/dev")))
+_SOCKETS = tuple(
+    map(PurePosixPath, ("/run/docker.sock", "/run/docker", "/run/containerd", "/run/podman", "/run/crio", "/run/user"))
+)
+"""The sockets of container engines, or the directories that hold them; those of engines without root are in `/run/user`."""
+_STORES = tuple(map(PurePosixPath, ("/var/lib/docker", "/var/lib/containerd", "/var/lib/containers")))
+"""Where container engines keep volumes, such as those of attempts."""
+_RUN_LINK, _RUN = PurePosixPath("/var/run"), PurePosixPath("/run")
+_OF_CONTAINER = (PurePosixPath(paths.ROOT), *_KERNEL)
 """Directories of the container in which nothing of the host may be."""
 _IN_MEMORY = (PurePosixPath("/tmp"), PurePosixPath("/run"))  # noqa: S108 - a path in the container
 
@@ -45,7 +53,13 @@ def parse(text: str) -> Bound:
     targets = [each.target for each in bindings]
     if twice := sorted({each for each in targets if targets.count(each) > 1}):
         raise ValueError(f"{twice[0]!r} is bound twice")
-    return Bound(str(_path(alone[0])) if alone else "", bindings)
+    directories = [_path(each) for each in alone]
+    for each in bindings:
+        if _overlap(PurePosixPath(each.source), directories):
+            raise ValueError(
+                f"{each.source!r} is, has or is in {alone[0]!r}: jobs would see the files of other attempts"
+            )
+    return Bound(str(directories[0]) if directories else "", bindings)
 
 
 def _binding(entry: str) -> HostBinding:
@@ -54,12 +68,28 @@ def _binding(entry: str) -> HostBinding:
     if mode not in ("", "ro", "rw"):
         raise ValueError(f"{entry!r} is not a path of the host, a path in the container, and `ro` or nothing")
     host, inside = _path(source), _path(target)
-    if any(socket.is_relative_to(host) for socket in _SOCKETS):
-        raise ValueError(f"{str(host)!r} is or has the socket of the daemon, with which a module would own the host")
-    is_own = any(inside.is_relative_to(each) or each.is_relative_to(inside) for each in _OF_CONTAINER)
-    if is_own or inside in _IN_MEMORY:
+    if _overlap(host, _SOCKETS):
+        raise ValueError(
+            f"{str(host)!r} is or has the socket of a container engine, with which a module would own the host"
+        )
+    if _overlap(host, _KERNEL):
+        raise ValueError(f"{str(host)!r} is a directory of the host's kernel, with which a module would own the host")
+    if _overlap(host, _STORES):
+        raise ValueError(f"{str(host)!r} is or has volumes of other containers, such as the files of other attempts")
+    if _overlap(inside, _OF_CONTAINER) or inside in _IN_MEMORY:
         raise ValueError(f"{str(inside)!r} is or has a directory that the container needs itself: choose another path")
     return HostBinding(str(host), str(inside), mode == "ro")
+
+
+def _overlap(path: PurePosixPath, others: Iterable[PurePosixPath]) -> bool:
+    """Return whether a path is, has, or is in one of the others."""
+    one = _followed(path)
+    return any(one.is_relative_to(each) or each.is_relative_to(one) for each in map(_followed, others))
+
+
+def _followed(path: PurePosixPath) -> PurePosixPath:
+    """Return a path with the one link that all hosts have. Others cannot be followed here: the daemon may be on another machine."""
+    return _RUN / path.relative_to(_RUN_LINK) if path.is_relative_to(_RUN_LINK) else path
 
 
 def _path(text: str) -> PurePosixPath:
