@@ -247,6 +247,24 @@ async def test_a_module_may_keep_its_own_backend(hub: FakeExecutorHub, executors
     assert json.loads(place.read_text())["outputs"]["greeting"]["value"] == "hello you"
 
 
+@pytest.mark.feature("J15.workspaces")
+@pytest.mark.parametrize(("of_job", "status"), [({}, "SUCCEEDED"), ({"TF_WORKSPACE": "prod"}, "FAILED")])
+async def test_a_workspace_of_the_runners_own_shell_concerns_no_job(
+    hub: FakeExecutorHub, executors: ExecutorProcesses, of_job: dict[str, str], status: str
+) -> None:
+    """With TF_WORKSPACE in the shell that started a runner, every job failed there: TF_WORKSPACE is `prod`."""
+    executors.environment["TF_WORKSPACE"] = "prod"
+    source = module(executors.folder / "source", main='output "workspace" { value = terraform.workspace }\n')
+    executor = await executors.run(executors.spec(JobType.APPLY, source, environment=of_job))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == status, hub.result
+    if of_job:
+        assert "TF_WORKSPACE is `prod`" in hub.result.message
+    else:
+        [read] = hub.facts_of(OutputsRead)
+        assert read.outputs["workspace"].value == "default"
+
+
 @pytest.mark.feature("J15.kept")
 async def test_a_state_too_large_for_a_frame_goes_by_http_before_its_event(
     hub: FakeExecutorHub, executors: ExecutorProcesses

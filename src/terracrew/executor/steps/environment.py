@@ -35,7 +35,10 @@ def names_given(spec: JobSpec) -> set[str]:
 
 
 def _of_runner(start: ExecutorStart, spec: JobSpec) -> dict[str, str]:
-    return cloud_variables.without_other_credentials(start.environment, spec.cloud)
+    own = cloud_variables.without_other_credentials(start.environment, spec.cloud)
+    if spec.backend == "terracrew":
+        own.pop(engine_variables.WORKSPACE, None)  # nobody set it for this job, and its state has no workspaces
+    return own
 
 
 def _given(
