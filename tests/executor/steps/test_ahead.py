@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from terracrew.executor.isolation import landlock
-from terracrew.protocol.events import Result
 from terracrew.protocol.messages import CancelAttempt
 from terracrew.protocol.spec import ArchiveSource, JobLimits, JobType, Step
 from terracrew.protocol.start import IsolationSettings
@@ -64,7 +63,7 @@ async def test_the_plan_loads_while_the_source_is_fetched(hub: FakeExecutorHub, 
     [waiting] = [pid for pid in session(executor.process.pid) if pid != executor.process.pid]
     hub.sends_archive.set()
     assert await executor.exit_code() == 0, executor.said
-    assert hub.result == Result("SUCCEEDED")
+    assert hub.result.status == "SUCCEEDED"
     assert b"terraform_data.it" in hub.log(step="plan")
     assert waiting not in session(executor.process.pid)
 
@@ -87,7 +86,7 @@ async def test_the_description_of_a_plan_waits_while_the_plan_is_made(
     await _until_commands(executor, ["plan", "show"])
     await gate.open()
     assert await executor.exit_code() == 0, executor.said
-    assert hub.result == Result("SUCCEEDED")
+    assert hub.result.status == "SUCCEEDED"
     assert session(executor.process.pid) == []
 
 
@@ -127,7 +126,7 @@ async def test_the_engine_that_waited_is_the_one_that_plans(hub: FakeExecutorHub
     assert _pids(executor, "plan") == waiting
     await gate.open()
     assert await executor.exit_code() == 0, executor.said
-    assert hub.result == Result("SUCCEEDED")
+    assert hub.result.status == "SUCCEEDED"
 
 
 @pytest.mark.parametrize(
@@ -142,7 +141,7 @@ async def test_an_engine_below_a_wrapper_waits_and_goes_on_too(
         executors.spec(JobType.PLAN, module(executors.folder / "source", main=SMALL_MODULE)), engine_paths=[program]
     )
     assert await executor.exit_code() == 0, executor.said
-    assert hub.result == Result("SUCCEEDED"), hub.log()
+    assert hub.result.status == "SUCCEEDED", hub.log()
     assert session(executor.process.pid) == []
 
 
@@ -173,7 +172,7 @@ async def test_a_configuration_that_vanishes_while_an_engine_waits_costs_another
     configuration.unlink()
     await gate.open()
     assert await executor.exit_code() == 0, executor.said
-    assert hub.result == Result("SUCCEEDED")
+    assert hub.result.status == "SUCCEEDED"
     assert session(executor.process.pid) == []
 
 
@@ -196,7 +195,7 @@ async def test_only_what_a_job_needs_is_started_ahead(hub: FakeExecutorHub, exec
     assert _commands(executor) == ["apply"]
     await gate.open()
     assert await executor.exit_code() == 0, executor.said
-    assert hub.result == Result("SUCCEEDED")
+    assert hub.result.status == "SUCCEEDED"
 
 
 @pytest.mark.parametrize("limits", [JobLimits(memory_mb=2000), JobLimits(processes=500)], ids=["memory", "processes"])
@@ -227,5 +226,5 @@ async def test_a_hook_before_the_plan_still_runs_before_it(hub: FakeExecutorHub,
     source = module(executors.folder / "source", main=SMALL_MODULE)
     executor = await executors.run(executors.spec(JobType.PLAN, source, hooks=[hook]))
     assert await executor.exit_code() == 0, executor.said
-    assert hub.result == Result("SUCCEEDED")
+    assert hub.result.status == "SUCCEEDED"
     assert b"+ made" in hub.log().replace(b"\x1b[32m", b"").replace(b"\x1b[0m", b"")
