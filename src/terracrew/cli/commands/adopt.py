@@ -11,7 +11,7 @@ from terracrew.cli.arguments import state_files
 from terracrew.cli.commands.job import plan_check
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
-from terracrew.errors import Invalid, TerracrewError
+from terracrew.errors import Invalid
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -61,6 +61,7 @@ def adopt(
     if not folder.is_relative_to(whole):
         raise Invalid(f"{folder} is not in {whole}, which --root names")
     chosen = engine or estate.engine_of(folder)
+    files = _read(var_files)
     api = target.api()
     state = estate.state_of(folder, chosen, state_file)
     with estate.without_backend(whole, folder, chosen) as (copy, changed):
@@ -77,7 +78,7 @@ def adopt(
         "source": {"kind": "archive", "archive_id": archive_id, "subdirectory": subdirectory},
     }
     module = api.post("/modules", body)
-    brought = _bring(api, module["path"], state, var_files)
+    brought = _bring(api, module["path"], state, files)
     if not as_json:
         click.echo(f"created module {module['path']} with the state of {folder} (serial {brought['serial']})")
         _remark(changed, variables)
@@ -87,19 +88,31 @@ def adopt(
     return 0 if job is None or plan_check.has_no_changes(job) else 1
 
 
-def _bring(api: "Api", path: str, state: bytes, var_files: tuple[Path, ...]) -> dict[str, Any]:
-    """Give the new module its state and its files. If something is refused, the module is deleted: without its state, a job would
+def _read(var_files: tuple[Path, ...]) -> dict[str, str]:
+    """Return the contents of files with values by the names that they get in the module.
+
+    Engines read these files in the order of their names, and later values count.
+    """
+    found: dict[str, str] = {}
+    for number, file in enumerate(var_files):
+        ending = "auto.tfvars.json" if file.suffix == ".json" else "auto.tfvars"
+        try:
+            found[f"~adopted-{number:03}-{file.name.partition('.')[0]}.{ending}"] = file.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise Invalid(f"{file} cannot be read as a file with values of variables: {error}") from None
+    return found
+
+
+def _bring(api: "Api", path: str, state: bytes, files: dict[str, str]) -> dict[str, Any]:
+    """Give the new module its state and its files. If that does not succeed, the module is deleted: without its state, a job would
     create everything again."""
     from terracrew.client.http import segment
 
     try:
-        for number, file in enumerate(var_files):
-            ending = "auto.tfvars.json" if file.suffix == ".json" else "auto.tfvars"
-            # Engines read these files in the order of their names, and later values count.
-            name = f"~adopted-{number:03}-{file.name.partition('.')[0]}.{ending}"
-            api.post("/inputs", {"place": path, "target": "file", "name": name, "value": file.read_text()})
+        for name, content in files.items():
+            api.post("/inputs", {"place": path, "target": "file", "name": name, "value": content})
         return state_files.upload(api, path, state, force=False)
-    except TerracrewError:
+    except BaseException:  # also if a person interrupts it
         api.delete(f"/modules/{segment(path)}?force=true")
         raise
 
