@@ -215,6 +215,29 @@ async def test_a_refused_import_leaves_no_object(application: Application) -> No
     assert await stored(application) == 0
 
 
+async def test_the_audit_log_says_what_was_replaced_by_what(application: Application) -> None:
+    await module(application)
+    first = (await application.admin.post(STATES, content=brought(7))).json()
+    await application.admin.post(f"{STATES}?force=true", content=brought(3, "b"))
+    await application.admin.post(f"/api/v1/states/{first['id']}/restore")
+    entries = await application.admin.listed("/api/v1/audit")
+    noted = {each["details"]["version"]: each["details"] for each in entries if each["target_kind"] == "state"}
+    wanted = (
+        "force",
+        "restored_version",
+        "serial",
+        "lineage",
+        "replaced_version",
+        "replaced_serial",
+        "replaced_lineage",
+    )
+    assert [[noted[version].get(name) for name in wanted] for version in (1, 2, 3)] == [
+        [False, None, 7, "a", None, None, None],
+        [True, None, 3, "b", 1, 7, "a"],
+        [None, 1, 4, "a", 2, 3, "b"],
+    ]
+
+
 async def test_the_page_of_the_module_says_who_imported_a_version(application: Application) -> None:
     await module(application)
     await application.admin.post(STATES, content=brought(7))

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -57,6 +57,15 @@ class ReadState(NamedTuple):
         return hashlib.sha256(self.plain).hexdigest()
 
 
+class _Act(NamedTuple):
+    """Why a state is stored, and on which condition."""
+
+    origin: Origin
+    check: Check
+    noted: dict[str, Any]
+    """What the audit log says about it besides."""
+
+
 async def _receive(body: Body) -> ReadState:
     pieces = [piece async for piece in body.pieces()]
     return await asyncio.to_thread(read, b"".join(pieces))
@@ -94,7 +103,7 @@ async def bring(staging: Staging, who: Principal, reference: str, body: Body, *,
         if now is not None and not force:
             _check_successor(module.path, now, given)
 
-    made = await _store(staging, who, module, given, "imported", check)
+    made = await _store(staging, who, module, given, _Act("imported", check, {"force": force}))
     await body.discard()
     return made
 
@@ -122,7 +131,7 @@ async def restore(staging: Staging, who: Principal, reference: str) -> State:
         if still is None or still.id != now.state.id:
             raise Conflict(f"the state of `{module.path}` has changed meanwhile: look at it again")
 
-    return await _store(staging, who, module, given, "restored", check)
+    return await _store(staging, who, module, given, _Act("restored", check, {"restored_version": before.version}))
 
 
 def is_possible(module: Module) -> bool:
@@ -162,14 +171,12 @@ def _with_serial(plain: bytes, serial: int) -> ReadState:
     return read(msgspec.json.encode(document | {"serial": serial}))
 
 
-async def _store(
-    staging: Staging, who: Principal, module: Module, given: ReadState, origin: Origin, check: Check
-) -> State:
+async def _store(staging: Staging, who: Principal, module: Module, given: ReadState, act: _Act) -> State:
     state_id = ids.new("sta")
     name = object_names.of_event(state_id, 0, 0, given.sha256)
     sealed = await content.keep(staging.objects, staging.keys, module.id, name, given.plain)
     made = await uploads.write_row(
-        staging, sealed.object, lambda tx: _write(tx, who, module, state_id, given, sealed, origin, check)
+        staging, sealed.object, lambda tx: _write(tx, who, module, state_id, given, sealed, act)
     )
     if made.state.id != state_id:
         if sealed.object is not None:
@@ -186,8 +193,7 @@ async def _write(
     state_id: str,
     given: ReadState,
     sealed: content.Sealed,
-    origin: Origin,
-    check: Check,
+    act: _Act,
 ) -> store.StoredState:
     await module_store.lock(tx, module.id)
     await find(tx, who, module.id)
@@ -195,7 +201,7 @@ async def _write(
     if now is not None and now.state.sha256 == given.sha256 and now.state.brought_by == who.id:
         return now  # the answer to the first request was lost
     await _require_idle(tx, module)
-    check(None if now is None else now.state)
+    act.check(None if now is None else now.state)
     version = await store.supersede(tx, module.id)
     made = State(
         id=state_id,
@@ -204,7 +210,7 @@ async def _write(
         job_id=state_id,
         attempt=0,
         event=0,
-        origin=origin,
+        origin=act.origin,
         serial=given.serial,
         lineage=given.lineage,
         sha256=given.sha256,
@@ -215,8 +221,18 @@ async def _write(
     )
     fact = StateFact(given.sha256, len(given.plain), given.serial, given.lineage, True, resources=given.resources)
     await store.insert(tx, made, Received(fact, sealed.content, sealed.object))
-    action = "state.import" if origin == "imported" else "state.restore"
-    details = {"module": module.id, "path": module.path, "serial": made.serial, "version": version}
+    action = "state.import" if act.origin == "imported" else "state.restore"
+    details = {
+        "module": module.id,
+        "path": module.path,
+        "serial": made.serial,
+        "lineage": made.lineage,
+        "version": version,
+    }
+    details |= act.noted
+    if now is not None:
+        was = now.state
+        details |= {"replaced_version": was.version, "replaced_serial": was.serial, "replaced_lineage": was.lineage}
     await audit.record(tx, who, action, "state", made.id, details, organization_id=module.organization_id)
     tx.wake("states", module.id)
     tx.wake("tree", module.id)
