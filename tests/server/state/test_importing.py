@@ -137,6 +137,18 @@ async def test_what_a_plan_from_a_brought_state_creates_is_looked_at_by_a_person
     assert isinstance(await begin(runner.server.db, again.ref, 2), Begun), "an engine has written the state since"
 
 
+async def test_the_backend_does_not_change_under_unfinished_jobs(runner: SimulatedRunner) -> None:
+    """A queued apply would begin without the state that the module has."""
+    admin = runner.app.admin
+    await module(runner.app, backend="own")
+    made = await admin.made("/api/v1/modules/m/jobs", {"type": "APPLY"})
+    words = await admin.refused("PATCH", "/api/v1/modules/m", 409, json={"backend": "terracrew"})
+    assert "module `m` has 1 unfinished job" in words
+    assert (await admin.patch("/api/v1/modules/m", json={"description": "still possible"})).status_code == 200
+    await admin.post(f"/api/v1/jobs/{made['id']}/cancel", json={"mode": "kill"})
+    assert (await admin.patch("/api/v1/modules/m", json={"backend": "terracrew"})).status_code == 200
+
+
 @pytest.mark.feature("J8.needed")
 async def test_every_change_waits_for_a_person_after_a_state_was_replaced(runner: SimulatedRunner) -> None:
     """An apply that was queued before changed something, which ended the question, and the next one created things again."""

@@ -179,6 +179,12 @@ async def change(
     has = hidden_values.restored(had, given.pop("inputs", had.inputs), given.pop("environment", had.environment))
     after = msgspec.structs.replace(before, **given)
     checks.check_workspace(after.engine, after.backend, has.environment)
+    if after.backend != before.backend and (count := (await removal.kept(tx, before.id)).unfinished_jobs):
+        raise Conflict(
+            f"module `{before.path}` has {count} unfinished {'job' if count == 1 else 'jobs'}, which would continue without the state "
+            "that it has now: cancel them first, or wait, and change the backend then",
+            unfinished_jobs=count,
+        )
     if after == before and has == had:
         return hidden_values.shown(before, had)
     await store.update(tx, after)
