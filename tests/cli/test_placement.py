@@ -21,6 +21,7 @@ MODULE: dict[str, Any] = {
     "source": {"kind": "local", "path": "/srv/x"},
     "created_at": THEN,
     "approval_seconds": 604_800,
+    "backend": "terracrew",
 }
 PLACEMENT: dict[str, Any] = {
     "runner_path": "edge",

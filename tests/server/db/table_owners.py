@@ -159,6 +159,11 @@ READERS = (
         "what people are told about a job comes from several packages, all below `runs`, which owns no table",
     ),
     _reader(
+        "engines/store.py",
+        "instances modules runners",
+        "an organization knows the engines that its instances have announced and that its modules have",
+    ),
+    _reader(
         "scheduling/reads.py",
         "groups inputs instances jobs modules runners states",
         "the candidates of the scheduler are read by statements that are tuned together; `scheduling` owns no table",

@@ -13,7 +13,7 @@ from tests.server.inputs.places import SOURCE
 from tests.server.inputs.references import refer
 from tests.server.simulated_runner import SimulatedRunner
 
-pytestmark = pytest.mark.feature("J6.groups", "J8.plan_first")
+pytestmark = pytest.mark.feature("J6.groups", "J8.plan-first")
 RUNS = "/api/v1/groups/team/runs"
 ADDS_ONE = PlanSummary(add=1, existing=1, resources=[ResourceChange("terraform_data.a", "create")])
 
