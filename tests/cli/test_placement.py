@@ -1,5 +1,6 @@
 """Where and in which order jobs run, on the command line: pins, tags, priorities and limits of running jobs."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,8 +47,8 @@ PLACEMENT: dict[str, Any] = {
         (["--engine", "terraform"], {"engine": "terraform"}),
         (["--engine-version", "~> 1.12"], {"engine_version": "~> 1.12"}),
         (["--engine-version", ""], {"engine_version": ""}),
-        (["--own-backend"], {"backend": "own"}),
-        (["--no-own-backend"], {"backend": "terracrew"}),
+        (["--own-backend", "--yes"], {"backend": "own"}),
+        (["--no-own-backend", "--yes"], {"backend": "terracrew"}),
         (["--no-runner", "--instance", "two"], {"runner": None, "runner_instance_name": "two"}),
     ],
 )
@@ -59,6 +60,20 @@ def test_an_update_changes_where_the_jobs_of_a_module_run(
     terracrew("module", "update", "vpc", *options)
     assert terracrew.code == 0, terracrew.err
     assert server.asked[-1].json() == sent
+
+
+def test_a_state_is_imported_with_the_backend_before_anything_else_changes(
+    terracrew: Terracrew, server: ScriptedServer, tmp_path: Path
+) -> None:
+    """The backend changed first, and a job that began before the import had an empty state."""
+    state = tmp_path / "state.json"
+    state.write_text("{}")
+    server.on(f"GET {VPC}", MODULE)
+    server.on(f"PATCH {VPC}", MODULE)
+    server.on(f"POST {VPC}/states?change_backend=true", {"serial": 3, "version": 1}, 201)
+    terracrew("module", "update", "vpc", "--no-own-backend", "--state", str(state))
+    assert terracrew.code == 0, terracrew.err
+    assert server.asked[-2:] == [f"POST {VPC}/states?change_backend=true", f"PATCH {VPC}"]
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,21 @@ async def test_the_backend_does_not_change_under_unfinished_jobs(runner: Simulat
     assert (await admin.patch("/api/v1/modules/m", json={"backend": "terracrew"})).status_code == 200
 
 
+async def test_a_state_is_brought_together_with_the_backend(runner: SimulatedRunner) -> None:
+    """Between the two requests, a job could begin with an empty state."""
+    admin = runner.app.admin
+    await module(runner.app, backend="own")
+    both = f"{STATES}?change_backend=true"
+    await admin.refused("POST", both, 400, content=b"{}")
+    made = await admin.made("/api/v1/modules/m/jobs", {"type": "APPLY"})
+    assert "unfinished job" in await admin.refused("POST", both, 409, content=brought(1))
+    assert (await admin.get("/api/v1/modules/m")).json()["backend"] == "own"
+    await admin.post(f"/api/v1/jobs/{made['id']}/cancel", json={"mode": "kill"})
+    assert (await admin.post(both, content=brought(1))).status_code == 201
+    now = (await admin.get("/api/v1/modules/m")).json()
+    assert (now["backend"], now["state_version"]) == ("terracrew", 1)
+
+
 @pytest.mark.feature("J8.needed")
 async def test_every_change_waits_for_a_person_after_a_state_was_replaced(runner: SimulatedRunner) -> None:
     """An apply that was queued before changed something, which ended the question, and the next one created things again."""

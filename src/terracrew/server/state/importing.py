@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -15,7 +15,7 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.modules import service as modules
 from terracrew.server.modules import store as module_store
-from terracrew.server.modules.model import Module
+from terracrew.server.modules.model import Module, ModuleChange
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.state import content, object_names, quarantine, reads, resources, store
@@ -64,6 +64,8 @@ class _Act(NamedTuple):
     check: Check
     noted: dict[str, Any]
     """What the audit log says about it besides."""
+    first: Callable[[Tx], Awaitable[object]] | None = None
+    """What has to be done before, in the same transaction."""
 
 
 async def _receive(body: Body) -> ReadState:
@@ -91,19 +93,29 @@ def read(plain: bytes) -> ReadState:
     return ReadState(plain, found.serial, found.lineage, count)
 
 
-async def bring(staging: Staging, who: Principal, reference: str, body: Body, *, force: bool) -> State:
+async def bring(
+    staging: Staging, who: Principal, reference: str, body: Body, *, force: bool, changes_backend: bool
+) -> State:
     """Make the state of a body the current one of a module. None of the module's jobs may be active.
 
-    Without `force`, it must continue the state that the module has: the same lineage, and a higher serial.
+    Without `force`, it must continue the state that the module has: the same lineage, and a higher serial. With
+    `changes_backend`, Terracrew keeps the state of the module from now on, so that no job finds this backend without the state.
     """
-    module = await staging.db.read(lambda tx: find(tx, who, reference))  # before a large body is received
+
+    async def change(tx: Tx) -> None:
+        await modules.change(tx, who, module.id, ModuleChange(backend="terracrew"), (), staging.keys)
+
+    # before a large body is received
+    module = await staging.db.read(lambda tx: find(tx, who, reference, changes_backend=changes_backend))
     given = await _receive(body)
 
     def check(now: State | None) -> None:
         if now is not None and not force:
             _check_successor(module.path, now, given)
 
-    made = await _store(staging, who, module, given, _Act("imported", check, {"force": force}))
+    made = await _store(
+        staging, who, module, given, _Act("imported", check, {"force": force}, change if changes_backend else None)
+    )
     await body.discard()
     return made
 
@@ -139,10 +151,10 @@ def is_possible(module: Module) -> bool:
     return module.backend == "terracrew" and module.engine in _ENGINES
 
 
-async def find(tx: Tx, who: Principal, reference: str) -> Module:
-    """Return a module into which the caller may bring a state."""
+async def find(tx: Tx, who: Principal, reference: str, *, changes_backend: bool = False) -> Module:
+    """Return a module into which the caller may bring a state. With `changes_backend`, its backend is changed for it."""
     module = await modules.find(tx, who, reference, Verb.STATE_WRITE)
-    if module.backend != "terracrew":
+    if module.backend != "terracrew" and not changes_backend:
         raise Conflict(
             f"module `{module.path}` keeps its state in the backend that its source configures: push the state there, or "
             "let Terracrew hold it first (`terracrew module update --no-own-backend`)"
@@ -196,6 +208,8 @@ async def _write(
     act: _Act,
 ) -> store.StoredState:
     await module_store.lock(tx, module.id)
+    if act.first is not None:
+        await act.first(tx)
     await find(tx, who, module.id)
     now = await store.current(tx, module.id)
     if now is not None and now.state.sha256 == given.sha256 and now.state.brought_by == who.id:

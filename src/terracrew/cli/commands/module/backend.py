@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from terracrew import backend_words
 from terracrew.cli.arguments import state_files
 from terracrew.cli.printing import output
-from terracrew.errors import Invalid, TerracrewError
+from terracrew.errors import Invalid
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -23,14 +23,7 @@ def confirm(before: dict[str, Any], changes: dict[str, Any], file: BinaryIO | No
         output.ask("Change the backend nevertheless?", "The module stays as it is.")
 
 
-def bring_state(api: "Api", before: dict[str, Any], file: BinaryIO) -> None:
-    """Import the state of a file. If that is refused, the module gets the backend and the source that it had, so that no job plans
-    without it."""
-    from terracrew.client.http import segment
-
-    try:
-        made = state_files.upload(api, before["path"], file.read(), force=False)
-    except TerracrewError:
-        api.patch(f"/modules/{segment(before['path'])}", {"backend": before["backend"], "source": before["source"]})
-        raise
+def bring_state(api: "Api", path: str, file: BinaryIO) -> None:
+    """Import the state of a file and change the backend in one step, so that no job finds the new backend without the state."""
+    made = state_files.upload(api, path, file.read(), force=False, changes_backend=True)
     output.note(f"imported the state with serial {made['serial']} as version {made['version']}")

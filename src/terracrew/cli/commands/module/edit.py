@@ -229,9 +229,9 @@ def update(
     if not changes:
         raise Invalid("no option was given that changes the module: see `terracrew module update --help`")
     backend.confirm(before, changes, state_file, is_confirmed=yes)
-    made = api.patch(f"/modules/{segment(path)}", changes)
     if state_file is not None:
-        backend.bring_state(api, before, state_file)
+        backend.bring_state(api, path, state_file)
+    made = api.patch(f"/modules/{segment(path)}", changes)
     if as_json:
         return output.as_json(made)
     return click.echo(f"updated module {made['path']}: {', '.join(changes)}")

@@ -81,6 +81,9 @@ async def bring(
     force: Annotated[
         bool, QueryParameter(description="Also if it does not continue the state that the module has")
     ] = False,
+    change_backend: Annotated[
+        bool, QueryParameter(description="Also let Terracrew keep the state of the module from now on")
+    ] = False,
     staged: Annotated[str, HeaderParameter(name=HEADER)] = "",
 ) -> State:
     """Make a state that OpenTofu or Terraform wrote elsewhere the current state of a module, whose jobs may not be active.
@@ -90,7 +93,9 @@ async def bring(
     """
     context, who = request.context, request.user
     body = await uploads.body(context.staging, request.stream(), who.id, staged, importing.TARGET)
-    return await importing.bring(context.staging, who, tree_path(module), body, force=force)
+    return await importing.bring(
+        context.staging, who, tree_path(module), body, force=force, changes_backend=change_backend
+    )
 
 
 @get("/modules/{module:str}/resources", summary="List what a module manages")
