@@ -143,10 +143,11 @@ def test_a_job_shows_everybody_who_has_approved_it_and_who_could(terracrew: Terr
 
 @pytest.mark.feature("J8.same")
 def test_a_stale_plan_is_not_approved_but_made_again(terracrew: Terracrew, server: ScriptedServer) -> None:
-    server.on("GET /api/v1/jobs/7", asking() | {"is_plan_stale": True})
+    server.on("GET /api/v1/jobs/7", asking(approvals_needed=2, approvals_counted=0) | {"is_plan_stale": True})
     server.on("POST /api/v1/jobs/job_1/replan", view("QUEUED"))
     terracrew("job", "approve", "7", "--yes")
     assert (terracrew.code, "terracrew job replan 7" in terracrew.err) == (5, True)
+    assert not re.search(r"can approve|must approve", terracrew("job", "show", "7"))
     assert terracrew("job", "replan", "7").startswith("replanning: job 7")
     assert server.asked[-1].json() == {"plan": 3}
 

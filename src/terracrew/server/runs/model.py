@@ -120,7 +120,7 @@ class JobView(JobListed, frozen=True, kw_only=True):
     """How many different people have approved it until now, as far as their approvals count."""
     approvers: list[str] = msgspec.field(default_factory=list[str])
     """The names of those whose approval would count now, 50 at most. Administrators of the server may approve, too, unless a rule
-    says otherwise, and are not named for that reason alone."""
+    says otherwise, and are not named for that reason alone. Nobody's would count if the plan is stale."""
     lapsed_approvals: list[LapsedApproval] = msgspec.field(default_factory=list[LapsedApproval])
     """Approvals that do not count any more."""
     is_plan_applicable: bool = False

@@ -17,7 +17,8 @@ _PLACEMENT: LiteralString = (
 _PLAN_COLUMNS: LiteralString = plan_store.PLANS.columns
 _AWAITING: LiteralString = """jobs.id, jobs.number, jobs.module_id, jobs.created_by, jobs.imports_chosen_by, jobs.replanned_by,
     jobs.plan_queued_by, jobs.plan_attempt, plans.approvals
-    FROM jobs JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt"""
+    FROM jobs JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt
+    JOIN modules ON modules.id = jobs.module_id AND modules.state_version = plans.state_version"""
 _IS_AWAITING: LiteralString = f"{IS_OPEN_JOB} AND jobs.status = 'AWAITING_APPROVAL' ORDER BY jobs.id LIMIT :count"
 
 
@@ -151,7 +152,8 @@ async def missing_dependencies(tx: Tx, waiting: Sequence[tuple[str, str]]) -> li
 
 
 async def awaiting_approval(tx: Tx, organization_id: str, seen: Visible, count: int) -> list[Row]:
-    """Return the oldest jobs that wait for a person in the modules that are seen, with who wanted them and who has approved."""
+    """Return the oldest jobs that wait for a person in the modules that are seen, with who wanted them and who has approved. A plan
+    from before another state is left out: nobody can approve it."""
     if seen.is_everything(organization_id):
         return await tx.all(
             f"""SELECT {_AWAITING} WHERE jobs.organization_id = :organization_id AND {_IS_AWAITING}""",

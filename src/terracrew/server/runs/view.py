@@ -102,6 +102,7 @@ async def _view(
     tx: Tx, job: Job, watch: reasons.Watch, row: Row, doubts: list[AttemptReport], held: held_lock.HeldLock | None
 ) -> JobView:
     kept = None if job.plan_attempt is None else await plan_store.get(tx, job.id, job.plan_attempt)
+    is_stale = kept is not None and not job.is_terminal and kept.state_version != row["state_version"]
     held_since = await holds.of_module(tx, job.module_id) if row["has_holds"] and not job.is_terminal else []
     attempts = await attempt_store.attempts(tx, job.id)
     steps = await _steps(tx, job, row["plan_job_number"])
@@ -115,10 +116,10 @@ async def _view(
         placement=await placement.of_row(tx, row),
         reason=await reasons.why(tx, job, watch),
         kept_plan=kept,
-        **await _approvals(tx, job, kept, doubt_refs(doubts, held_since)),
+        **await _approvals(tx, job, kept, doubt_refs(doubts, held_since), is_stale=is_stale),
         **await _plan_for_another_job(tx, job, kept, row),
         plan_job_number=row["plan_job_number"],
-        is_plan_stale=kept is not None and not job.is_terminal and kept.state_version != row["state_version"],
+        is_plan_stale=is_stale,
         doubts=doubts,
         holds=held_since,
         used_by=await dependencies.users(tx, watch.reader, job.module_id) if _removes_everything(job) else [],
@@ -154,7 +155,9 @@ def doubt_refs(doubts: Sequence[AttemptReport], held: Sequence[holds.ModuleHold]
     return refs + [hold_ref(each.hold_id) for each in held if each.is_in_doubt]
 
 
-async def _approvals(tx: Tx, job: Job, plan: Plan | None, doubts: Sequence[AttemptRef]) -> dict[str, Any]:
+async def _approvals(
+    tx: Tx, job: Job, plan: Plan | None, doubts: Sequence[AttemptRef], *, is_stale: bool
+) -> dict[str, Any]:
     """Return how many people must approve a plan that waits, how many have, whose approval has lapsed, and who could approve."""
     if job.status is not JobStatus.AWAITING_APPROVAL or plan is None:
         return {}
@@ -171,7 +174,7 @@ async def _approvals(tx: Tx, job: Job, plan: Plan | None, doubts: Sequence[Attem
         "approvals_needed": max(1, rules.min_approvals),
         "approvals_counted": len(approver_rules.distinct(informed, known.standing)),
         "lapsed_approvals": lapsed,
-        "approvers": await approvers.possible(tx, job, plan, rules, known.standing, doubts),
+        "approvers": [] if is_stale else await approvers.possible(tx, job, plan, rules, known.standing, doubts),
     }
 
 

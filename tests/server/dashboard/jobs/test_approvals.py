@@ -106,6 +106,25 @@ async def test_a_plan_that_nobody_can_approve_says_so(application: Application, 
     assert "Nobody with a role can approve it now: an owner can make somebody an approver" in text_of(page, "approvers")
 
 
+async def test_nobody_is_named_or_counted_for_a_plan_that_is_out_of_date(
+    application: Application, jobs: dict[str, str]
+) -> None:
+    """The page said that the plan cannot be approved, that ada can approve it, and in the badge that she has to."""
+    await two_people_must_approve(application)
+    ada = await logged_in(application, "ada")
+    assert await badge(ada) == "2 to approve"
+    sql = "UPDATE modules SET state_version = state_version + 1 WHERE id = (SELECT module_id FROM jobs WHERE id = :id)"
+    await application.server.db.write(lambda tx: tx.run(sql, id=jobs["asking"]))
+    page = await ada.see_job(jobs["asking"])
+    shown = text_of(page, "approval")
+    assert shown.startswith("This plan is out of date")
+    assert "so it cannot be approved" in shown
+    assert "can approve it" not in shown
+    assert "must approve" not in shown
+    assert (await application.admin.get(f"/api/v1/jobs/{jobs['asking']}")).json()["approvers"] == []
+    assert await badge(ada) == "1 to approve"
+
+
 async def test_an_approval_from_before_a_doubt_is_not_counted_and_can_be_given_again(
     application: Application, jobs: dict[str, str]
 ) -> None:

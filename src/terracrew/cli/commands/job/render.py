@@ -120,7 +120,7 @@ def approvals(found: dict[str, Any]) -> list[tuple[str, str]]:
     given: list[dict[str, Any]] = kept.get("approvals") or []
     facts = [("approved by", _approval(each)) for each in given]
     facts += [("does not count", f"{each['by']} {each['why']}") for each in found.get("lapsed_approvals") or ()]
-    if found["status"] != "AWAITING_APPROVAL":
+    if found["status"] != "AWAITING_APPROVAL" or found.get("is_plan_stale"):
         return facts
     counted, needed = approval_count(found)
     if needed > 1:
