@@ -42,6 +42,8 @@ async def test_a_file_is_kept_for_ever_at_its_hash_and_not_at_all_at_another(app
     assert found.headers["content-type"] == "text/css; charset=utf-8"
     assert "immutable" in found.headers["cache-control"]
     assert found.headers["content-encoding"] == "gzip"
+    plain = await stranger.get(assets.url("app.css"), headers={"Accept-Encoding": "gzip;q=0"})
+    assert ("content-encoding" in plain.headers, plain.text) == (False, found.text)
     old = await stranger.get("/static/0123456789abcdef/app.css")
     assert (old.status_code, old.text) == (200, found.text)
     assert old.headers["cache-control"] == "no-store"

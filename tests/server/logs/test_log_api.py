@@ -37,7 +37,9 @@ async def test_a_log_is_compressed_for_whoever_understands_that_and_pages_are_no
     path = f"/api/v1/jobs/{attempt.ref.job_id}/log{query}"
     plain = await runner.app.admin.get(path, headers={"Accept-Encoding": "identity"})
     small = await runner.app.admin.get(path, headers={"Accept-Encoding": "gzip, deflate, br"})
+    unwanted = await runner.app.admin.get(path, headers={"Accept-Encoding": "identity, gzip;q=0"})
     assert "Content-Encoding" not in plain.headers
+    assert "Content-Encoding" not in unwanted.headers, "gzip;q=0 was taken as a yes"
     assert (small.headers["Content-Encoding"], small.headers["Vary"]) == ("gzip", "Accept-Encoding")
     assert small.content == plain.content
     assert small.num_bytes_downloaded < len(plain.content) / 20

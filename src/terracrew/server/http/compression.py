@@ -6,9 +6,7 @@ whoever sees how long compressed answers are could guess the token from their le
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator
-
-from terracrew.server.http.request import Call
+from collections.abc import AsyncIterator, Mapping
 
 _LEVEL = 1
 """Logs become about a tenth of their size; a higher level takes several times as long for little more."""
@@ -18,9 +16,13 @@ HEADERS = {"Content-Encoding": "gzip"}
 VARY = {"Vary": "Accept-Encoding"}
 
 
-def is_accepted(request: Call) -> bool:
-    """Return whether the reader understands gzip."""
-    return "gzip" in request.headers.get("accept-encoding", "")
+def is_accepted(headers: Mapping[str, str]) -> bool:
+    """Return whether the reader understands gzip. `gzip;q=0` says that it does not, or does not want it."""
+    for each in headers.get("accept-encoding", "").lower().split(","):
+        coding, _, weight = each.replace(" ", "").partition(";q=")
+        if coding == "gzip":
+            return not weight or bool(weight.strip("0."))
+    return False
 
 
 async def zipped(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

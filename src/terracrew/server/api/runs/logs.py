@@ -107,7 +107,7 @@ async def stream_log(
 def _streamed(request: RunsCall, pieces: AsyncIterator[bytes], media_type: str, headers: dict[str, str]) -> Stream:
     """Answer with a log, compressed if the reader understands that. It is large, and holds nothing of the reader."""
     headers |= compression.VARY
-    if compression.is_accepted(request):
+    if compression.is_accepted(request.headers):
         return Stream(compression.zipped(pieces), media_type=media_type, headers=headers | compression.HEADERS)
     return Stream(pieces, media_type=media_type, headers=headers)
 
