@@ -40,6 +40,9 @@ def instead_of_running(step: str, statuses: Mapping[str, str], kept_from: int | 
     return CHECKED_BY_PLAN if is_checked_by_plan(step, statuses) else ""
 
 
+_CHANGES = ("add", "change", "destroy", "replace", "imports", "moves", "forgets", "resources", "outputs")
+
+
 def counts(plan: Mapping[str, Any]) -> str:
     """Return the counts of a plan in the engine's wording, or an empty string if there is no plan."""
     if not plan:
@@ -83,8 +86,8 @@ def apply(plan: Mapping[str, Any], *, is_destroy_plan: bool) -> str:
 
 
 def has_changes(plan: Mapping[str, Any]) -> bool:
-    """Return whether applying a plan would do anything."""
-    return bool(plan.get("resources") or plan.get("outputs"))
+    """Return whether applying a plan would do anything, be it that only outputs change."""
+    return any(plan.get(each) for each in _CHANGES)
 
 
 def is_destructive(plan: Mapping[str, Any], job_type: str) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from terracrew import deferred_import, engine_flags
+from terracrew import deferred_import, engine_flags, plan_words
 from terracrew.attempt import downloads, last_outputs
 from terracrew.errors import Invalid
 from terracrew.executor.engines import error_summary, plan_file
@@ -19,7 +19,7 @@ from terracrew.executor.state import identity, leftover
 from terracrew.executor.steps import ahead, preparation, step_process
 from terracrew.executor.steps.ahead import Command
 from terracrew.executor.steps.context import StepContext
-from terracrew.protocol.events import MAX_OUTPUTS_BYTES, PlanSummary
+from terracrew.protocol.events import MAX_OUTPUTS_BYTES
 from terracrew.protocol.spec import Step
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ async def _report_plan(context: StepContext) -> None:
         # What the engine looked at was counted. It may have looked at nothing (`-refresh=false`) although something exists.
         summary = msgspec.structs.replace(summary, existing=None, unchanged=None)
     context.recorder.fact(summary)
-    context.has_changes = _has_changes(summary)
+    context.has_changes = plan_words.has_changes(msgspec.structs.asdict(summary))
     if not isinstance(session, DescribesPlans) or not context.has_changes:
         return
     arguments = session.description_arguments()
@@ -256,7 +256,3 @@ async def _described(context: StepContext, arguments: Sequence[str], max_bytes: 
     with context.printed.received(max_bytes):
         await _run_program(context, Step.PLAN, Command(arguments, context.printed.descriptor))
     return context.printed.take("facts about its plan")
-
-
-def _has_changes(summary: PlanSummary) -> bool:
-    return bool(summary.resources or summary.outputs)

@@ -4,12 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from terracrew import plan_words
 from terracrew.cli.printing import output
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
-
-_COUNTS = ("add", "change", "destroy", "replace", "imports", "forgets")
 
 
 def run(api: "Api", path: str, *, is_silent: bool) -> dict[str, Any]:
@@ -28,10 +27,12 @@ def run(api: "Api", path: str, *, is_silent: bool) -> dict[str, Any]:
     elif has_no_changes(job):
         click.echo("the plan finds nothing to change")
     else:
-        output.note(f"the plan finds changes: {output.plan(job['plan'])}; terracrew job show {job['number']} --diff")
+        changed = len(job["plan"].get("outputs") or ())
+        outputs = f", {changed} output{'' if changed == 1 else 's'} changed" if changed else ""
+        found = f"the plan finds changes: {output.plan(job['plan'])}{outputs}"
+        output.note(f"{found}; terracrew job show {job['number']} --diff")
     return job
 
 
 def has_no_changes(job: dict[str, Any]) -> bool:
-    plan: dict[str, Any] = job.get("plan") or {}
-    return job["status"] == "SUCCEEDED" and not any(plan.get(each) for each in _COUNTS)
+    return job["status"] == "SUCCEEDED" and not plan_words.has_changes(job.get("plan") or {})

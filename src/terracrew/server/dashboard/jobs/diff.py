@@ -11,6 +11,7 @@ from terracrew.plan_diff.model import ResourceDiff
 from terracrew.protocol.events import PlanSummary, ResourceChange
 from terracrew.server.dashboard.context import DashboardContext
 from terracrew.server.jobs.model import Job
+from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import plan_diff
 
@@ -37,6 +38,10 @@ class PlanPanel(msgspec.Struct, frozen=True):
         """Return the changes without attributes, for a plan that has no diff."""
         rank = {action: at for at, action in enumerate(plan_words.ORDER)}
         return sorted(self.plan.resources if self.plan else [], key=lambda each: rank[each.action])
+
+    @property
+    def has_changes(self) -> bool:
+        return decide_plan.has_changes(self.plan)
 
     @property
     def count(self) -> int:

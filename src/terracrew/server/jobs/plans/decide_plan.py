@@ -3,9 +3,9 @@
 from datetime import datetime, timedelta
 from typing import Literal
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from terracrew import approval_words
+from terracrew import approval_words, plan_words
 from terracrew.errors import Conflict
 from terracrew.protocol.events import KeptPlan, PlanSummary
 from terracrew.protocol.spec import JobType, Source
@@ -96,7 +96,7 @@ def refusal_to_apply(job: Job, plan: Plan | None, *, state_version: int, source:
 
 def has_changes(plan: PlanSummary | None) -> bool:
     """Return whether applying a plan would do anything."""
-    return plan is not None and bool(plan.resources or plan.outputs)
+    return plan is not None and plan_words.has_changes(asdict(plan))
 
 
 def choose(job: Job, planned: Job, plan: Plan, why: str) -> tuple[Job, Plan]:
