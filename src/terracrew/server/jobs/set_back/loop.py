@@ -1,7 +1,9 @@
 """Writes a point of the history every minute, and checks that the database still has the last one that this server wrote."""
 
 import asyncio
+import contextlib
 
+from terracrew.errors import Superseded
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.history import store
 from terracrew.server.history.points import KEPT_SECONDS, History
@@ -32,7 +34,8 @@ class HistoryLoop:
     async def step(self) -> None:
         if await self._db.read(self._history.lacks_latest):
             lost_at = self._history.latest_at
-            await self._db.write(lambda tx: detection.start(tx, LOST_OWN_WRITES, lost_at=lost_at))
+            with contextlib.suppress(Superseded):  # another server holds it at this moment
+                await self._db.write(lambda tx: detection.start(tx, LOST_OWN_WRITES, lost_at=lost_at))
             await self._db.write(self._history.add)
         clock = asyncio.get_running_loop().time
         if clock() >= self._next_point_at:
