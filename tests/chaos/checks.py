@@ -183,7 +183,7 @@ def applied_in_order(found: Found) -> Iterator[Violation]:
 
 def lists_name_what_was_lost(found: Found) -> Iterator[Violation]:
     """A thing that exists and is in no state is in the list that a person sees, or the list says that it may be incomplete."""
-    for one in unlisted(found.witnesses, found.lists):
+    for one in unlisted(found.witnesses, found.lists, found.set_backs):
         yield Violation("lists of lost resources", one.text, one.shown.at, one.shown.owner)
 
 
@@ -238,7 +238,9 @@ def history(found: Found) -> Iterator[Violation]:
             )
         if sum(one["outcome"] in ("succeeded", "failed") for one in attempts) > 1:
             yield Violation("history", f"{_name(job)} has several attempts that reported an end", attempt=_name(job))
-        if job["status"] == "SUCCEEDED" and (not attempts or attempts[-1]["outcome"] != "succeeded"):
+        # After a set-back, a later attempt of the time that was lost may return when the job has ended.
+        own = next((one for one in attempts if one["number"] == job["attempt"]), None)
+        if job["status"] == "SUCCEEDED" and (own is None or own["outcome"] != "succeeded"):
             yield Violation("history", f"{_name(job)} SUCCEEDED without an attempt that did", attempt=_name(job))
 
 

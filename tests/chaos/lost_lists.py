@@ -3,11 +3,12 @@
 The witnesses say what exists. The person writes down what the list and the state had when they decided about a doubt.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
+from tests.chaos.set_back import SetBack
 from tests.chaos.witness import Record
 
 
@@ -53,8 +54,13 @@ def shown(at: float, owner: str, pages: Iterable[dict[str, Any]], state: dict[st
     )
 
 
-def unlisted(witnesses: Iterable[Record], lists: Iterable[ShownList]) -> Iterator[Unlisted]:
-    """Return each list that claims to be complete, and does not have a thing that exists and is in no state."""
+def unlisted(
+    witnesses: Iterable[Record], lists: Iterable[ShownList], set_backs: Sequence[SetBack] = ()
+) -> Iterator[Unlisted]:
+    """Return each list that claims to be complete, and does not have a thing that exists and is in no state.
+
+    What an attempt made that the database has forgotten is in no list: another attempt may have its number since.
+    """
     records = sorted(witnesses, key=lambda one: one.at)
     for each in lists:
         before = [one for one in records if one.at < each.at]
@@ -63,7 +69,11 @@ def unlisted(witnesses: Iterable[Record], lists: Iterable[ShownList]) -> Iterato
         missing = [
             one
             for one in before
-            if one.what == "made" and one.owner == each.owner and one.id not in known and one.resource not in each.names
+            if one.what == "made"
+            and one.owner == each.owner
+            and one.id not in known
+            and one.resource not in each.names
+            and not any(one.at < back.at < each.at and one.owner in back.ended for back in set_backs)
         ]
         if missing and each.is_complete:
             yield Unlisted(each, tuple(missing))

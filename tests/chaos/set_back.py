@@ -36,6 +36,8 @@ class SetBack(msgspec.Struct, frozen=True):
     begun: frozenset[str]
     """Attempts whose permission to apply was lost."""
     states: frozenset[str]
+    ended: frozenset[str] = frozenset()
+    """Attempts that had ended, and that nothing is left of: their numbers may be given again."""
 
 
 def read(connection: Any) -> Contents:
@@ -63,6 +65,7 @@ def compare(at: float, lost: Contents, kept: Contents) -> SetBack:
         frozenset(owner for owner, row in lost.attempts.items() if kept.attempts.get(owner) != row),
         frozenset(owner for owner, row in lost.attempts.items() if row[0] and not _has_begun(kept, owner)),
         lost.states - kept.states,
+        frozenset(owner for owner, row in lost.attempts.items() if row[1] and owner not in kept.attempts),
     )
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tests.chaos import checks, set_back
 from tests.chaos.checks import Found
+from tests.chaos.lost_lists import ShownList
 from tests.chaos.made_once import Look
 from tests.chaos.set_back import Contents, SetBack
 from tests.chaos.witness import Record
@@ -96,6 +97,21 @@ def test_both_databases_are_compared() -> None:
     assert set_back.compare(3, lost, kept) == SetBack(
         3, frozenset({"job_b"}), frozenset({"job_a.1", "job_b.1"}), frozenset({"job_a.1"}), frozenset({"s"})
     )
+    ended = replace(lost, attempts={"job_d.1": (1.0, "succeeded", 5, "k")})
+    assert set_back.compare(3, ended, kept).ended == {"job_d.1"}
+
+
+def test_what_a_forgotten_attempt_made_is_in_no_list_of_the_attempt_that_has_its_number_since() -> None:
+    made = record("made", 1, resource="a", id="x")
+    shown = ShownList(5, f"{JOB}.1", True, frozenset(), frozenset(), frozenset())
+    forgotten = replace(LOST, ended=frozenset({f"{JOB}.1"}))
+    for known, broken in (
+        (LOST, ["lists of lost resources"]),
+        (forgotten, []),
+        (replace(forgotten, at=0.5), ["lists of lost resources"]),
+    ):
+        seen = replace(found(made, set_backs=[known]), lists=[shown])
+        assert rules(checks.lists_name_what_was_lost(seen)) == broken
 
 
 @pytest.mark.parametrize(
