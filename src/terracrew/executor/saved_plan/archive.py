@@ -1,6 +1,5 @@
 """Packs a plan and its workspace into one compressed stream, with everything that is needed to apply the plan at the same path."""
 
-import importlib
 import io
 import os
 import tarfile
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import IO, cast
 
 import msgspec
+import zstandard
 
 from terracrew.attempt.engine_directory import open_produced
 from terracrew.errors import Invalid, TooLarge
@@ -31,15 +31,8 @@ class About(msgspec.Struct, frozen=True):
     platform: str
 
 
-def import_compression() -> None:
-    """Import what both functions need, before they run in a thread that cannot open it."""
-    importlib.import_module("zstandard")
-
-
 def pack(out: io.RawIOBase, about: About, plan: Path, workspace: Path) -> None:
     """Write the plan and the workspace to a stream. Links stay links, so packages from a cache are not included."""
-    import zstandard  # see `transfer`: few jobs need it
-
     with (
         zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL).stream_writer(
             cast("IO[bytes]", out), closefd=False
@@ -59,8 +52,6 @@ def pack(out: io.RawIOBase, about: About, plan: Path, workspace: Path) -> None:
 
 def unpack(source: IO[bytes], plan: Path, workspace: Path) -> About:
     """Write the plan to this path and the workspace into this empty directory. Nothing is written outside of them."""
-    import zstandard
-
     about: About | None = None
     with Unpacking(workspace, max_entries=MAX_ENTRIES, max_bytes=MAX_BYTES, is_source=False) as unpacking:
         try:

@@ -111,7 +111,6 @@ def _pack(
     try:
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
             sealing = encrypt.Sealing(out, key, context, most=plan_file.MAX_PLAN_BYTES)
-            archive.import_compression()
             confinement.within(partial(archive.pack, sealing, what, plan, place), plan.parent, place)
             sealing.finish()
     except OSError as error:
@@ -123,7 +122,6 @@ def _pack(
 
 
 def _unpack(file: Path, key: bytes, context: str, plan: Path, place: Path, confinement: Confinement) -> About:
-    archive.import_compression()
     with file.open("rb") as sealed:
         opened = encrypt.opened(sealed, key, context)
         return confinement.within(partial(archive.unpack, opened, plan, place), plan.parent, place)
