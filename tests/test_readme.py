@@ -62,7 +62,13 @@ def test_every_command_of_the_readme_works_when_it_is_typed(environment: dict[st
         if line == "terracrew up":  # it runs already
             continue
         done = subprocess.run(
-            shlex.split(line, comments=True), env=environment, cwd=ROOT, capture_output=True, text=True, timeout=90
+            shlex.split(line, comments=True),
+            env=environment,
+            cwd=ROOT,
+            input="y\n",  # where it asks
+            capture_output=True,
+            text=True,
+            timeout=90,
         )
         assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
 

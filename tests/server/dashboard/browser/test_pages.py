@@ -187,6 +187,7 @@ async def test_a_dangerous_action_is_confirmed_by_a_dialog_that_names_the_thing(
     await page.goto("/dashboard/modules")
     dialog = page.get_by_role("dialog")
     await page.get_by_role("button", name="Apply hello").click()
+    await dialog.get_by_label("Show me the plan first").uncheck()
     await dialog.get_by_role("button", name="Apply hello").click()
     await page.wait_for_url("**/dashboard/jobs/job_*")
     await expect(page.get_by_role("heading", level=1)).to_contain_text("Apply #")
