@@ -61,6 +61,18 @@ def test_a_module_whose_adoption_is_interrupted_is_deleted(
     assert server.asked[-1] == "DELETE /api/v1/modules/shop?force=true"
 
 
+def test_a_module_that_cannot_be_deleted_again_is_named_beside_the_reason(
+    terracrew: Terracrew, server: ScriptedServer, folder: Path
+) -> None:
+    """The error of the deletion replaced the one that told why the state was refused."""
+    server.routes["POST /api/v1/modules/shop/states"] = lambda asked: asked.problem(400, "invalid", "not a state")
+    server.routes["DELETE /api/v1/modules/shop?force=true"] = lambda asked: asked.problem(409, "conflict", "in use")
+    terracrew(*arguments(folder))
+    assert terracrew.code != 0
+    assert "not a state" in terracrew.err
+    assert "module shop exists without its state and could not be deleted (in use)" in terracrew.err
+
+
 def interrupt(asked: Asked) -> None:
     """Do what Ctrl-C does, in the middle of a request."""
     os.kill(os.getpid(), signal.SIGINT)

@@ -11,7 +11,7 @@ from terracrew.cli.arguments import state_files
 from terracrew.cli.commands.job import plan_check
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
-from terracrew.errors import Invalid
+from terracrew.errors import Invalid, TerracrewError
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -23,7 +23,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.argument("folder", type=_FOLDER)
 @click.option("--as", "new_path", required=True, metavar="GROUP/NAME", help="The path of the new module.")
 @click.option("--root", type=_FOLDER, help="Upload this folder, which FOLDER is in, if FOLDER uses modules beside it.")
-@click.option("--engine", type=click.Choice(["tofu", "terraform"]), help="By default the one that the lock file tells.")
+@click.option("--engine", type=click.Choice(["tofu", "terraform"]), help="By default the one that the lock file names.")
 @click.option("--state", "state_file", type=click.File("rb"), help="The state. By default the engine here pulls it.")
 @click.option(
     "--var-file",
@@ -113,7 +113,13 @@ def _bring(api: "Api", path: str, state: bytes, files: dict[str, str]) -> dict[s
             api.post("/inputs", {"place": path, "target": "file", "name": name, "value": content})
         return state_files.upload(api, path, state, force=False)
     except BaseException:  # also if a person interrupts it
-        api.delete(f"/modules/{segment(path)}?force=true")
+        try:
+            api.delete(f"/modules/{segment(path)}?force=true")
+        except TerracrewError as error:
+            output.note(
+                f"module {path} exists without its state and could not be deleted ({error}). An apply would create everything "
+                f"again: delete it first (`terracrew module delete {path} --force`)"
+            )
         raise
 
 
@@ -132,5 +138,5 @@ def _remark(changed: list[str], variables: tuple[str, ...]) -> None:
         )
     if os.environ.get("TF_WORKSPACE", "default") not in ("", "default"):
         output.note(
-            "TF_WORKSPACE chose the state, and jobs do not have it: give `terraform.workspace` a variable's place"
+            "TF_WORKSPACE chose the state, and jobs do not have it: use a variable instead of `terraform.workspace`"
         )
