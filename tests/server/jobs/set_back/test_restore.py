@@ -30,6 +30,21 @@ async def claimed_and_forgotten(site: Site, *statements: str) -> tuple[AttemptRe
     return AttemptRef(job_id, 1), granted.credentials
 
 
+async def claimed_twice(site: Site) -> tuple[str, Credentials]:
+    """Lose the first attempt of an apply, claim it a second time, and set the database back to before that.
+
+    Returns the job and the credentials of the second attempt.
+    """
+    job_id = await site.rows.job(site.module, kind="APPLY")
+    await site.runner.start(job_id)
+    await service.settle(
+        site.rows.db, AttemptRef(job_id, 1), lambda job, attempt, now: decide.missing(job, attempt, "", now)
+    )
+    granted = await site.runner.has(job_id, 2)
+    await site.rows.run("DELETE FROM attempts WHERE number = 2")
+    return job_id, granted.credentials
+
+
 async def show_receipt(database: Database, own: Credentials) -> None:
     await restore.restore(database, receipts.open_receipt(KEYS, own.receipt, own.hub))
 
@@ -64,18 +79,12 @@ async def test_an_attempt_of_a_job_that_was_queued_at_the_backup_takes_it_again(
 
 async def test_a_later_attempt_replaces_the_one_that_the_database_knows(database: Database) -> None:
     site = await Site.make(database)
-    job_id = await site.rows.job(site.module, kind="APPLY")
-    await site.runner.start(job_id)
-    await service.settle(
-        database, AttemptRef(job_id, 1), lambda job, attempt, now: decide.missing(job, attempt, "", now)
-    )
-    granted = await site.runner.has(job_id, 2)
-    await site.rows.run("DELETE FROM attempts WHERE number = 2")
+    job_id, second = await claimed_twice(site)
     await site.rows.run("UPDATE attempts SET ended_at = NULL, outcome = NULL WHERE number = 1")
     await site.rows.run("UPDATE jobs SET attempt = 1, status = 'PROCESSING'")
-    await show_receipt(database, granted.credentials)
-    first, second = await site.rows.attempts(job_id)
-    assert (first.outcome, first.is_in_doubt, second.ended_at) == ("lost", True, None)
+    await show_receipt(database, second)
+    first, later = await site.rows.attempts(job_id)
+    assert (first.outcome, first.is_in_doubt, later.ended_at) == ("lost", True, None)
     assert (await site.rows.load(job_id)).attempt == 2
 
 
@@ -83,18 +92,12 @@ async def test_a_later_attempt_waits_for_one_that_has_a_permit(database: Databas
     """Attempt 1 was claimed again after the release, with the approval of a person, and was changing the module when attempt 2 of
     the lost time came back and took its place."""
     site = await Site.make(database)
-    job_id = await site.rows.job(site.module, kind="APPLY")
-    await site.runner.start(job_id)
-    await service.settle(
-        database, AttemptRef(job_id, 1), lambda job, attempt, now: decide.missing(job, attempt, "", now)
-    )
-    granted = await site.runner.has(job_id, 2)
-    await site.rows.run("DELETE FROM attempts WHERE number = 2")
+    job_id, second = await claimed_twice(site)
     await site.rows.run("UPDATE attempts SET ended_at = NULL, outcome = NULL")
     await site.rows.run("UPDATE jobs SET attempt = 1, status = 'PROCESSING'")
     assert await begin_code(database, AttemptRef(job_id, 1), 0) == "begun"
     with pytest.raises(Unavailable):
-        await show_receipt(database, granted.credentials)
+        await show_receipt(database, second)
     [first] = await site.rows.attempts(job_id)
     assert first.ended_at is None
     assert (await site.rows.load(job_id)).attempt == 1
@@ -245,13 +248,7 @@ async def test_a_restored_job_that_has_lost_its_own_inputs_fails_instead_of_runn
 
 async def test_a_cancel_that_was_asked_for_since_is_kept(database: Database) -> None:
     site = await Site.make(database)
-    job_id = await site.rows.job(site.module, kind="APPLY")
-    await site.runner.start(job_id)
-    await service.settle(
-        database, AttemptRef(job_id, 1), lambda job, attempt, now: decide.missing(job, attempt, "", now)
-    )
-    granted = await site.runner.has(job_id, 2)
-    await site.rows.run("DELETE FROM attempts WHERE number = 2")
+    job_id, second = await claimed_twice(site)
     await site.rows.run("UPDATE jobs SET attempt = 1, cancel_mode = 'kill'")
-    await show_receipt(database, granted.credentials)
+    await show_receipt(database, second)
     assert (await site.rows.load(job_id)).cancel_mode == "kill"
