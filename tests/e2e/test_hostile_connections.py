@@ -261,7 +261,14 @@ def test_a_rush_of_websockets_leaves_the_server_to_others(server: Attacked, is_c
     """3,000 connections without a valid credential kept /healthz waiting until every one of them was refused: 8 seconds.
 
     A connection that was not accepted yet waited longer still: one was accepted in each turn of the event loop.
+    On a busy machine this process may be woken after everything is answered, hence the repetitions: a server at fault fails each.
     """
+    assert any(_is_answered_within_a_rush(server, is_connected_before) for _ in range(5)), (
+        "the answer waited for all handshakes"
+    )
+
+
+def _is_answered_within_a_rush(server: Attacked, is_connected_before: bool) -> bool:
     with contextlib.ExitStack() as stack:
         if not is_connected_before:
             server.process.suspend()  # so that all of them arrive at once
@@ -276,13 +283,13 @@ def test_a_rush_of_websockets_leaves_the_server_to_others(server: Attacked, is_c
         server.process.resume()
         assert b" 200 " in health.recv(65536)
         answered, _, _ = select.select(rush, [], [], 0)
-        assert len(answered) < RUSH_CONNECTIONS * 2 / 3, "the answer did not wait for all handshakes"
         heads = [connection.recv(65536) for connection in rush]
     refused = [head for head in heads if not head.startswith(b"HTTP/1.1 101 ")]
     assert len(refused) <= RUSH_CONNECTIONS - MAX_HANDSHAKES
     assert all(head.startswith(b"HTTP/1.1 503 ") and b"retry-after: 5" in head for head in refused)
     assert refused or not is_connected_before
     eventually(lambda: server.open_connections() < 10, what="the end of all connections")
+    return len(answered) < RUSH_CONNECTIONS * 2 / 3
 
 
 def test_a_refused_websocket_neither_stays_nor_fills_the_memory(server: Attacked) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -50,15 +51,33 @@ def page(system: System) -> Iterator[Page]:
 
 
 @contextmanager
-def waiting(system: System, job: str) -> Generator["subprocess.Popen[str]"]:
+def waiting(system: System, job: str) -> Generator["Terminal"]:
     """`terracrew job wait`, in another terminal."""
     options = ["--url", system.url, "--token-file", str(system.data / "admin.token")]
     command = [sys.executable, "-m", "terracrew.cli", *options, "job", "wait", job]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+    screen = system.directory / f"{job}.screen"
+    with (
+        screen.open("w") as stderr,
+        subprocess.Popen(command, stderr=stderr, stdout=subprocess.DEVNULL) as process,
+    ):
         try:
-            yield process
+            yield Terminal(process, screen)
         finally:
             process.kill()
+
+
+@dataclass(frozen=True)
+class Terminal:
+    process: "subprocess.Popen[bytes]"
+    screen: Path
+
+    def shows(self, words: str) -> None:
+        """Wait for these words: on a busy machine, a person is quicker than a new process."""
+        eventually(lambda: words in self.screen.read_text(), what=f"{words!r} in the terminal")
+
+    def ended(self) -> str:
+        assert self.process.wait(30) == 0
+        return self.screen.read_text()
 
 
 @pytest.mark.feature("J8.decline", "U5.page")
@@ -77,14 +96,14 @@ def test_a_plan_is_looked_at_and_approved_and_another_is_declined_by_clicking(sy
         expect(page.locator("#plan")).to_contain_text("+1 to add")
         expect(page.locator("#nav-jobs")).to_have_text("1 to approve")
         page.screenshot(path=SHOTS / "approval.png", animations="disabled")
+        terminal.shows("AWAITING_APPROVAL")
         page.get_by_role("button", name="Approve and apply").click()
         page.screenshot(path=SHOTS / "approval-confirm.png", animations="disabled")
         page.get_by_role("dialog").get_by_role("button", name="Approve and apply").click()
         expect(page.locator("#job-head .st")).to_have_text("Succeeded")
         expect(page.locator("#job-side")).to_contain_text("Approved by")
         page.screenshot(path=SHOTS / "approval-applied.png", animations="disabled")
-        told = terminal.communicate(timeout=30)[1]
-    assert terminal.returncode == 0
+        told = terminal.ended()
     assert re.search(
         r"AWAITING_APPROVAL: its plan waits for approval: `team/web` requires that a person approves each change \(for .* left\)",
         told,
@@ -150,8 +169,7 @@ def test_a_lost_apply_is_seen_live_given_up_and_done_again_after_somebody_has_lo
         expect(page.locator("#job-head .st")).to_have_text("Succeeded")
         assert page.evaluate("window.sameDocument") is True, "all of it was live"
         page.screenshot(path=SHOTS / "lost-done.png", animations="disabled", full_page=True)
-        told = terminal.communicate(timeout=30)[1]
-    assert terminal.returncode == 0
+        told = terminal.ended()
     for words in (
         "contact with its runner was lost during a change",
         f"terracrew job gone {number}",
