@@ -21,6 +21,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def test_a_kernel_without_landlock_is_named_in_the_log(
     kernel: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.WARNING)  # another test may have asked for more
     isolation.describe(IsolationSettings(), [])
     assert "engines are not isolated" in caplog.text
     assert isolation.in_force(IsolationSettings()) == "unavailable"
