@@ -19,7 +19,14 @@ if TYPE_CHECKING:
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
-@click.command("adopt")
+@click.command(
+    "adopt",
+    epilog=output.examples(
+        "terracrew adopt ./live/prod --as shop/prod",
+        "terracrew adopt ./live/prod --as shop/prod --root . --var-file prod.tfvars",
+        "terracrew adopt ./live/prod --as shop/prod --state state.json --no-plan",
+    ),
+)
 @click.argument("folder", type=_FOLDER)
 @click.option("--as", "new_path", required=True, metavar="GROUP/NAME", help="The path of the new module.")
 @click.option("--root", type=_FOLDER, help="Upload this folder, which FOLDER is in, if FOLDER uses modules beside it.")

@@ -68,7 +68,13 @@ def show_group(target: Target, path: str, as_json: bool) -> None:
     return output.facts([*((name, found[name]) for name in known), *rest, ("created", output.age(found["created_at"]))])
 
 
-@group.command("create")
+@group.command(
+    "create",
+    epilog=output.examples(
+        "terracrew group create platform",
+        "terracrew group create platform/prod/eu --parents --min-approvals 2",
+    ),
+)
 @click.argument("path", shell_complete=name_completion.groups)
 @click.option("--description", default="", help="A description.")
 @approval_options.min_approvals
@@ -90,7 +96,13 @@ def create(target: Target, path: str, description: str, parents: bool, as_json: 
     return click.echo(f"created group {made['path']}")
 
 
-@group.command("update")
+@group.command(
+    "update",
+    epilog=output.examples(
+        "terracrew group update platform/prod --min-approvals 2 --self-approval no",
+        "terracrew group update platform --max-destroy 5 --max-running-jobs 10",
+    ),
+)
 @click.argument("path", shell_complete=name_completion.groups)
 @click.option("--description", help="A description.")
 @click.option(

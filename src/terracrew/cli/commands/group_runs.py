@@ -31,7 +31,13 @@ _timeout = click.option(
 )
 
 
-@click.command("plan")
+@click.command(
+    "plan",
+    epilog=output.examples(
+        "terracrew group plan platform",
+        "terracrew group apply platform --planned",
+    ),
+)
 @_path
 @_resume
 @_detach
@@ -45,7 +51,14 @@ def plan(target: Target, path: str, is_resumed: bool, detach: bool, timeout: flo
     return _until_end(api, path, run, detach=detach, timeout=timeout, as_json=as_json)
 
 
-@click.command("apply")
+@click.command(
+    "apply",
+    epilog=output.examples(
+        "terracrew group apply platform --planned",
+        "terracrew group apply platform",
+        "terracrew group apply platform --resume",
+    ),
+)
 @_path
 @_resume
 @click.option(

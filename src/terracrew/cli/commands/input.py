@@ -42,7 +42,16 @@ def list_inputs(target: Target, place: str, own: bool, as_json: bool) -> None:
     return output.table(("NAME", "VALUE", "FROM", "SET"), rows, empty=empty)
 
 
-@inputs.command("set")
+@inputs.command(
+    "set",
+    epilog=output.examples(
+        "terracrew input set platform region eu-1",
+        'terracrew input set platform/network zones \'["a", "b"]\'',
+        "terracrew input set platform AWS_REGION eu-central-1 --env",
+        "terracrew input set platform/database password --secret",
+        "terracrew input set platform/app vpc_id --output platform/network:vpc_id",
+    ),
+)
 @click.argument("place", shell_complete=name_completion.places)
 @click.argument("name")
 @click.argument("value", required=False)

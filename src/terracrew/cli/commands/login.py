@@ -12,7 +12,13 @@ from terracrew.cli.printing import output
 from terracrew.errors import Invalid, NotFound
 
 
-@click.command()
+@click.command(
+    epilog=output.examples(
+        "terracrew --url https://terracrew.example.com login",
+        "terracrew --url https://terracrew.example.com --profile work login",
+        "terracrew login --link",
+    )
+)
 @click.option("--link", is_flag=True, help="Instead, print a link that logs you in to the dashboard once.")
 @click.option("--token-stdin", is_flag=True, help="Read the token from standard input without asking.")
 @output.json_option

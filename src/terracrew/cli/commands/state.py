@@ -109,7 +109,13 @@ def diff_states(
     return diff.show_states(found)
 
 
-@state.command("import")
+@state.command(
+    "import",
+    epilog=output.examples(
+        "tofu state pull > state.json",
+        "terracrew state import platform/network state.json",
+    ),
+)
 @click.argument("module", shell_complete=name_completion.modules)
 @click.argument("file", type=click.File("rb"))
 @click.option("--force", is_flag=True, help="Also if it does not continue the state that MODULE has.")
@@ -132,7 +138,13 @@ def import_state(target: Target, module: str, file: BinaryIO, force: bool, as_js
     return output.note(f"`terracrew job run {module} --follow` plans from it. It should find nothing to change.")
 
 
-@state.command("rollback")
+@state.command(
+    "rollback",
+    epilog=output.examples(
+        "terracrew state list platform/network",
+        "terracrew state rollback platform/network 7",
+    ),
+)
 @click.argument("module", shell_complete=name_completion.modules)
 @click.argument("version", type=numbers.Whole(1))
 @click.option("--yes", is_flag=True, help="Do not ask.")

@@ -55,7 +55,13 @@ def list_steps(target: Target, place: str, own: bool, as_json: bool) -> None:
     )
 
 
-@step.command("set")
+@step.command(
+    "set",
+    epilog=output.examples(
+        "terracrew step set platform plan --before ./check.sh",
+        "terracrew step set platform/network apply --flag tofu:-parallelism=5",
+    ),
+)
 @_place
 @_step
 @click.option(

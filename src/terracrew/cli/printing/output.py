@@ -34,6 +34,11 @@ WIDE_COLUMNS = 130
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
+def examples(*lines: str) -> str:
+    """Return the end of a command's help: lines that people can type as they are."""
+    return "\n".join(("\b", "Examples:", *(f"  {each}" for each in lines)))
+
+
 def as_json(value: Any) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 

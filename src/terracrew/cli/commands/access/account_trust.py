@@ -33,7 +33,14 @@ def list_policies(target: Target, account: str, as_json: bool) -> None:
     return output.table(("ID", "ISSUER", "AUDIENCE", "CLAIMS", "A TOKEN IS USED", "LAST USED"), rows, empty=empty)
 
 
-@trust.command("add")
+@trust.command(
+    "add",
+    epilog=output.examples(
+        "terracrew service-account trust add acme/deploy \\",
+        "    --issuer https://gitlab.example.com \\",
+        "    --claim project_path=acme/network --claim ref_protected=true",
+    ),
+)
 @click.argument("account", shell_complete=name_completion.service_accounts)
 @click.option("--issuer", required=True, metavar="URL", help="The `iss` of the tokens, for example https://gitlab.com.")
 @click.option(

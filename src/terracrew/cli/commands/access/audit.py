@@ -58,7 +58,13 @@ def audit() -> None:
     """Show who changed what, and when."""
 
 
-@audit.command("list")
+@audit.command(
+    "list",
+    epilog=output.examples(
+        "terracrew audit list --actor ada --since 7d",
+        "terracrew audit list --action job.approve --path platform/prod --wide",
+    ),
+)
 @_filters
 @click.option(
     "--limit", type=numbers.Whole(1, 10_000), default=50, show_default=True, help="The number of changes to list."

@@ -101,7 +101,14 @@ def list_roles(
     return output.table(columns, rows, empty="no roles: `terracrew role grant`")
 
 
-@role.command("grant")
+@role.command(
+    "grant",
+    epilog=output.examples(
+        "terracrew role grant ada operator --group platform",
+        "terracrew role grant ada approver --module platform/network",
+        "terracrew role grant acme/deploy operator --group acme --expires-in-days 30",
+    ),
+)
 @_arguments_of_a_grant
 @click.option("--expires-in-days", type=numbers.Whole(1, 3650), metavar="N", help="The role ends after N days.")
 @output.json_option

@@ -79,7 +79,14 @@ def update(target: Target, account: str, new_name: str | None, is_disabled: bool
     return click.echo(f"service account {made['name']} is {_status(made)}")
 
 
-@service_account.command("create")
+@service_account.command(
+    "create",
+    epilog=output.examples(
+        "terracrew service-account create ci --group platform",
+        "terracrew role grant platform/ci operator --group platform",
+        "terracrew service-account add-secret platform/ci",
+    ),
+)
 @click.argument("name")
 @click.option(
     "--group",

@@ -15,7 +15,13 @@ def token() -> None:
     """Manage API tokens for scripts. A token has the permissions of the person who created it."""
 
 
-@token.command("create")
+@token.command(
+    "create",
+    epilog=output.examples(
+        "terracrew token create laptop",
+        "terracrew token create ci --expires-in-days 30",
+    ),
+)
 @click.argument("name")
 @click.option("--expires-in-days", type=numbers.Whole(min=1), metavar="N", help="Expires after N days; 90 by default.")
 @click.option("--no-end", is_flag=True, help="Never expires. Whoever finds it can use it until somebody revokes it.")

@@ -59,7 +59,13 @@ def show(target: Target, name: str, as_json: bool) -> None:
     )
 
 
-@user.command("create")
+@user.command(
+    "create",
+    epilog=output.examples(
+        "terracrew user create ada",
+        "terracrew role grant ada operator --group platform",
+    ),
+)
 @click.argument("name")
 @click.option(
     "--admin",

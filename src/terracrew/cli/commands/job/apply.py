@@ -12,7 +12,13 @@ from terracrew.cli.printing import output
 from terracrew.errors import Conflict
 
 
-@click.command("apply")
+@click.command(
+    "apply",
+    epilog=output.examples(
+        "terracrew job run platform/network --follow",
+        "terracrew job apply 12 --follow",
+    ),
+)
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--follow", "-f", "following", is_flag=True, help="Print the log of the new job until it ends.")

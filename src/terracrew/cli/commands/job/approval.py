@@ -19,7 +19,13 @@ _MAX_RESOURCES_SHOWN = 30
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
-@click.command("approve")
+@click.command(
+    "approve",
+    epilog=output.examples(
+        "terracrew job approve 12",
+        'terracrew job approve 12 --comment "The snapshot is taken."',
+    ),
+)
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option(
     "--plan", type=numbers.Whole(min=0), metavar="N", help="Approve only if this is still the plan of attempt N."
@@ -57,7 +63,12 @@ def approve(target: Target, job_id: str, plan: int | None, comment: str, yes: bo
     return click.echo(f"approved: job {after['number']} continues with the plan of {made_by}")
 
 
-@click.command("decline")
+@click.command(
+    "decline",
+    epilog=output.examples(
+        'terracrew job decline 12 --reason "Not before Monday."',
+    ),
+)
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option("--reason", default="", help="The reason, which is shown on the job. On a terminal, it is asked for.")
 @click.option(

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 MAX_TAIL_LINES = 10_000
 
 
-@click.command("logs")
+@click.command(
+    "logs",
+    epilog=output.examples(
+        "terracrew job logs -f 12",
+        "terracrew job logs 12 --tail 50",
+    ),
+)
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option(
     "--follow", "-f", "following", is_flag=True, help="Continue until the job ends, and exit with its exit code."

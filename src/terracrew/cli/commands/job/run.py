@@ -24,7 +24,16 @@ color_option = click.option(
 )
 
 
-@click.command("run")
+@click.command(
+    "run",
+    epilog=output.examples(
+        "terracrew job run platform/network --follow",
+        "terracrew job run platform/network --apply --follow",
+        "terracrew job run platform/network --plan --from ./network",
+        "terracrew job run platform/network --plan --destroy",
+        "terracrew job run platform/network --apply --var size=3 --approval",
+    ),
+)
 @click.argument("module", shell_complete=name_completion.modules)
 @click.option("--plan", "is_plan", is_flag=True, help="Only show what would change (the default).")
 @click.option("--apply", "is_apply", is_flag=True, help="Plan and apply.")

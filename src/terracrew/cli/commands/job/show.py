@@ -8,7 +8,14 @@ from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 
 
-@click.command("list")
+@click.command(
+    "list",
+    epilog=output.examples(
+        "terracrew job list --active",
+        "terracrew job list --status AWAITING_APPROVAL",
+        "terracrew job list --module platform/network --limit 5 --json",
+    ),
+)
 @click.option(
     "--status",
     type=click.Choice(status_line.STATUSES, case_sensitive=False),
@@ -50,7 +57,13 @@ def list_jobs(target: Target, status: str | None, module: str | None, active: bo
     return None
 
 
-@click.command("show")
+@click.command(
+    "show",
+    epilog=output.examples(
+        "terracrew job show 12",
+        "terracrew job show 12 --diff --search subnet",
+    ),
+)
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option("--diff", "is_diff", is_flag=True, help="Show what its plan changes in each resource, by attribute.")
 @click.option("--search", metavar="TEXT", default="", help="With --diff: only resources that contain this text.")

@@ -28,7 +28,7 @@ _approval_timeout = click.option(
     "--approval-timeout",
     type=Duration(),
     metavar="24h",
-    help="How long a plan waits for approval before it is declined.",
+    help="How long a plan waits for approval before it is declined: 60s or more.",
 )
 _interrupted = click.option(
     "--interrupted",
@@ -46,7 +46,16 @@ _fresh = click.option(
 )
 
 
-@click.command("create")
+@click.command(
+    "create",
+    epilog=output.examples(
+        "terracrew module create platform/network --from ./network",
+        "terracrew module create shop/web --parents --var size=3 \\",
+        "    --git https://git.example.com/acme/shop.git --version '~> 1.2'",
+        "terracrew module create shop/db --from ./db --needs-approval",
+        "terracrew module create shop/queue --from ./queue --engine pulumi",
+    ),
+)
 @click.argument("path", shell_complete=name_completion.groups)
 @sources.source_options
 @sources.input_options
@@ -56,7 +65,7 @@ _fresh = click.option(
     metavar="NAME",
     default="tofu",
     show_default=True,
-    help="The engine that runs it: tofu, terraform, or one that a package on the runners provides.",
+    help="The engine that runs it: tofu, terraform, pulumi, or one that a package on the runners provides.",
 )
 @click.option(
     "--engine-version",
@@ -138,7 +147,14 @@ def create(
     return output.note(f"run it: terracrew job run {made['path']} --follow")
 
 
-@click.command("update")
+@click.command(
+    "update",
+    epilog=output.examples(
+        "terracrew module update platform/network --from ./network",
+        "terracrew module update shop/web --version '~> 1.3' --var size=5",
+        "terracrew module update shop/web --runner platform/edge --triggers auto",
+    ),
+)
 @click.argument("path", shell_complete=name_completion.modules)
 @sources.source_options
 @sources.input_options

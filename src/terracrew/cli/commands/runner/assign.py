@@ -27,7 +27,13 @@ def _place_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command("assign")
+@click.command(
+    "assign",
+    epilog=output.examples(
+        "terracrew runner assign platform/edge --group platform/prod",
+        "terracrew runner assign platform/edge --module shop/web",
+    ),
+)
 @click.argument("path", shell_complete=name_completion.runners)
 @_place_options
 @output.json_option

@@ -39,7 +39,13 @@ def _options_of_a_new_runner(command: Callable[..., None]) -> Callable[..., None
     return command
 
 
-@click.command("register")
+@click.command(
+    "register",
+    epilog=output.examples(
+        "terracrew runner register edge --group platform",
+        "terracrew runner register pool --multiple --tag gpu --max-jobs 2",
+    ),
+)
 @click.argument("name")
 @_options_of_a_new_runner
 @click.option(

@@ -23,7 +23,14 @@ def _hangup_later() -> Generator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-@click.command("start")
+@click.command(
+    "start",
+    epilog=output.examples(
+        "terracrew runner start",
+        "terracrew runner start --config runner.toml --check",
+        "terracrew runner start --once --wait 10m",
+    ),
+)
 @setting_options
 @click.option("--once", is_flag=True, help="Run one job, deliver everything of it, and exit with its exit code.")
 @click.option(
