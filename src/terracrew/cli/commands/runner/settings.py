@@ -14,8 +14,8 @@ from terracrew.cli.printing import output, settings_table
 def settings(file: Path | None, given: dict[str, str], flags: dict[str, str], as_json: bool) -> None:
     """Print the settings with which `runner start` would start, each with the layer that it came from.
 
-    The layers are, from low to high: defaults, the settings file, the environment, the command line. A value that is
-    overridden is below the one that counts. Secrets are hidden.
+    The layers are, from low to high: defaults, the settings file, the environment, the command line, external settings. A
+    value that is overridden is below the one that counts. Secrets are hidden.
     """
     from terracrew.settings import layers
 
