@@ -9,6 +9,7 @@
 #   make images    the images of server, executor and runner, with their bills of materials (ARGS="--base …": see --help)
 #   make check     format, lint, types, imports
 #   make settings  the pages and schemas of settings in docs/
+#   make picture   the picture of the README, docs/dashboard.png, by the test of approvals in a browser
 #   make features  what the tests prove, clause by clause
 #   make explore   every order of events, further than the tests (ARGS="3 2": attempts, faults; ARGS=longest: hours)
 #   make bench     the figures, into build/bench.json            (ARGS=…)
@@ -24,7 +25,7 @@ WORKERS ?= $(shell expr $$(nproc) + 2)
 # The tests start hundreds of processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo images test test-user test-thorough test-engines test-platforms check lint format types imports settings features explore bench chaos day powercut
+.PHONY: demo images test test-user test-thorough test-engines test-platforms check lint format types imports settings picture features explore bench chaos day powercut
 
 demo: .venv/.run
 	@$(PYTHON) -m terracrew.cli demo $(if $(EXIT),--exit) $(if $(PORT),--port $(PORT)) $(if $(FRESH),--fresh)
@@ -75,6 +76,10 @@ settings: .venv/.dev
 	@for process in server runner; do \
 	  $(PYTHON) scripts/$${process}_settings.py > docs/$$process-settings.md && \
 	  $(PYTHON) -m terracrew.cli $$process schema > docs/$$process.schema.json || exit 1; done
+
+picture: .venv/.dev
+	@scripts/system-packages
+	PICTURE=docs/dashboard.png $(PYTHON) -m pytest -q -n 0 tests/server/dashboard/browser/test_approvals.py -k "two_people and sqlite"
 
 features: .venv/.dev
 	@$(PYTHON) scripts/features.py

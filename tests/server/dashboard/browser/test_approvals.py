@@ -1,11 +1,13 @@
 """How people decide in a real browser: each sees what their approval does, who else has approved, and who uses what is destroyed."""
 
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
 from playwright.async_api import Browser, Page, expect
 
+from terracrew.protocol.events import ResourceChange
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import role_store
 from terracrew.server.identity.people import service as identity
@@ -13,7 +15,10 @@ from terracrew.server.identity.people import store
 from terracrew.server.identity.people.sessions import COOKIE
 from tests.conftest import DATABASES
 from tests.server.dashboard.browser.looks import look
+from tests.server.dashboard.company import contents, seed
+from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.company.stage import PASSWORD, Stage
+from tests.server.dashboard.conftest import SHOTS
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -22,10 +27,25 @@ pytestmark = [
 ]
 
 
+PICTURE = os.environ.get("PICTURE") or SHOTS / "readme.png"
+"""Where the picture of the README is written; `make picture` names the one in docs."""
+CHANGES = [
+    ResourceChange('module.vpc.terraform_data.subnet["c"]', "create"),
+    ResourceChange("terraform_data.peering", "update"),
+    ResourceChange("terraform_data.old_gateway", "delete"),
+]
+
+
 async def two_people_must_approve(stage: Stage) -> None:
-    """Two of three approvers must approve what is in `platform/edge`, and nobody their own job."""
+    """Two of three approvers must approve what is in `platform/edge`, and nobody their own job. One plan there destroys something."""
 
     async def work(tx: Tx) -> None:
+        job, made = stage.jobs["asking"], Company(tx, stage.server.organization_id, stage.user_id)
+        row = await tx.one("SELECT module_id FROM jobs WHERE id = :id", id=job)
+        assert row is not None
+        plan = seed.plan(add=1, change=1, destroy=1, unchanged=41, existing=43, resources=CHANGES)
+        await tx.run("UPDATE jobs SET plan = :plan WHERE id = :id", plan=plan, id=job)
+        await contents.add_diff(made, stage.server.keys, job, row["module_id"], 1)
         await tx.run("UPDATE groups SET min_approvals = 2, self_approval = false WHERE path = 'platform/edge'")
         for name in ("ada", "grace", "olga"):
             user = await store.insert_user(tx, stage.server.organization_id, name, is_system_admin=False)
@@ -33,6 +53,14 @@ async def two_people_must_approve(stage: Stage) -> None:
             await role_store.bind_role(tx, *place)
 
     await stage.write(work)
+
+
+async def take_picture(page: Page) -> None:
+    await page.emulate_media(color_scheme="light", reduced_motion="reduce")
+    await page.set_viewport_size({"width": 1280, "height": 900})
+    for words in ("old_gateway", "pcx-2", "The snapshot is taken.", "1 of 2 approvals"):
+        await expect(page.get_by_text(words).first).to_be_in_viewport()
+    await page.screenshot(path=PICTURE, animations="disabled")
 
 
 @asynccontextmanager
@@ -76,9 +104,10 @@ async def test_two_people_approve_a_plan_and_each_sees_what_the_other_did(browse
         panel = grace.locator("#approval")
         for words in ("1 of 2 approvals", "The snapshot is taken.", "grace and olga can approve it."):
             await expect(panel).to_contain_text(words)
+        await take_picture(grace)
         await look(grace, "approval-second")
-        await grace.get_by_role("button", name="Approve and apply (2 of 2)").click()
-        await grace.get_by_role("dialog").get_by_role("button", name="Approve and apply (2 of 2)").click()
+        await grace.get_by_role("button", name="Approve and destroy 1 (2 of 2)").click()
+        await grace.get_by_role("dialog").get_by_role("button", name="Approve and destroy 1 (2 of 2)").click()
         await expect(grace.locator("#toasts")).to_contain_text("Job #407 continues with its plan.")
         for page in (grace, ada):
             await expect(page.locator("#approved-by li")).to_have_count(2)
