@@ -5,10 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
 
-from terracrew.cli.main import cli
+from tests import command_lines
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -67,25 +66,40 @@ def test_the_page_of_settings_is_current(process: str) -> None:
     assert page == (ROOT / "docs" / f"{process}-settings.md").read_text(), "make settings"
 
 
-def commands_of(page: Path) -> list[str]:
-    """What a page tells people to type: indented lines and code in between that begin with the program's name."""
-    text = page.read_text()
-    return re.findall(r"^ {4,}(terracrew .*)$", text, re.MULTILINE) + re.findall(r"`(terracrew [^`]+)`", text)
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_command_that_a_page_names_exists_with_its_options(page: Path) -> None:
-    wrong: list[str] = []
-    for line in commands_of(page):
-        words = re.sub(r"\s#.*", "", line).split()
-        command: click.Command = cli
-        for word in words[1:]:
-            name = word.partition("=")[0]
-            if name.startswith("-"):
-                if name not in ("--help", "--json") and not any(
-                    name in each.opts + each.secondary_opts for each in command.params
-                ):
-                    wrong.append(line)
-            elif isinstance(command, click.Group) and (inner := command.get_command(click.Context(command), word)):
-                command = inner
-    assert wrong == []
+    text = page.read_text()
+    found = [(words, command_lines.fault(words, is_whole=True)) for words in command_lines.typed(text)]
+    found += [(words, command_lines.fault(words, is_whole=False)) for words in command_lines.mentioned(text)]
+    assert [(" ".join(words), fault) for words, fault in found if fault] == []
+
+
+def test_the_commands_of_pages_are_found_in_blocks_and_pipelines_and_their_mistakes_are_seen() -> None:
+    """`- terracrew …` in the example of a pipeline, and `job=$(terracrew …)`, were not looked at."""
+    text = """
+    - terracrew job logs -f "$job" || [ $? = 14 ]
+    job=$(terracrew job run a/b --plan --from x)   # it's a plan
+    terracrew service-account trust add acme/deploy \\
+        --issuer https://gitlab.example.com | sed s/a/b/
+
+```yaml
+script:
+  - /opt/terracrew/bin/terracrew server --config /etc/server.toml admin-link
+```
+"""
+    assert [" ".join(words) for words in command_lines.typed(text)] == [
+        "server --config /etc/server.toml admin-link",
+        "job logs -f $job",
+        "job run a/b --plan --from x",
+        "service-account trust add acme/deploy --issuer https://gitlab.example.com",
+    ]
+    wrong = ["job run --plam a/b", "job run", "job run a/b c", "module create a --from", "jobs list", "job run a --var"]
+    assert [line for line in wrong if not command_lines.fault(line.split(), is_whole=True)] == []
+    assert command_lines.fault(["job", "approve"], is_whole=False) == ""
+
+
+def test_the_index_leads_to_every_page() -> None:
+    index = ROOT / "docs" / "README.md"
+    linked = {(index.parent / link).resolve() for link in _LINK.findall(index.read_text())}
+    pages = {page for page in PAGES if page.parent.name != "decisions"} - {index}
+    assert pages - linked == set()
