@@ -1,7 +1,8 @@
 """The files that an attempt's engine has beside its workspace. The executor's own files are in the attempt's directory.
 
 <engine directory>/
-  provided/    written by the executor, read by the engine: its configuration, tokens for clouds, the plan that is applied
+  provided/    written by the executor, read by the engine: its configuration, tokens for clouds, the plan that is applied;
+               read by hooks: this plan, and the same as JSON
   produced/    written by the engine: a new plan, the facts about it
 
 An engine runs code that somebody else wrote. What it produced is therefore opened without following links, and without waiting
@@ -16,6 +17,7 @@ from pathlib import Path
 from terracrew.errors import Invalid, TooLarge
 
 PLAN = "plan"
+_JSON_SUFFIX = ".json"
 _PROVIDED, _PRODUCED = "provided", "produced"
 
 
@@ -34,9 +36,19 @@ class EngineDirectory:
         """The plan that is described, saved and applied. The engine, and what runs beside it, can only read it."""
         return self.provided / PLAN
 
+    @property
+    def plan_json(self) -> Path:
+        """The same plan as JSON without sensitive values. It exists only if a hook reads it."""
+        return json_beside(self.plan)
+
     def make(self) -> None:
         for folder in (self.path, self.provided, self.produced):
             folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def json_beside(plan: Path) -> Path:
+    """Return the path of the JSON of a plan. Programs that check plans know JSON by the end of its name."""
+    return plan.with_suffix(_JSON_SUFFIX)
 
 
 def read_produced(path: Path, max_bytes: int, *, follows_link: bool = False) -> bytes:

@@ -63,7 +63,7 @@ class PlanDescription(NamedTuple):
 
 def build(plan: PlanDescription, mask: Mask) -> bytes:
     """Return the document of a plan, bounded in size and in the time that it takes."""
-    mask = _remembering(mask)
+    mask = remembering(mask)
     rank = {action: at for at, action in enumerate(plan_words.ORDER)}
     ordered = sorted(plan.resources, key=lambda each: rank[each.action])
     writer = _Writer(mask, is_large=plan.size > MAX_PLAN_BYTES)
@@ -86,7 +86,7 @@ def build(plan: PlanDescription, mask: Mask) -> bytes:
     return zlib.compress(b"\n".join((_encode(head), *writer.lines)), 6)
 
 
-def _remembering(mask: Mask) -> Mask:
+def remembering(mask: Mask) -> Mask:
     """Mask a short text once. Names of attributes, and many of their values, are the same in many resources."""
     remembered = lru_cache(_MAX_REMEMBERED_TEXTS)(mask)
     return lambda text: remembered(text) if len(text) <= _MAX_REMEMBERED_CHARACTERS else mask(text)

@@ -73,7 +73,7 @@ def _with_attributes(named: ResourceDiff, planned: PlannedResource, mask: Mask) 
     before = _parts(values.marked(found.before, None, found.before_sensitive))
     after = _parts(values.marked(found.after, found.unknown, found.after_sensitive))
     if is_sensitive:
-        mask = _with_hidden(mask, values.hidden_texts([before, after]))
+        mask = with_hidden(mask, values.hidden_texts([before, after]))
     changed = [name for name in sorted({**before, **after}) if not values.is_same(before.get(name), after.get(name))]
     differing = set(changed)
     same = [name for name, value in after.items() if value is not None and name not in differing]
@@ -94,7 +94,7 @@ def _with_attributes(named: ResourceDiff, planned: PlannedResource, mask: Mask) 
     )
 
 
-def _with_hidden(mask: Mask, hidden: set[str]) -> Mask:
+def with_hidden(mask: Mask, hidden: set[str]) -> Mask:
     """Mask the sensitive values of a resource in its other attributes, too: engines do not mark every copy of them."""
     longest_first = sorted(hidden, key=len, reverse=True)
 

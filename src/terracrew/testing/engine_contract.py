@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
+import msgspec
 import pytest
 
 from terracrew import configurations, plugins
@@ -196,6 +197,9 @@ class EngineContract:
         run = EngineRun(engine, session, folder, backend)
         for step in (*_PREPARE, Step.APPLY):
             assert SECRET_VALUE not in await run.succeed(step)
+            if step is Step.PLAN and (read_by_hooks := await run.plan_json()):
+                assert SECRET_VALUE.encode() not in read_by_hooks
+                assert isinstance(msgspec.json.decode(read_by_hooks), dict)
         found = session.outputs((await run.succeed(Step.OUTPUT)).encode()).outputs["secret"]
         assert (found.value, found.is_sensitive) == (SECRET_VALUE, True)
 

@@ -11,7 +11,14 @@ from typing import NamedTuple
 
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.executor.engines import error_summary, plan_file
-from terracrew.executor.engines.contract import ApiAccess, DescribesPlans, Engine, EngineSession, HasStateFile
+from terracrew.executor.engines.contract import (
+    ApiAccess,
+    DescribesPlans,
+    Engine,
+    EngineSession,
+    HasPlanJson,
+    HasStateFile,
+)
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.state.state_file import StateFile
 from terracrew.plan_diff import document
@@ -97,6 +104,13 @@ class EngineRun:
         arguments = self._session.description_arguments()
         printed = await self._printed(arguments) if arguments else b""
         return DiffDocument(document.build(self._session.describe(printed), lambda text: text))
+
+    async def plan_json(self) -> bytes | None:
+        """Return the plan that was just made as hooks read it; None if they cannot."""
+        if not isinstance(self._session, HasPlanJson):
+            return None
+        arguments = self._session.description_arguments()
+        return self._session.plan_json(await self._printed(arguments) if arguments else b"", str)
 
     async def _printed(self, arguments: Sequence[str]) -> bytes:
         output = self._folder.parent / "output-facts"

@@ -19,6 +19,7 @@ from terracrew.toolchains.discovery import FoundEngine
 
 if TYPE_CHECKING:  # a runner reads the contract, and stays smaller without the comparison of plans
     from terracrew.plan_diff.document import PlanDescription
+    from terracrew.plan_diff.values import Mask
 
 
 class EngineContext(msgspec.Struct, frozen=True):
@@ -116,6 +117,17 @@ class DescribesPlans(Protocol, metaclass=AbilityType):
 
     def describe(self, printed: bytes) -> "PlanDescription":
         """Read the description, from what the command printed (nothing without a command). Raises Invalid if that is not possible."""
+        ...
+
+
+@runtime_checkable
+class HasPlanJson(DescribesPlans, Protocol, metaclass=AbilityType):
+    """A session of an engine whose plans hooks can read as JSON. Hooks of others are given the file of the plan only."""
+
+    def plan_json(self, printed: bytes, mask: "Mask") -> bytes:
+        """Return the plan that was just made as one JSON document, without the values that are sensitive. `printed` is the same as
+        for `describe`; `mask` replaces the secrets that the executor knows in a text. Raises Invalid if that is not possible. It is
+        called in a thread."""
         ...
 
 

@@ -10,11 +10,11 @@ from typing import IO, cast
 import msgspec
 import zstandard
 
-from terracrew.attempt.engine_directory import open_produced
+from terracrew.attempt.engine_directory import json_beside, open_produced
 from terracrew.errors import Invalid, TooLarge
 from terracrew.unpacking import Unpacking
 
-_ABOUT, _PLAN, _WORKSPACE = "about.json", "plan", "workspace/"
+_ABOUT, _PLAN, _PLAN_JSON, _WORKSPACE = "about.json", "plan", "plan.json", "workspace/"
 _READ_BYTES = 1 << 18
 _COMPRESSION_LEVEL = 3
 _MAX_ABOUT_BYTES = 1 << 16
@@ -32,7 +32,8 @@ class About(msgspec.Struct, frozen=True):
 
 
 def pack(out: io.RawIOBase, about: About, plan: Path, workspace: Path) -> None:
-    """Write the plan and the workspace to a stream. Links stay links, so packages from a cache are not included."""
+    """Write the plan, its JSON for hooks if there is one beside it, and the workspace to a stream. Links stay links, so packages from
+    a cache are not included."""
     with (
         zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL).stream_writer(
             cast("IO[bytes]", out), closefd=False
@@ -41,6 +42,8 @@ def pack(out: io.RawIOBase, about: About, plan: Path, workspace: Path) -> None:
     ):
         _add_bytes(tar, _ABOUT, msgspec.json.encode(about))
         _add(tar, _PLAN, plan)
+        if (shown := json_beside(plan)).exists():
+            _add(tar, _PLAN_JSON, shown)
         size = 0
         for count, (name, path) in enumerate(_walk(workspace, _WORKSPACE)):
             size += _add(tar, name, path)
@@ -51,7 +54,7 @@ def pack(out: io.RawIOBase, about: About, plan: Path, workspace: Path) -> None:
 
 
 def unpack(source: IO[bytes], plan: Path, workspace: Path) -> About:
-    """Write the plan to this path and the workspace into this empty directory. Nothing is written outside of them."""
+    """Write the plan to this path, its JSON beside it, and the workspace into this empty directory. Nothing is written elsewhere."""
     about: About | None = None
     with Unpacking(workspace, max_entries=MAX_ENTRIES, max_bytes=MAX_BYTES, is_source=False) as unpacking:
         try:
@@ -64,6 +67,8 @@ def unpack(source: IO[bytes], plan: Path, workspace: Path) -> About:
                         about = msgspec.json.decode(_content(tar, info).read(_MAX_ABOUT_BYTES), type=About)
                     elif info.name == _PLAN:
                         _write_plan(_content(tar, info), plan)
+                    elif info.name == _PLAN_JSON:
+                        _write_plan(_content(tar, info), json_beside(plan))
                     elif info.issym():
                         unpacking.link(_inside(info.name), info.linkname)
                     elif info.isdir():

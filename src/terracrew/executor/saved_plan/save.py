@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from terracrew import deferred_import
 from terracrew.attempt import encryption, files
+from terracrew.attempt.engine_directory import json_beside
 from terracrew.errors import Invalid, Unavailable
 from terracrew.executor.control import Control
 from terracrew.executor.delivery.transfer import Transfer
@@ -129,6 +130,7 @@ def _unpack(file: Path, key: bytes, context: str, plan: Path, place: Path, confi
 
 def _clear(directory: Path, plan: Path) -> None:
     plan.unlink(missing_ok=True)
+    json_beside(plan).unlink(missing_ok=True)
     workspace.release(directory)
 
 

@@ -78,6 +78,8 @@ class StepContext:
         """The attempt that made the plan, if this one did not."""
         self.plan_sha256 = ""
         """The hash of the plan that was described: the only one that may be applied."""
+        self.plan_json_sha256 = ""
+        """The hash of its JSON; empty if no hook reads it."""
         self.has_changes = False
         """Whether that plan would do anything."""
         self.inputs: Mapping[str, Any] = {}

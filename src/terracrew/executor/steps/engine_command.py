@@ -16,7 +16,7 @@ from terracrew.executor.engines.contract import DescribesPlans, WarnsAboutStates
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.sources import workspace
 from terracrew.executor.state import identity, leftover
-from terracrew.executor.steps import ahead, preparation, step_process
+from terracrew.executor.steps import ahead, hook_plan, preparation, step_process
 from terracrew.executor.steps.ahead import Command
 from terracrew.executor.steps.context import StepContext
 from terracrew.protocol.events import MAX_OUTPUTS_BYTES
@@ -74,6 +74,7 @@ async def run(context: StepContext, step: Step, stdout: int | None = None) -> No
 
 async def plan(context: StepContext) -> None:
     """Make a plan, take it out of the reach of the engine, and record what it would do."""
+    hook_plan.forget(context)
     await run(context, Step.PLAN)
     context.plan_sha256 = await asyncio.to_thread(plan_file.take, context.files)
     await _report_plan(context)
@@ -234,21 +235,30 @@ async def _report_plan(context: StepContext) -> None:
         summary = msgspec.structs.replace(summary, existing=None, unchanged=None)
     context.recorder.fact(summary)
     context.has_changes = plan_words.has_changes(msgspec.structs.asdict(summary))
+    if hook_plan.is_wanted(context):
+        await hook_plan.write(context, await _description(context, facts))
     if not isinstance(session, DescribesPlans) or not context.has_changes:
         return
-    arguments = session.description_arguments()
     try:
-        if arguments is None:
-            facts = b""
-        elif facts is None or arguments != facts_arguments:
-            # The attributes of a smaller one may be left out already.
-            facts = await _described(context, arguments, 4 * document.MAX_PLAN_BYTES)
-        await context.plan_diffs.record(session.describe, facts)
+        await context.plan_diffs.record(session.describe, await _description(context, facts))
     except (EngineFailedError, Invalid) as error:
         if context.control.stop_mode(is_mutating=False) is not None:  # the engine was stopped
             raise
         why = f"the engine ended with code {error.code}" if isinstance(error, EngineFailedError) else str(error)
         context.recorder.say(f"The plan is complete, but its changes cannot be shown by attribute: {why}")
+
+
+async def _description(context: StepContext, facts: bytes | None) -> bytes:
+    """Return what the engine prints to describe the plan. These are often the facts that it has printed already."""
+    session = context.session
+    assert isinstance(session, DescribesPlans)
+    arguments = session.description_arguments()
+    if arguments is None:
+        return b""
+    if facts is not None and arguments == session.facts_arguments():
+        return facts
+    # The attributes of a smaller one may be left out already.
+    return await _described(context, arguments, 4 * document.MAX_PLAN_BYTES)
 
 
 async def _described(context: StepContext, arguments: Sequence[str], max_bytes: int) -> bytes:

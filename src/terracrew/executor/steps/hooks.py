@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from terracrew.errors import Forbidden, TerracrewError
 from terracrew.executor.engines.process import EngineProcess
-from terracrew.executor.steps import hook_environment, hook_program, step_process
+from terracrew.executor.steps import hook_environment, hook_plan, hook_program, step_process
 from terracrew.executor.steps.context import StepContext
 from terracrew.protocol.hooks import When
 from terracrew.protocol.spec import Step, StepHook
@@ -69,6 +69,8 @@ async def _run(context: StepContext, wanted: StepHook, status: str = "") -> None
     context.recorder.say(f"Running {wanted} ({wanted.hook.sha256[:12]})")
     arguments = _arguments(context, wanted)
     about = {"TERRACREW_STEP": str(step), "TERRACREW_HOOK": wanted.when, "TERRACREW_STEP_STATUS": status}
+    if status != "FAILED":
+        about |= hook_plan.variables(context, wanted)
     # A hook around a change may change resources itself: until it has ended by itself, the change counts as cut short.
     was_orderly = mutation.is_orderly or not mutation.is_started
     mutation.is_started, mutation.is_orderly = mutation.is_started or step.is_mutating, False

@@ -4,6 +4,7 @@ from terracrew.attempt import encryption
 from terracrew.errors import TerracrewError
 from terracrew.executor.isolation.source_rules import SourceConfinement
 from terracrew.executor.saved_plan import save
+from terracrew.executor.steps import hook_plan
 from terracrew.executor.steps.context import StepContext
 from terracrew.protocol.events import KeptPlan, Result
 from terracrew.protocol.spec import Step
@@ -38,6 +39,7 @@ async def for_another_job(context: StepContext) -> KeptPlan | None:
 
 async def _keep(context: StepContext, *, waits_for_space: bool) -> KeptPlan:
     spec = context.spec
+    hook_plan.check(context)
     return await save.keep(
         context.found,
         context.files.plan,

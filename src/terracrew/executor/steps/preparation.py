@@ -25,7 +25,15 @@ from terracrew.executor.sources import workspace
 from terracrew.executor.sources.contract import FetchContext
 from terracrew.executor.state import leftover
 from terracrew.executor.state.state_file import StateFile
-from terracrew.executor.steps import ahead, definitions, engine_choice, environment, extra_files, lost_imports
+from terracrew.executor.steps import (
+    ahead,
+    definitions,
+    engine_choice,
+    environment,
+    extra_files,
+    hook_plan,
+    lost_imports,
+)
 from terracrew.executor.steps.context import StepContext
 from terracrew.masking import names
 from terracrew.protocol.events import EngineUsed, SourceResolved
@@ -220,6 +228,7 @@ async def _restore(context: StepContext, resume: Resume) -> bool:
     _remove_leftover(context)
     _set_environment(context)
     context.plan_attempt, context.plan_sha256 = resume.attempt, resume.plan_sha256
+    hook_plan.accept(context)
     is_ready = context.session.is_ready()
     context.reused = _UNNECESSARY_WITH_A_PLAN if is_ready else _UNNECESSARY_WITH_A_PLAN - {Step.INIT}
     return True

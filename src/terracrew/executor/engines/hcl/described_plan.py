@@ -52,10 +52,7 @@ _plan = msgspec.json.Decoder(_DescribedPlan)
 
 def read(printed: bytes) -> PlanDescription:
     """Raises Invalid if this is not the description of a plan."""
-    try:
-        plan = _plan.decode(shown_facts.document(printed))
-    except (ValueError, RecursionError) as error:
-        raise Invalid(f"the engine described its plan in a way that cannot be read: {error}") from error
+    plan = _decoded(printed)
     outputs = [
         PlannedOutput(name, _values(change)())
         for name, change in plan.output_changes.items()
@@ -67,6 +64,23 @@ def read(printed: bytes) -> PlanDescription:
         [planned for each in plan.resource_drift for planned in _planned(each)],
         len(printed),
     )
+
+
+def every_value(printed: bytes) -> Iterator[tuple[str, Values]]:
+    """Yield the address and the values of every resource, also of one that does not change, and those of outputs without an address.
+    Raises Invalid if this is not the description of a plan."""
+    plan = _decoded(printed)
+    for each in (*plan.resource_changes, *plan.resource_drift):
+        yield each.address, _values(each.change)()
+    for change in plan.output_changes.values():
+        yield "", _values(change)()
+
+
+def _decoded(printed: bytes) -> _DescribedPlan:
+    try:
+        return _plan.decode(shown_facts.document(printed))
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"the engine described its plan in a way that cannot be read: {error}") from error
 
 
 def _planned(found: _DescribedResource) -> Iterator[PlannedResource]:

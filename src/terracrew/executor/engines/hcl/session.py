@@ -35,10 +35,12 @@ from terracrew.toolchains import specs
 from terracrew.toolchains.discovery import FoundEngine
 
 if TYPE_CHECKING:
-    from terracrew.executor.engines.hcl import described_plan
+    from terracrew.executor.engines.hcl import described_plan, plan_for_hooks
     from terracrew.plan_diff.document import PlanDescription
+    from terracrew.plan_diff.values import Mask
 else:
     described_plan = deferred_import.module("terracrew.executor.engines.hcl.described_plan")
+    plan_for_hooks = deferred_import.module("terracrew.executor.engines.hcl.plan_for_hooks")
 
 INPUTS_FILE = "~terracrew.auto.tfvars.json"
 """This name sorts after a module's own files of this kind, so that the inputs set on the server take precedence."""
@@ -144,6 +146,9 @@ class HclSession:
 
     def describe(self, printed: bytes) -> "PlanDescription":
         return described_plan.read(printed)
+
+    def plan_json(self, printed: bytes, mask: "Mask") -> bytes:
+        return plan_for_hooks.masked(printed, mask)
 
     def outputs(self, printed: bytes) -> OutputsRead:
         decode = msgspec.json.decode

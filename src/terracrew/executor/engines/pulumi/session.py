@@ -20,12 +20,14 @@ from terracrew.executor.engines.pulumi import (
     event_facts,
     failure,
     plugins,
+    preview_for_hooks,
     project,
     stack_settings,
 )
 from terracrew.executor.engines.pulumi.backend_folder import BackendFolder
 from terracrew.executor.engines.pulumi.stack_settings import StackPassphrase
 from terracrew.plan_diff.document import PlanDescription
+from terracrew.plan_diff.values import Mask
 from terracrew.protocol.events import MAX_STATE_BYTES, Output, OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
 from terracrew.toolchains import specs
@@ -165,6 +167,9 @@ class PulumiSession:
 
     def describe(self, printed: bytes) -> PlanDescription:  # noqa: ARG002  (a file has the description)
         return described_preview.read(self._events, is_destroying=self._is_destroying)
+
+    def plan_json(self, printed: bytes, mask: Mask) -> bytes:  # noqa: ARG002  (a file has the events)
+        return preview_for_hooks.masked(self._events, mask)
 
     def outputs(self, printed: bytes) -> OutputsRead:
         """Read the outputs. What is printed does not tell which are secret: the state does."""
