@@ -5,7 +5,9 @@ from playwright.async_api import Page
 from tests.server.dashboard.browser.accessibility import faults
 from tests.server.dashboard.conftest import SHOTS
 
-LOOKS = [("light", 1440), ("dark", 1440), ("light", 820), ("dark", 390)]
+LOOKS = [("light", 1440), ("dark", 820), ("dark", 390)]
+TABLET = 820
+"""Between the two arrangements of a page, so that axe, which takes the most time, would find nothing new."""
 
 
 async def look(page: Page, name: str) -> None:
@@ -15,6 +17,6 @@ async def look(page: Page, name: str) -> None:
         await page.set_viewport_size({"width": width, "height": 900})
         await page.screenshot(path=SHOTS / f"{name}-{scheme}-{width}.png", animations="disabled")
         assert await page.evaluate("document.documentElement.scrollWidth") <= width, f"{name} at {width}"
-        if width == 1440:
-            assert await faults(page) == [], f"{name} {scheme}"
+        if width != TABLET:
+            assert await faults(page) == [], f"{name} {scheme} {width}"
     await page.set_viewport_size({"width": 1280, "height": 860})

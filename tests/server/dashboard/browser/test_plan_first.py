@@ -6,12 +6,18 @@ import pytest
 from playwright.async_api import Page, expect
 
 from terracrew.server.db.seam import Tx
+from tests.conftest import DATABASES
 from tests.server.dashboard.browser.looks import look
 from tests.server.dashboard.company import kept_plans
 from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.company.stage import Stage
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser, pytest.mark.feature("J8.plan-first")]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.browser,
+    pytest.mark.feature("J8.plan-first"),
+    pytest.mark.parametrize("stage", DATABASES, indirect=True),
+]
 
 
 async def planned(stage: Stage, **fields: object) -> str:

@@ -7,11 +7,17 @@ import pytest
 from playwright.async_api import Page, expect
 
 from terracrew.server.db.seam import Tx
+from tests.conftest import DATABASES
 from tests.server.dashboard.browser.looks import look
 from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.company.stage import Stage
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser, pytest.mark.feature("J15.imported")]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.browser,
+    pytest.mark.feature("J15.imported"),
+    pytest.mark.parametrize("stage", DATABASES, indirect=True),
+]
 
 
 def state(serial: int, lineage: str = "estate") -> dict[str, object]:
