@@ -115,6 +115,7 @@ async def _serve(
         "quotas": server.quotas.run,
         "revocations": server.identity.tokens.forget_revoked,
         "leftovers": Leftovers(server.db, server.id, server.settings.leftovers_days).run,
+        "object store": server.objects.watch,
         "rights": server.streams.watch_rights,
         "role expiry": RoleExpiry(server.db).run,
         "loop lag": watch_loop_lag,

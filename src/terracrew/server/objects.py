@@ -1,33 +1,41 @@
-"""Stores objects in a local folder or a cloud's object store, behind one API. Names consist of ids only."""
+"""Stores objects in a local folder or a cloud's object store, behind one API. Names consist of ids only.
+
+An error of the store is raised as `Unavailable`, because the same request may succeed later. The log has what the store said.
+"""
 
 import asyncio
 import contextlib
 import os
 import re
+import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from terracrew import durable
-from terracrew.errors import Invalid, NotFound, Unavailable
-from terracrew.logging import get_logger
+from terracrew import backoff, durable
+from terracrew.errors import Invalid, NotFound, TerracrewError, Unavailable
+from terracrew.server import object_problems
+from terracrew.server.object_health import ObjectHealth
 
 if TYPE_CHECKING:
-    from obstore.store import ObjectStore
+    from obstore.store import ObjectStore, RetryConfig
 
 _NAME = re.compile(r"[a-z]+(/[a-z0-9_]+)+\Z")
 _KIND = re.compile(r"[a-z]+\Z")
 LISTING_PAGE_ROWS = 500
 _CHUNK_BYTES = 1 << 20
 _MAX_REMEMBERED_FOLDERS = 10_000
-NO_WRITES = "the object store takes no writes"
-RETRY_AFTER_SECONDS = 2.0
-MAX_PROBE_BYTES = 1 << 20
-_MAX_REASON_CHARACTERS = 500
-_PROBE = "probes/write"
-log = get_logger("terracrew.objects")
+WATCH_SECONDS = 10.0
+_PROBES = "probes"
+ID_NAME = "store/id"
+"""The object that has the id of the store."""
+KINDS = ("archives", "logs", "parts", "plans", "states")
+"""The first parts of the names of the objects that databases refer to."""
+_RETRIES: "RetryConfig" = {"max_retries": 3, "retry_timeout": timedelta(seconds=10)}
+"""By default, requests to a store that is away are repeated for up to three minutes, in which nobody gets an answer."""
 
 
 class Listed(NamedTuple):
@@ -38,45 +46,128 @@ class Listed(NamedTuple):
 
 
 class Objects:
-    def __init__(self, store: "ObjectStore", folder: Path | None = None) -> None:
-        self._store = store
-        self._folder = folder
+    def __init__(self, store: "ObjectStore", url: str, folder: Path | None = None) -> None:
+        self._store, self._url, self._folder = store, url, folder
         self._durable_folders: set[Path] = set()
         """Folders whose names are known to be on the disk, so that most objects cost no sync of a folder's ancestors."""
-        self.refused_writes = 0
-        """How often the store has refused to store something."""
-        self._refused_bytes: int | None = None
-        """The size of the last object that the store refused, if it has accepted none since."""
+        self.health = ObjectHealth(url)
+        self.id = ""
+        """The id that this store must have. Empty: nobody has asked for it, so any store will do."""
+
+    @property
+    def place(self) -> str:
+        """Where the store is, as people may see it."""
+        return object_problems.place(self._url)
 
     async def put(self, name: str, content: bytes | Path) -> None:
         """Store it whole, replacing what had the name; durable when this returns. Raises Unavailable if the store refuses it."""
         from obstore import put_async
-        from obstore.exceptions import BaseError
 
         _checked(name)
         size = _size(content)
-        try:
+        with self._reported(size):
+            if self._folder is not None and self.id:
+                await asyncio.to_thread(self._require_folder, self._folder, size)
             await put_async(self._store, name, content)
             if self._folder is not None:
                 await asyncio.to_thread(self._sync, self._folder, self._folder / name)
-        except (BaseError, OSError) as error:
-            self.refused_writes += 1
-            # Once, not for every object. Only the log has the reason, which may name hosts and paths.
-            if self._refused_bytes is None:
-                log.warning(NO_WRITES, reason=f"{error}".partition("\n")[0][:_MAX_REASON_CHARACTERS])
-            self._refused_bytes = size
-            raise Unavailable(NO_WRITES, retry_after=RETRY_AFTER_SECONDS) from error
-        if self._refused_bytes is not None and size >= min(self._refused_bytes, MAX_PROBE_BYTES):
-            self._refused_bytes = None
-            log.warning("the object store takes writes again")
 
-    async def takes_writes(self) -> bool:
-        """Return whether the last write was accepted. If it was not, another one of its size is tried, up to a limit."""
-        if self._refused_bytes is not None:
+    @contextlib.contextmanager
+    def _reported(self, size: int | None = None) -> Generator[None]:
+        """Note whether a request succeeds. `size` is that of the object which it stores, if it does."""
+        from obstore.exceptions import BaseError
+
+        try:
+            yield
+        except FileNotFoundError as error:
+            if size is not None or object_problems.is_bucket_missing(error):
+                raise self.health.failed(error, size) from error
+            self.health.answered()
+            raise
+        except (BaseError, OSError) as error:
+            raise self.health.failed(error, size) from error
+        if size is None:
+            self.health.answered()
+        else:
+            self.health.stored(size)
+
+    def _require_folder(self, folder: Path, size: int) -> None:
+        """Refuse to write where the store was: if its file system is not mounted, the object would be gone when it is again."""
+        if not (folder / ID_NAME).exists():
+            raise self.health.is_not_the_same(size)
+
+    async def _absent(self, name: str) -> TerracrewError:
+        """Return what to raise for an object that does not exist. That is final only if the store itself is there."""
+        if self.id and await self.read_id() != self.id:
+            return self.health.is_not_the_same()
+        return NotFound(f"no object {name} is stored")
+
+    async def problem(self) -> str:
+        """Return what is wrong with the store, after another try if something was."""
+        if self.health.problem:
             with contextlib.suppress(Unavailable):
-                await self.put(_PROBE, bytes(min(self._refused_bytes, MAX_PROBE_BYTES)))
-                await self.delete(_PROBE)
-        return self._refused_bytes is None
+                await self.check()
+        return self.health.problem
+
+    async def check(self) -> None:
+        """Look whether the store is there. If something was wrong with it, store something of the size that it refused."""
+        if self.id and await self.read_id() != self.id:
+            raise self.health.is_not_the_same()
+        if self.health.problem:
+            name = _probe()
+            await self.put(name, bytes(self.health.probe_bytes))
+            await self.delete(name)
+
+    async def watch(self) -> None:
+        """Check the store regularly, so that an outage is known before somebody needs it."""
+        while True:
+            await asyncio.sleep(backoff.jittered(WATCH_SECONDS))
+            with contextlib.suppress(Unavailable):
+                await self.check()
+
+    async def try_out(self) -> None:
+        """Write, read, list and delete a test object. Raises an error that says what is missing.
+
+        It is Unavailable if the store does not answer, and Invalid if something must be changed. A store without space is accepted.
+        """
+        name, content = _probe(), secrets.token_bytes(16)
+        doing, self.health.is_logged = "be written", False  # the caller reports it
+        try:
+            await self.put(name, content)
+            doing = "be read"
+            if await self.get(name) != content:
+                raise Invalid(f"object_store: {self.place}: a test object has another content after it was written")
+            doing = "be listed"
+            if name not in await self.names(_PROBES):
+                raise Invalid(f"object_store: {self.place}: a test object is not listed after it was written")
+            doing = "be deleted"
+            await self.delete(name)
+        except Unavailable as error:
+            found = object_problems.explain(error.__cause__ or error, self._url)
+            if found.is_away:
+                raise Unavailable(f"object_store: {self.place}: {found.words}", is_away=True) from error
+            if not found.is_full:
+                raise Invalid(f"object_store: {self.place}: a test object cannot {doing}: {found.words}") from error
+        finally:
+            self.health.is_logged = True
+
+    async def read_id(self) -> str | None:
+        """Return the id of the store; None if it has none."""
+        from obstore import get_async
+
+        try:
+            with self._reported():
+                return bytes(await (await get_async(self._store, ID_NAME)).bytes_async()).decode().strip()
+        except FileNotFoundError:
+            return None
+
+    async def is_used(self) -> bool:
+        """Return whether the store has objects that a database refers to, or did."""
+        for kind in KINDS:
+            async for page in self.listing(kind):
+                if page:
+                    return True
+        return False
 
     def _sync(self, root: Path, file: Path) -> None:
         """Make a file, its name and the names of its folders durable: the store itself only renames it into place."""
@@ -94,45 +185,53 @@ class Objects:
         from obstore import get_async
 
         try:
-            return bytes(await (await get_async(self._store, _checked(name))).bytes_async())
+            with self._reported():
+                return bytes(await (await get_async(self._store, _checked(name))).bytes_async())
         except FileNotFoundError:
-            raise NotFound(f"no object {name} is stored") from None
+            raise await self._absent(name) from None
 
     async def get_range(self, name: str, start: int, length: int) -> bytes:
         """That part of it; less, where it ends before."""
         from obstore import get_range_async
 
         try:
-            return bytes(await get_range_async(self._store, _checked(name), start=start, length=length))
+            with self._reported():
+                return bytes(await get_range_async(self._store, _checked(name), start=start, length=length))
         except FileNotFoundError:
-            raise NotFound(f"no object {name} is stored") from None
+            raise await self._absent(name) from None
 
     async def stream(self, name: str) -> AsyncIterator[bytes]:
         """Its content in pieces, for what is too large to hold."""
         from obstore import get_async
 
         try:
-            result = await get_async(self._store, _checked(name))
+            with self._reported():
+                result = await get_async(self._store, _checked(name))
         except FileNotFoundError:
-            raise NotFound(f"no object {name} is stored") from None
-        async for chunk in result.stream(min_chunk_size=_CHUNK_BYTES):
-            yield bytes(chunk)
+            raise await self._absent(name) from None
+        pieces = aiter(result.stream(min_chunk_size=_CHUNK_BYTES))
+        while True:
+            try:
+                with self._reported():
+                    piece = bytes(await anext(pieces))
+            except StopAsyncIteration:
+                return
+            yield piece
 
     async def delete(self, name: str) -> None:
         """Remove it; nothing happens where there is none."""
         from obstore import delete_async
 
-        try:
+        with contextlib.suppress(FileNotFoundError), self._reported():
             await delete_async(self._store, _checked(name))
-        except FileNotFoundError:
-            return
 
     async def names(self, folder: str) -> list[str]:
         """Yield the names of all objects under a folder."""
         import obstore
 
-        pages = obstore.list(self._store, _checked(folder))  # pyright: ignore[reportUnknownMemberType]  (arrow's)
-        return [each["path"] async for page in pages for each in page]
+        with self._reported():
+            pages = obstore.list(self._store, folder if _KIND.match(folder) else _checked(folder))  # pyright: ignore[reportUnknownMemberType]  (arrow's)
+            return [each["path"] async for page in pages for each in page]
 
     async def listing(self, kind: str) -> AsyncIterator[list[Listed]]:
         """Everything of a kind (the first part of a name), a page at a time."""
@@ -140,8 +239,14 @@ class Objects:
 
         if not _KIND.match(kind):
             raise ValueError(f"{kind!r} is not a kind of object")
-        pages = obstore.list(self._store, kind, chunk_size=LISTING_PAGE_ROWS)  # pyright: ignore[reportUnknownMemberType]  (arrow's)
-        async for page in pages:
+        listed = obstore.list(self._store, kind, chunk_size=LISTING_PAGE_ROWS)  # pyright: ignore[reportUnknownMemberType]  (arrow's)
+        pages = aiter(listed)
+        while True:
+            try:
+                with self._reported():
+                    page = await anext(pages)
+            except StopAsyncIteration:
+                return
             yield [Listed(each["path"], each["size"], each["last_modified"].timestamp()) for each in page]
 
     async def remove_empty_folders(self, kind: str, age_seconds: float) -> int:
@@ -173,30 +278,39 @@ class Objects:
         from obstore import head_async
 
         try:
-            return (await head_async(self._store, _checked(name)))["size"]
+            with self._reported():
+                return (await head_async(self._store, _checked(name)))["size"]
         except FileNotFoundError:
             return None
 
 
 def open_objects(url: str) -> Objects:
     """Open a store by its URL; a local folder is made if it is not there, for its owner alone."""
-    from obstore.store import LocalStore, from_url
+    from obstore.store import LocalStore, MemoryStore, from_url
 
     parts = urlsplit(url)
     if parts.scheme == "file":
         folder = Path(unquote(parts.path))
         durable.make_directory(folder)
-        return Objects(LocalStore(folder), folder)
+        return Objects(LocalStore(folder), url, folder)
+    if parts.scheme == "memory":
+        return Objects(MemoryStore(), url)
     try:
-        return Objects(from_url(url))
+        return Objects(from_url(url, retry_config=_RETRIES), url)
     except Exception as error:  # obstore's own classes differ by store; all of them mean that the setting is wrong
-        raise Invalid(f"object_store: {url!r} cannot be opened: {error}") from error
+        found = object_problems.explain(error, url)
+        raise Invalid(f"object_store: {object_problems.place(url)!r} cannot be opened: {found.words}") from error
 
 
 def _checked(name: str) -> str:
     if not _NAME.match(name):
         raise ValueError(f"{name!r} cannot name an object: names are a kind and ids")
     return name
+
+
+def _probe() -> str:
+    """Return a name for a test object that no other server uses at this moment."""
+    return f"{_PROBES}/{secrets.token_hex(8)}"
 
 
 def _size(content: bytes | Path) -> int:

@@ -1,11 +1,10 @@
-"""Whether this server can do its work: its database and its object store take writes, and it is not being stopped."""
+"""Whether this server can do its work: its database and its object store answer and take writes, and it is not being stopped."""
 
 import asyncio
 import logging
 import time
 
 from terracrew.errors import Unavailable
-from terracrew.server import objects
 from terracrew.server.db import stored_values
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.objects import Objects
@@ -57,7 +56,7 @@ class Readiness:
     async def _find_problem_of_objects(self) -> str:
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                return "" if await self._objects.takes_writes() else objects.NO_WRITES
+                return await self._objects.problem()
         except TimeoutError:
             return f"the object store did not answer within {TIMEOUT_SECONDS:g} s"
 

@@ -42,6 +42,7 @@ async def page(request: DashboardCall, template: str, fragment: str = "", **cont
         "user": request.user,
         "csrf": csrf(request),
         "nav": await request.context.db.read_in_background(lambda tx: nav.counts(tx, request.user)),
+        "store_problem": request.context.objects.health.problem,
         "is_fragment": name == fragment,
         "live": "/api/v1/events",
     }

@@ -1,4 +1,4 @@
-"""Event streams: limits how many a reader has open, and ends them when the reader's rights change."""
+"""Answers in pieces. Of event streams, it limits how many a reader has open, and ends them when the reader's rights change."""
 
 import time
 from collections import Counter
@@ -10,6 +10,18 @@ from terracrew.server.principals.model import Principal
 
 MAX_STREAMS = 100
 """The most open streams of one principal; each reads the database whenever something changes."""
+
+
+async def begun(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Return the same pieces after the first one was read, so that what cannot be read is an error and not an empty answer."""
+    first = await anext(pieces, b"")
+
+    async def all_pieces() -> AsyncIterator[bytes]:
+        yield first
+        async for piece in pieces:
+            yield piece
+
+    return all_pieces()
 
 
 class Streams:

@@ -82,7 +82,12 @@ async def _parts(tx: Tx, names: Sequence[str], _: float) -> set[str]:
     return {name for name in names if name.split("/")[1] in kept}
 
 
-KINDS: dict[str, Needed] = {"logs": _logs, "plans": _plans, "states": _states, "parts": _parts}
+async def _probes(_: Tx, __: Sequence[str], ___: float) -> set[str]:
+    """Test objects of servers that were stopped before they deleted them."""
+    return set()
+
+
+KINDS: dict[str, Needed] = {"logs": _logs, "plans": _plans, "states": _states, "parts": _parts, "probes": _probes}
 _OF_JOBS = frozenset({"logs", "plans", "states"})
 
 

@@ -1,6 +1,7 @@
 """Follows a job live, from the last event that the viewer has to the end of the job. It subscribes first, and then reads."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
@@ -89,12 +90,15 @@ async def follow(
     try:
         with db.listen(log_of(job_id), "jobs") as wakeups, watchers.watching(job_id):
             yield "changed"
-            is_changed = False
+            is_changed, said_at = False, time.monotonic()
             while not closing.is_set():
                 try:
                     found = await _next(db, watchers.tails, job_id, cursor, one_attempt)
                 except Unavailable:
-                    if not await _returned(db, stopping):
+                    is_back = await _returned(db, stopping)
+                    # The object store may be what is away, and nothing says when it is back.
+                    if not is_back or time.monotonic() - said_at >= SIGN_OF_LIFE_SECONDS:
+                        said_at = time.monotonic()
                         yield "quiet"
                     continue
                 if isinstance(found, More):

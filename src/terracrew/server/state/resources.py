@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from terracrew.errors import Undecryptable
+from terracrew.errors import Unavailable, Undecryptable
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.objects import Objects
 from terracrew.server.secrets.keyring import Keyring
@@ -174,7 +174,7 @@ async def page(
     try:
         plain = (await content.read(objects, keys, kept.contexts, kept.sealed)).content
         rows = await asyncio.to_thread(listed, plain)
-    except Undecryptable as error:
+    except (Undecryptable, Unavailable) as error:  # the rest of the page can be shown nevertheless
         return ResourcePage(version, counted, problem=error.message)
     except (msgspec.MsgspecError, RecursionError):
         return ResourcePage(version, counted, problem=_UNREADABLE)

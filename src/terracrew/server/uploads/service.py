@@ -1,6 +1,7 @@
 """Bodies that arrive in parts. The parts are encrypted objects that every server of a cluster can read, until the body is used."""
 
 import asyncio
+import contextlib
 import hashlib
 import re
 from collections.abc import AsyncIterator
@@ -57,7 +58,8 @@ async def write_row(staging: Staging, object_name: str | None, work: Work[T]) ->
         return await staging.db.write(noted)
     except Exception as error:
         if object_name is not None and any(error is each for each in raised):
-            await asyncio.shield(staging.objects.delete(object_name))
+            with contextlib.suppress(Unavailable):  # the error of the work says more
+                await asyncio.shield(staging.objects.delete(object_name))
         raise
 
 

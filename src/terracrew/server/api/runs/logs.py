@@ -13,6 +13,7 @@ from terracrew.errors import Invalid
 from terracrew.server.api.runs.context import RunsCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.http import compression
+from terracrew.server.http.streams import begun
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import Job
 from terracrew.server.logs import reads
@@ -72,12 +73,12 @@ async def read_log(
             rows = log.events(db, objects, found.id, place, limit)
         else:
             rows = reads.events(db, objects, found.id, attempt, place.event, limit)
-        return _streamed(request, _json_lines(rows), "application/x-ndjson", headers)
+        return await _streamed(request, _json_lines(rows), "application/x-ndjson", headers)
     if line is not None:
         part = await reads.lines(db, objects, found.id, extent, line - 1, lines)
         return Response(part, media_type="text/plain", headers=headers)
     whole = log.text(db, objects, found.id) if attempt is None else reads.text(db, objects, found.id, attempt)
-    return _streamed(request, whole, "text/plain", headers)
+    return await _streamed(request, whole, "text/plain", headers)
 
 
 @get("/jobs/{job:str}/log/stream", summary="Follow a job and its log", media_type="text/event-stream")
@@ -104,9 +105,10 @@ async def stream_log(
     return Stream(stream, media_type="text/event-stream", headers=headers)
 
 
-def _streamed(request: RunsCall, pieces: AsyncIterator[bytes], media_type: str, headers: dict[str, str]) -> Stream:
+async def _streamed(request: RunsCall, found: AsyncIterator[bytes], media_type: str, headers: dict[str, str]) -> Stream:
     """Answer with a log, compressed if the reader understands that. It is large, and holds nothing of the reader."""
     headers |= compression.VARY
+    pieces = await begun(found)
     if compression.is_accepted(request.headers):
         return Stream(compression.zipped(pieces), media_type=media_type, headers=headers | compression.HEADERS)
     return Stream(pieces, media_type=media_type, headers=headers)

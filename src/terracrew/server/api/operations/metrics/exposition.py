@@ -55,8 +55,9 @@ def _own(measured: Measured) -> "Iterator[Metric]":
     requests = Counter("terracrew_requests", "Answered HTTP requests", ("method", "status"))
     for (method, status), count in measured.counts.answers.items():
         requests.add(count, method, str(status))
-    stored = Counter("terracrew_object_store_errors", "Objects that the object store did not take", ("kind",))
-    stored.add(measured.objects.refused_writes, "storage")
+    stored = Counter("terracrew_object_store_errors", "Requests that the object store did not fulfil", ("kind",))
+    for kind in ("storage", "read"):
+        stored.add(measured.objects.health.errors[kind], kind)
     health = measured.db.health
     for instrument in (
         requests,
@@ -76,6 +77,11 @@ def _own(measured: Measured) -> "Iterator[Metric]":
         "database",
     )
     yield _gauge("terracrew_database_up", "Whether the database answers this server", health.is_reachable())
+    yield _gauge(
+        "terracrew_object_store_up",
+        "Whether the object store answers this server and takes writes",
+        not measured.objects.health.problem,
+    )
     yield _gauge(
         "terracrew_database_waiting_writes", "Units of work that wait for their turn to write", health.waiting()
     )
