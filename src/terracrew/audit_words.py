@@ -82,6 +82,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "secret.set": ("set the secret {name} of {place}", ", version {version}"),
     "server.hold": ("held everything that changes something", ": {reason}"),
     "server.release": ("released the server from its hold",),
+    "server.adopt_store": ("made {place} the object store of the database",),
     "server.rekey": ("began to encrypt everything with a new master key",),
     "server.stop_rekey": ("stopped the encryption with a new master key",),
     "service_account.add_secret": ("added a secret to the service account {account}",),

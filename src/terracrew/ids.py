@@ -32,6 +32,7 @@ KINDS = {
     "grn": "run of a group",
     "hld": "hold",
     "hst": "point of the history",
+    "sto": "object store",
 }
 _NAMES = UUID("6f8f2f0e-4c1b-5d0a-9d57-0b8c7f4a2e61")
 """The namespace of ids that are made from names. Changing it would change them."""

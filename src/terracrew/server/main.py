@@ -9,7 +9,7 @@ from datetime import timedelta
 import click
 import msgspec
 
-from terracrew import procfs
+from terracrew import durable, procfs
 from terracrew.runner.stop import Stop
 from terracrew.server import app
 from terracrew.server.context import Server
@@ -28,11 +28,12 @@ from terracrew.server.jobs.set_back import loop as set_back
 from terracrew.server.jobs.set_back.loop import HistoryLoop
 from terracrew.server.jobs.triggers import Triggers
 from terracrew.server.logs.mover import Mover
-from terracrew.server.maintenance import backup, local_token
+from terracrew.server.maintenance import backup, local_token, object_store
 from terracrew.server.metrics.process import watch_loop_lag
+from terracrew.server.objects import open_objects
 from terracrew.server.process import builtin, diagnostics, serve, shared_runners
 from terracrew.server.process.reload import SettingsReload
-from terracrew.server.process.waiting import until_database_answers
+from terracrew.server.process.waiting import until_answering
 from terracrew.server.rekey.service import Rekey
 from terracrew.server.retention import kept_plans
 from terracrew.server.retention.leftovers import Leftovers
@@ -71,7 +72,7 @@ async def _run(
 ) -> None:
     listener = serve.bind(given)
     settings = msgspec.structs.replace(given, port=listener.getsockname()[1])
-    server = await until_database_answers(listener, lambda: app.build(settings))
+    server = await until_answering(listener, lambda: _build(settings))
     try:
         reason = "it was started with --hold" if is_held else backup.restored_from(settings.directory)
         await set_back.at_start(server.db, server.history, reason)
@@ -87,6 +88,20 @@ async def _run(
     finally:
         await server.tasks.stop()
         await app.close(server)
+
+
+async def _build(settings: ServerSettings) -> Server:
+    """Open everything, and check that the object store works and is that of the database."""
+    settings.check()
+    durable.make_directory(settings.directory)  # before a folder in it, so that nobody else may read it
+    await open_objects(settings.objects).try_out()
+    server = await app.build(settings)
+    try:
+        await object_store.require(server.db, server.objects, settings, server.id)
+    except BaseException:
+        await app.close(server)
+        raise
+    return server
 
 
 async def _serve(

@@ -115,7 +115,9 @@ class ServerFile(SettingsSection):
         description="The key itself, instead of `master_key_file`, where it is an external setting.",
     )
     object_store: str = Field(
-        default="", description="`s3://…`, `gs://…` or `az://…`; by default a folder in the data directory."
+        default="",
+        description="`s3://…`, `gs://…`, `az://…` or `file:///…`, the same for all servers of a database; by default a folder in "
+        "the data directory.",
     )
     organization: str = Field(
         default="default", min_length=1, description="The name of the organization that the first start creates."

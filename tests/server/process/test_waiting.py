@@ -12,7 +12,7 @@ import pytest
 from terracrew.errors import Unavailable
 from terracrew.server import app
 from terracrew.server.process import serve
-from terracrew.server.process.waiting import until_database_answers
+from terracrew.server.process.waiting import until_answering
 from terracrew.server.settings import ServerSettings
 from tests.machine.postgres_server import PostgresServer
 from tests.server.application import KEY
@@ -38,7 +38,7 @@ async def test_a_server_that_is_started_while_postgresql_is_away_waits_for_it(
     url = postgres_url.replace(real.netloc, f"{real.netloc.rpartition('@')[0]}@127.0.0.1:{port}".removeprefix("@"))
     settings = ServerSettings(data_directory=tmp_path, database_url=url, master_key=KEY, host="127.0.0.1", port=0)
     listener = serve.bind(settings)
-    building = asyncio.create_task(until_database_answers(listener, lambda: app.build(settings)))
+    building = asyncio.create_task(until_answering(listener, lambda: app.build(settings)))
     base = f"http://127.0.0.1:{listener.getsockname()[1]}"
     async with httpx.AsyncClient(base_url=base, trust_env=False) as client, asyncio.timeout(30):
         while True:
@@ -67,4 +67,4 @@ async def test_a_database_that_does_not_exist_ends_the_start(postgres_server: Po
         data_directory=tmp_path, database_url=f"{postgres_server.url}/no_such_database", master_key=KEY, port=0
     )
     with serve.bind(settings) as listener, pytest.raises(Unavailable, match="no_such_database"):
-        await until_database_answers(listener, lambda: app.build(settings))
+        await until_answering(listener, lambda: app.build(settings))

@@ -1,4 +1,4 @@
-"""Waits at the start of a server until the database answers. Meanwhile it logs why, and answers requests with 503."""
+"""Waits at the start of a server until database and object store answer. Meanwhile it logs why, and answers requests with 503."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,10 @@ from terracrew.logging import get_logger
 PAUSE_SECONDS = 1.0
 LOG_EVERY_SECONDS = 60.0
 REQUEST_SECONDS = 5.0
-_BODY = b'{"type":"about:blank","title":"Unavailable","status":503,"code":"unavailable","detail":"this server waits for its database"}'
+_BODY = (
+    b'{"type":"about:blank","title":"Unavailable","status":503,"code":"unavailable",'
+    b'"detail":"this server waits for its database or its object store"}'
+)
 _ALIVE = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _UNAVAILABLE = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 2\r\n"
@@ -24,8 +27,8 @@ T = TypeVar("T")
 log = get_logger("terracrew.server")
 
 
-async def until_database_answers(listener: socket.socket, build: Callable[[], Awaitable[T]]) -> T:
-    """Build the server, and try again while the database cannot be reached. Every other error ends the start."""
+async def until_answering(listener: socket.socket, build: Callable[[], Awaitable[T]]) -> T:
+    """Build the server, and try again while the database or the object store cannot be reached. Every other error ends the start."""
     try:
         return await build()
     except Unavailable as error:
@@ -36,7 +39,7 @@ async def until_database_answers(listener: socket.socket, build: Callable[[], Aw
         logged_at = float("-inf")
         while True:
             if time.monotonic() - logged_at >= LOG_EVERY_SECONDS:
-                log.warning("the database does not answer: this server waits for it", reason=reason)
+                log.warning("this server waits for what does not answer", reason=reason)
                 logged_at = time.monotonic()
             await asyncio.sleep(backoff.jittered(PAUSE_SECONDS))
             try:
@@ -46,12 +49,12 @@ async def until_database_answers(listener: socket.socket, build: Callable[[], Aw
                     raise
                 reason = error.message
             else:
-                log.info("the database answers")
+                log.info("database and object store answer")
                 return built
 
 
 def _is_away(error: Unavailable) -> bool:
-    """Return whether to wait. A wrong password or a database that does not exist would not correct itself."""
+    """Return whether to wait. A wrong password, or a database or bucket that does not exist, would not correct itself."""
     return bool(error.details.get("is_away") or error.details.get("retry_after"))
 
 

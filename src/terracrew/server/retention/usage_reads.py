@@ -22,6 +22,11 @@ SELECT modules.path, CAST(sum(found.bytes) AS bigint) AS bytes FROM (
     UNION ALL SELECT module_id, size FROM states
 ) AS found JOIN modules ON modules.id = found.module_id
 GROUP BY modules.id, modules.path ORDER BY sum(found.bytes) DESC LIMIT :count"""
+_NEWEST_OBJECTS: LiteralString = """
+SELECT name FROM (SELECT 'archives/' || id AS name FROM archives ORDER BY id DESC LIMIT :count) AS newest_archives
+UNION ALL SELECT object FROM (
+    SELECT object FROM states WHERE object IS NOT NULL ORDER BY id DESC LIMIT :count) AS newest_states
+UNION ALL SELECT object FROM (SELECT object FROM log_objects ORDER BY job_id DESC LIMIT :count) AS newest_logs"""
 _SIZE: dict[str, LiteralString] = {
     "sqlite": "SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_size()",
     "postgres": "SELECT pg_database_size(current_database()) AS bytes",
@@ -44,6 +49,11 @@ async def database_bytes(tx: Tx, kind: str) -> int:
     """Return the size of a database of this kind."""
     row = await tx.one(_SIZE[kind])
     return row["bytes"] if row else 0
+
+
+async def newest_objects(tx: Tx, count: int) -> list[str]:
+    """Return the names of the newest archives, large states and moved logs, so many of each."""
+    return [row["name"] for row in await tx.all(_NEWEST_OBJECTS, count=count)]
 
 
 async def waiting(tx: Tx) -> Row | None:
