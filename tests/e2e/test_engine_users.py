@@ -12,6 +12,7 @@ import pytest
 from terracrew.executor.isolation import landlock, mounts
 from terracrew.runner import engine_user_claims
 from tests.e2e import modules
+from tests.e2e.command_line import terracrew
 from tests.e2e.gate import Gate
 from tests.e2e.system import Process, System, eventually, lines_of, running
 
@@ -53,6 +54,11 @@ resource "terraform_data" "thief" {
   }
 }
 output "word" { value = "hello" }
+"""
+CHECK = r"""#!/bin/sh
+[ "$(stat -c %g "$TERRACREW_PLAN_JSON")" = "$(id -g)" ] && stat -c 'MODE %a, group is our own' "$TERRACREW_PLAN_JSON"
+grep -q '"actions":\["delete"\]' "$TERRACREW_PLAN_JSON" && exit 3
+grep -q '"actions":\["create"\]' "$TERRACREW_PLAN_JSON" && echo "CHECKED $TERRACREW_HOOK $TERRACREW_STEP: create"
 """
 
 
@@ -112,6 +118,29 @@ def test_a_hostile_module_is_refused_everything_that_is_not_its_own(system: Syst
     assert system.wait(other)["status"] == "SUCCEEDED"
     eventually(lambda: not any((root / "workspaces").iterdir()), what="the removal of the workspaces")
     eventually(lambda: not any((root / "engine-files").iterdir()), what="the removal of the engine's files")
+
+
+@pytest.mark.feature("H1.plan", "J8.plan-first")
+def test_the_hooks_of_a_group_read_the_plan_as_the_user_of_the_engine(system: System) -> None:
+    script = system.directory / "check.sh"
+    script.write_text(CHECK)
+    started(system)
+    system.module("net/app", 'resource "terraform_data" "it" {}\n')
+    terracrew(system, "step", "set", "net", "plan", "--after", str(script))
+    terracrew(system, "step", "set", "net", "apply", "--before", str(script))
+    planned = system.run("net/app", "PLAN")
+    assert system.wait(planned)["is_plan_applicable"], system.log(planned)
+    applied = system.api.post(f"/jobs/{planned}/apply", {})["id"]
+    assert system.wait(applied)["status"] == "SUCCEEDED", system.log(applied)
+    assert [*lines_of(system, planned, "CHECKED")] == ["CHECKED after plan: create"]
+    assert [*lines_of(system, applied, "CHECKED")] == ["CHECKED before apply: create"]
+    modes = {*lines_of(system, planned, "MODE"), *lines_of(system, applied, "MODE")}
+    assert modes == {"MODE 640, group is our own"}, "no other user can read it"
+    refused = system.run("net/app", "DESTROY")
+    assert system.wait(refused)["message"] == "plan failed: the hook after plan of `net` ended with exit code 3"
+    assert len(system.state("net/app")["resources"]) == 1
+    root = system.runner_directory()
+    eventually(lambda: not any((root / "engine-files").iterdir()), what="the removal of the plans")
 
 
 @pytest.fixture

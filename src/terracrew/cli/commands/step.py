@@ -58,7 +58,7 @@ def list_steps(target: Target, place: str, own: bool, as_json: bool) -> None:
 @step.command(
     "set",
     epilog=output.examples(
-        "terracrew step set platform plan --before ./check.sh",
+        "terracrew step set platform plan --after ./check.sh",
         "terracrew step set platform/network apply --flag tofu:-parallelism=5",
     ),
 )
@@ -82,7 +82,8 @@ def set_step(target: Target, place: str, name: str, as_json: bool, **given: Any)
     """Change what PLACE adds to STEP. Options that are not given change nothing.
 
     A script begins with a line such as `#!/bin/sh`. If a hook fails, the job fails. The variable TERRACREW_STEP_STATUS tells a
-    hook after the step whether it SUCCEEDED or FAILED.
+    hook after the step whether it SUCCEEDED or FAILED. TERRACREW_PLAN_JSON names a file with the plan, without sensitive values, to
+    hooks after plan and before apply or destroy.
     """
     api = target.api()
     path = _path(api, place)
