@@ -1,20 +1,24 @@
 """A whole Terracrew whose executors are containers: a real server, a real runner, a real daemon and the real OpenTofu."""
 
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from terracrew.protocol.messages import MAX_INLINE_ARCHIVE_BYTES
 from terracrew.runner.dispatch.docker import containers
 from tests.e2e.system import System, eventually
 from tests.e2e.waiting_room import WaitingRoom
-from tests.machine import platforms
+from tests.machine import platforms, providers
 from tests.machine.platforms import executor_image
 from tests.machine.platforms.containers import Containers
 
 pytestmark = [pytest.mark.engine, pytest.mark.platform("docker"), pytest.mark.timeout(600)]
 
 WITHIN_SECONDS = 240.0
+KEPT = "/terracrew-cache/plugins/terracrew.test"
 
 
 @pytest.fixture
@@ -24,7 +28,7 @@ def waiting_room() -> Iterator[WaitingRoom]:
 
 
 class Fleet:
-    def __init__(self, system: System) -> None:
+    def __init__(self, system: System, more: Mapping[str, str] | None = None) -> None:
         self.system, self.address = system, platforms.need("docker")
         self.variables = {
             "TERRACREW_JOB_DISPATCHER_TYPE": "docker",
@@ -34,6 +38,7 @@ class Fleet:
             "TERRACREW_JOB_DISPATCHER_DATA_NETWORK": "host",
             "TERRACREW_JOB_DISPATCHER_DATA_MEMORY_LIMIT": "1 GB",
             "TERRACREW_JOB_DISPATCHER_DATA_SPARE": "false",  # so that a test can see that nothing stays
+            **(more or {}),
         }
         system.start_server(runner=False)
         self.credentials = system.register_runner() | self.variables
@@ -135,3 +140,48 @@ def test_a_job_whose_image_is_missing_says_so(system: System) -> None:
 
     attempt = eventually(returned, within=WITHIN_SECONDS, what="the return of the job")
     assert "has no image terracrew-test/missing:1" in attempt["reason"]
+
+
+@pytest.mark.feature("J14.persist", "D3.docker")
+def test_containers_keep_providers_and_archives_between_jobs_where_a_cache_is_mounted(
+    system: System, tmp_path: Path
+) -> None:
+    """Every job downloaded its providers and its source again."""
+    cache, settings = tmp_path / "cache", tmp_path / "mirror.tfrc"
+    cache.mkdir()
+    settings.write_text('provider_installation {\n  filesystem_mirror {\n    path = "/mirror"\n  }\n}\n')
+    bound = (f"{cache}:/terracrew-cache", f"{providers.mirror()}:/mirror:ro", f"{settings}:/mirror.tfrc:ro")
+    data = {"BIND_PATH": ",".join(bound), "ENVIRONMENT": "TF_CLI_CONFIG_FILE"}
+    variables = {f"TERRACREW_JOB_DISPATCHER_DATA_{name}": text for name, text in data.items()}
+    fleet = Fleet(system, {**variables, "TF_CLI_CONFIG_FILE": "/mirror.tfrc"})
+    try:
+        source = system.directory / "source" / "one"
+        source.mkdir(parents=True)
+        (source / "large").write_bytes(random.randbytes(2 * MAX_INLINE_ARCHIVE_BYTES))
+        seen, written = (
+            "ls /terracrew-cache/archives && echo SEE''N",
+            "touch /terracrew-cache/plugins/x && echo WRITT''EN",
+        )
+        tried = f"readlink .terraform/providers/terracrew.test/terracrew/testing/1.0.0/*; {seen}; {written}; true"
+        look = f'resource "terraform_data" "a" {{\n  provisioner "local-exec" {{ command = "{tried}" }}\n}}\n'
+        main = providers.required("testing") + look
+        system.module("one", main)
+        system.module("two", main)
+        first = system.run("one", "APPLY")
+        assert system.wait(first, WITHIN_SECONDS)["status"] == "SUCCEEDED", system.log(first)
+        assert KEPT not in system.log(first)
+        eventually(fleet.removed, within=WITHIN_SECONDS, what="the end of the container")
+        assert len(list((cache / "archives").iterdir())) == 1
+        assert [each.name for each in (cache / "plugins").rglob("*.h1")], "the provider is kept"
+        second = system.run("two", "APPLY")
+        assert system.wait(second, WITHIN_SECONDS)["status"] == "SUCCEEDED", system.log(second)
+        assert KEPT in system.log(second)
+        assert "SEEN" not in system.log(second), "a module does not see the sources of others"
+        assert "WRITTEN" not in system.log(second)
+        again = system.run("one", "APPLY")
+        assert system.wait(again, WITHIN_SECONDS)["status"] == "SUCCEEDED", system.log(again)
+        assert len(list((cache / "archives").iterdir())) == 1
+        eventually(fleet.removed, within=WITHIN_SECONDS, what="the end of the container")
+    finally:
+        fleet.runner.stop()
+        fleet.containers.remove_all()

@@ -20,7 +20,7 @@ from terracrew import plugins, trees
 from terracrew.attempt import exit_codes, files
 from terracrew.errors import EngineMissing, Invalid
 from terracrew.executor import main, startup
-from terracrew.executor.container import arrival, code_file, executor_process, signals
+from terracrew.executor.container import arrival, code_file, executor_process, shared_cache, signals
 from terracrew.executor.container.paths import ROOT
 from terracrew.executor.container.reaper import ContainerReaper
 from terracrew.executor.engines import registry
@@ -84,7 +84,10 @@ def _run_on_volume(wait_seconds: float) -> int:
         return exit_codes.NOTHING_LEFT
     executor_process.make_directories(start)
     executor = executor_process.fork(start)
-    code = ContainerReaper(executor, start.interrupt_seconds, tidy=arrival.remove_repeated).reap()
+    reaper = ContainerReaper(executor, start.interrupt_seconds, tidy=arrival.remove_repeated)
+    code = reaper.reap()
+    if not reaper.is_stopping:
+        shared_cache.fill(start)
     return code if code >= 0 else 128 - code
 
 

@@ -17,7 +17,7 @@ import msgspec
 from terracrew.attempt import delivered, exit_codes, files, record
 from terracrew.backoff import Backoff
 from terracrew.errors import Invalid, TerracrewError
-from terracrew.executor.container import ends, executor_process, ticket
+from terracrew.executor.container import ends, executor_process, shared_cache, ticket
 from terracrew.executor.container.ends import ContainerEnd
 from terracrew.executor.container.reaper import ContainerReaper
 from terracrew.executor.container.ticket import TicketRefused
@@ -44,6 +44,8 @@ def run(place: str, report: Path | None) -> int:
     try:
         executions = _Executions()
         end = msgspec.structs.replace(follow(start, executions.run), was_interrupted=executions.was_interrupted)
+        if not executions.was_interrupted:
+            shared_cache.fill(start)
     except Exception:  # an executor may have begun, so this must not look like an interpreter that could not start
         traceback.print_exc()
         return exit_codes.ABANDONED

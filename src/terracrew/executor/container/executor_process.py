@@ -13,8 +13,8 @@ from terracrew.attempt import exit_codes, process_record
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.errors import Invalid
 from terracrew.executor import main, startup
-from terracrew.executor.container import signals, user
-from terracrew.executor.container.paths import ENGINE_FILES, HOME, ROOT, TEMP, WORKSPACES
+from terracrew.executor.container import shared_cache, signals, user
+from terracrew.executor.container.paths import ENGINE_FILES, HOME, ROOT, SHARED_CACHE, TEMP, WORKSPACES
 from terracrew.executor.container.user import ENGINE_UID, EXECUTOR_UID
 from terracrew.executor.engines import engine_user
 from terracrew.executor.engines.engine_user import EngineUser
@@ -30,7 +30,8 @@ def read(content: bytes) -> ExecutorStart:
     start = msgspec.json.decode(content, type=ExecutorStart)
     own = {name: value for name, value in os.environ.items() if not name.startswith("TERRACREW_")}
     image = {**own, "HOME": str(HOME), "TMPDIR": str(TEMP)}
-    return msgspec.structs.replace(start, environment={**image, **start.environment})
+    cache = str(SHARED_CACHE) if SHARED_CACHE.is_dir() else start.cache_directory
+    return msgspec.structs.replace(start, environment={**image, **start.environment}, cache_directory=cache)
 
 
 def make_directories(start: ExecutorStart) -> None:
@@ -40,11 +41,10 @@ def make_directories(start: ExecutorStart) -> None:
             "the container must be started as root: its first process gives up the rights that it does not need"
         )
     os.chmod(ROOT, _SHARED_MODE)
-    private = Path(start.directory), Path(start.cache_directory)
+    directory = Path(start.directory)
     for folder, mode, owner in (
-        (private[0].parent, _PRIVATE_MODE, EXECUTOR_UID),
-        (private[0], _PRIVATE_MODE, EXECUTOR_UID),
-        (private[1], _SHARED_MODE, EXECUTOR_UID),
+        (directory.parent, _PRIVATE_MODE, EXECUTOR_UID),
+        (directory, _PRIVATE_MODE, EXECUTOR_UID),
         (WORKSPACES, _SHARED_MODE, EXECUTOR_UID),
         (ENGINE_FILES, _SHARED_MODE, EXECUTOR_UID),
         (HOME, _PRIVATE_MODE, ENGINE_UID),
@@ -53,7 +53,8 @@ def make_directories(start: ExecutorStart) -> None:
         folder.mkdir(mode=mode, exist_ok=True)
         os.chmod(folder, mode)
         os.chown(folder, owner, owner)
-    give_to_executor(private[0])
+    shared_cache.prepare(Path(start.cache_directory))
+    give_to_executor(directory)
 
 
 def give_to_executor(directory: Path) -> None:

@@ -15,6 +15,8 @@ COMPLETE = ROOT / "start.complete"
 COMPLETE_MTIME_SECONDS = 0
 ATTEMPTS = ROOT / "attempts"
 CACHE = ROOT / "cache"
+SHARED_CACHE = Path("/terracrew-cache")
+"""A cache that containers keep between jobs, if the operator mounts one here. It is used instead of the other one."""
 ENGINE_FILES = ROOT / "engine-files"
 HOME = ROOT / "home"
 TEMP = ROOT / "tmp"

@@ -50,8 +50,8 @@ def inside(
 
 
 def with_bindings(isolation: IsolationSettings, bound: Iterable[BoundPath]) -> IsolationSettings:
-    """Let engines reach the paths of the host that the container has."""
-    bound = list(bound)
+    """Let engines reach the paths of the host that the container has, except the cache, which executors let them read parts of."""
+    bound = [each for each in bound if each.target != str(paths.SHARED_CACHE)]
     return msgspec.structs.replace(
         isolation,
         read_paths=[*isolation.read_paths, *(each.target for each in bound if each.is_read_only)],

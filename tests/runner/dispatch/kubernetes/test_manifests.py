@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from terracrew.executor.container import paths
 from terracrew.executor.container.user import KEPT_CAPABILITIES
 from terracrew.protocol.start import INTERRUPT_SECONDS, ExecutorStart
 from terracrew.runner.dispatch.kubernetes import manifests
@@ -133,3 +134,16 @@ def test_names_and_labels_are_allowed_by_kubernetes() -> None:
     assert owner.name("a") != owner.name("A")
     assert all(len(value) <= 63 and "/" not in value for value in owner.labels("job_1.1").values())
     assert owner.key != manifests.owner("another", owner.runner, "é").key
+
+
+@pytest.mark.feature("J14.persist")
+def test_a_template_mounts_the_cache_of_executors() -> None:
+    cache = {"name": "cache", "mountPath": str(paths.SHARED_CACHE)}
+    claim = {"name": "cache", "persistentVolumeClaim": {"claimName": "terracrew-cache"}}
+    job = _job(
+        pod_template={"spec": {"containers": [{"name": "executor", "volumeMounts": [cache]}], "volumes": [claim]}}
+    )
+    mounted = {each["mountPath"]: each["name"] for each in _container(job)["volumeMounts"]}
+    assert mounted[str(paths.SHARED_CACHE)] == "cache"
+    assert {str(paths.ROOT), manifests.START_FOLDER} < set(mounted)
+    assert claim in job["spec"]["template"]["spec"]["volumes"]

@@ -78,6 +78,8 @@ def _binding(entry: str) -> HostBinding:
         raise ValueError(f"{str(host)!r} is or has volumes of other containers, such as the files of other attempts")
     if _overlap(inside, _OF_CONTAINER) or inside in _IN_MEMORY:
         raise ValueError(f"{str(inside)!r} is or has a directory that the container needs itself: choose another path")
+    if inside == PurePosixPath(paths.SHARED_CACHE) and mode == "ro":
+        raise ValueError(f"{str(inside)!r} is the cache of executors, who write to it: bind it without `:ro`")
     return HostBinding(str(host), str(inside), mode == "ro")
 
 
