@@ -146,7 +146,7 @@ def _summary(ended: list[tuple[Sample, dict[str, Any]]]) -> bool:
             sample.description,
             job["status"],
             "✓" if job["status"] == sample.expected else f"✗ expected {sample.expected}: {job.get('message') or ''}",
-            output.duration(job.get("started_at"), job.get("finished_at")),
+            output.duration(job["created_at"], job.get("finished_at")),
         )
         for sample, job in sorted(ended, key=lambda one: order[one[0].path])
     ]

@@ -75,7 +75,7 @@ def part(job: Job, attempt: Attempt, plan: Plan | None, steps: Sequence[StepRow]
 def _seconds(attempt: Attempt, ended_at: datetime, steps: Sequence[StepRow]) -> float:
     """Return how long an attempt took. Its result may have waited for the server, and its steps have the times of its own machine,
     whose clock may have been set meanwhile: the shorter time counts."""
-    whole = (ended_at - (attempt.started_at or attempt.claimed_at)).total_seconds()
+    whole = (ended_at - attempt.claimed_at).total_seconds()
     starts = [each.started_at for each in steps if each.started_at is not None]
     ends = [each.finished_at for each in steps if each.finished_at is not None]
     if not attempt.has_result or not starts or not ends:

@@ -72,7 +72,7 @@ def job(api: "Api", found: dict[str, Any]) -> None:
             ("in doubt", [f"attempt {each['attempt']} of job #{each['number']}" for each in doubts]),
             ("queued because", _cause(found)),
             ("created", output.age(found["created_at"])),
-            ("took", output.duration(found.get("started_at"), found.get("finished_at"))),
+            ("took", output.duration(found["created_at"], found.get("finished_at"))),
         ]
     )
     if steps := found.get("steps"):

@@ -41,7 +41,7 @@ def list_jobs(target: Target, status: str | None, module: str | None, active: bo
             i["module_path"],
             i.get("runner_path") or "",
             output.age(i["created_at"]),
-            output.duration(i.get("started_at"), i.get("finished_at")),
+            output.duration(i["created_at"], i.get("finished_at")),
             status_line.why(i),
         )
         for i in items

@@ -1,4 +1,8 @@
-"""The timeline of a job: what happened to it in order, how long each part took, what it does now, and what follows."""
+"""The timeline of a job: five parts whatever happened to it, whose durations add up to the time that the job took.
+
+A job is queued, planned, approved, applied or destroyed, and its outputs are read. A part that lasts has no duration yet. What an
+earlier attempt did before it was lost counts as a part of the plan: the table of attempts has the details.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -6,19 +10,16 @@ from datetime import datetime
 import msgspec
 
 from terracrew.durations import duration
-from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType, Step
+from terracrew.protocol.spec import MUTATING, JobType, Step
 from terracrew.server.dashboard import words
 from terracrew.server.db.seam import Tx
-from terracrew.server.jobs.model import CHOSEN, Attempt, JobStatus, Plan, StepRow
-from terracrew.server.jobs.plans import store as plan_store
+from terracrew.server.jobs.model import Attempt, JobStatus, Plan, StepRow
 from terracrew.server.runs import attempt_report
 from terracrew.server.runs.model import JobView
 
-MAX_ATTEMPTS = 8
-"""How many attempts the timeline shows: the last ones. The table of attempts has all of them."""
-_LATE = frozenset({*MUTATING, Step.OUTPUT})
-"""The steps that the timeline shows one by one; those before them are one part, with the duration of each."""
 _DONE = {Step.APPLY: "Applied", Step.DESTROY: "Destroyed", Step.OUTPUT: "Outputs read"}
+_OVER = ("SUCCEEDED", "FAILED", "CANCELED", "OUT_OF_CONTACT")
+"""The marks of a part that has a duration, unless it still lasts."""
 
 
 class TimelinePart(msgspec.Struct, frozen=True):
@@ -28,12 +29,14 @@ class TimelinePart(msgspec.Struct, frozen=True):
     """The mark, as for a step: SUCCEEDED, RUNNING, WAITING, FAILED, CANCELED, SKIPPED, OUT_OF_CONTACT or PENDING."""
     title: str
     note: str = ""
-    took: str = ""
-    """How long it lasted; empty while it lasts, or if that is not known."""
+    seconds: float | None = None
+    """How long it lasted; None while it lasts, or if it has not begun."""
     since: datetime | None = None
     """Since when it lasts, if it lasts now."""
-    at: datetime | None = None
-    """When it began."""
+
+    @property
+    def took(self) -> str:
+        return "" if self.seconds is None else duration(self.seconds, exact=True)
 
 
 class Course(msgspec.Struct, frozen=True):
@@ -43,167 +46,260 @@ class Course(msgspec.Struct, frozen=True):
     started_by: str
     runners: Mapping[int, str]
     steps: Mapping[int, Sequence[StepRow]]
-    """The steps of each attempt that is shown."""
-    plans: Mapping[int, Plan]
-    """The plans that have waited for a person, by the attempt that made them."""
+    """The steps of the attempt that planned, and of the current one."""
     asks: bool = False
     """Whether a place requires an approval of each change."""
 
+    @property
+    def plan(self) -> Plan | None:
+        """Return the plan that a person has or had to look at, or that another job has made."""
+        return None if self.view.type is JobType.PLAN else self.view.kept_plan
+
+    @property
+    def is_chosen(self) -> bool:
+        """Return whether the job applies the plan of a PLAN job."""
+        return self.plan is not None and self.plan.is_chosen
+
+    @property
+    def has_waited(self) -> bool:
+        """Return whether somebody has or had to look at its plan."""
+        plan = self.plan
+        return plan is not None and (not plan.is_chosen or plan.decision is None or bool(plan.approvals))
+
+    @property
+    def planner(self) -> Attempt | None:
+        """Return the attempt that makes or has made its plan; None if none does."""
+        return self._attempt(self.view.attempt if self.view.plan_attempt is None else self.view.plan_attempt)
+
+    @property
+    def changer(self) -> Attempt | None:
+        """Return the attempt that changes something or is about to; None while the job waits for a decision or a runner."""
+        found = self._attempt(self.view.attempt)
+        is_paused = found is not None and self.plan is not None and found.number == self.plan.attempt
+        return None if is_paused else found
+
+    @property
+    def change(self) -> Step:
+        """Return the step that changes something, or would."""
+        return Step.DESTROY if self.view.type is JobType.DESTROY else Step.APPLY
+
+    @property
+    def begun_at(self) -> datetime | None:
+        """Return when the current attempt began to change something."""
+        row = self.step(self.change)
+        return (self.changer and self.changer.begun_at) or (row and row.started_at)
+
+    @property
+    def is_out_of_contact(self) -> bool:
+        return self.view.reason is not None and self.view.reason.code in ("lost", "silent")
+
+    def where(self, attempt: Attempt) -> str:
+        return f"attempt {attempt.number} on {self.runners.get(attempt.number) or 'a runner'}"
+
+    def step(self, name: Step) -> StepRow | None:
+        """Return a step of the current attempt that has started."""
+        found = self.steps.get(self.view.attempt, ())
+        return next((each for each in found if each.name is name and each.started_at), None)
+
+    def _attempt(self, number: int) -> Attempt | None:
+        return next((each for each in self.view.attempts if each.number == number), None)
+
 
 async def read(tx: Tx, view: JobView, started_by: str, runners: Mapping[int, str], *, asks: bool) -> list[TimelinePart]:
-    steps = await attempt_report.steps_of(tx, view.id, (each.number for each in view.attempts[-MAX_ATTEMPTS:]))
-    asked = [] if view.type is JobType.PLAN else await plan_store.of_job(tx, view.id)
-    plans = {each.attempt: each for each in asked}
-    return parts(Course(view, started_by, runners, steps, plans, asks))
+    numbers = {view.attempt, view.plan_attempt or view.attempt}
+    steps = await attempt_report.steps_of(tx, view.id, sorted(numbers))
+    return parts(Course(view, started_by, runners, steps, asks))
 
 
 def parts(course: Course) -> list[TimelinePart]:
     """Return the timeline of a job: a pure function."""
-    view, shown = course.view, course.view.attempts[-MAX_ATTEMPTS:]
-    first = view.attempts[0].claimed_at if view.attempts else None
-    is_waiting = first is None and view.status is JobStatus.QUEUED
-    found = [
-        TimelinePart(
-            "WAITING" if is_waiting else "SUCCEEDED",
-            "Waiting to start" if is_waiting else "Queued",
-            f"by {course.started_by}" if course.started_by else "",
-            "" if first is None else _span(view.created_at, first),
-            view.created_at if is_waiting else None,
-            view.created_at,
-        )
+    found = {
+        "queued": _queued(course),
+        "planned": _planned(course),
+        "asked": _asked(course),
+        "changed": _changed(course),
+        "outputs": _outputs(course),
+    }
+    if course.is_chosen:  # its plan was made, and perhaps approved, before it was queued
+        found = {name: found[name] for name in ("planned", "asked", "queued", "changed", "outputs")}
+    if course.view.is_terminal:
+        found = dict(zip(found, _ended(course.view.status, list(found.values())), strict=True))
+    seconds = _seconds_of_parts(course)
+    return [
+        msgspec.structs.replace(part, seconds=seconds[name]) if part.mark in _OVER and part.since is None else part
+        for name, part in found.items()
     ]
-    if chosen := course.plans.get(CHOSEN):
-        found = _chosen(course, chosen, found)
-    if len(view.attempts) > len(shown):
-        found.append(TimelinePart("SKIPPED", f"{len(view.attempts) - len(shown):,} earlier attempts"))
-    for each in shown:
-        found += _of_attempt(course, each)
-    if shown and view.status is JobStatus.QUEUED:
-        found.append(TimelinePart("WAITING", "Waiting to start", since=view.queued_at, at=view.queued_at))
-    if view.status is JobStatus.CANCELED:
-        found.append(TimelinePart("CANCELED", "Canceled", at=view.finished_at))
-    return found if view.is_terminal else found + _following(course)
 
 
-def _of_attempt(course: Course, attempt: Attempt) -> list[TimelinePart]:
-    view, steps = course.view, [each for each in course.steps.get(attempt.number, ()) if each.started_at]
-    steps.sort(key=lambda each: list(Step).index(each.name))
-    is_open = attempt.ended_at is None and attempt.lost_at is None and not view.is_terminal
-    has_started = attempt.started_at is not None or bool(steps)
-    is_starting = is_open and not has_started
-    where = f"attempt {attempt.number} on {course.runners.get(attempt.number) or 'a runner'}"
-    found = [
-        TimelinePart(
-            "RUNNING" if is_starting else "SUCCEEDED" if has_started else "SKIPPED",
-            "Started" if has_started else "Offered and claimed",
-            where,
-            "" if attempt.started_at is None else _span(attempt.claimed_at, attempt.started_at),
-            attempt.claimed_at if is_starting else None,
-            attempt.claimed_at,
-        )
-    ]
-    early = [each for each in steps if each.name not in _LATE and each.status != "SKIPPED"]
-    if early:
-        found.append(_early(early, is_open=is_open))
-    if plan := course.plans.get(attempt.number):
-        found.append(_waited(course, plan))
-    found += [_late(each, is_open=is_open) for each in steps if each.name in _LATE and each.status != "SKIPPED"]
-    if attempt.outcome in ("lost", "gone", "handed_back") or (attempt.outcome == "waiting" and plan is None):
-        found.append(
-            TimelinePart("FAILED", words.ended(attempt.outcome).capitalize(), attempt.reason, at=attempt.ended_at)
-        )
-    elif attempt.lost_at and attempt.ended_at is None:
-        found.append(TimelinePart("FAILED", "Lost", "there is no contact", since=attempt.lost_at, at=attempt.lost_at))
-    return found
+def _seconds_of_parts(course: Course) -> dict[str, float | None]:
+    """Return how long each part lasted; None if it has not begun or not ended.
+
+    They are measured by the clock of the server. Only the outputs are measured by that of the runner, as a difference.
+    """
+    view, plan, end = course.view, course.plan, course.view.finished_at
+    first = view.attempts[0].claimed_at if view.attempts else end
+    decided_at = None if plan is None else plan.decided_at
+    if course.is_chosen:
+        queued_at = decided_at if course.has_waited else view.created_at
+        planned = None
+        asked = _span(view.created_at, decided_at or end)
+        queued, changed = _span(queued_at, first), _span(first, end)
+    else:
+        planned_at = course.begun_at if plan is None else plan.made_at
+        queued, planned = _span(view.created_at, first), _span(first, planned_at or end)
+        asked, changed = _span(planned_at, decided_at or end), _span(decided_at or planned_at, end)
+    row = course.step(Step.OUTPUT)
+    outputs = None if row is None else _span(row.started_at, row.finished_at)
+    if outputs is not None and changed is not None:
+        changed = max(0.0, changed - outputs)
+    elif outputs is not None and planned is not None:  # there was nothing to apply
+        planned = max(0.0, planned - outputs)
+    return {"queued": queued, "planned": planned, "asked": asked, "changed": changed, "outputs": outputs}
 
 
-def _early(steps: Sequence[StepRow], *, is_open: bool) -> TimelinePart:
-    """Return the steps until the plan as one part, with the duration of each."""
-    last = steps[-1]
-    took = [
-        f"{words.STEPS[each.name].lower()} {_span(each.started_at, each.finished_at)}"
-        for each in steps
-        if each.finished_at
-    ]
-    note, begun = ", ".join(took), steps[0].started_at
+def _ended(status: JobStatus, found: list[TimelinePart]) -> list[TimelinePart]:
+    """Return the parts of a job that has ended: it has ended in one of them, and what would have followed was skipped."""
+    is_marked = status is JobStatus.SUCCEEDED or any(each.mark in _OVER[1:] for each in found)
+    ended: list[TimelinePart] = []
+    for each in found:
+        if each.mark == "PENDING" and not is_marked:
+            is_marked, is_canceled = True, status is JobStatus.CANCELED
+            title = f"{each.title} {'canceled' if is_canceled else 'failed'}"
+            each = msgspec.structs.replace(each, mark="CANCELED" if is_canceled else "FAILED", title=title)
+        ended.append(msgspec.structs.replace(each, mark="SKIPPED") if each.mark == "PENDING" else each)
+    return ended
+
+
+def _queued(course: Course) -> TimelinePart:
+    view, by = course.view, f"by {course.started_by}" if course.started_by else ""
+    if view.attempts:
+        return TimelinePart("SUCCEEDED", "Queued", by)
+    if view.status is JobStatus.QUEUED:
+        return TimelinePart("WAITING", "Waiting to start", by, since=view.queued_at)
+    return TimelinePart("PENDING", "Start", by)
+
+
+def _planned(course: Course) -> TimelinePart:
+    view, planner = course.view, course.planner
+    if course.is_chosen:
+        return TimelinePart("SUCCEEDED", "Planned", f"by job #{view.plan_job_number}" if view.plan_job_number else "")
+    if planner is None and view.attempts and view.status is JobStatus.QUEUED:
+        last = view.attempts[-1]
+        why = f"attempt {last.number}: {words.ended(last.outcome or 'gone')}"
+        return TimelinePart("WAITING", "Waiting to start again", why, since=view.queued_at)
+    if planner is None:
+        return TimelinePart("PENDING", "Plan")
+    if course.plan is not None or course.begun_at is not None or view.status is JobStatus.SUCCEEDED:
+        return TimelinePart("SUCCEEDED", "Planned", course.where(planner))
+    return _preparing(course, planner, "Plan")
+
+
+def _preparing(course: Course, attempt: Attempt, title: str) -> TimelinePart:
+    """Return what an attempt does before it changes anything, or what it has failed at."""
+    steps = [each for each in course.steps.get(attempt.number, ()) if each.started_at and each.name not in MUTATING]
+    where = course.where(attempt)
     if failed := next((each for each in steps if each.status in ("FAILED", "CANCELED")), None):
-        word = "failed" if failed.status == "FAILED" else "canceled"
-        return TimelinePart(
-            failed.status, f"{words.STEPS[failed.name]} {word}", note, _span(begun, failed.finished_at), at=begun
-        )
-    if last.status == "RUNNING" and is_open:
-        return TimelinePart("RUNNING", words.activity(last.name), note, since=last.started_at, at=begun)
-    if last.name is not Step.PLAN:
-        return TimelinePart(
-            "SUCCEEDED" if is_open else "SKIPPED",
-            words.STEPS[last.name],
-            note,
-            _span(begun, last.finished_at),
-            at=begun,
-        )
-    return TimelinePart("SUCCEEDED", "Planned", note, _span(begun, last.finished_at), at=begun)
+        return TimelinePart(failed.status, f"{words.STEPS[failed.name]} {failed.status.lower()}", where)
+    if attempt.ended_at is not None or course.view.is_terminal:
+        return TimelinePart("PENDING", title, where)
+    if course.is_out_of_contact:
+        return _no_contact(course, where)
+    running = next((each for each in steps if each.status == "RUNNING"), None)
+    if running is None:
+        return TimelinePart("RUNNING", "Preparing" if steps else "Starting", where, since=attempt.claimed_at)
+    return TimelinePart("RUNNING", words.activity(running.name), where, since=running.started_at)
 
 
-def _chosen(course: Course, plan: Plan, queued: list[TimelinePart]) -> list[TimelinePart]:
-    """Return where the plan comes from that the job was created to apply, and the wait for a person, if anybody had to look at it."""
-    number = course.view.plan_job_number
-    made = TimelinePart("SUCCEEDED", "Planned", f"by job #{number}" if number else "", at=plan.made_at)
-    has_waited = plan.decision is None or bool(plan.approvals)
-    asked = [_waited(course, msgspec.structs.replace(plan, made_at=course.view.created_at))] if has_waited else []
-    return [made, *queued, *asked]
-
-
-def _waited(course: Course, plan: Plan) -> TimelinePart:
-    """Return the wait for a person: who has approved, what was decided, and when it ends by itself."""
-    view = course.view
-    is_current = view.status is JobStatus.AWAITING_APPROVAL and view.plan_attempt == plan.attempt
+def _asked(course: Course) -> TimelinePart:
+    """Return the wait for a person: who has approved, and what was decided."""
+    view, plan = course.view, course.plan
+    if plan is None or not course.has_waited:
+        return _not_asked(course)
     names = [each.by for each in plan.approvals]
-    if is_current:
+    if view.status is JobStatus.AWAITING_APPROVAL:
         needed = view.approvals_needed or 1
         note = f"{view.approvals_counted or 0} of {needed} approvals" if needed > 1 else ""
         note += f": {', '.join(names)}" if names and note else ""
-        return TimelinePart("WAITING", "Waiting for approval", note, since=plan.made_at, at=plan.made_at)
-    took = _span(plan.made_at, plan.decided_at)
+        since = view.created_at if plan.is_chosen else plan.made_at
+        return TimelinePart("WAITING", "Waiting for approval", note, since=since)
     if plan.decision == "approved":
         title = "Approved in doubt" if plan.doubts else "Approved"
-        return TimelinePart("SUCCEEDED", title, f"by {', '.join(names) or plan.decided_by}", took, at=plan.made_at)
+        return TimelinePart("SUCCEEDED", title, f"by {', '.join(names) or plan.decided_by}")
     if plan.decision == "declined":
         because = f": {plan.reason}" if plan.reason else ""
-        return TimelinePart("FAILED", "Declined", f"by {plan.decided_by}{because}", took, at=plan.made_at)
-    if view.is_terminal and view.attempt == plan.attempt:
-        return TimelinePart("CANCELED", "Not approved", "", _span(plan.made_at, view.finished_at), at=plan.made_at)
-    return TimelinePart("SKIPPED", "Planned again", "", at=plan.made_at)
+        return TimelinePart("FAILED", "Declined", f"by {plan.decided_by}{because}")
+    return TimelinePart("CANCELED", "Not approved")
 
 
-def _late(step: StepRow, *, is_open: bool) -> TimelinePart:
-    took = _span(step.started_at, step.finished_at)
-    if step.status == "SUCCEEDED":
-        return TimelinePart("SUCCEEDED", _DONE[step.name], "", took, at=step.started_at)
-    if step.status == "RUNNING" and is_open:
-        return TimelinePart("RUNNING", words.activity(step.name), since=step.started_at, at=step.started_at)
-    if step.status == "RUNNING":
-        return TimelinePart("OUT_OF_CONTACT", f"{words.STEPS[step.name]} has no known end", "", "", at=step.started_at)
-    exit_code = f"exit code {step.exit_code}" if step.exit_code else ""
-    if step.status == "FAILED":
-        return TimelinePart("FAILED", f"{words.STEPS[step.name]} failed", exit_code, took, at=step.started_at)
-    return TimelinePart("CANCELED", f"{words.STEPS[step.name]} ended early", exit_code, took, at=step.started_at)
-
-
-def _following(course: Course) -> list[TimelinePart]:
-    """Return the parts that have not begun."""
+def _not_asked(course: Course) -> TimelinePart:
+    """Return the approval of a job whose plan nobody has to look at, or not yet."""
     view = course.view
-    begun = {each.name for each in course.steps.get(view.attempt, ()) if each.started_at}
-    has_plan = view.plan_attempt is not None or Step.PLAN in begun
-    planned = [] if has_plan or Step.PLAN not in STEPS_OF.get(view.type, ()) else [TimelinePart("PENDING", "Plan")]
-    is_asked = (view.needs_approval or course.asks) and view.plan_attempt is None
-    asked = [TimelinePart("PENDING", "Approval")] if is_asked else []
-    late = [
-        TimelinePart("PENDING", words.STEPS[each])
-        for each in STEPS_OF.get(view.type, ())
-        if each in _LATE and each not in begun
-    ]
-    return planned + asked + late
+    if view.type is JobType.PLAN:
+        is_later = view.is_plan_applicable and course.asks
+        return TimelinePart(
+            "PENDING" if is_later else "SKIPPED", "Approval", "before it is applied" if is_later else ""
+        )
+    if course.plan is not None or course.begun_at is not None:
+        return TimelinePart("SKIPPED", "Approval", "not needed")
+    if view.needs_approval or course.asks:
+        return TimelinePart("PENDING", "Approval")
+    return TimelinePart("SKIPPED", "Approval", "" if view.is_terminal else "not needed so far")
 
 
-def _span(since: datetime | None, until: datetime | None) -> str:
-    return "" if since is None or until is None else duration((until - since).total_seconds(), exact=True)
+def _changed(course: Course) -> TimelinePart:
+    view, changer, step = course.view, course.changer, course.change
+    title = words.STEPS[step]
+    if view.type is JobType.PLAN:
+        return _applied_elsewhere(view)
+    if view.status is JobStatus.AWAITING_APPROVAL:
+        return TimelinePart("PENDING", title, "starts on approval")
+    if changer is None and view.status is JobStatus.QUEUED and course.plan is not None and view.attempts:
+        return TimelinePart("WAITING", f"Waiting to {title.lower()}", since=view.queued_at)
+    if changer is None or (course.begun_at is None and course.plan is None):
+        note = f"nothing to {title.lower()}" if view.status is JobStatus.SUCCEEDED else ""
+        return TimelinePart("PENDING", title, note)
+    if (row := course.step(step)) is None:
+        return _preparing(course, changer, title)
+    where = "" if course.plan is None else course.where(changer)
+    if row.status == "SUCCEEDED":
+        return TimelinePart("SUCCEEDED", _DONE[step], where)
+    if row.status != "RUNNING":
+        return TimelinePart(row.status, f"{title} {'failed' if row.status == 'FAILED' else 'ended early'}", where)
+    if changer.ended_at is not None or view.is_terminal:
+        return TimelinePart("OUT_OF_CONTACT", f"{title} has no known end", where)
+    if changer.lost_at is not None or course.is_out_of_contact:
+        return _no_contact(course, where, changer.lost_at)
+    return TimelinePart("RUNNING", words.activity(step), where, since=row.started_at)
+
+
+def _no_contact(course: Course, where: str, lost_at: datetime | None = None) -> TimelinePart:
+    since = lost_at or (course.view.reason.since if course.view.reason else None)
+    return TimelinePart("OUT_OF_CONTACT", "Lost" if lost_at else "No contact", where, since=since)
+
+
+def _applied_elsewhere(view: JobView) -> TimelinePart:
+    """Return what becomes of the plan of a PLAN job, which another job applies if somebody wants it."""
+    if view.is_plan_applicable:
+        return TimelinePart("PENDING", "Apply", "if somebody applies this plan")
+    if view.taken_by_number:
+        return TimelinePart("SKIPPED", "Apply", f"by job #{view.taken_by_number}")
+    if view.status is not JobStatus.SUCCEEDED:
+        return TimelinePart("SKIPPED", "Apply")
+    return TimelinePart("SKIPPED", "Apply", "not possible any more" if view.plan_problem else "nothing to apply")
+
+
+def _outputs(course: Course) -> TimelinePart:
+    title, row = words.STEPS[Step.OUTPUT], course.step(Step.OUTPUT)
+    if course.view.type is JobType.PLAN or (row is not None and row.status == "SKIPPED"):
+        return TimelinePart("SKIPPED", title)
+    if row is None:
+        return TimelinePart("PENDING", title)
+    if row.status == "RUNNING" and not course.view.is_terminal:
+        return TimelinePart("RUNNING", words.activity(Step.OUTPUT), since=row.started_at)
+    if row.status == "SUCCEEDED":
+        return TimelinePart("SUCCEEDED", _DONE[Step.OUTPUT])
+    return TimelinePart("FAILED", f"{title} not read")
+
+
+def _span(since: datetime | None, until: datetime | None) -> float | None:
+    return None if since is None or until is None else max(0.0, (until - since).total_seconds())
