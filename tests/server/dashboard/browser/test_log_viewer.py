@@ -173,9 +173,33 @@ async def test_search_finds_marks_unfolds_and_counts(page: Page, stage: Stage) -
 
 
 async def test_a_link_to_a_line_leads_to_it(page: Page, stage: Stage) -> None:
-    await page.goto(f"/dashboard/jobs/{stage.jobs['done']}#L50")
+    """The line was marked below the edge of the window, and the page stayed at its top."""
+    await page.set_viewport_size({"width": 1280, "height": 500})
+    job = f"/dashboard/jobs/{stage.jobs['planning']}"
+    await page.goto(f"{job}#L50")
     await expect(page.locator(".log .marked .n")).to_have_text("50")
     await expect(page.locator(".log .marked .x")).to_be_in_viewport()
+    await page.evaluate("scrollTo(0, 0)")
+    await page.evaluate("location.hash = '#L60'")
+    await expect(page.locator(".log .marked .n")).to_have_text("60")
+    await expect(page.locator(".log .marked .x")).to_be_in_viewport()
+
+
+async def test_the_log_of_a_failed_job_opens_at_its_error(page: Page, stage: Stage) -> None:
+    """On a phone, the error came after the steps and the facts, 950 px down."""
+    job = await a_job(stage, "FAILED", [(Step.PLAN, "".join(f"line {n}\n" for n in range(200)) + "Error: no\n")])
+    await stage.server.db.write(lambda tx: tx.run("UPDATE jobs SET message = 'the plan failed' WHERE id = :id", id=job))
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await page.goto(f"/dashboard/jobs/{job}")
+    error = page.locator(".log .l .x", has_text="Error: no")
+    await expect(error).to_be_visible()
+    places = [
+        await each.bounding_box()
+        for each in (page.get_by_role("alert"), page.locator("#log"), page.locator(".timeline"))
+    ]
+    tops = [each["y"] for each in places if each]
+    assert tops == sorted(tops), "the error, then the log, then the timeline"
+    assert tops[1] < 400
 
 
 async def test_the_line_in_the_address_may_change_and_escape_removes_every_mark(page: Page, stage: Stage) -> None:

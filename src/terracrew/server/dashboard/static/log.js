@@ -169,6 +169,7 @@ function complete() {
   part("follow").hidden = true;
   live.say("done", "Finished");
   document.getElementById("job").removeAttribute("data-every");
+  if ("atEnd" in panel.dataset && !lineOf(location.hash)) view.toEnd(); // an engine prints its errors last
   show();
 }
 

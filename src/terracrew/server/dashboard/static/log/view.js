@@ -3,6 +3,7 @@ import { classes, runs } from "./ansi.js";
 import { HEAD, LONGEST, Layout, ROW } from "./layout.js";
 
 const AROUND = 8 * ROW; // drawn beyond the edges, so that scrolling shows no gap
+const MENU = 60; // so much of the window is covered by the menu of a narrow page
 const number = new Intl.NumberFormat("en");
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
 
@@ -129,11 +130,25 @@ export class View {
     const section = this.lines.sectionOf(line);
     if (!section) return;
     section.folded = false;
+    section.chosen = true; // the next step does not fold it again
     this.follow(false);
     this.marked = line;
     this.update();
     this.#to(this.layout.topOf(line) - this.height / 3);
     this.redraw();
+    this.#scrollPage(line);
+  }
+
+  /** The log's own box may be outside of the window: then the page scrolls to the line, too. */
+  #scrollPage(line) {
+    const { top, bottom } = this.drawn.get(`${line}.0`)?.getBoundingClientRect() ?? {};
+    if (top < MENU || bottom > innerHeight) scrollBy({ top: top - innerHeight / 3 });
+  }
+
+  toEnd() {
+    this.update();
+    this.#to(this.layout.height);
+    this.draw();
   }
 
   /** No line is marked any more. */
