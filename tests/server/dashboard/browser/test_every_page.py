@@ -64,6 +64,11 @@ CUT_OFF = """width => [...document.querySelectorAll("main .btn, main .seg a, .si
 
 SHORTEN = "document.querySelectorAll('.operation ~ .operation, .side.api a ~ a ~ a').forEach((each) => each.remove())"
 """Leaves one operation in each section of the API page. Its hundred operations look the same, and axe takes a minute for all."""
+LIGATURES = """() => [...document.querySelectorAll("body *")]
+    .map((each) => [each, getComputedStyle(each)])
+    .filter(([, style]) => style.fontFamily.includes("JetBrains Mono") && style.fontVariantLigatures !== "none")
+    .map(([each]) => each.outerHTML.slice(0, 80))"""
+"""What a machine would print and the font would change: an address was shown as `https: //`."""
 
 
 def page_paths() -> list[str]:
@@ -142,6 +147,7 @@ async def look(page: Page, path: str, *, is_similar: bool = False) -> list[str]:
             name = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\w{3}_\w+", "id", path.removeprefix("/dashboard/")))
             shot = SHOTS / f"{name}-{len(path)}-{scheme}-{width}.png"
             await page.screenshot(path=shot, animations="disabled", full_page=True)
+    wrong += [f"the font joins characters: {each}" for each in (await page.evaluate(LIGATURES))[:3]]
     if is_similar:
         return [f"{path}: {each}" for each in wrong]
     await page.evaluate(SHORTEN)
