@@ -91,6 +91,7 @@ def _pages(at: ReaderPlaces) -> dict[str, str]:
     audit = urlencode({"path": at.group_path, "text": "nowhere"})
     question = urlencode({"who": "user-1", "verb": "job.run", "on": at.path})
     return {
+        "overview": "/dashboard",
         "runners": "/dashboard/runners",
         "jobs": "/dashboard/jobs",
         "modules": "/dashboard/modules",

@@ -43,7 +43,7 @@ def page(system: System) -> Iterator[Page]:
         made.fill("#password", PASSWORD)
         made.fill("#again", PASSWORD)
         made.click("button[type=submit]")
-        made.wait_for_url("**/dashboard/runners")
+        made.wait_for_url("**/dashboard")
         expect.set_options(timeout=SOON)
         yield made
         browser.close()

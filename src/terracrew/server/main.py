@@ -190,7 +190,7 @@ async def _first(started: asyncio.Event, web: "asyncio.Task[None]") -> None:
 
 def _greet(server: Server, link: str | None) -> None:
     """Print the server's address and the login link of the first user to the terminal, never to a log."""
-    click.echo(f"Terracrew is at {server.settings.url}/dashboard/runners")
+    click.echo(f"Terracrew is at {server.settings.url}/dashboard")
     if server.settings.is_reached_unencrypted:
         click.echo(
             "Passwords and tokens travel unencrypted to this address. Put a proxy with TLS in front of it, and set `public_url`."

@@ -34,7 +34,7 @@ async def test_a_stranger_is_shown_the_way_in_and_comes_back_to_where_they_wante
 async def test_a_login_never_leads_to_another_site(application: Application, to: str) -> None:
     someone = await logged_in(application)
     answer = await someone.get("/login", params={"next": to})
-    assert (answer.status_code, answer.headers["location"]) == (303, "/dashboard/runners")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/dashboard")
 
 
 async def test_a_one_time_link_works_once_and_looking_at_it_does_not_use_it_up(application: Application) -> None:
@@ -60,7 +60,7 @@ async def test_a_link_logs_in_without_a_password_on_the_servers_own_machine_only
     assert "data-enter" not in await here.see(link), "a link asks for a password unless it was made for this"
     assert "data-enter" in await here.see(f"{link}?enter=true")
     entered = await here.submit(link, enter="true", next="//evil.example")
-    assert (entered.status_code, entered.headers["location"]) == (303, "/dashboard/runners")
+    assert (entered.status_code, entered.headers["location"]) == (303, "/dashboard")
     assert (await visitor(application).submit(link, enter="true")).status_code == 410
 
 

@@ -16,7 +16,7 @@ async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(
     application: Application, jobs: dict[str, str]
 ) -> None:
     someone = await logged_in(application)
-    paths = ["/dashboard/runners", "/dashboard/runners/add", "/dashboard/jobs", "/dashboard/modules"]
+    paths = ["/dashboard", "/dashboard/runners", "/dashboard/runners/add", "/dashboard/jobs", "/dashboard/modules"]
     paths += ["/dashboard/modules/create"]
     group = "/dashboard/groups/platform"
     paths += ["/dashboard/groups", group, f"{group}/create", f"{group}/settings", f"{group}/access"]
@@ -61,6 +61,7 @@ async def test_hostile_names_are_text_and_nothing_else(application: Application)
     job = await application.server.db.write(work)
     someone = await logged_in(application)
     paths = [
+        "/dashboard",
         "/dashboard/runners",
         "/dashboard/jobs",
         f"/dashboard/jobs/{job}",
@@ -85,6 +86,7 @@ async def test_hostile_names_are_text_and_nothing_else(application: Application)
 async def test_a_fragment_is_the_same_as_in_the_page(application: Application, jobs: dict[str, str]) -> None:
     someone = await logged_in(application)
     for path, part in (
+        ("/dashboard", "overview"),
         ("/dashboard/runners", "runners"),
         (f"/dashboard/runners/{await application.scalar('SELECT id FROM runners LIMIT 1')}", "runner"),
         ("/dashboard/jobs", "jobs"),

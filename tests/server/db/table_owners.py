@@ -159,6 +159,11 @@ READERS = (
         "what people are told about a job comes from several packages, all below `runs`, which owns no table",
     ),
     _reader(
+        "runs/attention_reads.py",
+        "attempts jobs modules states",
+        "what needs a person is found in several packages, all below `runs`",
+    ),
+    _reader(
         "engines/store.py",
         "instances modules runners",
         "an organization knows the engines that its instances have announced and that its modules have",

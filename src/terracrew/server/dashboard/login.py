@@ -18,7 +18,7 @@ from terracrew.server.http.client import address_of, is_on_this_machine
 from terracrew.server.identity.people import devices, logins, passwords, service, sessions
 from terracrew.server.identity.people.model import Session
 
-HOME = "/dashboard/runners"
+HOME = "/dashboard"
 
 
 class LoginForm(msgspec.Struct, frozen=True):

@@ -23,6 +23,7 @@ from terracrew.server.dashboard.login import pages as identity
 from terracrew.server.dashboard.module_creation import pages as module_creation
 from terracrew.server.dashboard.module_source import pages as module_source
 from terracrew.server.dashboard.modules import pages as modules
+from terracrew.server.dashboard.overview import pages as overview
 from terracrew.server.dashboard.placement import pages as placement
 from terracrew.server.dashboard.runners.handlers import pages as runners
 from terracrew.server.dashboard.state_import import pages as state_import
@@ -30,7 +31,7 @@ from terracrew.server.dashboard.states import pages as states
 from terracrew.server.dashboard.steps import pages as steps
 
 
-@get(["/", "/dashboard"])
+@get("/")
 async def home() -> Redirect:
     return Redirect(HOME, status_code=303)
 
@@ -38,6 +39,7 @@ async def home() -> Redirect:
 routers: list[ControllerRouterHandler] = [
     identity,
     account,
+    overview,
     runners,
     jobs,
     modules,

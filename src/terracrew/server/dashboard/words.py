@@ -174,6 +174,7 @@ _LINKS = {
     "quarantine": "Show the state",
     "module_busy": "Show that job",
     "dependency": "Show that module",
+    "held": "Show the hold",
     "silent": "Show the attempt",
 }
 _NEEDS_A_DECISION = {"approval", "in_doubt", "quarantine", "lost", "held"}
@@ -183,6 +184,7 @@ _NEEDS_A_PERSON = {
     "none_online",
     "no_credential",
     "no_engine",
+    "no_dispatcher",
     "wrong_tag",
     "instance_absent",
     "plan_runner",

@@ -146,6 +146,17 @@ async def ids(tx: Tx, organization_id: str, seen: Visible, wanted: JobFilter, co
     return [row["id"] for row in rows]
 
 
+async def newest_of_modules(tx: Tx, job_ids: Sequence[str]) -> set[str]:
+    """Return those of these jobs whose module has had no job since."""
+    rows = await tx.each(
+        """SELECT jobs.id FROM batch JOIN jobs ON jobs.id = batch.id
+        WHERE NOT EXISTS (SELECT 1 FROM jobs AS later WHERE later.module_id = jobs.module_id AND later.id > jobs.id)""",
+        {"id": "text"},
+        [(job_id,) for job_id in job_ids],
+    )
+    return {row["id"] for row in rows}
+
+
 async def places(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
     """Return the id and organization of these jobs, and the path of their modules; jobs of deleted modules are left out."""
     return await tx.each(

@@ -18,7 +18,7 @@ _PLAN_COLUMNS: LiteralString = plan_store.PLANS.columns
 _AWAITING: LiteralString = """jobs.id, jobs.number, jobs.module_id, jobs.created_by, jobs.imports_chosen_by, jobs.replanned_by,
     jobs.plan_queued_by, jobs.plan_attempt, plans.approvals
     FROM jobs JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt
-    JOIN modules ON modules.id = jobs.module_id AND modules.state_version = plans.state_version"""
+    JOIN modules ON modules.id = jobs.module_id AND (modules.state_version <> plans.state_version) = CAST(:is_stale AS boolean)"""
 _IS_AWAITING: LiteralString = f"{IS_OPEN_JOB} AND jobs.status = 'AWAITING_APPROVAL' ORDER BY jobs.id LIMIT :count"
 
 
@@ -151,18 +151,22 @@ async def missing_dependencies(tx: Tx, waiting: Sequence[tuple[str, str]]) -> li
     )
 
 
-async def awaiting_approval(tx: Tx, organization_id: str, seen: Visible, count: int) -> list[Row]:
-    """Return the oldest jobs that wait for a person in the modules that are seen, with who wanted them and who has approved. A plan
-    from before another state is left out: nobody can approve it."""
+async def awaiting_approval(
+    tx: Tx, organization_id: str, seen: Visible, count: int, *, is_stale: bool = False
+) -> list[Row]:
+    """Return the oldest jobs that wait for a person in the modules that are seen, with who wanted them and who has approved. Nobody
+    can approve a plan from before another state: with `is_stale`, only those are returned, and otherwise none of them."""
     if seen.is_everything(organization_id):
         return await tx.all(
             f"""SELECT {_AWAITING} WHERE jobs.organization_id = :organization_id AND {_IS_AWAITING}""",
             organization_id=organization_id,
             count=count,
+            is_stale=is_stale,
         )
     return await tx.all(
         f"""{visibility.SEEN_MODULES} SELECT {_AWAITING} JOIN seen_modules ON seen_modules.id = jobs.module_id WHERE {_IS_AWAITING}""",
         count=count,
+        is_stale=is_stale,
         **visibility.params(seen),
     )
 

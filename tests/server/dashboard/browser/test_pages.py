@@ -27,7 +27,7 @@ async def test_a_one_time_link_asks_for_a_password_and_logs_the_browser_in(brows
     await page.fill("#password", PASSWORD)
     await page.fill("#again", PASSWORD)
     await page.click("button[type=submit]")
-    await page.wait_for_url("**/dashboard/runners")
+    await page.wait_for_url("**/dashboard")
     await context.close()
 
 
@@ -238,7 +238,7 @@ async def test_the_keyboard_reaches_everything_in_the_order_of_the_page_and_focu
     await page.keyboard.press("Tab")
     await expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     seen: list[str] = []
-    for _ in range(16):
+    for _ in range(17):
         await page.keyboard.press("Tab")
         seen.append(
             await page.evaluate(
@@ -246,11 +246,12 @@ async def test_the_keyboard_reaches_everything_in_the_order_of_the_page_and_focu
             )
         )
         assert await page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", seen
-    assert seen[1].startswith("Modules")
-    assert seen[3].startswith("Runners")
-    assert seen[4] == "Access"
-    assert [word.split()[0] for word in seen[10:14]] == ["All", "Online", "Draining", "Offline"]
-    assert seen[14:] == ["Search runners", "Add runner"]
+    assert seen[1] == "Overview"
+    assert seen[2].startswith("Modules")
+    assert seen[4].startswith("Runners")
+    assert seen[5] == "Access"
+    assert [word.split()[0] for word in seen[11:15]] == ["All", "Online", "Draining", "Offline"]
+    assert seen[15:] == ["Search runners", "Add runner"]
 
 
 async def test_the_choice_of_light_or_dark_is_kept(page: Page) -> None:

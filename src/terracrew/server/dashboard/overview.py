@@ -1,0 +1,212 @@
+"""The overview, which people see first after they have logged in: what needs them, the first steps, and the active jobs."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from litestar import Response, Router, get
+
+from terracrew import plan_words
+from terracrew.server.dashboard import first_steps, render, words
+from terracrew.server.dashboard.context import DashboardCall
+from terracrew.server.dashboard.errors import HANDLERS
+from terracrew.server.dashboard.first_steps import FirstStep
+from terracrew.server.dashboard.jobs import rows as job_rows
+from terracrew.server.dashboard.jobs.rows import JobRow
+from terracrew.server.dashboard.words import Badge
+from terracrew.server.db.seam import Tx
+from terracrew.server.jobs import reads
+from terracrew.server.jobs.model import JobStatus
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.runs import attention
+from terracrew.server.runs.attention import MAX_LISTED, Attention, TroubledModule
+from terracrew.server.runs.reasons import Watch
+from terracrew.server.scheduling.model import Reason
+
+HERE = "/dashboard"
+MAX_ACTIVE_JOBS = 10
+_IN_DOUBT = Badge("warn", "mark", "In doubt")
+_QUARANTINE = Badge("bad", "slash", "State in quarantine")
+_STALE = Badge("warn", "clock", "Out of date")
+
+
+class AttentionRow(msgspec.Struct, frozen=True):
+    """One thing that needs a person."""
+
+    id: str
+    badge: Badge
+    path: str
+    """The module that it is about."""
+    address: str
+    """Where to do something about it."""
+    action: str
+    job: JobRow | None = None
+    text: str = ""
+    """What happened, where no reason says it."""
+    reason: Reason | None = None
+    danger: str = ""
+    """What the plan destroys, in words."""
+    since: datetime | None = None
+    others: int = 0
+    """How many other jobs wait for the same reason."""
+
+
+class Overview(msgspec.Struct, frozen=True):
+    rows: list[AttentionRow]
+    more: list[tuple[str, str]]
+    """What is not listed, because there is more of it: in words, and where it is listed."""
+    steps: list[FirstStep]
+    """The first steps of a new organization; none once they are done and some jobs have succeeded."""
+    active: list[JobRow]
+    """The newest jobs that have not ended and are not listed above."""
+    has_role: bool
+    """Whether the reader may see anything in this organization."""
+
+
+async def read(tx: Tx, who: Principal, watch: Watch) -> Overview:
+    found = await attention.read(tx, who)
+    seen = await authorize.visible(tx, who, Verb.JOB_READ)
+    organization_id = who.organization_id or ""
+    newest = await reads.ids(tx, organization_id, seen, reads.JobFilter(is_open=True), MAX_ACTIVE_JOBS + MAX_LISTED)
+    named = {*found.to_approve, *found.stale, *found.failed, *found.out_of_contact, *found.queued, *newest}
+    jobs = {row.id: row for row in await job_rows.read_these(tx, sorted(named), watch)}
+    plans = await attention.plans(tx, found.to_approve[:MAX_LISTED])
+    rows, more = attention_rows(found, jobs, plans, is_administrator=who.is_system_admin)
+    listed = {row.id for row in rows}
+    active = [jobs[each] for each in newest if each in jobs and each not in listed][:MAX_ACTIVE_JOBS]
+    return Overview(rows, more, await first_steps.read(tx, who), active, not seen.is_nothing)
+
+
+def attention_rows(
+    found: Attention, jobs: dict[str, JobRow], plans: dict[str, dict[str, Any]], *, is_administrator: bool
+) -> tuple[list[AttentionRow], list[tuple[str, str]]]:
+    """Return what needs a person, the most urgent first, and what of it is not listed. A pure function."""
+    lost = [
+        each
+        for each in found.out_of_contact
+        if each in jobs and (why := jobs[each].reason) is not None and why.code in ("lost", "silent")
+    ]
+    waiting = _waiting((jobs[each] for each in found.queued if each in jobs), is_administrator=is_administrator)
+    known = {row.module_path for row in (jobs[each] for each in (*found.to_approve, *lost) if each in jobs)}
+    in_doubt = [each for each in found.in_doubt if each.path not in known]
+    held = {each.path for each in found.quarantined}
+    waiting = [row for row in waiting if not (row.path in held and row.reason and row.reason.code == "quarantine")]
+    kinds: list[tuple[list[AttentionRow], str, str]] = [
+        (
+            [_to_approve(jobs[each], plans.get(each, {})) for each in found.to_approve if each in jobs],
+            "More plans wait for your approval",
+            "/dashboard/jobs?status=AWAITING_APPROVAL",
+        ),
+        (
+            [_failed(jobs[each]) for each in found.failed if each in jobs],
+            "More failed",
+            "/dashboard/jobs?status=FAILED",
+        ),
+        ([_lost(jobs[each]) for each in lost], "More are lost", "/dashboard/jobs?status=open"),
+        ([_doubtful(each) for each in in_doubt], "More modules are in doubt", "/dashboard/modules"),
+        ([_quarantined(each) for each in found.quarantined], "More states are in quarantine", "/dashboard/modules"),
+        (
+            [_stale(jobs[each]) for each in found.stale if each in jobs],
+            "More plans are out of date",
+            "/dashboard/jobs?status=AWAITING_APPROVAL",
+        ),
+        (waiting, "More jobs wait", "/dashboard/jobs?status=open"),
+    ]
+    rows = [row for each, _, _ in kinds for row in each[:MAX_LISTED]]
+    return rows, [(words, address) for each, words, address in kinds if len(each) > MAX_LISTED]
+
+
+def _to_approve(job: JobRow, plan: dict[str, Any]) -> AttentionRow:
+    destroyed = (plan.get("destroy") or 0) + (plan.get("replace") or 0)
+    return AttentionRow(
+        job.id,
+        job.badge,
+        job.module_path,
+        f"/dashboard/jobs/{job.id}",
+        "Review plan",
+        job,
+        plan_words.counts(plan),
+        job.reason,
+        f"Destroys {destroyed:,}." if destroyed else "",
+        job.reason.since if job.reason else job.queued_at,
+    )
+
+
+def _failed(job: JobRow) -> AttentionRow:
+    address = f"/dashboard/jobs/{job.id}"
+    return AttentionRow(
+        job.id, job.badge, job.module_path, address, "Open job", job, job.message, since=job.finished_at
+    )
+
+
+def _lost(job: JobRow) -> AttentionRow:
+    since = job.reason.since if job.reason else job.started_at
+    return AttentionRow(
+        job.id,
+        job.badge,
+        job.module_path,
+        f"/dashboard/jobs/{job.id}#lost",
+        "Open job",
+        job,
+        reason=job.reason,
+        since=since,
+    )
+
+
+def _stale(job: JobRow) -> AttentionRow:
+    address = f"/dashboard/jobs/{job.id}"
+    since = job.reason.since if job.reason else job.queued_at
+    return AttentionRow(job.id, _STALE, job.module_path, address, "Plan again", job, reason=job.reason, since=since)
+
+
+def _doubtful(module: TroubledModule) -> AttentionRow:
+    text = (
+        f"job #{module.count:,} was cut short in a change, and no state may record what it created: "
+        "plan the module, and compare the plan with what exists"
+    )
+    address = f"/dashboard/modules/{module.id}#doubt"
+    return AttentionRow(module.id, _IN_DOUBT, module.path, address, "Open module", None, text, since=module.since)
+
+
+def _quarantined(module: TroubledModule) -> AttentionRow:
+    what = "a state has" if module.count == 1 else f"{module.count:,} states have"
+    text = f"{what} arrived after the attempt that wrote it was given up: jobs of this module wait until it is adopted or discarded"
+    address = f"/dashboard/modules/{module.id}#quarantine"
+    return AttentionRow(
+        f"{module.id}-states", _QUARANTINE, module.path, address, "Decide", None, text, since=module.since
+    )
+
+
+def _waiting(queued: Iterable[JobRow], *, is_administrator: bool) -> list[AttentionRow]:
+    """Return the jobs that wait for something that a person has to do: for each reason the one that waits longest.
+
+    What the server holds comes first. Only an administrator has a page to release it.
+    """
+    found: dict[tuple[str, str], AttentionRow] = {}
+    for job in queued:
+        reason = job.reason
+        if reason is None or job.status is not JobStatus.QUEUED or not words.needs_a_person(reason):
+            continue
+        key = reason.code, reason.text
+        if key in found:
+            found[key] = msgspec.structs.replace(found[key], others=found[key].others + 1)
+            continue
+        has_page = bool(reason.link) and (is_administrator or reason.code != "held")
+        address, action = (reason.link, words.link(reason)) if has_page else (f"/dashboard/jobs/{job.id}", "Open job")
+        found[key] = AttentionRow(
+            job.id, job.badge, job.module_path, address, action, job, reason=reason, since=reason.since or job.queued_at
+        )
+    return sorted(found.values(), key=lambda row: row.reason is None or row.reason.code != "held")
+
+
+@get("/")
+async def overview(request: DashboardCall) -> Response[Any]:
+    who, watch = request.user, request.context.watch.for_reader(request.user)
+    found = await request.context.db.read_in_background(lambda tx: read(tx, who, watch))
+    return await render.page(request, "overview/page.html", "overview/overview.html", page=found)
+
+
+pages = Router(HERE, route_handlers=[overview], exception_handlers=HANDLERS, include_in_schema=False)

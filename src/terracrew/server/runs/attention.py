@@ -1,0 +1,101 @@
+"""What needs a person, as far as a reader may see it: plans to approve, failures, lost changes, and jobs that wait.
+
+Each list is short, and only a bounded number of jobs is looked at, so that the first page after a login costs the same in an
+organization with ten thousand jobs.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from terracrew.server.db.seam import Row, Tx
+from terracrew.server.jobs import reads as job_reads
+from terracrew.server.jobs.model import JobStatus
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb, Visible
+from terracrew.server.principals.model import Principal
+from terracrew.server.runs import attention_reads, to_approve
+from terracrew.server.runs import reads as run_reads
+from terracrew.server.runs.reasons import SILENT_AFTER_SECONDS
+
+MAX_LISTED = 10
+"""How many things of each kind are listed; one more is read, to know whether there are more."""
+MAX_APPROVALS_READ = 100
+"""How many plans are read to find those that the reader may approve."""
+MAX_FAILED_READ = 50
+"""How many of the newest failed jobs are looked at. Those of modules that have had a later job need nobody."""
+MAX_QUEUED_READ = 100
+"""How many of the jobs that wait longest are looked at, to find those that wait for a person."""
+MAX_UNFILTERED_READ = 1_000
+"""How many rows of a kind that is rare are read before those are left out that the reader may not see."""
+_counts = msgspec.json.Decoder(dict[str, Any])
+
+
+class TroubledModule(msgspec.Struct, frozen=True):
+    """A module that is in doubt or has a state in quarantine."""
+
+    id: str
+    path: str
+    since: datetime
+    count: int
+    """The number of the job that was cut short, or how many states are in quarantine."""
+
+
+class Attention(msgspec.Struct, frozen=True):
+    """The ids of jobs, and modules, that need a person; up to one more than MAX_LISTED of each."""
+
+    to_approve: list[str]
+    """Jobs whose plan the reader may approve now, the oldest first."""
+    stale: list[str]
+    """Jobs whose plan nobody can approve, because the state has changed: the reader may let them plan again."""
+    failed: list[str]
+    """Failed jobs whose module has had no job since, the newest first."""
+    out_of_contact: list[str]
+    """Active jobs that may be lost: their reason says whether they are."""
+    in_doubt: list[TroubledModule]
+    quarantined: list[TroubledModule]
+    queued: list[str]
+    """The jobs that wait longest: their reason says whether it is for a person. Up to MAX_QUEUED_READ."""
+
+
+async def read(tx: Tx, who: Principal) -> Attention:
+    organization_id, most = who.organization_id or "", MAX_LISTED + 1
+    seen = await authorize.visible_by_verb(tx, who, Verb.JOB_READ, Verb.JOB_RUN)
+    readable = seen[Verb.JOB_READ]
+    failed = await job_reads.ids(tx, organization_id, readable, job_reads.JobFilter(JobStatus.FAILED), MAX_FAILED_READ)
+    newest = await job_reads.newest_of_modules(tx, failed)
+    silent = await attention_reads.out_of_contact(
+        tx, organization_id, tx.now - SILENT_AFTER_SECONDS, MAX_UNFILTERED_READ
+    )
+    in_doubt = await attention_reads.modules_in_doubt(tx, organization_id, MAX_UNFILTERED_READ)
+    quarantined = await attention_reads.modules_with_quarantine(tx, organization_id, MAX_UNFILTERED_READ)
+    return Attention(
+        to_approve=(await to_approve.job_ids(tx, who, MAX_APPROVALS_READ))[:most],
+        stale=await _stale(tx, organization_id, seen[Verb.JOB_RUN], most),
+        failed=[each for each in failed if each in newest][:most],
+        out_of_contact=[row["id"] for row in _visible(silent, readable, organization_id)][:most],
+        in_doubt=[_troubled(row, row["number"]) for row in _visible(in_doubt, readable, organization_id)][:most],
+        quarantined=[_troubled(row, row["states"]) for row in _visible(quarantined, readable, organization_id)][:most],
+        queued=await attention_reads.oldest_queued(tx, organization_id, readable, MAX_QUEUED_READ),
+    )
+
+
+async def plans(tx: Tx, job_ids: list[str]) -> dict[str, dict[str, Any]]:
+    """Return the summaries of the plans of these jobs, by job."""
+    rows = await attention_reads.plans(tx, job_ids)
+    return {row["id"]: _counts.decode(row["plan"]) for row in rows if row["plan"]}
+
+
+async def _stale(tx: Tx, organization_id: str, seen: Visible, most: int) -> list[str]:
+    if seen.is_nothing:
+        return []
+    return [row["id"] for row in await run_reads.awaiting_approval(tx, organization_id, seen, most, is_stale=True)]
+
+
+def _visible(rows: list[Row], seen: Visible, organization_id: str) -> list[Row]:
+    return [row for row in rows if seen.covers(authorize.module(organization_id, row["path"]))]
+
+
+def _troubled(row: Row, count: int) -> TroubledModule:
+    return TroubledModule(row["id"], row["path"], datetime.fromtimestamp(row["since"], UTC), count)
