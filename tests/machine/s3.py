@@ -63,7 +63,7 @@ class CutStore:
         asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result(10)
 
     def cut_after(self, count: int) -> None:
-        """Cut it when so many more bytes have gone to it."""
+        """Cut it when so many more bytes have gone to it or come from it."""
         self._bytes_left = count
 
     async def _open(self) -> None:
@@ -86,18 +86,16 @@ class CutStore:
         with contextlib.suppress(asyncio.CancelledError):  # it is cut
             to, back = await asyncio.open_connection(*self._target)
             try:
-                await asyncio.gather(self._carry(reader, back, is_counted=True), self._carry(to, writer))
+                await asyncio.gather(self._carry(reader, back), self._carry(to, writer))
             finally:
                 back.transport.abort()
         self._connections.discard(task)
         writer.transport.abort()
 
-    async def _carry(
-        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, is_counted: bool = False
-    ) -> None:
+    async def _carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while data := await source.read(_PIECE_BYTES):
-                if is_counted and self._bytes_left is not None:
+                if self._bytes_left is not None:
                     self._bytes_left -= len(data)
                     if self._bytes_left <= 0 and self._server is not None:
                         cutting = asyncio.ensure_future(self._cut())

@@ -1,9 +1,11 @@
 """While the object store is away, callers are told to come back, and what they sent is there when it is."""
 
+import json
 import random
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from terracrew import archive
@@ -15,7 +17,7 @@ from terracrew.testing.deliveries import DONE, RUNNING, log
 from tests.machine.s3 import CutStore, s3_emulator
 from tests.server.application import Application, metrics_headers, open_application
 from tests.server.dashboard.visitor import logged_in
-from tests.server.simulated_runner import SimulatedRunner
+from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 
 AWAY = "the object store does not answer; try again in a moment"
 
@@ -51,9 +53,7 @@ async def test_a_log_whose_move_is_cut_stays_in_its_rows_and_moves_later(
 ) -> None:
     monkeypatch.setattr(mover, "SETTLE_SECONDS", 0.0)
     server = application.server
-    attempt = await (await SimulatedRunner.make(application)).run()
-    printed = "".join(f"{random.Random(n).randbytes(500).hex()}\n" for n in range(1000))
-    await attempt.deliver(RUNNING, *(log(line) for line in printed.splitlines(keepends=True)), DONE)
+    attempt, printed = await _ended(application)
     moving = Mover(server.db, server.objects, server.settings.uploads, server.id, 0.0)
     path = f"/api/v1/jobs/{attempt.ref.job_id}/log"
 
@@ -75,6 +75,24 @@ async def test_a_log_whose_move_is_cut_stays_in_its_rows_and_moves_later(
     s3.open()
     assert (await application.admin.get(path)).text == printed
     assert "Traceback" not in caplog.text
+
+
+async def test_a_reader_sees_that_a_log_broke_off_and_a_follower_gets_the_rest(
+    application: Application, s3: CutStore
+) -> None:
+    server = application.server
+    attempt, printed = await _ended(application)
+    await Mover(server.db, server.objects, server.settings.uploads, server.id, 0.0).move(attempt.ref.job_id, 1)
+    s3.cut_after(len(printed) * 2 // 5)
+    async with attempt.crew.listening() as url, httpx.AsyncClient(headers=application.admin.headers) as reader:
+        with pytest.raises(httpx.RemoteProtocolError):
+            await reader.get(f"{url}/api/v1/jobs/{attempt.ref.job_id}/log")
+    assert s3.is_cut.is_set()
+    async with attempt.watched() as viewer:
+        await viewer.next("ping")
+        s3.open()
+        seen = [json.loads(event.data) for event in await viewer.rest() if event.name == "log"]
+    assert "".join(line["text"] for lines in seen for line in lines) == printed
 
 
 @pytest.mark.feature("O6.store")
@@ -122,6 +140,16 @@ async def test_an_outage_is_noticed_before_somebody_needs_the_store(application:
     s3.open()
     await objects.check()
     assert objects.health.problem == ""
+
+
+async def _ended(application: Application) -> tuple[SimulatedAttempt, str]:
+    """A job that has printed three megabytes, of which half are left when they are compressed."""
+    attempt = await (await SimulatedRunner.make(application)).run()
+    lines = [f"{random.Random(number).randbytes(500).hex()}\n" for number in range(3000)]
+    for start in range(0, len(lines), 500):
+        await attempt.deliver(*(log(line) for line in lines[start : start + 500]), RUNNING)
+    await attempt.deliver(DONE)
+    return attempt, "".join(lines)
 
 
 def _source(parent: Path, noise: bytes) -> Path:
