@@ -6,7 +6,7 @@ from terracrew.errors import Unavailable
 from terracrew.logging import get_logger
 from terracrew.server import object_problems
 
-AWAY = "the object store does not answer; try again in a moment"
+AWAY = "the object store does not answer"
 NO_WRITES = "the object store takes no writes"
 NO_READS = "the object store cannot be read"
 NOT_THE_SAME = "the object store is not there any more: its place has another one, or none"
@@ -19,7 +19,7 @@ class ObjectHealth:
     def __init__(self, url: str) -> None:
         self._url = url
         self.problem = ""
-        """What callers are told of the last failure; empty if the store works."""
+        """What is wrong, as readiness and pages say it; empty if the store works."""
         self.errors: Counter[str] = Counter()
         """How often the store has failed: `storage` for what it did not store, `read` for everything else."""
         self.is_logged = True
@@ -50,7 +50,8 @@ class ObjectHealth:
         if size is not None:
             self._refused_bytes = size
         self.problem = message
-        return Unavailable(message, retry_after=RETRY_AFTER_SECONDS)
+        advice = "; try again in a moment" if message == AWAY else ""
+        return Unavailable(message + advice, retry_after=RETRY_AFTER_SECONDS)
 
     def stored(self, size: int) -> None:
         """Note that the store took an object. A smaller one than it refused does not show that there is space again."""
