@@ -83,6 +83,23 @@ async def test_what_another_database_may_need_is_not_swept(runner: SimulatedRunn
     assert all(await exist(runner, *foreign))
 
 
+async def test_a_state_whose_import_was_canceled_is_swept_after_a_month(runner: SimulatedRunner) -> None:
+    """It was taken for an object of a job that another database knows, and stayed for ever."""
+    attempt = await runner.begun()
+    await attempt.deliver(DONE)
+    given = b'{"version": 4, "serial": 1, "lineage": "a", "resources": []}' + b" " * MAX_INLINE_BYTES
+    answer = await runner.app.admin.post(f"/api/v1/modules/{attempt.module_id}/states", content=given)
+    assert answer.status_code == 201, answer.text
+    named = str(await runner.app.scalar("SELECT object FROM states"))
+    new, old = (f"states/sta_01a1e05cd3ef720f887c495aad19af9{digit}/0/0_{'a' * 64}" for digit in "de")
+    await put(runner, new, old)
+    for name, days in ((named, 40), (old, 31), (new, 29)):
+        at = time.time() - days * 86400
+        os.utime(Path(runner.server.settings.directory) / "objects" / name, (at, at))
+    assert await sweep(runner, grace=3600.0) == {"states": Tally(1, 7)}
+    assert await exist(runner, named, old, new) == [True, False, True]
+
+
 async def test_what_a_row_names_is_not_swept(runner: SimulatedRunner) -> None:
     attempt = await runner.begun()
     await attempt.write(b'{"version": 4}' + b" " * MAX_INLINE_BYTES)

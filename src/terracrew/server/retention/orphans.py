@@ -26,6 +26,9 @@ from terracrew.server.state import reads as states
 from terracrew.server.uploads import store as uploads
 
 GRACE_SECONDS = DAY_SECONDS
+BROUGHT_GRACE_SECONDS = 30 * DAY_SECONDS
+"""How long a state is kept that a person brought and that no row names, because the request ended before its row was written. It may
+also be newer than the backup from which this database was restored."""
 _NUMBER = re.compile(r"[0-9]{1,18}\Z")
 Needed = Callable[[Tx, Sequence[str], float], Awaitable[set[str]]]
 """Which of these objects are named, or may be. The last value is for how long an attempt that has ended may deliver."""
@@ -68,6 +71,11 @@ def _is_awaited(name: str, marks: dict[str, int]) -> bool:
     folder, _, file = name.rpartition("/")
     number = file.partition("_")[0]
     return folder in marks and bool(_NUMBER.match(number)) and int(number) > marks[folder]
+
+
+def _is_brought(item: Listed) -> bool:
+    """Return whether an object is a state that no job wrote. It has its own id in place of a job's."""
+    return item.name.startswith("states/sta_")
 
 
 async def _of_unknown_jobs(tx: Tx, names: Sequence[str]) -> set[str]:
@@ -116,14 +124,16 @@ async def _orphans(
 ) -> list[Listed]:
     async def work(tx: Tx) -> list[Listed]:
         # The times of objects come from another clock: where it is behind the time in use, a new object must not count as old.
-        before = min(tx.now, time.time()) - grace_seconds
+        now = min(tx.now, time.time())
+        before, before_brought = now - grace_seconds, now - BROUGHT_GRACE_SECONDS
         old = [each for each in page if each.modified_at <= before]
         if not old:
             return []
         names = [each.name for each in old]
         kept = await KINDS[kind](tx, names, late_seconds)
         if kind in _OF_JOBS:
-            kept |= await _of_unknown_jobs(tx, names)
+            abandoned = {each.name for each in old if _is_brought(each) and each.modified_at <= before_brought}
+            kept |= await _of_unknown_jobs(tx, names) - abandoned
         # These objects have a row in the table of deletions, and are deleted later.
         kept |= await store.waiting_deletions(tx, names)
         return [each for each in old if each.name not in kept]
