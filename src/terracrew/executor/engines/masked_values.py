@@ -1,5 +1,6 @@
 """Masks decoded JSON values, so that a document about a plan can be given to hooks."""
 
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +14,9 @@ SHOWN = MASK.decode()
 decode = msgspec.json.Decoder(float_hook=Decimal).decode
 encode = msgspec.json.Encoder(decimal_format="number").encode
 """Numbers keep all their digits between the two."""
+_WORD = "[A-Za-z]*(?:[0-9]+[A-Za-z]*)?"
+_ATTRIBUTE_NAME = re.compile(f"{_WORD}(?:_{_WORD})*")
+"""A key that may be the name of an attribute: `cidr_blocks`, `hostNetwork`. Keys and tokens that were made at random do not look so."""
 
 
 def masked(value: Any, mask: Mask) -> Any:
@@ -36,10 +40,11 @@ def masked(value: Any, mask: Mask) -> Any:
 
 
 def _masked_object(value: dict[str, Any], mask: Mask) -> dict[str, Any]:
-    """Mask the keys, too. Keys that look the same afterwards stay apart, so that nothing disappears."""
+    """Mask the keys, too, except names of attributes: a module could choose the secret `cidr_blocks`, and no policy would find that
+    attribute. Keys that look the same afterwards stay apart, so that nothing disappears."""
     found: dict[str, Any] = {}
     for name, each in value.items():
-        shown = mask(name)
+        shown = name if _ATTRIBUTE_NAME.fullmatch(name) else mask(name)
         while shown in found:
             shown += SHOWN
         found[shown] = masked(each, mask)

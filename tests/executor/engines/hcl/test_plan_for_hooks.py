@@ -137,6 +137,27 @@ def test_a_secret_of_a_module_does_not_hide_what_a_policy_looks_for() -> None:
     assert found["change"]["before"] == {"name": "***"}
 
 
+def test_a_secret_of_a_module_hides_no_attribute_and_no_address() -> None:
+    """A policy that looks for `cidr_blocks` would have found nothing in a module that declares it as a sensitive variable."""
+    values = {"publicly_accessible": True, "ingress": [{"cidr_blocks": ["0.0.0.0/0"], "hostNetwork": True}]}
+    address = 'module.db["of-the-server"].aws_db.main["a"]'
+    planned = resource("main", module_address='module.db["of-the-server"]', change=change(values, None))
+    found = masked(
+        {
+            "variables": {"chosen": {"value": ["publicly_accessible", "aws_db.main"]}},
+            "configuration": {"root_module": {"variables": {"chosen": {"sensitive": True}}}},
+            "resource_changes": [planned | {"address": address, "previous_address": "aws_db.main"}],
+        },
+        "of-the-server",
+        "cidr_blocks",
+        "hostNetwork",
+    )
+    [shown] = found["resource_changes"]
+    assert shown["change"]["before"] == values
+    assert (shown["address"], shown["previous_address"]) == ('module.db["***"].aws_db.main["a"]', "aws_db.main")
+    assert shown["module_address"] == 'module.db["***"]'
+
+
 def test_numbers_keep_all_their_digits() -> None:
     printed = b'{"format_version":"1.2","resource_changes":[],"x":[1.10,123456789012345678901234567890,0.1]}'
     assert plan_for_hooks.masked(printed, str) == printed

@@ -42,7 +42,7 @@ def test_the_steps_of_a_preview_are_those_that_pulumi_prints_and_secrets_are_mas
     ]
     path = tmp_path / "events.jsonl"
     path.write_text("".join(json.dumps(each) + "\n" for each in events))
-    mask = Redactor(["of-the-server", "delete", FILE]).mask_text
+    mask = Redactor(["of-the-server", "delete", "update", "inputs", "content", FILE]).mask_text
     found = json.loads(preview_for_hooks.masked(path, mask))
     assert found["changeSummary"] == {"update": 1, "delete": 1}
     update, delete = found["steps"]
@@ -51,7 +51,7 @@ def test_the_steps_of_a_preview_are_those_that_pulumi_prints_and_secrets_are_mas
         "urn": "urn:pulumi:dev::project::***::one",
         "provider": "p",
         "replaceReasons": ["name"],
-        "diffReasons": ["content"],
+        "diffReasons": ["***"],
         "detailedDiff": {"content": {"kind": "update", "inputDiff": True}},
         "oldState": {"type": FILE, "custom": True, "inputs": {"content": "before", "size": 1.5}},
         "newState": {"type": FILE, "custom": True, "inputs": {"content": "***"}},

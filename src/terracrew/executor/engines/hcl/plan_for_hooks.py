@@ -4,6 +4,7 @@ The document has the values of sensitive variables, attributes and outputs in pl
 the engine, such as actions and types of resources, are never masked: a module could hide what it destroys by a secret `delete`.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
@@ -59,6 +60,9 @@ _WORDS = frozenset(
     }
 )
 """Words that the engine chooses, and names in the source."""
+_ADDRESSES = frozenset({"address", "module_address", "previous_address"})
+_INSTANCE_KEY = re.compile(r'\["(?:[^"\\]|\\.)*"\]')
+"""The only part of an address that is not a word of the engine or a name in the source."""
 _OUTPUTS = ("outputs", "output_changes")
 _WITHOUT_MARKS = ("configuration", "variables")
 """Sections of the document that do not say which of their values are sensitive."""
@@ -129,6 +133,8 @@ class _Masking:
             mask = self._of_outputs
         if is_list(found):
             return [self._part(name if name in _WORDS else "", each, mask) for each in found]
+        if name in _ADDRESSES and isinstance(found, str):
+            return _INSTANCE_KEY.sub(lambda key: mask(key[0]), found)
         if not is_object(found):
             return found if name in _WORDS else masked_values.masked(found, mask)
         if address := found.get("address"):

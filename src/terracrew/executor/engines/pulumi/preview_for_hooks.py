@@ -67,19 +67,21 @@ def masked(events: Path, mask: Mask) -> bytes:
 
 
 def _shown(step: _StepEvent, mask: Mask) -> dict[str, Any]:
+    details = step.detailed_diff or {}
+    paths = masked_values.masked(dict.fromkeys(details), mask)
     diff = {
         path: {"kind": each.diff_kind, "inputDiff": each.input_diff}
-        for path, each in (step.detailed_diff or {}).items()
+        for path, each in zip(paths, details.values(), strict=True)
     }
     found = {
         "urn": step.urn,
         "provider": step.provider,
         "replaceReasons": step.keys,
         "diffReasons": step.diffs,
-        "detailedDiff": diff,
     }
     states = {"oldState": _state(step.old, mask), "newState": _state(step.new, mask)}
     given = {name: masked_values.masked(value, mask) for name, value in found.items() if value}
+    given |= {"detailedDiff": diff} if diff else {}
     return {"op": step.op, **given, **{name: value for name, value in states.items() if value is not None}}
 
 
