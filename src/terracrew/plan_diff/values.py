@@ -131,8 +131,8 @@ def has_hidden_part(value: object, other: object = None) -> bool:
     return False
 
 
-def hidden_texts(value: object) -> set[str]:
-    """Return the sensitive strings in a value that are long enough to be recognized elsewhere."""
+def hidden_texts(value: object, max_texts: int | None = _MAX_HIDDEN_TEXTS) -> set[str]:
+    """Return the sensitive strings and numbers in a value that are long enough to be recognized elsewhere."""
     found: set[str] = set()
     waiting = [value]
     while waiting:
@@ -145,9 +145,9 @@ def hidden_texts(value: object) -> set[str]:
             waiting += [(part,) for part in inner.values()] if is_hidden else inner.values()
         elif is_list(inner):
             waiting += [(part,) for part in inner] if is_hidden else inner
-        elif is_hidden and isinstance(inner, str) and len(inner) >= _MIN_HIDDEN_CHARACTERS:
-            found.add(inner)
-            if len(found) >= _MAX_HIDDEN_TEXTS:
+        elif is_hidden and isinstance(inner, str | int | float) and len(str(inner)) >= _MIN_HIDDEN_CHARACTERS:
+            found.add(str(inner))
+            if len(found) == max_texts:
                 break
     return found
 

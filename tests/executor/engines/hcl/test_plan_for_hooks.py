@@ -121,6 +121,70 @@ def test_copies_in_resources_that_do_not_change_are_masked() -> None:
     assert SECRET not in json.dumps(without_variable)
 
 
+def test_each_of_many_sensitive_values_is_masked_wherever_it_appears() -> None:
+    texts = [f"sensitive value {number}" for number in range(1_100)]
+    copies = change(None, {"copies": texts, "number": 9876543210123, "text": "it is 9876543210123"})
+    marked = change(None, {"all": texts, "copies": texts}, after_sensitive={"all": True})
+    found = masked(
+        {
+            "variables": {"given": {"value": [texts, 9876543210123]}},
+            "configuration": {"root_module": {"variables": {"given": {"sensitive": True}}}},
+            "resource_changes": [resource("a", change=copies)],
+        }
+    )
+    after = found["resource_changes"][0]["change"]["after"]
+    assert after == {"copies": ["***"] * len(texts), "number": "***", "text": "it is ***"}
+    [planned] = masked({"resource_changes": [resource("a", change=marked)]})["resource_changes"]
+    assert set(planned["change"]["after"]["copies"]) == {"***"}
+
+
+def test_constants_for_sensitive_variables_of_called_modules_outputs_and_providers_are_masked() -> None:
+    """The configuration has what is written in the source, also where nothing in the plan has the same value with a mark."""
+
+    def constant(value: Any) -> dict[str, Any]:
+        return {"constant_value": value}
+
+    inner = {
+        "source": "./inner",
+        "expressions": {"pin": constant(1234)},
+        "module": {"variables": {"pin": {"sensitive": True}}},
+    }
+    called = {"variables": {"password": {"sensitive": True}, "size": {}}, "module_calls": {"inner": inner}}
+    call = {"expressions": {"password": constant("a"), "size": constant(7)}, "module": called}
+    aws = {
+        "region": constant("eu-west-1"),
+        "secret_key": constant("AKIA-literal"),
+        "api_token": {"references": ["var.t"]},
+    }
+    headers = constant({"X-Token": "literal", "Accept": "*"})
+    shown = masked(
+        {
+            "configuration": {
+                "provider_config": {"aws": {"name": "aws", "expressions": aws | {"login": [{"headers": headers}]}}},
+                "root_module": {
+                    "module_calls": {"called": call},
+                    "outputs": {
+                        "hidden": {"sensitive": True, "expression": constant("b")},
+                        "shown": {"expression": constant("c")},
+                    },
+                },
+            }
+        }
+    )["configuration"]
+    module = shown["root_module"]
+    assert module["outputs"]["hidden"]["expression"] == constant("***")
+    assert module["outputs"]["shown"]["expression"] == constant("c")
+    assert module["module_calls"]["called"]["expressions"] == {"password": constant("***"), "size": constant(7)}
+    inner = module["module_calls"]["called"]["module"]["module_calls"]["inner"]
+    assert (inner["expressions"], inner["source"]) == ({"pin": constant("***")}, "./inner")
+    assert shown["provider_config"]["aws"]["expressions"] == {
+        "region": constant("eu-west-1"),
+        "secret_key": constant("***"),
+        "api_token": {"references": ["var.t"]},
+        "login": [{"headers": constant({"X-Token": "***", "Accept": "*"})}],
+    }
+
+
 def test_secrets_of_the_server_are_masked_in_texts_keys_and_numbers() -> None:
     values = {"tags": {"of-the-server": 1, "***": 2}, "note": "it is of-the-server", "number": 123456789, "rate": 1.50}
     found = masked({"resource_changes": [resource("a", change=change(None, values))]}, "of-the-server", "123456789")

@@ -13,7 +13,7 @@ import msgspec
 
 from terracrew.errors import Invalid
 from terracrew.executor.engines import masked_values
-from terracrew.executor.engines.hcl import described_plan, shown_facts
+from terracrew.executor.engines.hcl import described_plan, secret_constants, shown_facts
 from terracrew.executor.engines.masked_values import SHOWN
 from terracrew.masking.redactor import Redactor
 from terracrew.plan_diff import document, resources, values
@@ -68,6 +68,10 @@ _WITHOUT_MARKS = ("configuration", "variables")
 """Sections of the document that do not say which of their values are sensitive."""
 
 
+_MAX_SINGLE_TEXTS = 1000
+"""Up to so many texts, searching for one after the other takes less time than building the patterns of a redactor."""
+
+
 class _DeclaredVariable(msgspec.Struct):
     sensitive: bool = False
 
@@ -98,7 +102,7 @@ def masked(printed: bytes, mask: Mask) -> bytes:
         secret = {
             name: variables[name].value for name, each in declared.items() if each.sensitive and name in variables
         }
-        masking = _Masking(printed, _also(mask, values.hidden_texts(Hidden([*secret.values()]))))
+        masking = _Masking(printed, _also(mask, values.hidden_texts(Hidden([*secret.values()]), None)))
         # One section after the other, so that not all of a large plan is in memory as objects.
         parts = [
             masked_values.encode(name) + b":" + masked_values.encode(masking.section(name, content, set(secret)))
@@ -118,18 +122,20 @@ class _Masking:
         for address, found in described_plan.every_value(printed):
             if texts := _sensitive_texts(found):
                 self._of_address[address] |= texts
-        self._of_outputs = resources.with_hidden(self._mask, self._of_address[""])
+        self._of_outputs = _hiding(self._mask, self._of_address[""])
         self._of_all = _also(self._mask, set[str]().union(*self._of_address.values()))
 
     def section(self, name: str, content: msgspec.Raw, secret_names: set[str]) -> Any:
         found = masked_values.decode(content)
         if name == "variables" and is_object(found):
             found = {each: _with_mark(value, each in secret_names) for each, value in found.items()}
+        if name == "configuration":
+            found = secret_constants.hidden(found)
         return self._part(name, found, self._of_all if name in _WITHOUT_MARKS else self._mask)
 
     def _part(self, name: str, found: Any, mask: Mask) -> Any:
         """Return a part of the engine's own structure, whose keys are never masked."""
-        if name in _OUTPUTS:
+        if name in _OUTPUTS and mask is self._mask:
             mask = self._of_outputs
         if is_list(found):
             return [self._part(name if name in _WORDS else "", each, mask) for each in found]
@@ -140,7 +146,7 @@ class _Masking:
         if address := found.get("address"):
             known = self._of_address.get(str(address), set[str]())
             own = Values(found.get("values"), before_sensitive=found.get("sensitive_values"))
-            mask = resources.with_hidden(mask, known | _sensitive_texts(own))
+            mask = _hiding(mask, known | _sensitive_texts(own))
         if name in _BY_NAME:
             return {key: self._part("", each, mask) for key, each in found.items()}
         return {key: self._member(found, key, mask) for key in found}
@@ -169,8 +175,13 @@ def _also(mask: Mask, texts: set[str]) -> Mask:
     return (lambda text: mask(redactor.mask_text(text))) if texts else mask
 
 
+def _hiding(mask: Mask, texts: set[str]) -> Mask:
+    """Mask these texts of one resource, too."""
+    return resources.with_hidden(mask, texts) if len(texts) <= _MAX_SINGLE_TEXTS else _also(mask, texts)
+
+
 def _sensitive_texts(found: Values) -> set[str]:
     if not values.has_mark(found.before_sensitive) and not values.has_mark(found.after_sensitive):
         return set()
     before = values.marked(found.before, None, found.before_sensitive)
-    return values.hidden_texts([before, values.marked(found.after, found.unknown, found.after_sensitive)])
+    return values.hidden_texts([before, values.marked(found.after, found.unknown, found.after_sensitive)], None)
