@@ -122,6 +122,8 @@ async def test_an_endpoint_without_tls_and_missing_credentials_are_named(monkeyp
 
 
 async def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="object_store: file:///proc/1/nope cannot be made: No such file or directory"):
+        open_objects("file:///proc/1/nope")
     (tmp_path / "probes").write_text("a file where a folder is needed")
     with pytest.raises(Invalid, match=f"object_store: {tmp_path.as_uri()}: a test object cannot be written: "):
         await open_objects(tmp_path.as_uri()).try_out()

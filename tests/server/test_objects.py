@@ -46,5 +46,7 @@ def test_a_folder_is_its_owners_alone(tmp_path: Path) -> None:
 
 
 def test_a_store_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(Invalid, match="object_store: 'gopher://x' cannot be opened"):
-        open_objects("gopher://x")
+    with pytest.raises(Invalid, match="object_store: 'gopher://x' cannot be opened") as refused:
+        open_objects("gopher://someone:password@x?signature=1")
+    assert "password" not in refused.value.message
+    assert "signature" not in refused.value.message

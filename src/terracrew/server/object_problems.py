@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 _HOST = re.compile(r"https?://(?:[^/\s?#@]*@)?([^/\s?#]+)")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _OF_SYSTEM = re.compile(r'message: "([^"]+)"')
-_ADDRESS = re.compile(r"(https?://)(?:[^/\s?#@]*@)?([^\s?#]*)\S*")
+_ADDRESS = re.compile(r"(\w+://)(?:[^/\s?#@]*@)?([^\s?#\"]*)[^\s\"]*")
 _MAX_REASON_CHARACTERS = 300
 
 _NO_CREDENTIALS = re.compile(

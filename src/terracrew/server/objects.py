@@ -291,7 +291,10 @@ def open_objects(url: str) -> Objects:
     parts = urlsplit(url)
     if parts.scheme == "file":
         folder = Path(unquote(parts.path))
-        durable.make_directory(folder)
+        try:
+            durable.make_directory(folder)
+        except OSError as error:
+            raise Invalid(f"object_store: {url} cannot be made: {error.strerror}") from error
         return Objects(LocalStore(folder), url, folder)
     if parts.scheme == "memory":
         return Objects(MemoryStore(), url)
