@@ -150,7 +150,7 @@ def test_a_login_leads_to_our_own_pages_only(system: System, to: str) -> None:
     browser = Browser(system)
     for answer in (browser.log_in(to), browser.send("GET", f"/login?next={quote(to)}")):
         assert answer.status == 303
-        assert answer.headers["Location"].startswith("/dashboard/")
+        assert f"{answer.headers['Location']}/".startswith("/dashboard/")
         assert "evil" not in answer.headers["Location"]
         assert "X-Injected" not in answer.headers
 
@@ -170,6 +170,7 @@ def test_markup_in_descriptions_outputs_and_logs_stays_text(system: System, brow
     system.api.post("/tokens", {"name": MARKUP})
     search = quote(MARKUP)
     for path in (
+        "/dashboard",
         "/dashboard/modules",
         f"/dashboard/modules?q={search}",
         "/dashboard/runners",
