@@ -98,6 +98,20 @@ script:
     assert command_lines.fault(["job", "approve"], is_whole=False) == ""
 
 
+def sections(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub and GitLab make them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_link_to_a_section_leads_to_a_heading(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", page.read_text())
+    assert [
+        (name, anchor) for name, anchor in links if anchor not in sections(page.parent / name if name else page)
+    ] == []
+
+
 def test_the_index_leads_to_every_page() -> None:
     index = ROOT / "docs" / "README.md"
     linked = {(index.parent / link).resolve() for link in _LINK.findall(index.read_text())}
