@@ -76,6 +76,15 @@ async def test_without_its_policies_the_check_fails(
     assert hub.begins == []
 
 
+def test_the_policy_refuses_a_preview_of_pulumi(check: StepHook, tmp_path: Path) -> None:
+    """It has no `resource_changes`, in which the other rules would find nothing."""
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"steps":[{"op":"delete"}],"changeSummary":{"delete":1}}')
+    done = _run(check, plan)
+    assert done.returncode != 0
+    assert "this is not a plan of OpenTofu or Terraform" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("acl", "is_sensitive", "is_denied"),
     [("private", False, False), ("public-read", False, True), ("private", True, True)],
@@ -87,7 +96,11 @@ def test_a_list_of_what_is_allowed_refuses_a_masked_value(
     document = {"format_version": "1.2", "resource_changes": [{**ACL, "change": change}]}
     plan = tmp_path / "plan.json"
     plan.write_bytes(plan_for_hooks.masked(json.dumps(document).encode(), str))
-    variables = {"PATH": f"{Path(platforms.need('opa')).parent}:/usr/bin:/bin", "TERRACREW_PLAN_JSON": str(plan)}
-    done = subprocess.run(["sh", "-c", check.hook.script], env=variables, capture_output=True, text=True, check=False)
+    done = _run(check, plan)
     assert (done.returncode != 0) is is_denied, done
     assert ("aws_s3_bucket_acl.a: the ACL" in done.stdout) is is_denied
+
+
+def _run(check: StepHook, plan: Path) -> subprocess.CompletedProcess[str]:
+    variables = {"PATH": f"{Path(platforms.need('opa')).parent}:/usr/bin:/bin", "TERRACREW_PLAN_JSON": str(plan)}
+    return subprocess.run(["sh", "-c", check.hook.script], env=variables, capture_output=True, text=True, check=False)
