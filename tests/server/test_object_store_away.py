@@ -10,11 +10,14 @@ import pytest
 
 from terracrew import archive
 from terracrew.errors import Unavailable
+from terracrew.server import objects as server_objects
 from terracrew.server import readiness
 from terracrew.server.logs import mover
 from terracrew.server.logs.mover import Mover
+from terracrew.server.objects import open_objects
 from terracrew.testing.deliveries import DONE, RUNNING, log
 from tests.machine.s3 import CutStore, s3_emulator
+from tests.machine.silent_server import silent_server
 from tests.server.application import Application, metrics_headers, open_application
 from tests.server.dashboard.visitor import logged_in
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
@@ -130,7 +133,9 @@ async def test_readiness_metric_and_pages_say_that_it_is_away(
     assert "object store" not in await someone.see("/dashboard/modules")
 
 
-async def test_an_outage_is_noticed_before_somebody_needs_the_store(application: Application, s3: CutStore) -> None:
+async def test_an_outage_is_noticed_before_somebody_needs_the_store(
+    application: Application, s3: CutStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     objects = application.server.objects
     await objects.put("store/id", b"sto_1\n")
     objects.id = "sto_1"
@@ -141,6 +146,14 @@ async def test_an_outage_is_noticed_before_somebody_needs_the_store(application:
     s3.open()
     await objects.check()
     assert objects.health.problem == ""
+    monkeypatch.setattr(server_objects, "CHECK_SECONDS", 0.1)
+    with silent_server() as url:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+        hanging = open_objects("s3://bucket")
+        hanging.id = "sto_1"
+        with pytest.raises(Unavailable, match=AWAY):
+            await hanging.check()
+    assert caplog.text.count("reason='it does not answer (no answer in time)'") == 1
 
 
 async def _ended(application: Application) -> tuple[SimulatedAttempt, str]:

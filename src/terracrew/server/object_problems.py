@@ -78,7 +78,7 @@ def explain(error: BaseException, url: str) -> StoreProblem:
         return StoreProblem("its endpoint has no TLS: set AWS_ALLOW_HTTP=true for the server if that is intended")
     if _FULL.search(text):
         return StoreProblem("there is no space left", is_full=True)
-    if _AWAY.search(text):
+    if isinstance(error, TimeoutError) or _AWAY.search(text):
         host = _HOST.search(text)
         return StoreProblem(f"it does not answer{f' at {host[1]}' if host else ''} ({_reason(text)})", is_away=True)
     return StoreProblem(_plain(str(error)))
@@ -96,7 +96,7 @@ def _coded(text: str) -> str:
 
 
 def _reason(text: str) -> str:
-    if _TIMED_OUT.search(text):
+    if _TIMED_OUT.search(text) or text.startswith("TimeoutError"):
         return "no answer in time"
     if _NO_NAME.search(text):
         return "its name cannot be resolved"

@@ -29,6 +29,8 @@ LISTING_PAGE_ROWS = 500
 _CHUNK_BYTES = 1 << 20
 _MAX_REMEMBERED_FOLDERS = 10_000
 WATCH_SECONDS = 10.0
+CHECK_SECONDS = 5.0
+"""How long a check may take. Other requests have half a minute, because they may be large."""
 _PROBES = "probes"
 ID_NAME = "store/id"
 """The object that has the id of the store."""
@@ -111,12 +113,16 @@ class Objects:
 
     async def check(self) -> None:
         """Look whether the store is there. If something was wrong with it, store something of the size that it refused."""
-        if self.id and await self.read_id() != self.id:
-            raise self.health.is_not_the_same()
-        if self.health.problem:
-            name = _probe()
-            await self.put(name, bytes(self.health.probe_bytes))
-            await self.delete(name)
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                if self.id and await self.read_id() != self.id:
+                    raise self.health.is_not_the_same()
+                if self.health.problem:
+                    name = _probe()
+                    await self.put(name, bytes(self.health.probe_bytes))
+                    await self.delete(name)
+        except TimeoutError as error:
+            raise self.health.failed(error, None) from error
 
     async def watch(self) -> None:
         """Check the store regularly, so that an outage is known before somebody needs it."""
