@@ -236,6 +236,15 @@ def test_following_an_attempt_that_is_over_ends_though_the_job_goes_on(
     assert terracrew.code == 0
 
 
+def test_a_job_takes_the_time_from_its_creation_to_its_end(terracrew: Terracrew, server: ScriptedServer) -> None:
+    """It took less than its steps, and nothing of the time that it had waited for an approval."""
+    times = {"started_at": "2024-01-02T03:40:14.7Z", "finished_at": "2024-01-02T03:40:15Z"}
+    server.on("GET /api/v1/jobs/job_1", view("SUCCEEDED") | times)
+    assert "36m 10s" in terracrew("job", "show", "job_1")
+    server.on("GET /api/v1/jobs?limit=50", {"items": [view("SUCCEEDED") | times], "next": None})
+    assert "36m 10s" in terracrew("job", "list")
+
+
 @pytest.mark.feature("S6.words")
 def test_a_job_is_shown_with_its_steps_its_attempts_the_lock_and_why_it_waits(
     terracrew: Terracrew, server: ScriptedServer

@@ -174,7 +174,9 @@ def test_a_plan_says_what_becomes_of_it() -> None:
 @on_one
 async def test_the_timeline_of_jobs_in_every_condition(application: Application, jobs: dict[str, str]) -> None:
     someone: Visitor = await logged_in(application)
-    done = shown(await someone.see_job(jobs["done"]))
+    seen = await someone.see_job(jobs["done"])
+    assert "took 21 s, " in seen
+    done = shown(seen)
     assert [each.title for each in done] == ["Queued", "Planned", "Approval", "Applied", "Outputs read"]
     assert not any(each.is_now for each in done)
 
