@@ -107,7 +107,7 @@ def _pages(at: ReaderPlaces) -> dict[str, str]:
         "group_access_explained": f"/dashboard/groups/{at.group}/access?{question}",
         "group_settings": f"/dashboard/groups/{at.group}/settings",
         "module_access": f"/dashboard/modules/{at.module}/access",
-        "placement": f"/dashboard/modules/{at.module}/placement",
+        "module_settings": f"/dashboard/modules/{at.module}/settings",
         "users": "/dashboard/users",
         "user": f"/dashboard/users/{large_access.USER}",
         "service_accounts": "/dashboard/service-accounts",

@@ -27,7 +27,7 @@ async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(
     runner_id = await application.scalar("SELECT id FROM runners WHERE path = 'payments/prod'")
     runner = f"/dashboard/runners/{runner_id}"
     paths += [runner, f"{runner}/edit", "/dashboard/runners?group=payments"]
-    paths += [f"/dashboard/modules/{await application.scalar('SELECT id FROM modules LIMIT 1')}/placement"]
+    paths += [f"/dashboard/modules/{await application.scalar('SELECT id FROM modules LIMIT 1')}/settings"]
     paths += [f"/dashboard/inputs/{await application.scalar('SELECT id FROM modules LIMIT 1')}"]
     paths += [f"/dashboard/steps/{await application.scalar('SELECT id FROM modules LIMIT 1')}"]
     for path in [*paths, *(f"/dashboard/jobs/{job}" for job in jobs.values()), "/dashboard/jobs/999999"]:

@@ -94,31 +94,32 @@ async def test_an_owner_changes_where_a_module_runs_and_others_do_not(applicatio
     module = await admin.made("/api/v1/modules", {"path": "vpc", "source": source})
     here = f"/dashboard/modules/{module['id']}"
     someone = await logged_in(application)
-    assert f'href="{here}/placement"' in await someone.see(here)
-    await someone.see(f"{here}/placement")
+    assert f'href="{here}/settings"' in await someone.see(here)
+    assert '<option value="edge"></option>' in await someone.see(f"{here}/settings"), "the runners are offered"
     fields = {"runner": "edge", "instance": "one", "tags": "gpu, zone:eu gpu", "priority": "7"}
-    answer = await someone.submit(f"{here}/placement", **fields)
+    answer = await someone.submit(f"{here}/settings/runners", **fields)
     assert answer.status_code == 303, answer.text
     found = (await admin.get(f"/api/v1/modules/{module['id']}")).json()
     assert (found["placement"]["runner_path"], found["runner_instance_name"]) == ("edge", "one")
     assert (found["tags"], found["priority"]) == (["gpu", "zone:eu"], 7)
-    form = await someone.see(f"{here}/placement")
+    form = await someone.see(f"{here}/settings")
     assert 'value="gpu, zone:eu"' in form
     for wrong, words in (
-        ({"tags": "a/b"}, "These settings are not valid"),
-        ({"runner": "none"}, "no runner <code>none</code>"),
+        ({"tags": "a/b"}, "this is not valid"),
+        ({"runner": "none"}, "there is no runner <code>none</code>"),
+        ({"priority": "101"}, "write a number of at most 100"),
     ):
-        refused = await someone.submit(f"{here}/placement", **fields | wrong)
-        assert words.lower() in refused.text.lower()
+        refused = await someone.submit(f"{here}/settings/runners", **fields | wrong)
+        assert f'id="{next(iter(wrong))}-wrong" role="alert">{words}' in refused.text.lower(), "beside its field"
         assert f'value="{next(iter(wrong.values()))}"' in refused.text, "what was typed is still there"
     assert (await admin.delete("/api/v1/runners/edge", params={"force": True})).is_success
-    assert (await someone.submit(f"{here}/placement", **fields | {"priority": ""})).status_code == 303
+    assert (await someone.submit(f"{here}/settings/runners", **fields | {"priority": ""})).status_code == 303
     found = (await admin.get(f"/api/v1/modules/{module['id']}")).json()
     assert (found["placement"]["runner_path"], found["priority"]) == ("edge", 0), "it stays pinned to a removed runner"
     await application.person("otto", "operator")
     operator = await logged_in(application, "otto")
-    assert f'href="{here}/placement"' not in await operator.see(here)
-    await operator.see(f"{here}/placement", 403)
+    assert f'href="{here}/settings"' not in await operator.see(here)
+    await operator.see(f"{here}/settings", 403)
 
 
 @pytest.mark.feature("J10.priority")

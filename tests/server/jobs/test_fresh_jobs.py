@@ -76,11 +76,11 @@ async def test_the_pages_of_a_module_ask_for_a_fresh_workspace(application: Appl
     answer = await someone.submit(f"{module}/run", type="PLAN", is_fresh="true")
     job = answer.headers["location"].rpartition("/")[2]
     assert (await admin.get(f"/api/v1/jobs/{job}")).json()["is_fresh"] is True
-    assert "Run init in every job" in await someone.see(f"{module}/placement")
-    assert (await someone.submit(f"{module}/placement", is_fresh="true")).status_code == 303
+    assert "Run init in every job" in await someone.see(f"{module}/settings")
+    assert (await someone.submit(f"{module}/settings/engine", is_fresh="true")).status_code == 303
     assert (await admin.get("/api/v1/modules/app")).json()["is_fresh"] is True
     assert "runs in every job" in await someone.see(module)
-    assert (await someone.submit(f"{module}/placement")).status_code == 303
+    assert (await someone.submit(f"{module}/settings/engine")).status_code == 303
     assert (await admin.get("/api/v1/modules/app")).json()["is_fresh"] is False
 
 

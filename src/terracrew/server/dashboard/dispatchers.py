@@ -1,14 +1,12 @@
 """The fields for a dispatcher in the forms of groups and modules: what was typed, and the change that it asks for."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
 from terracrew import dispatcher_words
-from terracrew.errors import Invalid
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
-from terracrew.server.dashboard.clouds import CloudField
+from terracrew.server.dashboard import forms
 from terracrew.server.groups.dispatchers import DispatcherChange, PlaceChoice
 from terracrew.server.groups.model import Group
 from terracrew.server.modules.model import Module
@@ -16,9 +14,8 @@ from terracrew.server.modules.model import Module
 _PREFIX = "dispatcher_"
 
 
-class DispatcherFields(CloudField, frozen=True, kw_only=True):
-    """The values as they were typed, in a form that has the fields for limits and cloud identities as well. An empty one is left
-    to the places above."""
+class DispatcherFields(msgspec.Struct, frozen=True, kw_only=True):
+    """The values as they were typed. An empty one is left to the places above."""
 
     dispatcher_name: str = ""
     dispatcher_image: str = ""
@@ -45,13 +42,14 @@ def places(lineage: Iterable[Module | Group]) -> list[Module | Group]:
     return found
 
 
-def typed(choice: PlaceChoice) -> dict[str, Any]:
+def typed(choice: PlaceChoice) -> DispatcherFields:
     """Return a choice as the fields show it."""
     values = {field: getattr(choice, field) for field in DispatcherChoice.__struct_fields__}
-    return {"dispatcher_is_alone": not choice.inherits} | {
+    shown = {
         f"{_PREFIX}{field}": "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
         for field, value in values.items()
     }
+    return DispatcherFields(**shown, dispatcher_is_alone=not choice.inherits)
 
 
 def wanted(fields: DispatcherFields) -> DispatcherChange:
@@ -59,7 +57,4 @@ def wanted(fields: DispatcherFields) -> DispatcherChange:
     names = DispatcherChoice.__struct_fields__
     values = {field: getattr(fields, f"{_PREFIX}{field}").strip() or None for field in names}
     values["inherits"] = not fields.dispatcher_is_alone
-    try:
-        return msgspec.convert(values, DispatcherChange, strict=False)
-    except msgspec.ValidationError as error:
-        raise Invalid(f"this dispatcher is not valid: {error}") from None
+    return forms.convert(values, DispatcherChange, {field: f"{_PREFIX}{field}" for field in names})

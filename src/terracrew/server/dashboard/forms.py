@@ -1,6 +1,8 @@
-"""Reads the fields of a form into a struct."""
+"""Reads the fields of a form into a struct, and says of a value that is not valid what to write instead, and in which field."""
 
-from typing import TypeVar
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -10,6 +12,11 @@ from terracrew.server.dashboard.context import DashboardCall
 MAX_NAME_CHARACTERS = 100
 MAX_DAYS = 3650
 F = TypeVar("F", bound=msgspec.Struct)
+_FIELD = re.compile(r" - at `\$\.(\w+)[^`]*`\Z")
+_BOUND = re.compile(r"Expected `(?:int|float)` (>=|<=) (-?[0-9.]+)\Z")
+_LENGTH = re.compile(r"Expected `str` of length <= ([0-9]+)\Z")
+_WHOLE_NUMBER = re.compile(r"Expected `int[^`]*`, got `\w+`\Z")
+_NUMBER = re.compile(r"Expected `float[^`]*`, got `\w+`\Z")
 
 
 async def read(request: DashboardCall, kind: type[F]) -> F:
@@ -19,6 +26,31 @@ async def read(request: DashboardCall, kind: type[F]) -> F:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         raise Invalid(f"the form is not valid: {error}") from None
+
+
+def convert(values: Mapping[str, Any], kind: type[F], fields: Mapping[str, str] | None = None) -> F:
+    """Return what was typed as this struct, which has limits for its values.
+
+    The error for a value that is not valid names its field: `fields` has those of the form that are called otherwise in the struct.
+    """
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as error:
+        text = str(error)
+        found = _FIELD.search(text)
+        name = found[1] if found else ""
+        raise Invalid(_advice(_FIELD.sub("", text)), field=(fields or {}).get(name, name)) from None
+
+
+def _advice(text: str) -> str:
+    """Return what to write instead, from what msgspec says about a value."""
+    if found := _BOUND.match(text):
+        return f"write a number of at {'least' if found[1] == '>=' else 'most'} {float(found[2]):,g}"
+    if found := _LENGTH.match(text):
+        return f"write at most {int(found[1]):,} characters"
+    if _WHOLE_NUMBER.match(text):
+        return "write a whole number"
+    return "write a number" if _NUMBER.match(text) else f"this is not valid: {text}"
 
 
 def name(typed: str) -> str:

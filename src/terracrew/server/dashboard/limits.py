@@ -7,9 +7,12 @@ import msgspec
 from terracrew import durations, limit_words
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import JobLimits, Step
+from terracrew.server.dashboard import forms
 from terracrew.server.groups.limits import LimitsChange
 
 _BETWEEN_STEPS = re.compile(r"[,\s]+")
+_FIELDS = {"job_seconds": "job_time", "step_seconds": "step_times"}
+"""The fields of the form that have another name than those of the limits, because durations are typed with a unit."""
 
 
 class LimitsFields(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,31 +30,28 @@ def phrases(limits: JobLimits) -> list[str]:
     return limit_words.described(msgspec.to_builtins(limits))
 
 
-def typed(limits: JobLimits) -> dict[str, str]:
+def typed(limits: JobLimits) -> LimitsFields:
     """Return limits as the fields show them."""
     steps = ", ".join(f"{step}={durations.written(seconds)}" for step, seconds in limits.step_seconds.items())
-    return {
-        "job_time": "" if limits.job_seconds is None else durations.written(limits.job_seconds),
-        "step_times": steps,
-        "memory_mb": "" if limits.memory_mb is None else str(limits.memory_mb),
-        "processes": "" if limits.processes is None else str(limits.processes),
-        "plan_retries": "" if limits.plan_retries is None else str(limits.plan_retries),
-    }
+    return LimitsFields(
+        job_time="" if limits.job_seconds is None else durations.written(limits.job_seconds),
+        step_times=steps,
+        memory_mb="" if limits.memory_mb is None else str(limits.memory_mb),
+        processes="" if limits.processes is None else str(limits.processes),
+        plan_retries="" if limits.plan_retries is None else str(limits.plan_retries),
+    )
 
 
 def wanted(fields: LimitsFields) -> LimitsChange:
     """Return the change that makes the limits of a place what the fields say."""
     values = {
-        "job_seconds": _seconds("the time limit of a job", fields.job_time) if fields.job_time.strip() else None,
+        "job_seconds": _seconds("job_time", fields.job_time) if fields.job_time.strip() else None,
         "step_seconds": dict.fromkeys(map(str, Step)) | _steps(fields.step_times),
         "memory_mb": fields.memory_mb.strip() or None,
         "processes": fields.processes.strip() or None,
         "plan_retries": fields.plan_retries.strip() or None,
     }
-    try:
-        return msgspec.convert(values, LimitsChange, strict=False)
-    except msgspec.ValidationError as error:
-        raise Invalid(f"these limits are not valid: {error}") from None
+    return forms.convert(values, LimitsChange, _FIELDS)
 
 
 def _steps(text: str) -> dict[str, int]:
@@ -59,13 +59,13 @@ def _steps(text: str) -> dict[str, int]:
     for each in filter(None, _BETWEEN_STEPS.split(text.strip())):
         step, _, value = each.partition("=")
         if step not in list(Step):
-            raise Invalid(f"{step!r} is not a step: write plan=10m, with one of {', '.join(Step)}")
-        found[step] = _seconds(f"the time limit of {step}", value)
+            raise Invalid(f"{step!r} is not a step: write plan=10m, with one of {', '.join(Step)}", field="step_times")
+        found[step] = _seconds("step_times", value)
     return found
 
 
-def _seconds(what: str, text: str) -> int:
+def _seconds(field: str, text: str) -> int:
     seconds = durations.parse(text)
     if seconds is None:
-        raise Invalid(f"{what} is {text.strip()!r}, which is not a duration: write 90s, 30m, 24h or 7d")
+        raise Invalid(f"{text.strip()!r} is not a duration: write 90s, 30m, 24h or 7d", field=field)
     return seconds

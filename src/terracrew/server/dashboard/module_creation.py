@@ -8,10 +8,10 @@ import msgspec
 from litestar import Response, Router, get, post
 from litestar.params import FromQuery
 
-from terracrew import plugins
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TerracrewError, TooLarge
 from terracrew.protocol.limits import MAX_INSTANCE_NAME_CHARACTERS
-from terracrew.server.dashboard import forms, render, source_fields
+from terracrew.server.dashboard import choices, forms, render, source_fields
+from terracrew.server.dashboard.choices import RunnerChoices
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.source_fields import SourceField, SourceFields
@@ -93,7 +93,13 @@ async def create(request: DashboardCall) -> Response[Any]:
 
 
 async def _answer(request: DashboardCall, form: NewModuleForm, wrong: dict[Field, str]) -> Response[Any]:
-    offered = await request.context.db.read_in_background(lambda tx: _require(tx, request.user))
+    who = request.user
+
+    async def read(tx: Tx) -> tuple[list[str], list[str], RunnerChoices]:
+        engines = await service.known_engines(tx, who.organization_id or "")
+        return await _require(tx, who), engines, await choices.runners(tx, who)
+
+    offered, engines, runner_choices = await request.context.db.read_in_background(read)
     return await render.page(
         request,
         "module_creation/page.html",
@@ -101,7 +107,8 @@ async def _answer(request: DashboardCall, form: NewModuleForm, wrong: dict[Field
         groups=offered,
         form=form,
         wrong=wrong,
-        engines=plugins.names(plugins.ENGINES),
+        engines=engines,
+        runners=runner_choices,
         roots=[str(root) for root in request.context.local_roots],
         max_archive_bytes=archives.MAX_ARCHIVE_BYTES,
     )

@@ -157,6 +157,7 @@ _FILTERS: dict[str, Any] = {
     "seconds": duration,
     "limits": limits.phrases,
     "clouds": clouds.names,
+    "given": clouds.given,
     "dispatcher": dispatchers.phrases,
     "dispatcher_places": dispatchers.places,
 }
@@ -167,6 +168,7 @@ _GLOBALS: dict[str, Any] = {
     "words": words,
     "change_words": change_words,
     "place_words": place_words,
+    "cloud_words": clouds,
     "access_words": access_words,
     "approval_words": approval_words,
     "dependency_words": dependency_words,

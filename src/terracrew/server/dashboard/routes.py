@@ -21,10 +21,10 @@ from terracrew.server.dashboard.jobs.handlers import pages as jobs
 from terracrew.server.dashboard.login import HOME
 from terracrew.server.dashboard.login import pages as identity
 from terracrew.server.dashboard.module_creation import pages as module_creation
+from terracrew.server.dashboard.module_settings.handlers import pages as module_settings
 from terracrew.server.dashboard.module_source import pages as module_source
 from terracrew.server.dashboard.modules import pages as modules
 from terracrew.server.dashboard.overview import pages as overview
-from terracrew.server.dashboard.placement import pages as placement
 from terracrew.server.dashboard.runners.handlers import pages as runners
 from terracrew.server.dashboard.state_import import pages as state_import
 from terracrew.server.dashboard.states import pages as states
@@ -44,7 +44,7 @@ routers: list[ControllerRouterHandler] = [
     jobs,
     modules,
     module_creation,
-    placement,
+    module_settings,
     module_source,
     state_import,
     inputs,

@@ -285,7 +285,7 @@ async def check_engine(tx: Tx, organization_id: str, engine: str) -> None:
     checks.check_engine(engine)
     if plugins.has(plugins.ENGINES, engine) or await engine_store.is_announced(tx, organization_id, engine):
         return
-    known = sorted({*plugins.names(plugins.ENGINES), *await engine_store.announced(tx, organization_id)})
+    known = await known_engines(tx, organization_id)
     near = difflib.get_close_matches(engine, known, 1)
     meant = f"did you mean {near[0]}?" if near else f"there is {', '.join(known)}."
     raise Invalid(
@@ -293,6 +293,11 @@ async def check_engine(tx: Tx, organization_id: str, engine: str) -> None:
         "has it has connected",
         field="engine",
     )
+
+
+async def known_engines(tx: Tx, organization_id: str) -> list[str]:
+    """Return the engines of Terracrew, and those of other packages that runners of the organization have announced."""
+    return sorted({*plugins.names(plugins.ENGINES), *await engine_store.announced(tx, organization_id)})
 
 
 async def _remember_versions(tx: Tx, engine: str, wanted: str) -> None:

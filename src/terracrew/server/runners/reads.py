@@ -215,3 +215,13 @@ async def shared_ids(tx: Tx) -> list[str]:
 async def is_shared(tx: Tx, runner_id: str) -> bool:
     row = await tx.one("SELECT organization_id FROM runners WHERE id = :id", id=runner_id)
     return row is not None and row["organization_id"] is None
+
+
+async def connected_names(tx: Tx, runner_ids: Sequence[str]) -> list[Row]:
+    """Return the path of each of these runners with the name of each connected instance (`instance`), or null if none is connected."""
+    return await tx.each(
+        """SELECT runners.path, instances.name AS instance FROM batch JOIN runners ON runners.id = batch.id
+        LEFT JOIN instances ON instances.runner_id = runners.id AND instances.is_connected""",
+        {"id": "text"},
+        [(runner_id,) for runner_id in runner_ids],
+    )

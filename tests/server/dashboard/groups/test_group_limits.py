@@ -16,7 +16,7 @@ async def test_an_owner_sets_limits_on_the_pages_of_a_group_and_of_a_module(appl
     someone = await logged_in(application)
     await someone.see(f"/dashboard/groups/{group['id']}/settings")
     fields = {"job_time": "2h", "step_times": "plan=10m, apply=1h", "memory_mb": "512", "plan_retries": "2"}
-    answer = await someone.submit(f"/dashboard/groups/{group['id']}/settings", **fields)
+    answer = await someone.submit(f"/dashboard/groups/{group['id']}/settings/limits", **fields)
     assert answer.status_code == 303, answer.text
     assert (await admin.get("/api/v1/groups/net")).json()["limits"] == {
         "job_seconds": 7200,
@@ -29,15 +29,15 @@ async def test_an_owner_sets_limits_on_the_pages_of_a_group_and_of_a_module(appl
     assert "job 2h, plan 10m, apply 1h, 512 MB of memory, 2 plan retries in this group" in await someone.see(
         f"/dashboard/groups/{group['id']}"
     )
-    placement = f"/dashboard/modules/{module['id']}/placement"
-    assert "net: job 2h, plan 10m" in await someone.see(placement), "the form names the limits above"
-    assert (await someone.submit(placement, job_time="30m", processes="200")).status_code == 303
+    settings = f"/dashboard/modules/{module['id']}/settings"
+    assert "net: job 2h, plan 10m" in await someone.see(settings), "the form names the limits above"
+    assert (await someone.submit(f"{settings}/limits", job_time="30m", processes="200")).status_code == 303
     assert "job 30m, 200 processes and threads" in await someone.see(f"/dashboard/modules/{module['id']}")
     for wrong, words in (({"job_time": "soon"}, "is not a duration"), ({"step_times": "sleep=1m"}, "is not a step")):
-        refused = (await someone.submit(placement, **wrong)).text
+        refused = (await someone.submit(f"{settings}/limits", **wrong)).text
         assert words in refused
         assert f'value="{next(iter(wrong.values()))}"' in refused, "what was typed is still there"
-    assert (await someone.submit(placement)).status_code == 303
+    assert (await someone.submit(f"{settings}/limits")).status_code == 303
     assert (await admin.get("/api/v1/modules/net%2Fvpc")).json()["limits"] == {}, "empty fields remove limits"
 
 

@@ -59,9 +59,14 @@ async def test_an_owner_creates_changes_and_deletes_a_group(application: Applica
     assert "There is a group <code>platform/storage</code> already." in again.text
     assert "lowercase letters" in (await someone.submit(f"/dashboard/groups/{platform}/create", name="No no")).text
 
-    fields = {"description": "Old", "interrupted": "retry", "max_destroy": "3", "self_approval": "no"}
-    fields |= {"max_running_jobs": "7"}
-    assert (await someone.submit(f"{here}/settings", **fields)).status_code == 303
+    for section, fields in (
+        ("general", {"description": "Old"}),
+        ("interruption", {"interrupted": "retry"}),
+        ("approvals", {"max_destroy": "3", "self_approval": "no"}),
+        ("limits", {"max_running_jobs": "7"}),
+    ):
+        answer = await someone.submit(f"{here}/settings/{section}", **fields)
+        assert (answer.status_code, answer.headers["location"]) == (303, f"{here}/settings#section-{section}")
     page = await someone.see(here)
     assert "at most 3" in page
     assert "This group" in page
@@ -70,10 +75,10 @@ async def test_an_owner_creates_changes_and_deletes_a_group(application: Applica
     assert "7 in this group" in page
     assert 'name="max_running_jobs" value="7"' in form
     assert "If empty: no limit of its own." in form
-    assert '<span class="hint">Not set' not in form, "it is set"
-    assert "These settings are not valid" in (await someone.submit(f"{here}/settings", max_running_jobs="0")).text
-    wrong = await someone.submit(f"{here}/settings", max_destroy="-1")
-    assert "These settings are not valid" in wrong.text
+    wrong = await someone.submit(f"{here}/settings/limits", max_running_jobs="0")
+    assert 'id="max-running-jobs-wrong" role="alert">Write a number of at least 1.' in wrong.text
+    wrong = await someone.submit(f"{here}/settings/approvals", max_destroy="-1")
+    assert 'id="max-destroy-wrong" role="alert">Write a number of at least 0.' in wrong.text
     assert 'value="-1"' in wrong.text, "what was typed is still there"
 
     assert (await someone.submit(f"/dashboard/groups/{platform}/delete")).status_code == 409
@@ -112,10 +117,10 @@ async def test_a_viewer_of_one_group_sees_the_way_to_it_and_nothing_beside_it(ap
     await page_of(application, someone, "platform", 404)
     here = f"/dashboard/groups/{await group_id(application, 'payments/prod')}"
     settings = await someone.see(f"{here}/settings")
-    assert "<form" not in settings.partition('id="group-settings"')[2].partition("<dialog")[0]
+    assert "<form" not in settings.partition("<main")[2].partition("<dialog")[0]
     for path, fields in (
         ("create", {"name": "x"}),
-        ("settings", {"description": "mine"}),
+        ("settings/general", {"description": "mine"}),
         ("delete", {}),
     ):
         assert (await someone.submit(f"{here}/{path}", **fields)).status_code == 403, path
@@ -133,10 +138,10 @@ async def test_another_organization_reaches_no_group_and_a_form_without_its_toke
     assert "platform" not in await eve.see("/dashboard/groups")
     for path in ("", "/create", "/settings"):
         await eve.see(f"/dashboard/groups/{platform}{path}", 404)
-    for path in ("create", "settings", "delete"):
+    for path in ("create", "settings/general", "delete"):
         assert (await eve.submit(f"/dashboard/groups/{platform}/{path}", name="x")).status_code == 404
     admin = await logged_in(application)
-    for path in ("create", "settings", "delete"):
+    for path in ("create", "settings/general", "delete"):
         answer = await admin.post(f"/dashboard/groups/{platform}/{path}", data={"name": "x", "description": "x"})
         assert answer.status_code == 403
     assert await application.scalar("SELECT count(*) AS n FROM groups WHERE description = 'x' OR name = 'x'") == 0

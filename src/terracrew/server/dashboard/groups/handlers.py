@@ -7,14 +7,14 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 
 from terracrew.errors import Conflict, Invalid
-from terracrew.server.dashboard import forms, render
+from terracrew.server.dashboard import forms, render, sections
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.groups import page, settings
 from terracrew.server.dashboard.groups.page import HERE, GroupHead
+from terracrew.server.dashboard.groups.settings import GroupSettingsPage
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import service, tree_path
-from terracrew.server.groups.inheritance import DEFAULTS, InForce, in_force
 from terracrew.server.groups.model import Group, NewGroup
 from terracrew.server.http import request as requests
 from terracrew.server.jobs import bulk_cancel
@@ -25,6 +25,7 @@ from terracrew.server.principals.model import Principal
 
 ORGANIZATION = ""
 """The path of the organization, which is the root of the tree."""
+_FOLDER = "group_settings"
 
 
 class NewGroupForm(msgspec.Struct, frozen=True):
@@ -85,18 +86,23 @@ async def create(request: DashboardCall, group: FromPath[str]) -> Response[Any]:
 
 @get("/{group:str}/settings")
 async def settings_page(request: DashboardCall, group: FromPath[str]) -> Response[Any]:
-    return await _settings_answer(request, group)
+    """Show the forms to those who may change the group, and to others what applies."""
+    found = await _settings(request, group)
+    return await sections.answer(request, _FOLDER, settings.SECTIONS, found, _address(found))
 
 
-@post("/{group:str}/settings", status_code=200)
-async def change_settings(request: DashboardCall, group: FromPath[str]) -> Response[Any]:
-    form, who, reference = await forms.read(request, settings.SettingsForm), request.user, requests.tree_path(group)
+@post("/{group:str}/settings/{section:str}", status_code=200)
+async def change_settings(request: DashboardCall, group: FromPath[str], section: FromPath[str]) -> Response[Any]:
+    found, before, who = sections.find(settings.SECTIONS, section), await _settings(request, group), request.user
+    form = await forms.read(request, found.form)
     try:
-        change = settings.wanted(form)
-        made = await request.context.db.write(lambda tx: service.change(tx, who, reference, change))
+        change = found.wanted(form, before)
+        await request.context.db.write(lambda tx: service.change(tx, who, before.group.id, change))
     except Invalid as error:
-        return await _settings_answer(request, group, form, error.message)
-    return render.go(request, f"{HERE}/{made.id}")
+        changed = section, form, sections.placed(found, error)
+        return await sections.answer(request, _FOLDER, settings.SECTIONS, before, _address(before), changed)
+    after = await _settings(request, group)
+    return await sections.saved(request, _FOLDER, settings.SECTIONS, after, _address(after), section)
 
 
 @post("/{group:str}/cancel-jobs")
@@ -139,31 +145,13 @@ async def delete(request: DashboardCall, group: FromPath[str]) -> Response[Any]:
     return render.go(request, f"{HERE}/{await request.context.db.write(work)}")
 
 
-async def _settings_answer(
-    request: DashboardCall, group: str, form: settings.SettingsForm | None = None, wrong: str = ""
-) -> Response[Any]:
-    """Show the form to those who may change the group, and to others what applies."""
+def _address(found: GroupSettingsPage) -> str:
+    return f"{HERE}/{found.group.id}/settings"
+
+
+async def _settings(request: DashboardCall, group: str) -> GroupSettingsPage:
     who, reference = request.user, requests.tree_path(group)
-
-    async def read(tx: Tx) -> tuple[GroupHead, dict[str, InForce], dict[str, int]]:
-        head = await page.read_head(tx, who, reference)
-        await service.show(tx, who, head.group.id)
-        above = {name: in_force(head.lineage[1:], name) for name in DEFAULTS}
-        return head, above, await service.contents(tx, head.group) if head.may_change else {}
-
-    head, above, contents = await request.context.db.read_in_background(read)
-    shown = form or settings.typed(head.group)
-    return await render.page(
-        request,
-        "groups/settings_page.html",
-        "groups/settings.html",
-        head=head,
-        form=shown,
-        above=above,
-        settings={name: in_force(head.lineage, name) for name in DEFAULTS},
-        contents=contents,
-        wrong=wrong,
-    )
+    return await request.context.db.read_in_background(lambda tx: settings.read(tx, who, reference))
 
 
 async def _changeable(tx: Tx, who: Principal, group: str) -> GroupHead:

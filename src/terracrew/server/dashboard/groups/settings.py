@@ -1,66 +1,145 @@
-"""The form with the settings of a group: what was typed, and the change that it asks for."""
+"""The settings of a group in sections: what each form shows, and the change that it asks for."""
+
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from terracrew.errors import Invalid
-from terracrew.server.dashboard import clouds, dispatchers, limits
+from terracrew.server.dashboard import clouds, dispatchers, forms, limits
 from terracrew.server.dashboard.dispatchers import DispatcherFields
+from terracrew.server.dashboard.groups import page
+from terracrew.server.dashboard.groups.page import GroupHead
+from terracrew.server.dashboard.limits import LimitsFields
+from terracrew.server.dashboard.sections import FormSection
+from terracrew.server.db.seam import Tx
+from terracrew.server.groups import service
+from terracrew.server.groups.inheritance import DEFAULTS, InForce, in_force
 from terracrew.server.groups.model import Group, GroupChange
+from terracrew.server.principals.model import Principal
 
 _CHOICES = {"": None, "yes": True, "no": False}
 
 
-class SettingsForm(DispatcherFields, frozen=True):
+class GroupSettingsPage(msgspec.Struct, frozen=True):
+    head: GroupHead
+    above: Mapping[str, InForce]
+    """The approval rules that would apply if the group had none itself."""
+    rules: Mapping[str, InForce]
+    """The approval rules that apply."""
+    contents: dict[str, int]
+    """What is in the group, by kind; known to those who may change it."""
+
+    @property
+    def group(self) -> Group:
+        return self.head.group
+
+
+class GroupDescriptionForm(msgspec.Struct, frozen=True):
+    description: str = ""
+
+
+class GroupApprovalsForm(msgspec.Struct, frozen=True):
     """The values as they were typed. Where one is empty, the setting of the group above applies."""
 
-    description: str = ""
-    interrupted: str = ""
-    max_destroy: str = ""
-    max_destroy_percent: str = ""
+    min_approvals: str = ""
     self_approval: str = ""
     service_account_approval: str = ""
-    min_approvals: str = ""
+    max_destroy: str = ""
+    max_destroy_percent: str = ""
+
+
+class GroupInterruptionForm(msgspec.Struct, frozen=True):
+    interrupted: str = ""
+
+
+class GroupLimitsForm(LimitsFields, frozen=True, kw_only=True):
     max_running_jobs: str = ""
 
 
-def typed(group: Group) -> SettingsForm:
-    """Return the settings of a group as the form shows them."""
-    return SettingsForm(
-        group.description,
-        group.interrupted or "",
-        "" if group.max_destroy is None else str(group.max_destroy),
-        "" if group.max_destroy_percent is None else str(group.max_destroy_percent),
-        _choice(group.self_approval),
-        _choice(group.service_account_approval),
-        "" if group.min_approvals is None else str(group.min_approvals),
-        "" if group.max_running_jobs is None else str(group.max_running_jobs),
-        **limits.typed(group.limits),
-        cloud=clouds.typed(group.cloud),
-        **dispatchers.typed(group.dispatcher),
+async def read(tx: Tx, who: Principal, reference: str) -> GroupSettingsPage:
+    head = await page.read_head(tx, who, reference)
+    await service.show(tx, who, head.group.id)
+    return GroupSettingsPage(
+        head,
+        {name: in_force(head.lineage[1:], name) for name in DEFAULTS},
+        {name: in_force(head.lineage, name) for name in DEFAULTS},
+        await service.contents(tx, head.group) if head.may_change else {},
     )
 
 
-def wanted(form: SettingsForm) -> GroupChange:
-    """Return the change that makes the settings of a group what the form says."""
-    if form.self_approval not in _CHOICES or form.service_account_approval not in _CHOICES:
-        raise Invalid("the form is not valid: who may approve is answered with yes, no or nothing")
-    values = {
-        "description": form.description.strip(),
-        "interrupted": form.interrupted or None,
-        "max_destroy": form.max_destroy.strip() or None,
-        "max_destroy_percent": form.max_destroy_percent.strip() or None,
-        "self_approval": _CHOICES[form.self_approval],
-        "service_account_approval": _CHOICES[form.service_account_approval],
-        "min_approvals": form.min_approvals.strip() or None,
-        "max_running_jobs": form.max_running_jobs.strip() or None,
-    }
-    parts = {"limits": limits.wanted(form), "cloud": clouds.wanted(form), "dispatcher": dispatchers.wanted(form)}
-    try:
-        change = msgspec.convert(values, GroupChange, strict=False)
-    except msgspec.ValidationError as error:
-        raise Invalid(f"these settings are not valid: {error}") from None
-    return msgspec.structs.replace(change, **parts)
+def _change(**values: Any) -> GroupChange:
+    return forms.convert(values, GroupChange)
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else str(value)
 
 
 def _choice(value: bool | None) -> str:
     return "" if value is None else "yes" if value else "no"
+
+
+def _approvals(page: GroupSettingsPage) -> GroupApprovalsForm:
+    group = page.group
+    return GroupApprovalsForm(
+        _number(group.min_approvals),
+        _choice(group.self_approval),
+        _choice(group.service_account_approval),
+        _number(group.max_destroy),
+        _number(group.max_destroy_percent),
+    )
+
+
+def _wanted_approvals(form: GroupApprovalsForm, _: GroupSettingsPage) -> GroupChange:
+    for name in ("self_approval", "service_account_approval"):
+        if getattr(form, name) not in _CHOICES:
+            raise Invalid("answer with yes, no or nothing", field=name)
+    return _change(
+        min_approvals=form.min_approvals.strip() or None,
+        self_approval=_CHOICES[form.self_approval],
+        service_account_approval=_CHOICES[form.service_account_approval],
+        max_destroy=form.max_destroy.strip() or None,
+        max_destroy_percent=form.max_destroy_percent.strip() or None,
+    )
+
+
+def _limits(page: GroupSettingsPage) -> GroupLimitsForm:
+    shown = msgspec.structs.asdict(limits.typed(page.group.limits))
+    return GroupLimitsForm(**shown, max_running_jobs=_number(page.group.max_running_jobs))
+
+
+def _wanted_limits(form: GroupLimitsForm, _: GroupSettingsPage) -> GroupChange:
+    change = _change(max_running_jobs=form.max_running_jobs.strip() or None)
+    return msgspec.structs.replace(change, limits=limits.wanted(form))
+
+
+SECTIONS: Mapping[str, FormSection[GroupSettingsPage, GroupChange]] = {
+    "general": FormSection(
+        "Description",
+        GroupDescriptionForm,
+        lambda page: GroupDescriptionForm(page.group.description),
+        lambda form, _: _change(description=form.description.strip()),
+    ),
+    "approvals": FormSection("Approvals", GroupApprovalsForm, _approvals, _wanted_approvals),
+    "interruption": FormSection(
+        "After an interruption",
+        GroupInterruptionForm,
+        lambda page: GroupInterruptionForm(page.group.interrupted or ""),
+        lambda form, _: _change(interrupted=form.interrupted or None),
+    ),
+    "limits": FormSection("Limits of jobs", GroupLimitsForm, _limits, _wanted_limits),
+    "dispatcher": FormSection(
+        "Dispatcher of jobs",
+        DispatcherFields,
+        lambda page: dispatchers.typed(page.group.dispatcher),
+        lambda form, _: GroupChange(dispatcher=dispatchers.wanted(form)),
+    ),
+    "clouds": FormSection(
+        "Cloud identities",
+        clouds.CloudFields,
+        lambda page: clouds.typed(page.group.cloud),
+        lambda form, _: GroupChange(cloud=clouds.wanted(form)),
+    ),
+}
+"""The sections by their names, in the order of the page."""

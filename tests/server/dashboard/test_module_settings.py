@@ -1,0 +1,154 @@
+"""The settings of a module in sections: each form changes its own settings alone, and says beside the field what is wrong."""
+
+import pytest
+
+from tests.server.application import Application
+from tests.server.dashboard.visitor import Visitor, logged_in
+
+pytestmark = pytest.mark.feature("U6.tree")
+SOURCE = {"kind": "local", "path": "/srv/sources"}
+
+
+async def made(application: Application) -> tuple[Visitor, str]:
+    """Return an owner, and the address of the settings of a module in a group."""
+    await application.admin.made("/api/v1/groups", {"path": "net", "max_destroy": 5, "interrupted": "ask"})
+    module = await application.admin.made("/api/v1/modules", {"path": "net/vpc", "source": SOURCE})
+    someone = await logged_in(application)
+    here = f"/dashboard/modules/{module['id']}/settings"
+    await someone.see(here)
+    return someone, here
+
+
+async def test_each_section_changes_its_own_settings_alone(application: Application) -> None:
+    """Approvals, description, engine, versions and what follows an interruption could be changed on the command line only."""
+    someone, here = await made(application)
+    sections = {
+        "general": {"description": "The network"},
+        "engine": {"engine": "terraform", "engine_version": "~> 1.12"},
+        "approvals": {"needs_approval": "true", "min_approvals": "2", "approval_time": "24h", "max_destroy": "3"},
+        "interruption": {"interrupted": "retry"},
+    }
+    for section, fields in sections.items():
+        answer = await someone.submit(f"{here}/{section}", **fields)
+        assert (answer.status_code, answer.headers.get("location")) == (303, f"{here}#section-{section}"), answer.text
+    found = (await application.admin.get("/api/v1/modules/net%2Fvpc")).json()
+    wanted = {
+        "description": "The network",
+        "engine": "terraform",
+        "engine_version": "~> 1.12",
+        "needs_approval": True,
+        "min_approvals": 2,
+        "approval_seconds": 86_400,
+        "max_destroy": 3,
+        "max_destroy_percent": None,
+        "interrupted": "retry",
+    }
+    assert {name: found[name] for name in wanted} == wanted
+    page = await someone.see(here)
+    assert "2 people must approve each change (net/vpc)" in page
+    assert "If empty: at most 5, from net." in page, "what would apply without its own"
+    assert "Retry has no effect here, because net says ask a person." in page
+    assert '<option value="terraform" selected>Terraform</option>' in page
+    entries = (await application.admin.get("/api/v1/audit", params={"action": "module.change"})).json()["items"]
+    assert [each["details"]["changed"] for each in entries][:2] == [
+        ["interrupted"],
+        ["approval_seconds", "max_destroy", "min_approvals", "needs_approval"],
+    ]
+
+
+async def test_a_section_that_is_saved_by_script_is_answered_alone_and_says_so(application: Application) -> None:
+    someone, here = await made(application)
+    data = {"_csrf": someone.csrf, "description": "The network"}
+    answer = await someone.post(f"{here}/general", data=data, headers={"HX-Request": "true"})
+    assert answer.headers["hx-trigger"] == '{"said": "Saved: Name and description"}'
+    assert answer.text.strip().startswith('<section class="panel narrow" id="section-general"')
+    assert 'value="The network"' in answer.text
+    assert answer.text.count("<section") == 1
+
+
+@pytest.mark.parametrize(
+    ("section", "fields", "field", "words"),
+    [
+        ("approvals", {"approval_time": "soon"}, "approval-time", "&#39;soon&#39; is not a duration"),
+        ("approvals", {"approval_time": "5s"}, "approval-time", "A plan waits between 60s and 365d."),
+        ("approvals", {"approval_time": "1d", "min_approvals": "21"}, "min-approvals", "Write a number of at most 20."),
+        ("approvals", {"approval_time": "1d", "max_destroy": "few"}, "max-destroy", "Write a whole number."),
+        ("engine", {"engine": "terrafrom"}, "engine", "did you mean terraform?"),
+        ("engine", {"engine_version": "newest"}, "engine-version", "newest"),
+        ("general", {"description": "x" * 2001}, "description", "Write at most 2,000 characters."),
+        ("interruption", {"interrupted": "never"}, "interrupted", "This is not valid"),
+    ],
+)
+async def test_what_is_wrong_stands_beside_its_field_and_changes_nothing(
+    application: Application, section: str, fields: dict[str, str], field: str, words: str
+) -> None:
+    someone, here = await made(application)
+    before = (await application.admin.get("/api/v1/modules/net%2Fvpc")).json()
+    refused = await someone.submit(f"{here}/{section}", **fields)
+    assert refused.status_code == 200
+    message = refused.text.partition(f'id="{field}-wrong" role="alert">')[2].partition("</span>")[0]
+    assert words in message, refused.text
+    assert (await application.admin.get("/api/v1/modules/net%2Fvpc")).json() == before
+
+
+async def test_the_backend_is_changed_with_a_warning_and_not_under_a_job(application: Application) -> None:
+    someone, here = await made(application)
+    place = here.removesuffix("/settings")
+    await application.admin.made("/api/v1/modules/net%2Fvpc/jobs", {"type": "PLAN"})
+    refused = await someone.submit(f"{place}/backend", backend="own")
+    assert "unfinished job" in refused.text.partition('id="section-backend"')[2].partition("</section>")[0]
+    assert (await application.admin.post("/api/v1/jobs/cancel", json={"module": "net/vpc"})).is_success
+    answer = await someone.submit(f"{place}/backend", backend="own")
+    assert answer.status_code == 303, answer.text
+    assert (await application.admin.get("/api/v1/modules/net%2Fvpc")).json()["backend"] == "own"
+    page = await someone.see(here)
+    assert "Keep the state in Terracrew…" in page
+    assert "terracrew state import net/vpc state.json" in page, "the way back says how the state comes along"
+
+
+async def test_a_module_is_deleted_and_what_it_leaves_is_said_first(application: Application) -> None:
+    someone, here = await made(application)
+    place = here.removesuffix("/settings")
+    job = await application.admin.made("/api/v1/modules/net%2Fvpc/jobs", {"type": "PLAN"})
+    page = await someone.see(here)
+    assert "1 unfinished job" in page
+    assert 'id="delete-module"' not in page
+    refused = await someone.submit(f"{place}/delete", force="true")
+    assert "has 1 unfinished jobs" in refused.text
+    assert (await application.admin.post(f"/api/v1/jobs/{job['id']}/cancel", json={})).is_success
+    assert "Also delete its 1 job and 0 states" in await someone.see(here)
+    refused = await someone.submit(f"{place}/delete")
+    assert "which would be deleted with it" in refused.text, "without the box, nothing is deleted"
+    answer = await someone.submit(f"{place}/delete", force="true")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/dashboard/groups/net")
+    assert (await application.admin.get("/api/v1/modules/net%2Fvpc")).status_code == 404
+
+
+async def test_who_may_not_change_a_module_reaches_none_of_its_settings(application: Application) -> None:
+    someone, here = await made(application)
+    await someone.see(here)
+    await application.person("otto", "operator")
+    operator = await logged_in(application, "otto")
+    await operator.see(here, 403)
+    await operator.see("/dashboard/modules")
+    place = here.removesuffix("/settings")
+    for path, fields in (
+        (f"{here}/general", {"description": "mine"}),
+        (f"{place}/backend", {"backend": "own"}),
+        (f"{place}/delete", {}),
+    ):
+        assert (await operator.submit(path, **fields)).status_code == 403, path
+    assert (await someone.submit(f"{here}/nothing")).status_code == 404
+
+
+async def test_resources_that_a_deletion_would_leave_are_counted(application: Application) -> None:
+    someone, here = await made(application)
+    assert "It manages no resources." in await someone.see(here)
+    resource = {"mode": "managed", "type": "terraform_data", "name": "n", "instances": [{"attributes": {"id": "n"}}]}
+    state = {"version": 4, "serial": 1, "lineage": "estate", "resources": [resource]}
+    answer = await application.admin.post("/api/v1/modules/net%2Fvpc/states", json=state)
+    assert answer.is_success, answer.text
+    page = await someone.see(here)
+    assert "It manages 1 resource, which would continue to exist." in page
+    assert "Also delete its 0 jobs and 1 state" in page
+    assert "terracrew state show 1 --module net/vpc" in page, "before the backend is changed"
