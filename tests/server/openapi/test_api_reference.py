@@ -101,7 +101,10 @@ async def test_fields_are_described_as_they_are_in_the_code(application: Applica
     ("query", "words"),
     [
         ("modules?recusive=true", "no query parameter 'recusive' here: did you mean 'recursive'?"),
-        ("jobs?page=2", "no query parameter 'page' here: it takes active, after, limit, module, status"),
+        (
+            "jobs?page=2",
+            "no query parameter 'page' here: it takes active, after, limit, module, runner, since, status, type, until, who",
+        ),
         ("me?verbose=1", "no query parameter 'verbose' here: it takes none"),
         ("jobs?" + "x" * 500 + "=1", "x…' here"),
     ],

@@ -13,12 +13,23 @@ from litestar.response import Redirect
 from terracrew import approval_words
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import JobType, Step
-from terracrew.server.dashboard import forms, inputs, module_contents, module_signs, nav, render, states, steps, words
+from terracrew.server.dashboard import (
+    choices,
+    forms,
+    inputs,
+    module_contents,
+    module_signs,
+    nav,
+    render,
+    states,
+    steps,
+    words,
+)
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.inputs import InputsPanel
 from terracrew.server.dashboard.jobs import rows as job_rows
-from terracrew.server.dashboard.jobs.rows import JobRow
+from terracrew.server.dashboard.jobs.rows import JobFilters, JobRow
 from terracrew.server.dashboard.module_signs import Turn
 from terracrew.server.dashboard.states import QuarantineRow
 from terracrew.server.dashboard.steps import StepsPanel
@@ -34,6 +45,7 @@ from terracrew.server.jobs.create import JobRequest, NewJob
 from terracrew.server.jobs.model import Job, JobStatus, Lock
 from terracrew.server.modules import output_references, places, policy, reads, service
 from terracrew.server.modules.model import Module
+from terracrew.server.modules.reads import NO_FILTER, ModuleFilter
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -93,6 +105,7 @@ class ModuleRow(msgspec.Struct, frozen=True):
 class ModulesPage(msgspec.Struct, frozen=True):
     groups: list[tuple[str, list[ModuleRow]]]
     search: str
+    filters: ModuleFilter
     count: int
     """How many modules match, counted up to one more than `nav.MAX_COUNTED`."""
     after: str = ""
@@ -101,6 +114,9 @@ class ModulesPage(msgspec.Struct, frozen=True):
     """The path of the last module of this page, if another page follows."""
     may_create: bool = False
     """Whether the reader may create a module in some group."""
+    engines: list[str] = []
+    runners: list[str] = []
+    """What the filters offer."""
 
 
 class ModulePage(msgspec.Struct, frozen=True):
@@ -155,17 +171,29 @@ class RunForm(msgspec.Struct, frozen=True):
         return NewJob(JobType(self.type), is_fresh=self.is_fresh)
 
 
-async def read_page(tx: Tx, who: Principal, search: str, after: str = "") -> ModulesPage:
-    """Return a page of the modules that match a search, ordered by group and name."""
+async def read_page(
+    tx: Tx, who: Principal, search: str, after: str = "", filters: ModuleFilter = NO_FILTER
+) -> ModulesPage:
+    """Return a page of the modules that match a search and the filters, ordered by group and name."""
     seen = await authorize.visible(tx, who, Verb.TREE_READ)
     within = reads.ModuleScope(who.organization_id or "")
-    ids = await reads.search(tx, seen, within, search, after, PAGE_ROWS + 1)
+    ids = await reads.search(tx, seen, within, search, after, PAGE_ROWS + 1, filters)
     shown = await read_rows(tx, who, ids[:PAGE_ROWS])
-    count = await reads.count(tx, seen, within, search, nav.MAX_COUNTED + 1)
+    count = await reads.count(tx, seen, within, search, nav.MAX_COUNTED + 1, filters)
     groups = [(group, list(of)) for group, of in groupby(shown, key=lambda row: row.group)]
     following = shown[-1].path if len(ids) > PAGE_ROWS and shown else ""
     may_create = not (await authorize.visible(tx, who, Verb.TREE_WRITE)).is_nothing
-    return ModulesPage(groups, search, count, after, following, may_create)
+    return ModulesPage(
+        groups,
+        search,
+        filters,
+        count,
+        after,
+        following,
+        may_create,
+        engines=await service.known_engines(tx, who.organization_id or ""),
+        runners=(await choices.runners(tx, who)).paths,
+    )
 
 
 async def read_rows(tx: Tx, who: Principal, ids: Sequence[str]) -> list[ModuleRow]:
@@ -195,7 +223,7 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch, keys: Keyrin
         doubts=await attempt_report.doubts(tx, module.id),
         holds=await module_holds.of_module(tx, module.id),
         quarantine=await states.rows(tx, who, module.id, place),
-        jobs=(await job_rows.read_page(tx, who, "", module.path, None, watch, MAX_RECENT_JOBS)).rows,
+        jobs=(await job_rows.read_page(tx, who, JobFilters(module=module.path), None, watch, MAX_RECENT_JOBS)).rows,
         inputs=await inputs.panel(tx, who, keys, places.of_module(module)),
         steps=await steps.panel(tx, who, places.of_module(module)),
         may_run=(await authorize.visible(tx, who, Verb.JOB_RUN)).covers(place),
@@ -209,8 +237,17 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch, keys: Keyrin
 
 
 @get("/")
-async def list_page(request: DashboardCall, q: FromQuery[str] = "", after: FromQuery[str] = "") -> Response[Any]:
-    found = await request.context.db.read_in_background(lambda tx: read_page(tx, request.user, q, after))
+async def list_page(
+    request: DashboardCall,
+    q: FromQuery[str] = "",
+    after: FromQuery[str] = "",
+    status: FromQuery[str] = "",
+    engine: FromQuery[str] = "",
+    runner: FromQuery[str] = "",
+    attention: FromQuery[bool] = False,
+) -> Response[Any]:
+    filters = ModuleFilter(status if status in words.MODULE_FILTERS else "", engine, runner.strip(), attention)
+    found = await request.context.db.read_in_background(lambda tx: read_page(tx, request.user, q, after, filters))
     return await render.page(request, "modules/list_page.html", "modules/list.html", page=found)
 
 

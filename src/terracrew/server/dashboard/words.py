@@ -99,8 +99,13 @@ JOB_FILTERS = {
     JobStatus.SUCCEEDED.value: "Succeeded",
     JobStatus.FAILED.value: "Failed",
     JobStatus.CANCELED.value: "Canceled",
+    JobStatus.DECLINED.value: "Declined",
 }
 """The filters of the jobs page: the parameter `status`, and its word."""
+MODULE_FILTERS = {"": "Any", **{status: word for status, word in JOB_FILTERS.items() if status}, "none": "No jobs yet"}
+"""The filters of the modules page by their newest job: the parameter `status`, and its word."""
+JOB_TYPES = {"": "Any", **{each.value: each.value.capitalize() for each in JobType}}
+"""The types of jobs that a list can be limited to, and their words."""
 STEPS = {
     Step.FETCH: "Fetch source",
     Step.INPUTS: "Inputs",

@@ -6,10 +6,12 @@ no more than `count` of each, so that a page costs one lookup for each visible m
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import LiteralString
 
 import msgspec
 
+from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Param, Row, Tx
 from terracrew.server.db.statements.fragments import (
     ACTIVE_STATUSES,
@@ -30,19 +32,27 @@ COLUMNS_OF_A_LIST: LiteralString = store.JOBS.columns_without("plan")
 """The columns of a job without its plan, which can be large and which no list shows."""
 _STARTED_BY: LiteralString = """coalesce((SELECT name FROM users WHERE users.id = jobs.created_by),
     (SELECT name FROM service_accounts WHERE service_accounts.id = jobs.created_by), jobs.created_by) AS started_by"""
+_PLAN_START_CHARACTERS: LiteralString = "400"
 COLUMNS_OF_A_ROW: LiteralString = f"""{COLUMNS_OF_A_LIST}, modules.path AS module_path,
+    substr(jobs.plan, 1, {_PLAN_START_CHARACTERS}) AS plan_start,
     {runner_path("jobs")} AS runner_path, {instance_name("jobs")} AS instance_name,
     (SELECT min(name) FROM steps
         WHERE steps.job_id = jobs.id AND steps.attempt = jobs.attempt AND steps.status = 'RUNNING') AS step,
     (SELECT outcome FROM attempts
         WHERE attempts.job_id = jobs.id AND attempts.number = jobs.attempt - 1) AS earlier, {_STARTED_BY}"""
-"""The columns of a list, and the names of everything that a job refers to by an id."""
+"""The columns of a list, the counts of the plan (`plan_counts`), and the names of everything that a job refers to by an id."""
 _ENDED: LiteralString = f"jobs.status IN {ENDED_STATUSES}"
 # The statements name the predicates of the partial indexes, which no database derives from a parameter.
 _ANY_STATUS: LiteralString = ""
 _ENDED_STATUS: LiteralString = " AND " + _ENDED + " AND jobs.status = :status"
 _OPEN_STATUS: LiteralString = " AND " + IS_OPEN_JOB + " AND jobs.status = :status"
 _ANY_OPEN: LiteralString = " AND " + IS_OPEN_JOB
+_ALSO: LiteralString = """ AND (CAST(:type AS text) = '' OR jobs.type = CAST(:type AS text))
+    AND (CAST(:who AS text) = '' OR jobs.created_by IN (SELECT users.id FROM users WHERE users.name = CAST(:who AS text)
+        UNION ALL SELECT service_accounts.id FROM service_accounts WHERE service_accounts.name = CAST(:who AS text)))
+    AND (CAST(:runner AS text) = '' OR jobs.runner_id IN (SELECT runners.id FROM runners WHERE runners.path = CAST(:runner AS text)))
+    AND jobs.id >= CAST(:oldest AS text)"""
+"""The other filters. They are left out of a statement that uses none of them, so that it stays a walk along an index."""
 # A deleted module is moved to another organization at once, and its jobs are removed afterwards.
 _MODULE_EXISTS: LiteralString = """ AND EXISTS (SELECT 1 FROM modules
     WHERE modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id)"""
@@ -58,6 +68,19 @@ class JobFilter(msgspec.Struct, frozen=True):
     """Only jobs of this module, which the reader may see."""
     before: str = ""
     """Only jobs that are older than this one."""
+    type: JobType | None = None
+    who: str = ""
+    """Only jobs that the person or service account with this name has queued."""
+    runner: str = ""
+    """Only jobs that the runner with this path has, or had last."""
+    since: datetime | None = None
+    until: datetime | None = None
+    """Only jobs that were created before this time."""
+
+    @property
+    def has_more(self) -> bool:
+        """Return whether one of the filters is used that no index has."""
+        return bool(self.type or self.who or self.runner or self.since)
 
 
 def _of_organization(matching: LiteralString) -> LiteralString:
@@ -98,11 +121,15 @@ ORDER BY jobs.id DESC LIMIT :count"""
     )
 
 
-_MATCHING: dict[str, LiteralString] = {
+_BY_STATUS: dict[str, LiteralString] = {
     "any": _ANY_STATUS,
     "ended": _ENDED_STATUS,
     "open": _OPEN_STATUS,
     "any_open": _ANY_OPEN,
+}
+_MATCHING: dict[str, LiteralString] = {
+    **_BY_STATUS,
+    **{f"{name} and more": matching + _ALSO for name, matching in _BY_STATUS.items()},
 }
 _ORGANIZATION: dict[str, LiteralString] = {name: _of_organization(matching) for name, matching in _MATCHING.items()}
 _MODULE: dict[str, LiteralString] = {name: _of_module(matching) for name, matching in _MATCHING.items()}
@@ -131,12 +158,19 @@ async def ids(tx: Tx, organization_id: str, seen: Visible, wanted: JobFilter, co
     if seen.is_nothing:
         return []
     kind = "any_open" if wanted.is_open else "any"
-    given: dict[str, Param] = {"before": wanted.before or NEWEST_ID, "count": count}
+    before = wanted.before or NEWEST_ID
+    if wanted.until is not None:
+        before = min(before, _first_id(wanted.until))
+    given: dict[str, Param] = {"before": before, "count": count}
     if wanted.status is not None:
         if wanted.is_open and wanted.status in TERMINAL:
             return []
         kind = "ended" if wanted.status in TERMINAL else "open"
         given["status"] = wanted.status.value
+    if wanted.has_more:
+        kind = f"{kind} and more"
+        given |= {"type": wanted.type.value if wanted.type else "", "who": wanted.who, "runner": wanted.runner}
+        given["oldest"] = "" if wanted.since is None else _first_id(wanted.since)
     if wanted.module_id is not None:
         rows = await tx.all(_MODULE[kind], module_id=wanted.module_id, **given)
     elif seen.is_everything(organization_id):
@@ -155,6 +189,17 @@ async def newest_of_modules(tx: Tx, job_ids: Sequence[str]) -> set[str]:
         [(job_id,) for job_id in job_ids],
     )
     return {row["id"] for row in rows}
+
+
+def _first_id(moment: datetime) -> str:
+    """Return the smallest id of a job that is created at this time: ids begin with the milliseconds since 1970."""
+    return f"job_{max(0, int(moment.timestamp() * 1000)):012x}"
+
+
+def plan_counts(row: Row) -> str | None:
+    """Return how much the plan of a row changes, as JSON without its resources: they may be megabytes, and come after the counts."""
+    start = row["plan_start"]
+    return None if start is None else start.partition(',"resources":')[0].rstrip("}") + "}"
 
 
 async def places(tx: Tx, job_ids: Sequence[str]) -> list[Row]:

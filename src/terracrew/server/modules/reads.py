@@ -51,6 +51,20 @@ _SEARCHED_BELOW_GROUP: LiteralString = (
     + """ SELECT modules.id FROM below JOIN groups ON groups.id = below.id JOIN modules ON modules.group_id = below.id WHERE """
     + _SEARCHED
 )
+_NEWEST_JOB: LiteralString = "FROM jobs AS newest WHERE newest.module_id = modules.id ORDER BY newest.id DESC LIMIT 1"
+_IS_IN_DOUBT: LiteralString = """(EXISTS (SELECT 1 FROM attempts JOIN jobs AS gone ON gone.id = attempts.job_id
+        WHERE gone.module_id = modules.id AND attempts.is_in_doubt)
+        OR EXISTS (SELECT 1 FROM held_modules WHERE held_modules.module_id = modules.id AND held_modules.is_in_doubt))"""
+_FILTERED: LiteralString = f""" AND (CAST(:engine AS text) = '' OR modules.engine = CAST(:engine AS text))
+    AND (CAST(:runner AS text) = '' OR EXISTS (SELECT 1 FROM runners WHERE runners.path = CAST(:runner AS text)
+        AND (runners.id = modules.runner_id OR runners.id = (SELECT newest.runner_id {_NEWEST_JOB}))))
+    AND (CAST(:newest AS text) = '' OR CAST(:newest AS text) = coalesce((SELECT CASE
+        WHEN CAST(:newest AS text) = 'open' AND newest.finished_at IS NULL THEN 'open' ELSE newest.status END {_NEWEST_JOB}), 'none'))
+    AND (NOT CAST(:needs_attention AS boolean) OR {_IS_IN_DOUBT}
+        OR EXISTS (SELECT 1 FROM states WHERE states.module_id = modules.id AND states.status = 'quarantined')
+        OR EXISTS (SELECT 1 FROM jobs AS holder JOIN attempts ON attempts.job_id = holder.id AND attempts.number = holder.attempt
+            WHERE holder.module_id = modules.id AND holder.status IN {ACTIVE_STATUSES} AND attempts.lost_at IS NOT NULL))"""
+"""The filters of a list. They are left out of a statement that uses none of them."""
 _PATHS_ONLY: tuple[LiteralString, LiteralString] = ("modules.path || ' ' || modules.description", "modules.path")
 _BY_PATH: LiteralString = " ORDER BY groups.path, modules.name LIMIT :count"
 _WITH_NEWEST_JOB: LiteralString = f"""
@@ -58,9 +72,7 @@ SELECT modules.id, modules.organization_id, modules.path, modules.name, groups.p
     modules.engine, modules.state_version, jobs.id AS job_id, jobs.number AS job_number,
     jobs.type AS job_type, jobs.status AS job_status,
     (SELECT count(*) FROM states WHERE states.module_id = modules.id AND states.status = 'quarantined') AS quarantined,
-    EXISTS (SELECT 1 FROM attempts JOIN jobs AS gone ON gone.id = attempts.job_id
-        WHERE gone.module_id = modules.id AND attempts.is_in_doubt)
-        OR EXISTS (SELECT 1 FROM held_modules WHERE held_modules.module_id = modules.id AND held_modules.is_in_doubt) AS is_in_doubt,
+    {_IS_IN_DOUBT} AS is_in_doubt,
     EXISTS (SELECT 1 FROM states WHERE states.module_id = modules.id AND states.status = 'current'
         AND states.brought_by <> '' AND states.version > 1 AND modules.backend = 'terracrew') AS is_state_replaced,
     (SELECT attempts.lost_at FROM jobs AS holder
@@ -82,6 +94,21 @@ class ModuleScope(msgspec.Struct, frozen=True):
     is_recursive: bool = False
 
 
+class ModuleFilter(msgspec.Struct, frozen=True):
+    """The filters of a list of modules."""
+
+    status: str = ""
+    """The status of the newest job, `open` if it has not ended, or `none` for modules without jobs."""
+    engine: str = ""
+    runner: str = ""
+    """The path of the runner that the module is pinned to, or that had its newest job."""
+    needs_attention: bool = False
+    """Only modules that are in doubt, have a state in quarantine, or whose lock an attempt holds that was lost."""
+
+
+NO_FILTER = ModuleFilter()
+
+
 async def page(tx: Tx, seen: Visible, within: ModuleScope, after: str, count: int) -> list[Row]:
     """Return the first `count` modules after the id `after` that the reader may see."""
     if seen.is_nothing:
@@ -97,7 +124,15 @@ async def page(tx: Tx, seen: Visible, within: ModuleScope, after: str, count: in
 
 
 async def search(
-    tx: Tx, seen: Visible, within: ModuleScope, words: str, after: str, count: int, *, only_paths: bool = False
+    tx: Tx,
+    seen: Visible,
+    within: ModuleScope,
+    words: str,
+    after: str,
+    count: int,
+    wanted: ModuleFilter = NO_FILTER,
+    *,
+    only_paths: bool = False,
 ) -> list[str]:
     """Return the ids of the first `count` modules after the path `after` that match, ordered by group and name.
 
@@ -106,7 +141,7 @@ async def search(
     """
     if seen.is_nothing:
         return []
-    sql, given = _searching(seen, within, words, after, only_paths=only_paths)
+    sql, given = _filtered(*_searching(seen, within, words, after, only_paths=only_paths), wanted)
     return [row["id"] for row in await tx.all(sql + _BY_PATH, count=count, **given)]
 
 
@@ -116,11 +151,13 @@ async def paths(tx: Tx, module_ids: Sequence[str]) -> list[str]:
     return [row["path"] for row in await tx.each(sql, {"id": "text"}, [(each,) for each in module_ids])]
 
 
-async def count(tx: Tx, seen: Visible, within: ModuleScope, words: str, most: int) -> int:
+async def count(
+    tx: Tx, seen: Visible, within: ModuleScope, words: str, most: int, wanted: ModuleFilter = NO_FILTER
+) -> int:
     """Return how many modules match, or `most` if there are more."""
     if seen.is_nothing:
         return 0
-    sql, given = _searching(seen, within, words, "", only_paths=False)
+    sql, given = _filtered(*_searching(seen, within, words, "", only_paths=False), wanted)
     row = await tx.one("SELECT count(*) AS modules FROM (" + sql + " LIMIT :most) AS counted", most=most, **given)
     return 0 if row is None else row["modules"]
 
@@ -139,6 +176,15 @@ def _searching(
         if within.group_path:
             sql, given = sql + _AT_PATH, {**given, "below": f"{within.group_path}/"}
     return sql.replace(*_PATHS_ONLY) if only_paths else sql, given
+
+
+def _filtered(
+    sql: LiteralString, given: dict[str, Param], wanted: ModuleFilter
+) -> tuple[LiteralString, dict[str, Param]]:
+    if wanted == NO_FILTER:
+        return sql, given
+    values: dict[str, Param] = {"engine": wanted.engine, "runner": wanted.runner, "newest": wanted.status}
+    return sql + _FILTERED, {**given, **values, "needs_attention": wanted.needs_attention}
 
 
 async def with_newest_job(tx: Tx, module_ids: Sequence[str]) -> list[Row]:

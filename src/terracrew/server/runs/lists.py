@@ -1,8 +1,11 @@
 """Lists the jobs that the reader may see, page by page, each with the reason why it waits."""
 
+from datetime import datetime
+
 import msgspec
 
 from terracrew.errors import NotFound
+from terracrew.protocol.spec import JobType
 from terracrew.server import paging
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.fragments import instance_name, runner_path
@@ -24,6 +27,13 @@ class Query(msgspec.Struct, frozen=True):
     module: str | None = None
     """The path or the id of a module."""
     is_open: bool = False
+    type: JobType | None = None
+    who: str = ""
+    """The name of the person or service account that has queued it."""
+    runner: str = ""
+    """The path of the runner that has it, or had it last."""
+    since: datetime | None = None
+    until: datetime | None = None
 
 
 async def listing(tx: Tx, who: Principal, query: Query, after: str | None, limit: int, watch: Watch) -> Page[JobListed]:
@@ -34,7 +44,17 @@ async def listing(tx: Tx, who: Principal, query: Query, after: str | None, limit
         module_id = await visible_module(tx, who, query.module)
         if module_id is None:
             return Page([])
-    wanted = reads.JobFilter(query.status, query.is_open, module_id, paging.start(after))
+    wanted = reads.JobFilter(
+        query.status,
+        query.is_open,
+        module_id,
+        paging.start(after),
+        query.type,
+        query.who,
+        query.runner,
+        query.since,
+        query.until,
+    )
     runner = f"{runner_path('jobs')} AS runner_path, {instance_name('jobs')} AS instance_name"
     columns = f"{store.JOBS.columns}, modules.path AS module_path, {runner}"
     rows = await reads.page(tx, columns, who.organization_id or "", seen, wanted, limit + 1)

@@ -3,6 +3,7 @@
 import click
 
 from terracrew.cli.arguments import name_completion, numbers
+from terracrew.cli.arguments.moments import Moment
 from terracrew.cli.commands.job import diff, render, status_line
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
@@ -24,12 +25,36 @@ from terracrew.cli.printing import output
 )
 @click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help="Only jobs of this module.")
 @click.option("--active", is_flag=True, help="Only jobs that have not ended.")
+@click.option(
+    "--type",
+    "job_type",
+    type=click.Choice(("PLAN", "APPLY", "DESTROY"), case_sensitive=False),
+    metavar="TYPE",
+    help="Only jobs of this type: plan, apply, destroy.",
+)
+@click.option("--who", metavar="NAME", shell_complete=name_completion.users, help="Only jobs that NAME has queued.")
+@click.option("--runner", metavar="PATH", shell_complete=name_completion.runners, help="Only jobs of this runner.")
+@click.option("--since", type=Moment(), metavar="WHEN", help="Only jobs from then on: 7d, 2026-11-16.")
+@click.option("--until", type=Moment(), metavar="WHEN", help="Only jobs from before that time.")
 @click.option("--limit", type=numbers.Whole(1, 200), default=50, show_default=True, help="The number of jobs to list.")
 @output.json_option
 @pass_target
-def list_jobs(target: Target, status: str | None, module: str | None, active: bool, limit: int, as_json: bool) -> None:
+def list_jobs(
+    target: Target,
+    status: str | None,
+    module: str | None,
+    active: bool,
+    job_type: str | None,
+    who: str | None,
+    runner: str | None,
+    since: str | None,
+    until: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
     """List jobs, newest first."""
-    page = target.api().get("/jobs", status=status, module=module, active=active or None, limit=limit)
+    wanted = {"type": job_type, "who": who, "runner": runner, "since": since, "until": until}
+    page = target.api().get("/jobs", status=status, module=module, active=active or None, limit=limit, **wanted)
     items = page["items"]
     if as_json:
         return output.as_json(items)

@@ -1,5 +1,6 @@
 """Jobs over HTTP: run, list, look, decide about, cancel, run again."""
 
+from datetime import datetime
 from typing import Annotated
 
 import msgspec
@@ -8,6 +9,7 @@ from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, Path
 
 from terracrew.errors import Invalid
 from terracrew.protocol.messages import AttemptRef, CancelMode
+from terracrew.protocol.spec import JobType
 from terracrew.server import paging
 from terracrew.server.api.runs.context import RunsCall
 from terracrew.server.db.seam import Tx
@@ -26,6 +28,11 @@ from terracrew.server.runs.model import AttemptReport, JobListed, JobView
 from terracrew.server.runs.used_inputs import JobInputs
 
 Number = Annotated[int, PathParameter(ge=1, le=1 << 31)]
+TypeOfJob = Annotated[JobType | None, QueryParameter(name="type", description="Only jobs of this type")]
+Who = Annotated[str, QueryParameter(description="The name of the person or service account that has queued it")]
+RunnerPath = Annotated[str, QueryParameter(description="The path of the runner that has it, or had it last")]
+Since = Annotated[datetime | None, QueryParameter(description="Only jobs that were created at this time or later")]
+Until = Annotated[datetime | None, QueryParameter(description="Only jobs that were created before this time")]
 
 
 class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,12 +83,18 @@ async def list_jobs(
     status: FromQuery[JobStatus | None] = None,
     module: FromQuery[str | None] = None,
     active: FromQuery[bool] = False,
+    job_type: TypeOfJob = None,
+    who: Who = "",
+    runner: RunnerPath = "",
+    since: Since = None,
+    until: Until = None,
 ) -> Page[JobListed]:
     """List the jobs that you may see, newest first, each with the reason why it waits."""
-    who, watch = request.user, request.context.watch.for_reader(request.user)
+    user, watch = request.user, request.context.watch.for_reader(request.user)
+    wanted = lists.Query(status, module, active, job_type, who, runner, since, until)
 
     async def read(tx: Tx) -> Page[JobListed]:
-        return await lists.listing(tx, who, lists.Query(status, module, active), after, limit, watch)
+        return await lists.listing(tx, user, wanted, after, limit, watch)
 
     return await request.context.db.read_in_background(read)
 

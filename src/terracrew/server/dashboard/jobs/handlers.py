@@ -12,10 +12,12 @@ from terracrew import approval_words
 from terracrew.errors import Invalid
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import JobType
-from terracrew.server.dashboard import forms, render
+from terracrew.server.dashboard import choices, forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.jobs import diff, page, rows
+from terracrew.server.dashboard.jobs.rows import JobFilters, JobsPage
+from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import approvals, create, priorities, service
 from terracrew.server.jobs.apply_plan import ApplyPlan
 from terracrew.server.jobs.attempts import lost_attempts
@@ -81,6 +83,11 @@ async def list_page(
     request: DashboardCall,
     status: FromQuery[str] = "",
     module: FromQuery[str] = "",
+    job_type: Annotated[str, QueryParameter(name="type")] = "",
+    who: FromQuery[str] = "",
+    runner: FromQuery[str] = "",
+    since: FromQuery[str] = "",
+    until: FromQuery[str] = "",
     before: FromQuery[str | None] = None,
 ) -> Response[Any]:
     module = module.strip()
@@ -95,9 +102,17 @@ async def list_page(
     ):
         return Redirect(f"{HERE}/{number}", status_code=303)
     kind = status if status == "open" or status in JobStatus.__members__ else ""
-    who, watch = request.user, request.context.watch.for_reader(request.user)
-    found = await request.context.db.read_in_background(lambda tx: rows.read_page(tx, who, kind, module, before, watch))
-    return await render.page(request, "jobs/list_page.html", "jobs/list.html", page=found, before=before)
+    filters = JobFilters(kind, module, job_type, who.strip(), runner.strip(), since, until)
+    user, watch = request.user, request.context.watch.for_reader(request.user)
+
+    async def read(tx: Tx) -> tuple[JobsPage, list[str]]:
+        page = await rows.read_page(tx, user, filters, before, watch)
+        return page, (await choices.runners(tx, user)).paths
+
+    found, runners = await request.context.db.read_in_background(read)
+    return await render.page(
+        request, "jobs/list_page.html", "jobs/list.html", page=found, before=before, runners=runners
+    )
 
 
 @get("/{job:str}")

@@ -1,10 +1,11 @@
 """Rows of lists of jobs, on the jobs page and on the pages of runners and modules."""
 
-from datetime import datetime
+from datetime import UTC, date, datetime, timedelta
 
 import msgspec
 
 from terracrew.errors import Invalid, NotFound
+from terracrew.protocol.events import PlanSummary
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.dashboard import words
@@ -49,6 +50,8 @@ class JobRow(msgspec.Struct, frozen=True):
     """How the attempt before this one ended."""
     reason: Reason | None = None
     is_destroy_plan: bool = False
+    plan: PlanSummary | None = None
+    """How much its plan changes; its resources are left out."""
 
     @property
     def is_terminal(self) -> bool:
@@ -59,33 +62,81 @@ class JobRow(msgspec.Struct, frozen=True):
         return words.job_badge(self.status, self.step, is_canceling=self.cancel_mode is not None, reason=self.reason)
 
 
+class JobFilters(msgspec.Struct, frozen=True):
+    """The filters as they were typed; an empty one is not used."""
+
+    status: str = ""
+    """The status of a job, or `open`."""
+    module: str = ""
+    """A part of the path of a module, or the number of a job."""
+    type: str = ""
+    who: str = ""
+    runner: str = ""
+    since: str = ""
+    until: str = ""
+    """Days, as a browser sends them. Both belong to the jobs that are shown."""
+
+    @property
+    def more(self) -> dict[str, str]:
+        """Return the filters that are used, apart from the status and the search, which are shown elsewhere."""
+        given = msgspec.structs.asdict(self)
+        return {name: value for name, value in given.items() if value and name not in ("status", "module")}
+
+    @property
+    def is_used(self) -> bool:
+        return any(msgspec.structs.asdict(self).values())
+
+
 class JobsPage(msgspec.Struct, frozen=True):
     rows: list[JobRow]
-    status: str
-    module: str
+    filters: JobFilters
     before: str | None
     """The last job of this page, if older ones follow."""
     is_first: bool
 
 
 async def read_page(
-    tx: Tx, who: Principal, status: str, module: str, before: str | None, watch: Watch, count: int = PAGE_ROWS
+    tx: Tx, who: Principal, filters: JobFilters, before: str | None, watch: Watch, count: int = PAGE_ROWS
 ) -> JobsPage:
-    """Return the newest jobs that are older than `before`. `status` is that of a job, `open`, or empty for all."""
+    """Return the newest jobs that match and are older than `before`."""
     module_id = None
-    if module:
+    if filters.module:
         try:
-            module_id = await lists.visible_module(tx, who, module)
+            module_id = await lists.visible_module(tx, who, filters.module)
         except Invalid:  # the text in the field is not a valid path
             module_id = None
-    chosen = JobStatus(status) if status and status != "open" else None
-    wanted = reads.JobFilter(chosen, status == "open", module_id, before or "")
-    if module and module_id is None:
-        rows = await _searched(tx, who, module, wanted, watch, count + 1)
+    wanted = _wanted(filters, module_id, before)
+    if filters.module and module_id is None:
+        rows = await _searched(tx, who, filters.module, wanted, watch, count + 1)
     else:
         rows = await _rows(tx, who, wanted, watch, count + 1)
     made = rows[:count]
-    return JobsPage(made, status, module, made[-1].id if len(rows) > count else None, before is None)
+    return JobsPage(made, filters, made[-1].id if len(rows) > count else None, before is None)
+
+
+def _wanted(filters: JobFilters, module_id: str | None, before: str | None) -> reads.JobFilter:
+    """Return the filters that were typed. A status, type or day that does not exist is no filter."""
+    until = _day(filters.until)
+    return reads.JobFilter(
+        JobStatus(filters.status) if filters.status in JobStatus.__members__ else None,
+        filters.status == "open",
+        module_id,
+        before or "",
+        JobType(filters.type) if filters.type in JobType.__members__ else None,
+        filters.who,
+        filters.runner,
+        _day(filters.since),
+        None if until is None else until + timedelta(days=1),
+    )
+
+
+def _day(typed: str) -> datetime | None:
+    """Return the beginning of a day, in UTC; None if that is not a day, or one so late that it has none after it."""
+    try:
+        day = date.fromisoformat(typed)
+    except ValueError:
+        return None
+    return datetime(day.year, day.month, day.day, tzinfo=UTC) if day.year < 9999 else None
 
 
 async def read_open(tx: Tx, who: Principal, watch: Watch, limit: int = 20) -> list[JobRow]:
@@ -127,5 +178,5 @@ async def _searched(
 
 async def _made(tx: Tx, rows: list[Row], watch: Watch) -> list[JobRow]:
     found = await reasons.why_each(tx, [row_to(Job, row) for row in rows], watch)
-    made = [row_to(JobRow, {**row, "created_by": row["started_by"]}) for row in rows]
+    made = [row_to(JobRow, {**row, "created_by": row["started_by"], "plan": reads.plan_counts(row)}) for row in rows]
     return [msgspec.structs.replace(row, reason=found.get(row.id)) for row in made]
