@@ -73,6 +73,7 @@ _SEES = (
         "GET /dashboard/groups/{group}/settings",
         "GET /dashboard/groups/{group}/runs/{run}",
         "GET /dashboard/runners/{runner}",
+        "GET /dashboard/runners/{runner}/started",
     }
 )
 _RUNS = _SEES | {

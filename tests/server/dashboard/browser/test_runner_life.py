@@ -1,5 +1,6 @@
 """The life of a runner in a real browser: from its registration to its removal, with every change seen as it happens."""
 
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -18,6 +19,13 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser]
 LOOKS = [(scheme, width) for width in (1440, 820, 390) for scheme in ("light", "dark")]
 FEWER_LOOKS = [("light", 390), ("dark", 820), ("light", 1440)]
 """Enough for what is made of the same parts as a page with all looks."""
+
+
+def token_of(text: str | None) -> str:
+    """Return the token in what a runner is started with."""
+    found = re.search(r"WORKER_TOKEN=(tcw_\S+)", text or "")
+    assert found, text
+    return found[1]
 
 
 async def look(page: Page, name: str, looks: Sequence[tuple[str, int]] = FEWER_LOOKS) -> None:
@@ -46,14 +54,18 @@ async def test_a_runner_is_registered_assigned_drained_disabled_registered_again
     await page.keyboard.type("edge")
     await page.keyboard.press("Enter")
     await expect(sheet.get_by_text("platform/edge is registered")).to_be_visible()
-    first_token = await sheet.locator("#worker-token").text_content()
-    await expect(sheet.locator("#worker-env")).to_contain_text(f"WORKER_TOKEN={first_token}")
-    await expect(sheet.locator("#worker-command")).to_have_text("terracrew runner start")
+    shell = sheet.locator("#worker-env")
+    await expect(shell).to_contain_text("terracrew runner start")
+    first_token = token_of(await shell.text_content())
+    await expect(sheet.locator("#started")).to_contain_text("Waiting for edge…")
+    for way, command in (("Docker", "docker run"), ("systemd", "systemctl enable"), ("Helm", "helm install edge")):
+        await sheet.get_by_text(way, exact=True).click()
+        await expect(shell).to_be_hidden()
+        await expect(sheet.locator("pre:visible").last).to_contain_text(command)
     await look(page, "registered")
-    await sheet.get_by_role("link", name="Show the runner").click()
-    await expect(page.get_by_role("heading", level=1)).to_have_text("edge")
-    await expect(page.get_by_text("No process has connected yet.")).to_be_visible()
-    runner_id = page.url.rpartition("/")[2]
+    shown = await sheet.get_by_role("link", name="Show the runner").get_attribute("href")
+    assert shown
+    runner_id = shown.rpartition("/")[2]
 
     # A process connects, and gets a job.
     instances: list[str] = []
@@ -75,10 +87,15 @@ async def test_a_runner_is_registered_assigned_drained_disabled_registered_again
         await company.attempt(jobs[0], runner_id, instances[0])
         tx.wake("jobs", jobs[0])
 
+    await stage.write(connects)
+    await expect(sheet.locator("#started .st")).to_have_text("Online")
+    await expect(sheet.locator("#started")).to_contain_text("edge-1 is connected.")
+    await look(page, "arrived")
+    await sheet.get_by_role("link", name="Show the runner").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("edge")
     await expect(page.locator("[data-live-mark]")).to_have_text("Live")
     await page.evaluate("window.sameDocument = true")
     badge = page.locator("header .st")
-    await stage.write(connects)
     await expect(badge).to_have_text("Online")
     await expect(page.get_by_role("cell", name="edge-1")).to_be_visible()
     await stage.write(takes_a_job)
@@ -128,8 +145,9 @@ async def test_a_runner_is_registered_assigned_drained_disabled_registered_again
     await expect(page.get_by_text("The old token ends at once.")).to_be_visible()
     await look(page, "reregister")
     await page.get_by_role("button", name="Replace token").click()
-    await expect(page.locator("#worker-token")).to_contain_text("tcw_")
-    assert await page.locator("#worker-token").text_content() != first_token
+    await expect(page.locator("#worker-env")).to_contain_text("tcw_")
+    assert token_of(await page.locator("#worker-env").text_content()) != first_token
+    await expect(page.locator("#started")).to_contain_text("Waiting for edge…")
     await page.get_by_role("link", name="Done").click()
 
     # It is removed: it finishes its job first, and its page says so until it is gone.

@@ -6,6 +6,7 @@ import pytest
 
 from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
+from tests.server.runners.connected import connect
 
 
 @pytest.mark.feature("R5.token", "U3.register")
@@ -16,9 +17,12 @@ async def test_registering_shows_the_token_once_and_a_taken_name_is_said_in_the_
     await someone.see("/dashboard/runners/add")
     made = await someone.submit("/dashboard/runners/add", name="fresh", group="platform")
     assert made.status_code == 200
-    token = re.search(r'id="worker-token"[^>]*>(tcw_[^<]+)<', made.text)
+    token = re.search(r"export TERRACREW_RUNNER__CREDENTIALS__WORKER_TOKEN=(tcw_\S+)", made.text)
     assert token
-    assert f"WORKER_TOKEN={token[1]}" in made.text
+    assert "Waiting for fresh…" in made.text
+    assert "works only on the server&#39;s machine" in made.text or "works only on the server's machine" in made.text
+    for command in ("docker run -d --name fresh", "systemctl enable --now", "helm install fresh"):
+        assert command in made.text
     assert token[1] not in await someone.see("/dashboard/runners")
     again = await someone.submit("/dashboard/runners/add", name="fresh", group="platform")
     assert "There is a runner <code>platform/fresh</code> already" in again.text
@@ -43,3 +47,21 @@ async def test_the_sheet_sets_every_field_of_the_record(application: Application
         assert 'class="wrong"' in refused.text, wrong
         assert "<b>" not in refused.text
     assert (await application.admin.get("/api/v1/runners/other")).status_code == 404
+
+
+@pytest.mark.feature("U3.register", "U4.live")
+async def test_the_sheet_waits_for_the_first_process_and_says_when_it_has_come(application: Application) -> None:
+    made = await application.admin.made("/api/v1/runners/register", {"name": "edge"})
+    someone, here = await logged_in(application), f"/dashboard/runners/{made['id']}/started"
+    htmx = {"HX-Request": "true"}
+    waiting = await someone.get(here, headers=htmx)
+    assert "Waiting for edge…" in waiting.text
+    assert 'hx-trigger="refresh"' in waiting.text
+    await connect(application, made["id"], "one")
+    come = (await someone.get(here, headers=htmx)).text
+    assert "Online" in come
+    assert "one is connected." in come
+    assert "hx-get" not in come, "it has ended to ask"
+    later = await someone.get(here, params={"since": "9999999999"}, headers=htmx)
+    assert "Waiting for edge…" in later.text, "a process that came before a new token used the old one"
+    assert (await someone.get(here)).status_code == 303

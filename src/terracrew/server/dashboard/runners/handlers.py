@@ -12,7 +12,7 @@ from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.jobs.rows import JobRow
-from terracrew.server.dashboard.runners import actions, edit, page, questions, rows
+from terracrew.server.dashboard.runners import actions, edit, page, questions, rows, start
 from terracrew.server.dashboard.runners.actions import HERE
 from terracrew.server.dashboard.runners.rows import RunnersPage
 from terracrew.server.db.seam import Tx
@@ -80,9 +80,8 @@ async def add(request: DashboardCall) -> Response[Any]:
         wrong = error.message
     groups = await request.context.db.read_in_background(lambda tx: rows.read_groups(tx, request.user))
     fragment = "runners/registered.html" if made else "runners/register.html"
-    return await render.page(
-        request, "runners/add_page.html", fragment, groups=groups, made=made, form=form, wrong=wrong
-    )
+    how = start.shown(made) if made else {"made": None}
+    return await render.page(request, "runners/add_page.html", fragment, groups=groups, form=form, wrong=wrong, **how)
 
 
 @get("/{runner:str}")
@@ -120,7 +119,16 @@ async def _register(request: DashboardCall, form: RegisterForm) -> Registered:
 
 pages = Router(
     HERE,
-    route_handlers=[list_page, add_page, add, runner_page, *actions.handlers, *edit.handlers, *questions.handlers],
+    route_handlers=[
+        list_page,
+        add_page,
+        add,
+        runner_page,
+        *actions.handlers,
+        *edit.handlers,
+        *questions.handlers,
+        *start.handlers,
+    ],
     exception_handlers=HANDLERS,
     include_in_schema=False,
 )

@@ -9,7 +9,7 @@ from litestar.params import FromPath, FromQuery
 from terracrew.errors import Conflict
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.runners import actions
+from terracrew.server.dashboard.runners import actions, start
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runners import service, views
@@ -59,14 +59,19 @@ async def reregister_page(request: DashboardCall, runner: FromPath[str]) -> Resp
 @post("/{runner:str}/reregister", status_code=200)
 async def reregister(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
     """Replace the token of a runner. Only this answer contains the new one."""
-    wrong, made, url = "", None, request.context.url
+    wrong, how, url = "", dict[str, Any](made=None), request.context.url
     seconds = request.context.identity.tokens.worker_token_seconds
+
+    async def write(tx: Tx) -> dict[str, Any]:
+        made = await service.reregister(tx, request.user, runner, url, seconds)
+        return start.shown(made, tx.now)
+
     try:
-        made = await request.context.db.write(lambda tx: service.reregister(tx, request.user, runner, url, seconds))
+        how = await request.context.db.write(write)
     except Conflict as error:
         wrong = error.message
     found = await request.context.db.read(lambda tx: _changeable(tx, request, runner))
-    return await render.page(request, "runners/reregister_page.html", runner=found, made=made, wrong=wrong)
+    return await render.page(request, "runners/reregister_page.html", runner=found, wrong=wrong, **how)
 
 
 async def _ask(request: DashboardCall, runner: str, force: bool, wrong: str) -> Response[Any]:
