@@ -12,7 +12,9 @@ async def test_the_pages_show_where_inputs_come_from_and_no_secret(application: 
     module_id = await tree(application)
     await put(application.admin, "/", "region", "north-1")
     await put(application.admin, "platform", "region", "eu-<1>")
-    await put(application.admin, "platform", "HIDDEN", "an environment value", target="environment")
+    await put(application.admin, "platform", "AWS_REGION", "eu-central-1", target="environment")
+    await put(application.admin, "platform", "DB_TOKEN", "hunter2-in-the-environment", target="environment")
+    await put(application.admin, "platform", "DB", "postgres://u:hunter2-too@db/x", target="environment")
     await put_secret(application.admin, "platform/network", "db")
     vera = await application.person("vera", "viewer", "platform")
     del vera
@@ -25,7 +27,9 @@ async def test_the_pages_show_where_inputs_come_from_and_no_secret(application: 
         assert "overrides the one of" in page
         assert "•••" in page
         assert SECRET not in page
-        assert "an environment value" not in page
+        assert ">eu-central-1<" in page, "a plain value was hidden like a secret, so that nobody could check it"
+        assert "hunter2" not in page, "neither by its name nor inside an address"
+        assert "postgres://u:***@db/x" in page
         assert ("Edit</a>" in page) == (name == "admin")
     group = await application.scalar("SELECT id FROM groups WHERE path = 'platform'")
     page = await someone.see(f"/dashboard/groups/{group}")

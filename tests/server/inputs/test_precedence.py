@@ -100,7 +100,7 @@ async def test_who_may_set_and_see_inputs(application: Application) -> None:
     await put(application.admin, "platform", "TOKENLESS", "a value of the environment", target="environment")
     for person in (viewer, operator):
         found = await person.listed("/api/v1/inputs", place="platform")
-        assert [(each["value"], each["is_hidden"]) for each in found] == [(None, True)]
+        assert [(each["value"], each["is_hidden"]) for each in found] == [("a value of the environment", False)]
         body = {"place": "platform", "name": "a", "value": 1}
         assert "change groups and modules" in await person.refused("POST", "/api/v1/inputs", 403, json=body)
         await person.refused(

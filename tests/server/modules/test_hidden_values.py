@@ -45,7 +45,7 @@ async def test_nobody_reads_a_secret_of_a_module_back(application: Application) 
     for person in (viewer, owner, application.admin):
         found = (await person.get("/api/v1/modules/vpc")).json()
         assert found["inputs"] == SHOWN
-        assert found["environment"] == {"DB_PASSWORD": "***", "AWS_REGION": "***"}
+        assert found["environment"] == {"DB_PASSWORD": "***", "AWS_REGION": "eu-central-1"}
         for path in ("/api/v1/modules", "/api/v1/modules/vpc", "/api/v1/audit", f"/dashboard/modules/{made['id']}"):
             assert "hunter2" not in (await person.get(path)).text
     assert made["inputs"] == SHOWN

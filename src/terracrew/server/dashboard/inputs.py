@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 from litestar import Response, Router, get, post
-from litestar.params import FromPath
+from litestar.params import FromPath, FromQuery
 
 from terracrew import typed_values
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge
@@ -37,10 +37,11 @@ class InputRow(msgspec.Struct, frozen=True):
 
     @property
     def value(self) -> str:
-        """The value as the engine's language writes it, shortened."""
+        """The value as the engine's language writes it, shortened; an environment variable is a text as it is."""
         if self.input.is_hidden:
             return HIDDEN
-        text = msgspec.json.encode(self.input.value).decode()
+        is_text = self.input.target == "environment" and isinstance(self.input.value, str)
+        text: str = self.input.value if is_text else msgspec.json.encode(self.input.value).decode()
         return text if len(text) <= MAX_VALUE_CHARACTERS else text[:MAX_VALUE_CHARACTERS] + "…"
 
 
@@ -120,6 +121,28 @@ def wanted(form: InputForm, place_id: str) -> NewInput:
     return NewInput(name, place_id, form.target, value, overwrite=form.overwrite)
 
 
+def edited(panel: InputsPanel, name: str, target: str) -> InputForm | None:
+    """Return the form for an input that applies here, as it is stored; None if there is none. No secret is ever in it."""
+    found = next((each.input for each in panel.rows if (each.input.name, each.input.target) == (name, target)), None)
+    if found is None:
+        return None
+    value = ""
+    if found.kind == "output" and found.source_module:
+        value = f"{found.source_module}:{found.source_output}"
+    elif found.kind == "definition":
+        value = found.definition or ""
+    elif found.kind == "literal" and not found.is_hidden:
+        value = _typed(found.value, found.target)
+    return InputForm(found.name, found.target, found.kind, value, found.overwrite)
+
+
+def _typed(value: Any, target: Target) -> str:
+    """Return the text that stands for a value if it is typed again."""
+    if isinstance(value, str) and (target != "variable" or typed_values.read(value) == value):
+        return value
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
 async def _read(tx: Tx, request: DashboardCall, place: str) -> InputsPage:
     who, keys = request.user, request.context.keys
     at = await places.find(tx, who, place)
@@ -132,8 +155,12 @@ async def _read(tx: Tx, request: DashboardCall, place: str) -> InputsPage:
 
 
 @get("/{place:str}")
-async def inputs_page(request: DashboardCall, place: FromPath[str]) -> Response[Any]:
-    return await _answer(request, tree_path(place))
+async def inputs_page(
+    request: DashboardCall, place: FromPath[str], name: FromQuery[str] = "", target: FromQuery[str] = "variable"
+) -> Response[Any]:
+    """Show the inputs of a place, and the form to set one, or to edit the one that is named."""
+    page = await request.context.db.read(lambda tx: _read(tx, request, tree_path(place)))
+    return await _show(request, page, edited(page.panel, name, target) if name else None)
 
 
 @post("/{place:str}", status_code=200)
@@ -173,8 +200,22 @@ async def remove_input(request: DashboardCall, place: FromPath[str]) -> Response
 
 async def _answer(request: DashboardCall, place: str, form: InputForm | None = None, wrong: str = "") -> Response[Any]:
     page = await request.context.db.read(lambda tx: _read(tx, request, place))
+    return await _show(request, page, form, wrong)
+
+
+async def _show(
+    request: DashboardCall, page: InputsPage, form: InputForm | None = None, wrong: str = ""
+) -> Response[Any]:
+    own = {(each.input.target, each.input.name) for each in page.panel.rows if not each.input.is_inherited}
+    is_edit = form is not None and (form.target, form.name) in own
     return await render.page(
-        request, "inputs/page.html", "inputs/form.html", page=page, form=form or InputForm(), wrong=wrong
+        request,
+        "inputs/page.html",
+        "inputs/form.html",
+        page=page,
+        form=form or InputForm(),
+        is_edit=is_edit,
+        wrong=wrong,
     )
 
 

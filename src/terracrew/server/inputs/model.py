@@ -79,13 +79,13 @@ class PlacedInput(Input, frozen=True, kw_only=True):
 
 
 class InputView(msgspec.Struct, frozen=True, kw_only=True):
-    """An input as people see it. The value of a secret is never shown, nor is that of an environment variable or a file."""
+    """An input as people see it. The value of a secret is never shown, nor is the content of a file."""
 
     target: Target
     name: str
     kind: Kind
     value: Any = None
-    """The value of a variable; what looks like a secret is `***`. Null if `is_hidden`."""
+    """The value; what looks like a secret is `***`. Null if `is_hidden`."""
     is_hidden: bool = False
     """Whether there is a value that is not shown."""
     place_kind: PlaceKind

@@ -102,7 +102,7 @@ async def views(tx: Tx, keys: Keyring, who: Principal, at: InputPlace, *, is_inh
 def shown(keys: Keyring, found: Iterable[PlacedInput], *, is_module: bool, is_inherited: bool) -> list[InputView]:
     """Return inputs as people see them. A value that looks like a secret, or contains one, is masked in all of them."""
     applying = [each for each in effective.applying(found) if is_inherited or each.input.level == 0]
-    visible: dict[str, Any] = {}
+    visible: dict[str, dict[str, Any]] = {"variable": {}, "environment": {}, "file": {}}
     overwriting: set[str] = set()
     definitions: dict[str, Definition] = {}
     problems: dict[str, str] = {}
@@ -112,12 +112,12 @@ def shown(keys: Keyring, found: Iterable[PlacedInput], *, is_module: bool, is_in
         except Undecryptable as error:
             problems[each.id] = error.message
         else:
-            visible |= {} if _is_hidden(each) else {each.name: value}
+            visible[each.target] |= {} if _is_hidden(each) else {each.name: value}
             if each.kind == "definition":
                 definitions[each.id] = sealing.opened_definition(keys, each)
             overwriting |= {each.id} if each.target == "file" and value["overwrite"] else set()
-    values = hidden_values.shown_inputs(visible)
-    views = [_view(each, values, is_module=is_module) for each in applying]
+    values = hidden_values.shown_inputs(dict[str, Any](visible))  # at once, so that a secret is masked in all of them
+    views = [_view(each, values[each.input.target], is_module=is_module) for each in applying]
     return [
         msgspec.structs.replace(
             view,
@@ -192,8 +192,7 @@ def _restored(keys: Keyring, before: Input | None, new: NewInput, value: Any) ->
         with contextlib.suppress(Undecryptable):  # it can still be replaced
             stored = {new.name: sealing.opened(keys, before)}
     is_environment = new.target == "environment"
-    seen = dict.fromkeys(stored, hidden_values.HIDDEN) if is_environment else hidden_values.shown_inputs(stored)
-    found = hidden_values.restored({new.name: value}, seen, stored)
+    found = hidden_values.restored({new.name: value}, hidden_values.shown_inputs(stored), stored)
     hidden_values.refuse_hidden("input", hidden_values.still_hidden(found, is_secret=is_environment))
     return found[new.name]
 
@@ -204,7 +203,7 @@ def _placed(each: Input, at: InputPlace, source: SourceModule | None) -> PlacedI
 
 
 def _is_hidden(each: Input) -> bool:
-    return each.kind != "literal" or each.target != "variable"
+    return each.kind != "literal" or each.target == "file"
 
 
 def _view(each: Applying, values: dict[str, Any], *, is_module: bool) -> InputView:

@@ -82,7 +82,7 @@ class Module(msgspec.Struct, frozen=True):
     inputs: dict[str, Any] | UnsetType = UNSET
     """Left out in lists. What looks like a secret is `***`; sent back, that keeps the value that is stored."""
     environment: dict[str, str] | UnsetType = UNSET
-    """Left out in lists. The values are write-only: each is shown as `***`; sent back, that keeps the value that is stored."""
+    """Left out in lists. What looks like a secret is `***`; sent back, that keeps the value that is stored."""
 
 
 class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
