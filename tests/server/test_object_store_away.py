@@ -114,6 +114,9 @@ async def test_readiness_metric_and_pages_say_that_it_is_away(
     assert s3.is_cut.is_set(), "in the middle of the upload"
     assert (await probe.get("/readyz")).json()["detail"] == AWAY
     assert (await probe.get("/healthz")).status_code == 200
+    kept = await probe.get("/readyz?exclude=object_store")
+    assert (kept.status_code, kept.json()) == (200, {"status": "ok", "warning": AWAY}), "a balancer keeps the server"
+    assert (await probe.get("/readyz?exclude=database")).status_code == 400
     measured = (await probe.get("/metrics", headers=scrape)).text
     assert "terracrew_object_store_up 0.0" in measured
     assert 'terracrew_object_store_errors_total{kind="storage"}' in measured

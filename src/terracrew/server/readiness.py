@@ -25,18 +25,22 @@ class Readiness:
         self._db, self._objects, self._closing = db, objects, closing
         self._lock = asyncio.Lock()
         self._checked_at = float("-inf")
-        self._problem = self._logged = ""
+        self._problem = self._problem_of_objects = self._logged = ""
 
-    async def check(self) -> None:
-        """Return if requests can be served; raise with the reason otherwise."""
+    async def check(self, *, needs_objects: bool) -> str:
+        """Return if requests can be served; raise with the reason otherwise. Without `needs_objects`, a problem of the object store is
+        returned: most of what people do needs only the database."""
         if self._closing.is_set():
             raise Unavailable("the server is being stopped")
         async with self._lock:
             if time.monotonic() - self._checked_at >= FRESH_SECONDS:
                 self._problem = await self._find_problem()
+                self._problem_of_objects = await self._find_problem_of_objects()
                 self._checked_at = time.monotonic()
-        if self._problem:
-            raise Unavailable(self._problem)
+        problem = self._problem or (self._problem_of_objects if needs_objects else "")
+        if problem:
+            raise Unavailable(problem)
+        return self._problem_of_objects
 
     async def _find_problem(self) -> str:
         try:
@@ -51,7 +55,7 @@ class Readiness:
         if detail and detail != self._logged:  # once, not for every probe
             _log.warning("not ready: %s: %s", _NO_WRITES, detail)
         self._logged = detail
-        return _NO_WRITES if detail else await self._find_problem_of_objects()
+        return _NO_WRITES if detail else ""
 
     async def _find_problem_of_objects(self) -> str:
         try:

@@ -1,6 +1,9 @@
 """Health of a server over HTTP: whether it is alive, whether it can serve, and its metrics."""
 
+from typing import Literal
+
 from litestar import Response, get
+from litestar.params import FromQuery
 
 from terracrew.server.api.operations.context import OperationsCall
 from terracrew.server.api.operations.metrics import exposition
@@ -16,11 +19,12 @@ async def healthz() -> dict[str, str]:
 
 
 @get("/readyz", public=True, ignores_credentials=True, include_in_schema=False)
-async def readyz(request: OperationsCall) -> dict[str, str]:
-    """The database takes writes, which it does only once its tables are up to date, and the server is not being stopped."""
-    await request.context.readiness.check()
+async def readyz(request: OperationsCall, exclude: FromQuery[Literal["object_store"] | None] = None) -> dict[str, str]:
+    """The database takes writes, which it does only once its tables are up to date, the object store works, and the server is not
+    being stopped. A load balancer excludes the object store: all servers have the same one, and most requests do not need it."""
+    problem = await request.context.readiness.check(needs_objects=exclude is None)
     # A server at its reserve still answers people and stores statuses, so a load balancer has to keep it.
-    problem = request.context.disk.problem
+    problem = problem or request.context.disk.problem
     return {"status": "ok"} | ({"warning": problem} if problem else {})
 
 
