@@ -9,7 +9,7 @@ import pytest
 
 from terracrew.protocol.events import PlanSummary
 from terracrew.protocol.hooks import Hook, When
-from terracrew.protocol.messages import Granted
+from terracrew.protocol.messages import CancelAttempt, Granted
 from terracrew.protocol.spec import JobType, StateSeed, Step, StepHook
 from terracrew.protocol.start import IsolationSettings
 from terracrew.testing.executor_processes import ExecutorProcesses, module
@@ -184,3 +184,16 @@ async def test_a_hook_does_not_run_with_a_json_that_another_one_has_replaced(
     )
     assert "plan failed: the plan was changed after it was described" in hub.result.message
     assert said(hub) == []
+
+
+async def test_a_check_that_was_interrupted_and_ends_with_exit_code_0_has_not_passed(
+    hub: FakeExecutorHub, executors: ExecutorProcesses
+) -> None:
+    """A PLAN, and with it the check of a pull request, succeeded although its policy check was cut short."""
+    polite = "#!/bin/sh\ntrap 'exit 0' INT\necho HOOK waits\nsleep 100 &\nwait\n"
+    source = module(executors.folder / "source", main=SMALL_MODULE)
+    executor = await executors.run(executors.spec(JobType.PLAN, source, hooks=[hook(Step.PLAN, "after", polite)]))
+    await hub.until(lambda: said(hub) != [])
+    await hub.tell(CancelAttempt("job_1", 1, "interrupt"))
+    assert await executor.exit_code() == 0, executor.said
+    assert (hub.result.status, hub.result.message) == ("CANCELED", "canceled during plan")

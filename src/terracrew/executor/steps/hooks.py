@@ -92,6 +92,9 @@ async def _run(context: StepContext, wanted: StepHook, status: str = "") -> None
     if code:
         ended = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         raise HookFailedError(f"{wanted} {ended}")
+    if step.phase == "plan" and context.control.stop_mode(is_mutating=False) is not None:
+        # A script that ends itself with exit code 0 when it is interrupted has checked nothing.
+        raise HookFailedError(f"{wanted} was interrupted")
 
 
 def _arguments(context: StepContext, wanted: StepHook) -> Sequence[str]:
