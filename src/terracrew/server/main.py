@@ -74,20 +74,29 @@ async def _run(
     settings = msgspec.structs.replace(given, port=listener.getsockname()[1])
     server = await until_answering(listener, lambda: _build(settings))
     try:
-        reason = "it was started with --hold" if is_held else backup.restored_from(settings.directory)
-        await set_back.at_start(server.db, server.history, reason)
-        backup.forget_manifest(settings.directory)
-        link = await first_start(server.db, settings.organization)
-        if server.db.kind == "sqlite":
-            link = link or await identity.renew_first_link(server.db)
-            await local_token.renew(server)
-        runners = await shared_runners.declare(server, with_built_in=with_builtin_runner)
+        runners, link = await prepare(server, listener, with_builtin_runner=with_builtin_runner, is_held=is_held)
         reload = SettingsReload(server, reread, given)
         with serve.stopped_by_signals(server.closing, reload.request):
             await _serve(server, listener, runners, link, reload)
     finally:
         await server.tasks.stop()
         await app.close(server)
+
+
+async def prepare(
+    server: Server, listener: "serve.socket.socket", *, with_builtin_runner: bool | None, is_held: bool = False
+) -> tuple[list[builtin.LocalRunner], str | None]:
+    """Write what each start writes, and return the built-in runners and a login link. Each part waits if the database goes away."""
+    settings = server.settings
+    reason = "it was started with --hold" if is_held else backup.restored_from(settings.directory)
+    await until_answering(listener, lambda: set_back.at_start(server.db, server.history, reason))
+    backup.forget_manifest(settings.directory)
+    link = await until_answering(listener, lambda: first_start(server.db, settings.organization))
+    if server.db.kind == "sqlite":
+        link = link or await identity.renew_first_link(server.db)
+        await local_token.renew(server)
+    runners = await until_answering(listener, lambda: shared_runners.declare(server, with_built_in=with_builtin_runner))
+    return runners, link
 
 
 async def _build(settings: ServerSettings) -> Server:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from terracrew.errors import Unavailable
-from terracrew.server import app
+from terracrew.server import app, main
 from terracrew.server.process import serve
 from terracrew.server.process.waiting import until_answering
 from terracrew.server.settings import ServerSettings
@@ -18,6 +18,33 @@ from tests.machine.postgres_server import PostgresServer
 from tests.server.application import KEY
 
 pytestmark = pytest.mark.postgres
+
+
+class Road:
+    """The way to PostgreSQL, which can be closed and opened."""
+
+    def __init__(self, postgres_url: str) -> None:
+        self._there = urlsplit(postgres_url)
+        with socket.create_server(("127.0.0.1", 0)) as reserved:
+            self._port: int = reserved.getsockname()[1]
+        user = self._there.netloc.rpartition("@")[0]
+        self.url = postgres_url.replace(self._there.netloc, f"{user}@127.0.0.1:{self._port}".removeprefix("@"))
+        self._server: asyncio.Server | None = None
+        self._travelling: set[asyncio.StreamWriter] = set()
+
+    async def open(self) -> None:
+        self._server = await asyncio.start_server(self._connect, "127.0.0.1", self._port)
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for each in self._travelling:
+            each.transport.abort()
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        theirs = await asyncio.open_connection(self._there.hostname, self._there.port)
+        self._travelling |= {writer, theirs[1]}
+        await asyncio.gather(_copy(reader, theirs[1]), _copy(theirs[0], writer))
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -28,17 +55,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     writer.close()
 
 
-async def test_a_server_that_is_started_while_postgresql_is_away_waits_for_it(
-    postgres_url: str, tmp_path: Path
-) -> None:
-    """It exited, so a server and a database that started together depended on which of them was the faster one."""
-    real = urlsplit(postgres_url)
-    with socket.create_server(("127.0.0.1", 0)) as reserved:
-        port: int = reserved.getsockname()[1]
-    url = postgres_url.replace(real.netloc, f"{real.netloc.rpartition('@')[0]}@127.0.0.1:{port}".removeprefix("@"))
-    settings = ServerSettings(data_directory=tmp_path, database_url=url, master_key=KEY, host="127.0.0.1", port=0)
-    listener = serve.bind(settings)
-    building = asyncio.create_task(until_answering(listener, lambda: app.build(settings)))
+async def _expect_waiting(listener: socket.socket) -> None:
     base = f"http://127.0.0.1:{listener.getsockname()[1]}"
     async with httpx.AsyncClient(base_url=base, trust_env=False) as client, asyncio.timeout(30):
         while True:
@@ -50,15 +67,43 @@ async def test_a_server_that_is_started_while_postgresql_is_away_waits_for_it(
         assert (await client.get("/healthz")).status_code == 200
         assert (await client.get("/api/v1/jobs")).headers["retry-after"] == "2"
 
-        async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            theirs = await asyncio.open_connection(real.hostname, real.port)
-            await asyncio.gather(_copy(reader, theirs[1]), _copy(theirs[0], writer))
 
-        database = await asyncio.start_server(connect, "127.0.0.1", port)
+async def test_a_server_that_is_started_while_postgresql_is_away_waits_for_it(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    """It exited, so a server and a database that started together depended on which of them was the faster one."""
+    road = Road(postgres_url)
+    settings = ServerSettings(data_directory=tmp_path, database_url=road.url, master_key=KEY, host="127.0.0.1", port=0)
+    listener = serve.bind(settings)
+    building = asyncio.create_task(until_answering(listener, lambda: app.build(settings)))
+    await _expect_waiting(listener)
+    await road.open()
+    async with asyncio.timeout(30):
         server = await building
     assert server.db.kind == "postgres"
     await app.close(server)
-    database.close()
+    road.close()
+    listener.close()
+
+
+async def test_a_start_goes_on_when_a_database_that_went_away_in_the_middle_is_back(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    """It ended with an error, after the database had answered once."""
+    road = Road(postgres_url)
+    await road.open()
+    settings = ServerSettings(data_directory=tmp_path, database_url=road.url, master_key=KEY, host="127.0.0.1", port=0)
+    listener = serve.bind(settings)
+    server = await until_answering(listener, lambda: app.build(settings))
+    road.close()
+    preparing = asyncio.create_task(main.prepare(server, listener, with_builtin_runner=False))
+    await _expect_waiting(listener)
+    await road.open()
+    async with asyncio.timeout(30):
+        runners, link = await preparing
+    assert (runners, bool(link)) == ([], True)
+    await app.close(server)
+    road.close()
     listener.close()
 
 
