@@ -96,6 +96,22 @@ async def test_a_new_database_does_not_take_the_store_of_another_one(database: D
     assert (await start(database, tmp_path / "used")).id == "sto_1"
 
 
+async def test_a_database_without_the_id_takes_the_store_that_has_its_objects(
+    application: Application, tmp_path: Path
+) -> None:
+    """The server ended between the id in the store and the row, or an older backup of the database was restored.
+
+    Each later start was refused: "in use by another database, and this database is new".
+    """
+    server, source = application.server, tmp_path / "source"
+    source.mkdir()
+    (source / "main.tf").write_text("")
+    assert (await application.admin.post("/api/v1/archives", content=archive.pack(source))).status_code == 201
+    await server.objects.put("store/id", b"sto_1\n")
+    await object_store.require(server.db, server.objects, SETTINGS, server.id)
+    assert server.objects.id == "sto_1"
+
+
 async def test_servers_that_start_together_on_a_new_database_have_one_id(database: Database, tmp_path: Path) -> None:
     started = await asyncio.gather(*(start(database, tmp_path / "one") for _ in range(4)))
     assert len({each.id for each in started}) == 1

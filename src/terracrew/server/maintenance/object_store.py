@@ -77,7 +77,7 @@ async def _first(db: Database, objects: Objects, place: str, server_id: str) -> 
         if known := await db.read(_known):
             return known
         found = await objects.read_id()
-        if found is not None and await objects.is_used():
+        if found is not None and await objects.is_used() and not await _has_own_objects(db, objects):
             raise Invalid(
                 f"object_store: {place} is in use by another database, and this database is new: name an empty folder, bucket or "
                 f"prefix. If that database is gone and this one takes its place, run `{COMMAND}` with the same options"
@@ -87,6 +87,17 @@ async def _first(db: Database, objects: Objects, place: str, server_id: str) -> 
         return made
     finally:
         await lease.release(db, _LEASE, server_id)
+
+
+async def _has_own_objects(db: Database, objects: Objects) -> bool:
+    """Return whether the store has an object that the database refers to, so that only the row with the id is missing.
+
+    The server may have ended before it wrote the row, or the database was restored from a backup that is older than the row.
+    """
+    for name in await db.read(lambda tx: usage_reads.newest_objects(tx, LOOKED_FOR_ROWS)):
+        if await objects.exists(name):
+            return True
+    return False
 
 
 async def _give_id(objects: Objects) -> str:
