@@ -55,12 +55,17 @@ class ObjectHealth:
 
     def stored(self, size: int) -> None:
         """Note that the store took an object. A smaller one than it refused does not show that there is space again."""
-        if self.problem and size >= self.probe_bytes:
+        if self.problem not in ("", NOT_THE_SAME) and size >= self.probe_bytes:
             self._recovered()
 
     def answered(self) -> None:
         """Note that the store answered something else than a write."""
         if self.problem in (AWAY, NO_READS):
+            self._recovered()
+
+    def recognized(self) -> None:
+        """Note that the store has its id."""
+        if self.problem == NOT_THE_SAME:
             self._recovered()
 
     def _recovered(self) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from terracrew import backoff, durable
-from terracrew.errors import Invalid, NotFound, TerracrewError, Unavailable
+from terracrew.errors import Invalid, NotFound, Unavailable
 from terracrew.server import object_problems
 from terracrew.server.object_health import ObjectHealth
 
@@ -68,8 +68,7 @@ class Objects:
         _checked(name)
         size = _size(content)
         with self._reported(size):
-            if self._folder is not None and self.id:
-                await asyncio.to_thread(self._require_folder, self._folder, size)
+            await self._require_mounted(size)
             await put_async(self._store, name, content)
             if self._folder is not None:
                 await asyncio.to_thread(self._sync, self._folder, self._folder / name)
@@ -93,15 +92,24 @@ class Objects:
         else:
             self.health.stored(size)
 
-    def _require_folder(self, folder: Path, size: int) -> None:
-        """Refuse to write where the store was: if its file system is not mounted, the object would be gone when it is again."""
-        if not (folder / ID_NAME).exists():
-            raise self.health.is_not_the_same(size)
+    async def _require_same(self, size: int | None = None) -> None:
+        """Raise Unavailable if the store does not have its id any more. `size` is that of the object that is to be stored, if one is."""
+        if self.id:
+            if await self.read_id() != self.id:
+                raise self.health.is_not_the_same(size)
+            self.health.recognized()
 
-    async def _absent(self, name: str) -> TerracrewError:
-        """Return what to raise for an object that does not exist. That is final only if the store itself is there."""
-        if self.id and await self.read_id() != self.id:
-            return self.health.is_not_the_same()
+    async def _require_mounted(self, size: int | None = None) -> None:
+        """Do not use the folder where the store was while its file system is not mounted.
+
+        It looks like a store without objects, and what is written there is gone when the file system is mounted again.
+        """
+        if self._folder is not None:
+            await self._require_same(size)
+
+    async def _absent(self, name: str) -> NotFound:
+        """Return what to raise for an object that does not exist. That is final, so it raises Unavailable if the store is not there."""
+        await self._require_same()
         return NotFound(f"no object {name} is stored")
 
     async def problem(self) -> str:
@@ -115,8 +123,7 @@ class Objects:
         """Look whether the store is there. If something was wrong with it, store something of the size that it refused."""
         try:
             async with asyncio.timeout(CHECK_SECONDS):
-                if self.id and await self.read_id() != self.id:
-                    raise self.health.is_not_the_same()
+                await self._require_same()
                 if self.health.problem:
                     name = _probe()
                     await self.put(name, bytes(self.health.probe_bytes))
@@ -228,6 +235,7 @@ class Objects:
         """Remove it; nothing happens where there is none."""
         from obstore import delete_async
 
+        await self._require_mounted()
         with contextlib.suppress(FileNotFoundError), self._reported():
             await delete_async(self._store, _checked(name))
 
@@ -235,6 +243,7 @@ class Objects:
         """Yield the names of all objects under a folder."""
         import obstore
 
+        await self._require_mounted()
         with self._reported():
             pages = obstore.list(self._store, folder if _KIND.match(folder) else _checked(folder))  # pyright: ignore[reportUnknownMemberType]  (arrow's)
             return [each["path"] async for page in pages for each in page]
@@ -247,6 +256,7 @@ class Objects:
             raise ValueError(f"{kind!r} is not a kind of object")
         listed = obstore.list(self._store, kind, chunk_size=LISTING_PAGE_ROWS)  # pyright: ignore[reportUnknownMemberType]  (arrow's)
         pages = aiter(listed)
+        await self._require_mounted()
         while True:
             try:
                 with self._reported():
@@ -287,6 +297,7 @@ class Objects:
             with self._reported():
                 return (await head_async(self._store, _checked(name)))["size"]
         except FileNotFoundError:
+            await self._require_same()
             return None
 
 

@@ -138,6 +138,11 @@ async def test_a_folder_that_is_not_mounted_any_more_is_neither_written_nor_beli
         await objects.put("archives/arc_2", b"y")
     with pytest.raises(Unavailable, match="not there any more"):
         await objects.get("archives/arc_1")
+    for looked in (objects.exists("archives/arc_1"), objects.names("archives"), objects.delete("archives/arc_1")):
+        with pytest.raises(Unavailable, match="not there any more"):
+            await looked
+    with pytest.raises(Unavailable, match="not there any more"):
+        await anext(objects.listing("archives"))
     assert "not there any more" in await objects.problem()
     assert list((tmp_path / "one").rglob("*")) == []
     (tmp_path / "one").rmdir()

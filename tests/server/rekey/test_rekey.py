@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from terracrew.errors import Invalid
+from terracrew.errors import Invalid, Unavailable
 from terracrew.protocol.events import Output, OutputsRead, PlanDescribed
 from terracrew.server.app import build, close
 from terracrew.server.context import Server
@@ -138,6 +138,37 @@ async def test_an_interrupted_rekey_goes_on_and_until_then_both_keys_are_needed(
     assert (await heads(server))["check value"] != {server.keys.head}
     found = await loop_of(server).step()  # as the loop of a server that starts does
     assert found.status == "finished"
+    assert {head for each in (await heads(server)).values() for head in each} == {server.keys.head}
+
+
+async def test_a_rekey_waits_while_the_folder_of_the_objects_is_not_mounted(
+    application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It found no objects in the empty folder and was finished, so that the key which they needed could be removed."""
+    await populate(application)
+    server = replace(application.server, keys=_with_new_key(application))
+    objects, folder = server.objects, server.settings.directory / "objects"
+    await objects.put("store/id", b"sto_1\n")
+    objects.id = "sto_1"
+    head = objects.get_range
+
+    async def unmounted_after_head(name: str, start: int, length: int) -> bytes:
+        found = await head(name, start, length)
+        folder.rename(folder.with_name("elsewhere"))
+        return found
+
+    await server.db.write(lambda tx: progress.start(tx, server.keys.key_id))
+    with monkeypatch.context() as patch:
+        patch.setattr(objects, "get_range", unmounted_after_head)
+        patch.setattr(service, "_MAX_HEAD_READS", 1)
+        with pytest.raises(Unavailable, match="not there any more"):
+            await loop_of(server).step()
+    with pytest.raises(Unavailable, match="not there any more"):
+        await loop_of(server).step()
+    now = await server.db.read(progress.load)
+    assert (now.status, now.failed) == ("running", 0)
+    folder.with_name("elsewhere").rename(folder)
+    assert (await loop_of(server).step()).status == "finished"
     assert {head for each in (await heads(server)).values() for head in each} == {server.keys.head}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from terracrew.errors import NotFound, TerracrewError
+from terracrew.errors import NotFound, TerracrewError, Unavailable
 from terracrew.logging import get_logger
 from terracrew.server.db import lease
 from terracrew.server.db.seam import Database, Tx
@@ -162,6 +162,8 @@ class Rekey:
             new = await asyncio.to_thread(self._encrypted_anew, old, contexts)
         except NotFound:
             return
+        except Unavailable:
+            raise  # nothing is wrong with the object, and the loop comes back to it
         except (TerracrewError, ValueError) as error:
             self._count(0, [f"{name}: {error}"])
             return
