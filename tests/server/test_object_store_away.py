@@ -142,6 +142,7 @@ async def test_an_outage_is_noticed_before_somebody_needs_the_store(
     objects = application.server.objects
     await objects.put("store/id", b"sto_1\n")
     objects.id = "sto_1"
+    assert await objects.get_range("store/id", 99, 5) == b""
     s3.cut()
     with pytest.raises(Unavailable):
         await objects.check()

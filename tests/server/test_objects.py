@@ -20,6 +20,8 @@ async def test_an_object_is_put_read_replaced_and_deleted(objects: Objects, tmp_
     assert await objects.get("archives/arc_1") == b"0123456789"
     assert await objects.get_range("archives/arc_1", 3, 4) == b"3456"
     assert await objects.get_range("archives/arc_1", 8, 100) == b"89"
+    assert await objects.get_range("archives/arc_1", 10, 5) == b"", "nothing is wrong with the store"
+    assert objects.health.problem == ""
     file = tmp_path / "source"
     file.write_bytes(b"x" * 12_000_000)
     await objects.put("archives/arc_1", file)

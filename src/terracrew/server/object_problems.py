@@ -17,13 +17,15 @@ _NO_CREDENTIALS = re.compile(
 )
 """An address of a metadata service is asked for credentials when the settings and the environment have none."""
 _NO_BUCKET = re.compile(r"NoSuchBucket|bucket does not exist|ContainerNotFound")
-_DENIED = re.compile(r"AccessDenied|403 Forbidden|AuthorizationFailure|os error (?:1|13|30)\)")
+_DENIED = re.compile(r"AccessDenied|403 Forbidden|AuthorizationFailure|(?:os error |Errno )(?:1|13|30)[)\]]")
 _OTHER_REGION = re.compile(
     r"PermanentRedirect|AuthorizationHeaderMalformed|configured region|IllegalLocationConstraint"
 )
-_FULL = re.compile(r"os error (?:28|122)\)|507 Insufficient|QuotaExceeded")
+_BEYOND_END = re.compile(r"InvalidRange|StartTooLarge|416 Range")
+_FULL = re.compile(r"(?:os error |Errno )(?:28|122)[)\]]|507 Insufficient|QuotaExceeded")
 _AWAY = re.compile(
-    r"HTTP error|error sending request|timed out|status code: (?:5\d\d|429)|os error (?:5|107|112|116)\)"
+    r"HTTP error|error sending request|timed out|status code: (?:5\d\d|429)"
+    r"|(?:os error |Errno )(?:5|107|112|116)[)\]]"
 )
 _TIMED_OUT = re.compile(r"timed out|TimedOut", re.IGNORECASE)
 _NO_NAME = re.compile(r"failed to lookup address|dns error")
@@ -58,6 +60,11 @@ def place(url: str) -> str:
 def is_bucket_missing(error: BaseException) -> bool:
     """Return whether not only an object does not exist, but the whole store."""
     return bool(_NO_BUCKET.search(str(error)))
+
+
+def is_beyond_end(error: BaseException) -> bool:
+    """Return whether an object was asked for a part that begins at its end or after it."""
+    return bool(_BEYOND_END.search(str(error)))
 
 
 def explain(error: BaseException, url: str) -> StoreProblem:

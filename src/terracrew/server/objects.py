@@ -206,10 +206,16 @@ class Objects:
     async def get_range(self, name: str, start: int, length: int) -> bytes:
         """That part of it; less, where it ends before."""
         from obstore import get_range_async
+        from obstore.exceptions import BaseError
 
         try:
             with self._reported():
-                return bytes(await get_range_async(self._store, _checked(name), start=start, length=length))
+                try:
+                    return bytes(await get_range_async(self._store, _checked(name), start=start, length=length))
+                except BaseError as error:
+                    if not object_problems.is_beyond_end(error):
+                        raise
+                    return b""
         except FileNotFoundError:
             raise await self._absent(name) from None
 
