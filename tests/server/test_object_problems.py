@@ -98,6 +98,17 @@ async def test_the_start_says_what_is_missing(
     assert "AKIAEXAMPLE" not in message
 
 
+async def test_a_store_that_answers_reads_and_no_writes_stays_away_until_it_takes_one(answering: Answering) -> None:
+    """Symptom: `/readyz` answered 200, and the log said that the store is away and back at each write, as one without a quorum does."""
+    with answering(503, "SlowDownWrite", "PUT"):
+        objects = open_objects("s3://bucket/some/prefix")
+        with pytest.raises(Unavailable, match="does not answer"):
+            await objects.put("archives/arc_1", b"x")
+        assert await objects.get("archives/arc_1") == b""
+        assert "does not answer" in objects.health.problem
+        assert "does not answer" in await objects.problem()
+
+
 async def test_an_endpoint_that_nobody_listens_at_is_named_and_waited_for(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

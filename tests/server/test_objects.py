@@ -1,10 +1,12 @@
 """The object store keeps what is put, whole and durable, and accepts only safe names."""
 
+import asyncio
+import contextlib
 from pathlib import Path
 
 import pytest
 
-from terracrew.errors import Invalid, NotFound
+from terracrew.errors import Invalid, NotFound, Unavailable
 from terracrew.server.objects import Objects, open_objects
 
 
@@ -45,6 +47,31 @@ async def test_only_a_kind_and_ids_name_an_object(objects: Objects, name: str) -
 def test_a_folder_is_its_owners_alone(tmp_path: Path) -> None:
     open_objects((tmp_path / "a" / "objects").as_uri())
     assert (tmp_path / "a" / "objects").stat().st_mode & 0o777 == 0o700
+
+
+async def test_checks_that_are_cut_short_leave_at_most_one_test_object(objects: Objects) -> None:
+    """A probe of the readiness ends a check of a slow store after a second, also between the write and the deletion."""
+    for _ in range(50):
+        objects.health.failed(OSError("no"), 1 << 20)
+        checking = asyncio.create_task(objects.check())
+        await asyncio.sleep(0.001)
+        checking.cancel()
+        await asyncio.wait([checking])
+    assert len(await objects.names("probes")) <= 1
+
+
+async def test_an_object_that_is_stored_elsewhere_does_not_hide_that_the_store_is_another_one(objects: Objects) -> None:
+    """`/readyz` said 503 and 200 in turns after somebody had emptied a bucket."""
+    objects.id = "sto_1"
+    with pytest.raises(Unavailable, match="not there any more"):
+        await objects.check()
+    with contextlib.suppress(Unavailable):
+        await objects.put("archives/arc_1", b"x")
+    assert "not there any more" in objects.health.problem
+    objects.id = ""
+    await objects.put("store/id", b"sto_1\n")
+    objects.id = "sto_1"
+    assert await objects.problem() == ""
 
 
 def test_a_store_that_nobody_knows_is_refused() -> None:

@@ -24,13 +24,13 @@ class ObjectHealth:
         """How often the store has failed: `storage` for what it did not store, `read` for everything else."""
         self.is_logged = True
         """Whether failures are logged."""
-        self._refused_bytes = 0
-        """The size of the last object that it did not store."""
+        self._refused_bytes: int | None = None
+        """The size of the last object that it did not store; None if it has stored one since."""
 
     @property
     def probe_bytes(self) -> int:
         """The size of an object that shows whether the store works again."""
-        return min(self._refused_bytes, MAX_PROBE_BYTES)
+        return min(self._refused_bytes or 0, MAX_PROBE_BYTES)
 
     def failed(self, error: BaseException, size: int | None) -> Unavailable:
         """Note that the store did not store an object of this size, or (None) did not do anything else. Returns what to raise."""
@@ -59,8 +59,8 @@ class ObjectHealth:
             self._recovered()
 
     def answered(self) -> None:
-        """Note that the store answered something else than a write."""
-        if self.problem in (AWAY, NO_READS):
+        """Note that the store answered something else than a write. That does not show that it takes writes again."""
+        if self.problem in (AWAY, NO_READS) and self._refused_bytes is None:
             self._recovered()
 
     def recognized(self) -> None:
@@ -70,4 +70,4 @@ class ObjectHealth:
 
     def _recovered(self) -> None:
         log.warning("the object store takes writes again" if self.problem == NO_WRITES else "the object store is back")
-        self.problem, self._refused_bytes = "", 0
+        self.problem, self._refused_bytes = "", None

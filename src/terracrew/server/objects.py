@@ -55,6 +55,8 @@ class Objects:
         self.health = ObjectHealth(url)
         self.id = ""
         """The id that this store must have. Empty: nobody has asked for it, so any store will do."""
+        self._probe = f"{_PROBES}/{secrets.token_hex(8)}"
+        """The name of the test object. It is always the same one, so that checks that were cut short leave one object and not many."""
 
     @property
     def place(self) -> str:
@@ -125,9 +127,8 @@ class Objects:
             async with asyncio.timeout(CHECK_SECONDS):
                 await self._require_same()
                 if self.health.problem:
-                    name = _probe()
-                    await self.put(name, bytes(self.health.probe_bytes))
-                    await self.delete(name)
+                    await self.put(self._probe, bytes(self.health.probe_bytes))
+                    await self.delete(self._probe)
         except TimeoutError as error:
             raise self.health.failed(error, None) from error
 
@@ -143,7 +144,7 @@ class Objects:
 
         It is Unavailable if the store does not answer, and Invalid if something must be changed. A store without space is accepted.
         """
-        name, content = _probe(), secrets.token_bytes(16)
+        name, content = self._probe, secrets.token_bytes(16)
         doing, self.health.is_logged = "be written", False  # the caller reports it
         try:
             await self.put(name, content)
@@ -332,11 +333,6 @@ def _checked(name: str) -> str:
     if not _NAME.match(name):
         raise ValueError(f"{name!r} cannot name an object: names are a kind and ids")
     return name
-
-
-def _probe() -> str:
-    """Return a name for a test object that no other server uses at this moment."""
-    return f"{_PROBES}/{secrets.token_hex(8)}"
 
 
 def _size(content: bytes | Path) -> int:
