@@ -207,3 +207,34 @@ def test_init_does_not_run_for_a_program_that_needs_nothing_unless_it_has_hooks(
     init = {step["name"]: step["status"] for step in planned["steps"]}["init"]
     assert init == ("SUCCEEDED" if has_hook else "SKIPPED")
     assert ("Init is skipped" in pulumi.log(planned["id"])) != has_hook
+
+
+@pytest.mark.feature("H1.plan")
+def test_hooks_read_the_preview_without_secrets_also_in_the_job_that_applies_it(pulumi: System) -> None:
+    made, seen = made_in(pulumi), pulumi.directory / "seen"
+    seen.mkdir()
+    script = (
+        f'#!/bin/sh\ncp "$TERRACREW_PLAN_JSON" {seen}/$TERRACREW_HOOK-$TERRACREW_STEP\ntest -s "$TERRACREW_PLAN_FILE"\n'
+    )
+    resources = {"web": file("web", directory=str(made), content="plain", secret={"fn::secret": SECRET})}
+    make(pulumi, "app", program(resources, OUTPUTS | {"size": "1"}))
+    for step, when in (("plan", "after"), ("apply", "before"), ("destroy", "before")):
+        pulumi.api.replace(f"/modules/app/steps/{step}", {when: {"script": script}})
+    planned = pulumi.wait(pulumi.run("app"))
+    assert planned["is_plan_applicable"], pulumi.log(planned["id"])
+    applied = pulumi.wait(pulumi.api.post(f"/jobs/{planned['id']}/apply", {})["id"])
+    assert applied["status"] == "SUCCEEDED", pulumi.log(applied["id"])
+    assert (seen / "before-apply").read_bytes() == (seen / "after-plan").read_bytes()
+    preview = json.loads((seen / "before-apply").read_text())
+    [web] = [each for each in preview["steps"] if each["urn"].endswith("testing:index:File::web")]
+    assert (web["op"], web["newState"]["type"], web["newState"]["inputs"]["content"]) == (
+        "create",
+        "testing:index:File",
+        "plain",
+    )
+    assert preview["changeSummary"]["create"] == 2, "the file and the stack"
+    destroyed = pulumi.wait(pulumi.run("app", "DESTROY"))
+    assert destroyed["status"] == "SUCCEEDED", pulumi.log(destroyed["id"])
+    gone = json.loads((seen / "before-destroy").read_text())
+    assert {each["op"] for each in gone["steps"]} == {"delete"}
+    assert [each.name for each in seen.iterdir() if SECRET in each.read_text()] == []
