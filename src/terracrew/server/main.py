@@ -72,6 +72,7 @@ async def _run(
 ) -> None:
     listener = serve.bind(given)
     settings = msgspec.structs.replace(given, port=listener.getsockname()[1])
+    await until_answering(listener, lambda: _try_out_objects(settings))
     server = await until_answering(listener, lambda: _build(settings))
     try:
         runners, link = await prepare(server, listener, with_builtin_runner=with_builtin_runner, is_held=is_held)
@@ -99,11 +100,15 @@ async def prepare(
     return runners, link
 
 
-async def _build(settings: ServerSettings) -> Server:
-    """Open everything, and check that the object store works and is that of the database."""
+async def _try_out_objects(settings: ServerSettings) -> None:
+    """Check that the object store works. It is not tried out again while the server waits for the database."""
     settings.check()
     durable.make_directory(settings.directory)  # before a folder in it, so that nobody else may read it
     await open_objects(settings.objects).try_out()
+
+
+async def _build(settings: ServerSettings) -> Server:
+    """Open everything, and check that the object store is that of the database."""
     server = await app.build(settings)
     try:
         await object_store.require(server.db, server.objects, settings, server.id)

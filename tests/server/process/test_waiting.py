@@ -113,3 +113,23 @@ async def test_a_database_that_does_not_exist_ends_the_start(postgres_server: Po
     )
     with serve.bind(settings) as listener, pytest.raises(Unavailable, match="no_such_database"):
         await until_answering(listener, lambda: app.build(settings))
+
+
+async def test_a_server_that_waits_for_the_database_tries_out_its_object_store_once(tmp_path: Path) -> None:
+    """It wrote and deleted a test object every second: four requests, and in a bucket with versions two more of them for ever."""
+    tries = asyncio.Queue[int]()
+    probes = tmp_path / "objects" / "probes"
+
+    async def refuse(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tries.put_nowait(probes.stat().st_mtime_ns)
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as database:
+        url = f"postgresql://nobody@127.0.0.1:{database.sockets[0].getsockname()[1]}/nothing"
+        settings = ServerSettings(data_directory=tmp_path, database_url=url, master_key=KEY, host="127.0.0.1", port=0)
+        running = asyncio.create_task(main._run(settings, None, False, lambda: settings))  # pyright: ignore[reportPrivateUsage]
+        async with asyncio.timeout(30):
+            changed_at = {await tries.get() for _ in range(3)}
+        running.cancel()
+        await asyncio.wait([running])
+    assert len(changed_at) == 1

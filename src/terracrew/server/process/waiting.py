@@ -49,7 +49,7 @@ async def until_answering(listener: socket.socket, build: Callable[[], Awaitable
                     raise
                 reason = error.message
             else:
-                log.info("database and object store answer")
+                log.info("what this server waited for answers")
                 return built
 
 
