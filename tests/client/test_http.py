@@ -84,6 +84,23 @@ def test_a_post_is_sent_once_unless_it_carries_an_idempotency_key(server: Script
     assert [asked.headers["Idempotency-Key"] for asked in server.asked[1:]] == ["k", "k"]
 
 
+def test_a_small_upload_is_repeated_in_parts_if_the_server_cannot_store_it(server: ScriptedServer) -> None:
+    """`terracrew module create` failed at once while the object store was away for a moment."""
+
+    def refuse(asked: Asked) -> None:
+        asked.problem(503, "unavailable", "the object store does not answer")
+
+    server.then(refuse, refuse, lambda asked: asked.answer(200, {"id": "upl_1", "part_bytes": 768, "missing": [0]}))
+    server.then(lambda asked: asked.answer(204), lambda asked: asked.answer(201, {"id": "arc_1"}))
+    api = Api(server.url)
+    assert api.upload_in_parts("/archives", b"small", "application/gzip", target="archive") == {"id": "arc_1"}
+    again = ["PUT /api/v1/uploads"] * 2 + ["PUT /api/v1/uploads/upl_1/0", "POST /api/v1/archives"]
+    assert server.asked == ["POST /api/v1/archives", *again]
+    server.then(*[refuse] * 4)
+    with pytest.raises(errors.Unavailable, match="the object store does not answer"):
+        api.upload_in_parts("/archives", b"small", "application/gzip", target="archive")
+
+
 def test_a_delete_whose_answer_was_lost_has_succeeded(server: ScriptedServer) -> None:
     server.then(Asked.hang_up, lambda asked: asked.problem(404, "not_found", "gone"))
     assert Api(server.url).delete("/tokens/tok_1") is None

@@ -103,9 +103,15 @@ class Api:
         target: str,
         progress: Callable[[int], None] = lambda _: None,
     ) -> Any:
-        """Post a body of any size through proxies that limit the size of requests. `progress` gets the bytes that have arrived."""
+        """Post a body of any size through proxies that limit the size of requests. `progress` gets the bytes that have arrived.
+
+        A small body is posted at once. If the server cannot store it at this moment, it is sent as a part, which can be repeated.
+        """
         if len(data) <= PART_BYTES:
-            return self.upload(path, data, content_type)
+            try:
+                return self.upload(path, data, content_type)
+            except errors.Unavailable as error:
+                self.on_wait(error)
         wanted = UploadWanted(target, hashlib.sha256(data).hexdigest(), len(data))
         for tries_left in reversed(range(_TRIES)):
             try:
