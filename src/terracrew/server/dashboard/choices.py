@@ -11,6 +11,7 @@ from terracrew.server.runners import reads, service
 
 MAX_RUNNERS = 300
 """How many runners a field offers. Others can be typed."""
+MAX_INSTANCES = 300
 
 
 class RunnerChoices(msgspec.Struct, frozen=True):
@@ -20,10 +21,15 @@ class RunnerChoices(msgspec.Struct, frozen=True):
 
 
 async def runners(tx: Tx, who: Principal) -> RunnerChoices:
+    found = await _first(tx, who)
+    return RunnerChoices(await reads.paths(tx, found), await reads.connected_names(tx, found, MAX_INSTANCES))
+
+
+async def runner_paths(tx: Tx, who: Principal) -> list[str]:
+    return await reads.paths(tx, await _first(tx, who))
+
+
+async def _first(tx: Tx, who: Principal) -> list[str]:
     seen = await authorize.visible(tx, who, Verb.RUNNER_READ)
     within = reads.RunnerScope(who.organization_id or "", is_shared=service.is_shared_seen(who))
-    found = await reads.by_path(tx, seen, within, None, patterns(""), 0, MAX_RUNNERS)
-    rows = await reads.connected_names(tx, found)
-    return RunnerChoices(
-        sorted({row["path"] for row in rows}), sorted({row["instance"] for row in rows if row["instance"]})
-    )
+    return await reads.by_path(tx, seen, within, None, patterns(""), 0, MAX_RUNNERS)

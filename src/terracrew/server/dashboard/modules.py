@@ -10,7 +10,7 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect
 
-from terracrew import approval_words
+from terracrew import approval_words, plugins
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.dashboard import (
@@ -191,8 +191,8 @@ async def read_page(
         after,
         following,
         may_create,
-        engines=await service.known_engines(tx, who.organization_id or ""),
-        runners=(await choices.runners(tx, who)).paths,
+        engines=sorted({*plugins.names(plugins.ENGINES), *(row.engine for row in shown)} | ({filters.engine} - {""})),
+        runners=await choices.runner_paths(tx, who),
     )
 
 

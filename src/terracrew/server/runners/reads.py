@@ -217,11 +217,22 @@ async def is_shared(tx: Tx, runner_id: str) -> bool:
     return row is not None and row["organization_id"] is None
 
 
-async def connected_names(tx: Tx, runner_ids: Sequence[str]) -> list[Row]:
-    """Return the path of each of these runners with the name of each connected instance (`instance`), or null if none is connected."""
-    return await tx.each(
-        """SELECT runners.path, instances.name AS instance FROM batch JOIN runners ON runners.id = batch.id
-        LEFT JOIN instances ON instances.runner_id = runners.id AND instances.is_connected""",
+async def paths(tx: Tx, runner_ids: Sequence[str]) -> list[str]:
+    """Return the paths of these runners, ordered."""
+    rows = await tx.each(
+        "SELECT runners.path FROM batch JOIN runners ON runners.id = batch.id",
         {"id": "text"},
         [(runner_id,) for runner_id in runner_ids],
     )
+    return sorted(row["path"] for row in rows)
+
+
+async def connected_names(tx: Tx, runner_ids: Sequence[str], most: int) -> list[str]:
+    """Return the names of the first `most` connected instances of these runners, ordered."""
+    rows = await tx.each(
+        """SELECT DISTINCT instances.name FROM batch
+        JOIN instances ON instances.runner_id = batch.id AND instances.is_connected ORDER BY instances.name""",
+        {"id": "text"},
+        [(runner_id,) for runner_id in runner_ids],
+    )
+    return [row["name"] for row in rows[:most]]

@@ -89,6 +89,7 @@ async def test_every_setting_of_a_module_is_changed_in_the_browser(page: Page, s
     await page.get_by_label("Value").fill("eu-central-1")
     await page.get_by_role("button", name="Set", exact=True).click()
     await expect(page.get_by_role("cell", name="eu-central-1")).to_be_visible()
+    await expect(page.locator("td.first").first).to_have_css("padding-left", "14px")
     await page.get_by_role("link", name="Edit AWS_REGION").click()
     await expect(page.get_by_label("Value")).to_have_value("eu-central-1")
     await page.get_by_label("Value").fill("eu-west-1")

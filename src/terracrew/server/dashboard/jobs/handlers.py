@@ -107,7 +107,7 @@ async def list_page(
 
     async def read(tx: Tx) -> tuple[JobsPage, list[str]]:
         page = await rows.read_page(tx, user, filters, before, watch)
-        return page, (await choices.runners(tx, user)).paths
+        return page, await choices.runner_paths(tx, user)
 
     found, runners = await request.context.db.read_in_background(read)
     return await render.page(
