@@ -215,7 +215,7 @@ def jobs_left(jobs: int, delivering: int) -> str:
 def unbind_consequence(runner: RunnerView) -> str:
     """Return what happens if the runner has no service account any more, in words."""
     text = "Processes that connected with this account are disconnected within seconds. Jobs that it has now continue."
-    return text if runner.has_worker_token else f"{text} It has no worker token, so no process can connect as it then."
+    return text if runner.has_worker_token else f"{text} It has no token, so no process can connect as it then."
 
 
 def alert(found: RunnerAlert) -> str:
