@@ -58,6 +58,10 @@ def test_a_folder_becomes_a_module_is_applied_and_can_be_read(called: Called) ->
     (job,) = json.loads(called("job", "list", "--module", "platform/network", "--json"))
     assert (job["status"], job["type"], job["plan"]["add"]) == ("SUCCEEDED", "APPLY", 4)
     assert (job["runner_path"], job["instance_name"]) == ("built-in", "server"), "the page of jobs shows them, too"
+    filters = ("--type", "apply", "--runner", "built-in", "--since", "1d")
+    assert [each["id"] for each in json.loads(called("job", "list", *filters, "--json"))] == [job["id"]]
+    for none in (("--type", "destroy"), ("--who", "nobody"), ("--until", "1d")):
+        assert json.loads(called("job", "list", *none, "--json")) == [], none
     assert called("job", "logs", job["id"]) == log == called("job", "logs", "-f", job["id"])
     assert len(json.loads(called("module", "state", "platform/network"))["resources"]) == 3
     called("job", "wait", job["id"], "--timeout", "30")
