@@ -6,7 +6,7 @@ no more than `count` of each, so that a page costs one lookup for each visible m
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import LiteralString
 
 import msgspec
@@ -192,8 +192,12 @@ async def newest_of_modules(tx: Tx, job_ids: Sequence[str]) -> set[str]:
 
 
 def _first_id(moment: datetime) -> str:
-    """Return the smallest id of a job that is created at this time: ids begin with the milliseconds since 1970."""
-    return f"job_{max(0, int(moment.timestamp() * 1000)):012x}"
+    """Return the smallest id of a job that is created at this time: ids begin with the milliseconds since 1970.
+
+    A time without a zone is one in UTC, wherever the server is.
+    """
+    seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return f"job_{max(0, int(seconds * 1000)):012x}"
 
 
 def plan_counts(row: Row) -> str | None:

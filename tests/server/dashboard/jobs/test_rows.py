@@ -118,6 +118,7 @@ async def test_the_filters_are_those_of_the_api_and_of_a_reader_with_few_modules
     assert [each["number"] for each in listed] == [402]
     early = {"until": (datetime.now(UTC) - timedelta(hours=1)).isoformat()}
     assert await application.admin.listed("/api/v1/jobs", **early) == []
+    assert len(await application.admin.listed("/api/v1/jobs", since="0001-01-01T00:00:00")) == 3
     await application.person("vera", "viewer", "net")
     vera = await logged_in(application, "vera")
     assert numbers(await vera.see("/dashboard/jobs?who=ada")) == ["403", "402"]
