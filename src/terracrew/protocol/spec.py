@@ -267,7 +267,8 @@ class PlaceEnvironment(msgspec.Struct, frozen=True):
         return f"PlaceEnvironment({self.place!r})"
 
 
-LimitSeconds = Annotated[int, msgspec.Meta(ge=1, le=31_536_000)]
+MAX_LIMIT_SECONDS = 365 * 86_400
+LimitSeconds = Annotated[int, msgspec.Meta(ge=1, le=MAX_LIMIT_SECONDS)]
 LimitMegabytes = Annotated[int, msgspec.Meta(ge=64, le=16_777_216)]
 LimitProcesses = Annotated[int, msgspec.Meta(ge=10, le=1_000_000)]
 PlanRetries = Annotated[int, msgspec.Meta(ge=0, le=10)]

@@ -7,8 +7,15 @@ import msgspec
 
 MAX_TAGS = 50
 MAX_TAG_CHARACTERS = 63
-Tag = Annotated[str, msgspec.Meta(pattern=rf"^[a-zA-Z0-9][a-zA-Z0-9._:-]{{0,{MAX_TAG_CHARACTERS - 1}}}$(?!\n)")]
-"""Letters, digits, `.`, `_`, `:` and `-`, beginning with a letter or a digit. Upper and lower case differ."""
+Tag = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=rf"^[a-zA-Z0-9][a-zA-Z0-9._:-]{{0,{MAX_TAG_CHARACTERS - 1}}}$(?!\n)",
+        description=f"a tag of up to {MAX_TAG_CHARACTERS} letters, digits, dots, underscores, colons and hyphens "
+        "that begins with a letter or a digit",
+    ),
+]
+"""Upper and lower case differ."""
 Tags = Annotated[list[Tag], msgspec.Meta(max_length=MAX_TAGS)]
 
 

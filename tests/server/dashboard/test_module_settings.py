@@ -76,7 +76,12 @@ async def test_a_section_that_is_saved_by_script_is_answered_alone_and_says_so(a
         ("engine", {"engine": "terrafrom"}, "engine", "did you mean terraform?"),
         ("engine", {"engine_version": "newest"}, "engine-version", "newest"),
         ("general", {"description": "x" * 2001}, "description", "Write at most 2,000 characters."),
-        ("interruption", {"interrupted": "never"}, "interrupted", "This is not valid"),
+        ("interruption", {"interrupted": "never"}, "interrupted", "&#39;never&#39; is not one of ask, retry"),
+        ("runners", {"tags": "edge, <b>"}, "tags", "it is not a tag of up to 63 letters"),
+        ("limits", {"job_time": "366d"}, "job-time", "A limit is between 1s and 365d."),
+        ("limits", {"step_times": "plan=0s"}, "step-times", "A limit is between 1s and 365d."),
+        ("limits", {"step_times": "plan"}, "step-times", "Write plan=10m"),
+        ("limits", {"memory_mb": "99999999"}, "memory-mb", "Write a number of at most 16,777,216."),
     ],
 )
 async def test_what_is_wrong_stands_beside_its_field_and_changes_nothing(

@@ -8,11 +8,12 @@ import msgspec
 
 from terracrew.errors import Invalid
 from terracrew.server.dashboard.context import DashboardCall
+from terracrew.server.http import choices
 
 MAX_NAME_CHARACTERS = 100
 MAX_DAYS = 3650
 F = TypeVar("F", bound=msgspec.Struct)
-_FIELD = re.compile(r" - at `\$\.(\w+)[^`]*`\Z")
+_FIELD = re.compile(r" - at `\$\.((\w+)[^`]*)`\Z")
 _BOUND = re.compile(r"Expected `(?:int|float)` (>=|<=) (-?[0-9.]+)\Z")
 _LENGTH = re.compile(r"Expected `str` of length <= ([0-9]+)\Z")
 _WHOLE_NUMBER = re.compile(r"Expected `int[^`]*`, got `\w+`\Z")
@@ -38,14 +39,16 @@ def convert(values: Mapping[str, Any], kind: type[F], fields: Mapping[str, str] 
     except msgspec.ValidationError as error:
         text = str(error)
         found = _FIELD.search(text)
-        name = found[1] if found else ""
-        raise Invalid(_advice(_FIELD.sub("", text)), field=(fields or {}).get(name, name)) from None
+        place, name = (found[1], found[2]) if found else ("", "")
+        advice = _advice(choices.explained(_FIELD.sub("", text), kind, place))
+        raise Invalid(advice, field=(fields or {}).get(name, name)) from None
 
 
 def _advice(text: str) -> str:
     """Return what to write instead, from what msgspec says about a value."""
     if found := _BOUND.match(text):
-        return f"write a number of at {'least' if found[1] == '>=' else 'most'} {float(found[2]):,g}"
+        bound = float(found[2]) if "." in found[2] else int(found[2])
+        return f"write a number of at {'least' if found[1] == '>=' else 'most'} {bound:,}"
     if found := _LENGTH.match(text):
         return f"write at most {int(found[1]):,} characters"
     if _WHOLE_NUMBER.match(text):

@@ -6,7 +6,7 @@ import msgspec
 
 from terracrew import durations, limit_words
 from terracrew.errors import Invalid
-from terracrew.protocol.spec import JobLimits, Step
+from terracrew.protocol.spec import MAX_LIMIT_SECONDS, JobLimits, Step
 from terracrew.server.dashboard import forms
 from terracrew.server.groups.limits import LimitsChange
 
@@ -57,9 +57,11 @@ def wanted(fields: LimitsFields) -> LimitsChange:
 def _steps(text: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for each in filter(None, _BETWEEN_STEPS.split(text.strip())):
-        step, _, value = each.partition("=")
+        step, separator, value = each.partition("=")
         if step not in list(Step):
             raise Invalid(f"{step!r} is not a step: write plan=10m, with one of {', '.join(Step)}", field="step_times")
+        if not separator:
+            raise Invalid(f"write {step}=10m to set a limit of 10 minutes", field="step_times")
         found[step] = _seconds("step_times", value)
     return found
 
@@ -68,4 +70,6 @@ def _seconds(field: str, text: str) -> int:
     seconds = durations.parse(text)
     if seconds is None:
         raise Invalid(f"{text.strip()!r} is not a duration: write 90s, 30m, 24h or 7d", field=field)
+    if not 1 <= seconds <= MAX_LIMIT_SECONDS:
+        raise Invalid(f"a limit is between 1s and {durations.written(MAX_LIMIT_SECONDS)}", field=field)
     return seconds
