@@ -157,3 +157,10 @@ async def test_resources_that_a_deletion_would_leave_are_counted(application: Ap
     assert "It manages 1 resource, which would continue to exist." in page
     assert "Also delete its 0 jobs and 1 state" in page
     assert "terracrew state show 1 --module net/vpc" in page, "before the backend is changed"
+
+
+async def test_a_character_that_no_database_stores_is_refused_in_forms(application: Application) -> None:
+    """SQLite stored NUL in texts, and PostgreSQL answered with its own words about bytes."""
+    someone, here = await made(application)
+    refused = await someone.submit(f"{here}/general", description="a\0b")
+    assert (refused.status_code, "NUL character" in refused.text) == (400, True), refused.text

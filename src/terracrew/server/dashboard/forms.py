@@ -23,6 +23,8 @@ _NUMBER = re.compile(r"Expected `float[^`]*`, got `\w+`\Z")
 async def read(request: DashboardCall, kind: type[F]) -> F:
     """Return the fields of the form as this struct. Other fields, such as the token against forgery, are ignored."""
     given = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
+    if any("\0" in value for value in given.values()):
+        raise Invalid("the form has a NUL character in it, which cannot be stored")
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
