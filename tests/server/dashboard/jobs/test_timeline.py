@@ -202,8 +202,9 @@ async def test_a_job_that_waits_and_one_that_was_canceled(application: Applicati
     await admin.made("/api/v1/modules", {"path": "m", "source": {"kind": "local", "path": "/srv/sources"}})
     job = await admin.made("/api/v1/modules/m/jobs", {"type": "APPLY", "needs_approval": True})
     someone = await logged_in(application)
-    found = [each.title for each in shown(await someone.see_job(job["id"]))]
-    assert found == ["Waiting to start", "Plan", "Approval", "Apply", "Outputs"]
+    page = await someone.see_job(job["id"])
+    assert [each.title for each in shown(page)] == ["Waiting to start", "Plan", "Approval", "Apply", "Outputs"]
+    assert '<dt>Attempts</dt><dd class="num">0</dd>' in page, "no runner has begun with it"
     await admin.post(f"/api/v1/jobs/{job['id']}/cancel", json={})
     found = [each.title for each in shown(await someone.see_job(job["id"]))]
     assert found == ["Start canceled", "Plan", "Approval", "Apply", "Outputs"]
