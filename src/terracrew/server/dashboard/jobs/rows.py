@@ -93,6 +93,8 @@ class JobsPage(msgspec.Struct, frozen=True):
     before: str | None
     """The last job of this page, if older ones follow."""
     is_first: bool
+    may_run: bool
+    """Whether the reader may run some module."""
 
 
 async def read_page(
@@ -111,7 +113,8 @@ async def read_page(
     else:
         rows = await _rows(tx, who, wanted, watch, count + 1)
     made = rows[:count]
-    return JobsPage(made, filters, made[-1].id if len(rows) > count else None, before is None)
+    may_run = not (await authorize.visible(tx, who, Verb.JOB_RUN)).is_nothing
+    return JobsPage(made, filters, made[-1].id if len(rows) > count else None, before is None, may_run)
 
 
 def _wanted(filters: JobFilters, module_id: str | None, before: str | None) -> reads.JobFilter:
