@@ -165,7 +165,7 @@ def test_a_plan_says_what_becomes_of_it() -> None:
     of = {1: steps(*PLAN_STEPS)}
     found = parts("SUCCEEDED", attempt(1, 1), of=of, type=JobType.PLAN, is_plan_applicable=True, kept_plan=plan())
     assert titles(found) == ["Queued", "Planned", "Approval", "Apply", "Outputs"]
-    assert found[3].note == "if somebody applies this plan"
+    assert (found[3].mark, found[3].note) == ("PENDING", "if somebody applies this plan"), "it is not skipped yet"
     taken = parts("SUCCEEDED", attempt(1, 1), of=of, type=JobType.PLAN, taken_by_number=8)
     assert taken[3].note == "by job #8"
     assert parts("SUCCEEDED", attempt(1, 1), of=of, type=JobType.PLAN)[3].note == "nothing to apply"

@@ -122,7 +122,7 @@ def parts(course: Course) -> list[TimelinePart]:
     }
     if course.is_chosen:  # its plan was made, and perhaps approved, before it was queued
         found = {name: found[name] for name in ("planned", "asked", "queued", "changed", "outputs")}
-    if course.view.is_terminal:
+    if course.view.is_terminal and not course.view.is_plan_applicable:  # such a plan can still go on, by another job
         found = dict(zip(found, _ended(course.view.status, list(found.values())), strict=True))
     seconds = _seconds_of_parts(course)
     return [
