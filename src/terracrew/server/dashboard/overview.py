@@ -172,8 +172,12 @@ def _doubtful(module: TroubledModule) -> AttentionRow:
 
 
 def _quarantined(module: TroubledModule) -> AttentionRow:
-    what = "a state has" if module.count == 1 else f"{module.count:,} states have"
-    text = f"{what} arrived after the attempt that wrote it was given up: jobs of this module wait until it is adopted or discarded"
+    text = (
+        "a state has arrived after the attempt that wrote it was given up: jobs of this module wait until it is adopted or discarded"
+        if module.count == 1
+        else f"{module.count:,} states have arrived after the attempts that wrote them were given up: jobs of this module wait until "
+        "each is adopted or discarded"
+    )
     address = f"/dashboard/modules/{module.id}#quarantine"
     return AttentionRow(
         f"{module.id}-states", _QUARANTINE, module.path, address, "Decide", None, text, since=module.since
