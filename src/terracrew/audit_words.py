@@ -38,6 +38,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "ended the use of the output {output} of {place}",
         " as the input {name} of another module",
     ),
+    "module.move": ("moved the module {place}", ", which was {before}"),
     "module.release": ("released the module {place} from the hold of the server",),
     "module.set_step": ("set the hooks and flags of {step} in the module {place}",),
     "organization.create": ("created the organization {name}",),

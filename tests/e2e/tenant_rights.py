@@ -212,6 +212,7 @@ BODIES: dict[str, Any] = {
     "POST /modules": {"path": "module-by-{who}", "source": {"kind": "archive", "archive_id": "{archive}"}},
     "POST /groups/{group}/runs": {"type": "APPLY"},
     "PATCH /modules/{module}": {"description": "mine now"},
+    "POST /modules/{module}/move": {"path": "moved-by-{who}"},
     "POST /inputs": {"place": "{group}", "name": "region", "value": "mine"},
     "POST /archives": ARCHIVE,
     "PUT /uploads": {"target": "archive", "sha256": "0" * 64, "size": 2_000_000},

@@ -123,3 +123,18 @@ def test_a_plan_says_what_it_forgets_and_which_checks_failed(system: System) -> 
         "action": "forget",
         "detail": "no longer managed, not destroyed",
     }
+
+
+@pytest.mark.feature("U6.move")
+def test_a_module_that_was_moved_finds_its_resources_and_its_outputs_again(system: System) -> None:
+    system.start_server(runner=True)
+    system.module("team/net", 'resource "terraform_data" "one" {}\noutput "id" { value = terraform_data.one.id }\n')
+    assert system.wait(system.run("team/net", "APPLY"))["status"] == "SUCCEEDED"
+    outputs = system.api.get("/modules/team%2Fnet/outputs")["outputs"]
+    terracrew(system, "group", "create", "shared")
+    assert "moved module team/net to shared/core" in terracrew(system, "module", "move", "team/net", "shared/core")
+    planned = system.wait(system.run("shared/core", "PLAN"))
+    assert (planned["status"], planned["plan"]["resources"], planned["plan"]["unchanged"]) == ("SUCCEEDED", [], 1)
+    assert system.api.get("/modules/shared%2Fcore/outputs")["outputs"] == outputs
+    destroyed = system.wait(system.run("shared/core", "DESTROY"))
+    assert destroyed["status"] == "SUCCEEDED", system.log(destroyed["id"])

@@ -118,6 +118,8 @@ async def _tree(change: Changes) -> None:
     await change("POST /archives", packed(("main.tf", b"")))
     await change("POST /modules", {"path": "made/module", "source": SOURCE})
     await change("PATCH /modules/{module}", {"description": "new"}, "made/module")
+    await change("POST /modules/{module}/move", {"path": "made/renamed"}, "made/module")
+    await change("POST /modules/{module}/move", {"path": "made/module"}, "made/renamed")
     for place in ("group", "module"):
         path = "made" if place == "group" else "made/module"
         await change(f"PUT /{place}s/{{{place}}}/steps/{{step}}", {"flags": {"tofu": ["-parallelism=5"]}}, path, "plan")

@@ -60,7 +60,7 @@ async def test_a_section_that_is_saved_by_script_is_answered_alone_and_says_so(a
     someone, here = await made(application)
     data = {"_csrf": someone.csrf, "description": "The network"}
     answer = await someone.post(f"{here}/general", data=data, headers={"HX-Request": "true"})
-    assert answer.headers["hx-trigger"] == '{"said": "Saved: Name and description"}'
+    assert answer.headers["hx-trigger"] == '{"said": "Saved: Description"}'
     assert answer.text.strip().startswith('<section class="panel narrow" id="section-general"')
     assert 'value="The network"' in answer.text
     assert answer.text.count("<section") == 1
@@ -111,6 +111,20 @@ async def test_the_backend_is_changed_with_a_warning_and_not_under_a_job(applica
     assert "terracrew state import net/vpc state.json" in page, "the way back says how the state comes along"
 
 
+async def test_a_module_is_renamed_and_a_path_that_is_not_possible_is_refused_beside_its_field(
+    application: Application,
+) -> None:
+    someone, here = await made(application)
+    place = here.removesuffix("/settings")
+    refused = await someone.submit(f"{place}/move", to="nowhere/vpc")
+    assert "There is no group" in refused.text.partition('id="to-wrong" role="alert">')[2].partition("</span>")[0]
+    assert 'value="nowhere/vpc"' in refused.text, "what was typed stays"
+    answer = await someone.submit(f"{place}/move", to="net/vpc-eu")
+    assert (answer.status_code, answer.headers["location"]) == (303, here)
+    assert "Settings of vpc-eu" in await someone.see(here)
+    assert (await application.admin.get("/api/v1/modules/net%2Fvpc")).status_code == 404
+
+
 async def test_a_module_is_deleted_and_what_it_leaves_is_said_first(application: Application) -> None:
     someone, here = await made(application)
     place = here.removesuffix("/settings")
@@ -140,6 +154,7 @@ async def test_who_may_not_change_a_module_reaches_none_of_its_settings(applicat
     for path, fields in (
         (f"{here}/general", {"description": "mine"}),
         (f"{place}/backend", {"backend": "own"}),
+        (f"{place}/move", {"to": "mine"}),
         (f"{place}/delete", {}),
     ):
         assert (await operator.submit(path, **fields)).status_code == 403, path

@@ -50,6 +50,14 @@ async def places(tx: Tx, runner_id: str) -> list[Row]:
     return await tx.all(_OF_RUNNER, id=runner_id)
 
 
+async def move(tx: Tx, place_id: str, path: str) -> None:
+    """Note the new path of a place. Its runners stay."""
+    sql: LiteralString = "UPDATE assignments SET path = :path WHERE place_id = :place_id RETURNING runner_id"
+    for row in await tx.all(sql, place_id=place_id, path=path):
+        tx.wake("runners", row["runner_id"])
+        tx.wake("assignments", row["runner_id"])
+
+
 async def forget(tx: Tx, place_id: str) -> None:
     """Take every runner away from a place that is being deleted."""
     sql: LiteralString = "DELETE FROM assignments WHERE place_id = :place_id RETURNING runner_id"

@@ -78,6 +78,12 @@ async def hold(tx: Tx, run_id: str) -> GroupRun | None:
     return None if row is None else row_to(GroupRun, row)
 
 
+async def is_open_for(tx: Tx, module_id: str) -> bool:
+    """Return whether a run that goes on still has something to do with a module."""
+    sql = "SELECT 1 AS found FROM group_run_modules WHERE module_id = :id AND status IN ('WAITING', 'RUNNING') LIMIT 1"
+    return await tx.one(sql, id=module_id) is not None
+
+
 async def modules(tx: Tx, run_id: str) -> list[RunModule]:
     """Return the modules of a run in their order."""
     rows = await tx.all(

@@ -134,6 +134,11 @@ class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What its jobs ask of the dispatcher of their runner. What it does not say itself, the nearest group above that does decides."""
 
 
+class ModuleMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    path: str
+    """Its new path, in a group of the same organization that exists."""
+
+
 class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What to change; what is left out stays. Inputs, environment, audiences and tags are replaced as a whole.
 

@@ -94,6 +94,16 @@ async def hide(tx: Tx, id: str, organization_id: str, group_id: str) -> None:  #
     )
 
 
+async def move(tx: Tx, id: str, group_id: str, name: str, path: str) -> None:  # noqa: A002
+    await tx.run(
+        "UPDATE modules SET group_id = :group_id, name = :name, path = :path WHERE id = :id",
+        id=id,
+        group_id=group_id,
+        name=name,
+        path=path,
+    )
+
+
 async def delete(tx: Tx, id: str) -> None:  # noqa: A002
     """Delete the row of a module, which fails while anything refers to it."""
     await tx.run("DELETE FROM modules WHERE id = :id", id=id)

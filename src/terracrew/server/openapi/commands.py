@@ -16,6 +16,7 @@ COMMANDS: dict[str, str] = {
     "POST /api/v1/modules": "module create",
     "GET /api/v1/modules/{module}": "module show",
     "PATCH /api/v1/modules/{module}": "module update",
+    "POST /api/v1/modules/{module}/move": "module move",
     "DELETE /api/v1/modules/{module}": "module delete",
     "GET /api/v1/modules/{module}/outputs": "module outputs",
     "GET /api/v1/modules/{module}/resources": "module resources",

@@ -61,6 +61,11 @@ async def remove(tx: Tx, place_id: str, step: Step) -> bool:
     return done > 0
 
 
+async def move(tx: Tx, place_id: str, path: str) -> None:
+    """Note the new path of a place."""
+    await tx.run("UPDATE step_settings SET path = :path WHERE place_id = :place_id", place_id=place_id, path=path)
+
+
 async def forget(tx: Tx, place_id: str) -> None:
     """Remove everything that a place added, because it is being deleted."""
     await tx.run("DELETE FROM step_settings WHERE place_id = :place_id", place_id=place_id)

@@ -253,6 +253,30 @@ def update(
     return click.echo(f"updated module {made['path']}: {', '.join(changes)}")
 
 
+@click.command(
+    "move",
+    epilog=output.examples(
+        "terracrew module move platform/netwrok platform/network",
+        "terracrew module move platform/network shared/network",
+    ),
+)
+@click.argument("path", shell_complete=name_completion.modules)
+@click.argument("to")
+@output.json_option
+@pass_target
+def move(target: Target, path: str, to: str, as_json: bool) -> None:
+    """Rename the module PATH, or move it to another group: TO is its new path.
+
+    It keeps its jobs, states, inputs and roles. The rules, inputs, hooks and runners of its new groups apply from then on.
+    """
+    from terracrew.client.http import segment
+
+    made = target.api().post(f"/modules/{segment(path)}/move", {"path": to})
+    if as_json:
+        return output.as_json(made)
+    return click.echo(f"moved module {path} to {made['path']}")
+
+
 @click.command("delete")
 @click.argument("path", shell_complete=name_completion.modules)
 @click.option("--force", is_flag=True, help="Also delete its jobs, logs and states, and if others use its outputs.")

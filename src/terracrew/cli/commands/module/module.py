@@ -11,7 +11,7 @@ def module() -> None:
     """Create, change and inspect modules. A module is a source, an engine and its inputs."""
 
 
-for _command in (show.list_modules, show.show_module, edit.create, edit.update, edit.delete, unlock.unlock):
+for _command in (show.list_modules, show.show_module, edit.create, edit.update, edit.move, edit.delete, unlock.unlock):
     module.add_command(_command)
 for _command in (contents.state, contents.outputs, contents.resources, dependencies.dependencies, dependencies.end_use):
     module.add_command(_command)

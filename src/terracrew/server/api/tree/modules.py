@@ -8,12 +8,13 @@ from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody
 from terracrew.protocol.uploads import HEADER
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.db.seam import Tx
+from terracrew.server.group_runs import module_move
 from terracrew.server.http.request import tree_path
 from terracrew.server.inputs import dependencies
 from terracrew.server.inputs.dependencies import Dependency, Direction
 from terracrew.server.jobs import module_deletion
 from terracrew.server.modules import archives, contents, hidden_values, output_references, service
-from terracrew.server.modules.model import Archive, Module, ModuleChange, NewModule
+from terracrew.server.modules.model import Archive, Module, ModuleChange, ModuleMove, NewModule
 from terracrew.server.paging import After, Limit, Page
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -97,6 +98,22 @@ async def change(request: TreeCall, module: FromPath[str], data: JSONBody[Module
     return await request.context.db.write(lambda tx: service.change(tx, who, tree_path(module), data, roots, keys))
 
 
+@post("/modules/{module:str}/move", status_code=200, summary="Move a module")
+async def move(request: TreeCall, module: FromPath[str], data: JSONBody[ModuleMove]) -> Module:
+    """Rename a module, or move it to another group of its organization. It keeps its jobs, states, inputs and roles.
+
+    From then on the rules, inputs, hooks and runners of its new groups apply. You must own the old group and the new one, and the module
+    must have no unfinished job.
+    """
+    who, keys = request.user, request.context.keys
+
+    async def work(tx: Tx) -> Module:
+        moved = await module_move.move(tx, who, tree_path(module), data.path)
+        return hidden_values.shown(moved, await contents.load(tx, keys, moved.id))
+
+    return await request.context.db.write(work)
+
+
 @delete("/modules/{module:str}", summary="Delete a module")
 async def remove(request: TreeCall, module: FromPath[str], force: FromQuery[bool] = False) -> None:
     """Delete a module, with `force=true` also its jobs, logs and states. The resources that it has created are not touched.
@@ -122,5 +139,5 @@ async def upload(request: TreeCall, staged: Annotated[str, HeaderParameter(name=
     return await archives.keep(context.staging, context.quotas, context.settings.uploads, who, organization_id, body)
 
 
-handlers = [listing, create, show, list_dependencies, end_dependency, change, remove, upload]
+handlers = [listing, create, show, list_dependencies, end_dependency, change, move, remove, upload]
 router = Router(path="/api/v1", route_handlers=handlers, tags=["modules"])

@@ -1,4 +1,4 @@
-"""The handlers of a module's settings: the page with all sections, the change of one, of the backend, and the deletion."""
+"""The handlers of a module's settings: the page with all sections, the change of one, of the path and the backend, and the deletion."""
 
 from typing import Any, Literal
 
@@ -6,7 +6,7 @@ import msgspec
 from litestar import Response, Router, get, post
 from litestar.params import FromPath
 
-from terracrew.errors import Conflict, Invalid, NotFound, TerracrewError, TooLarge
+from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TerracrewError, TooLarge
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard import sections as settings
 from terracrew.server.dashboard.context import DashboardCall
@@ -15,6 +15,7 @@ from terracrew.server.dashboard.module_settings import page
 from terracrew.server.dashboard.module_settings.page import ModuleSettingsPage
 from terracrew.server.dashboard.module_settings.sections import SECTIONS
 from terracrew.server.dashboard.sections import FormSection
+from terracrew.server.group_runs import module_move
 from terracrew.server.jobs import module_deletion
 from terracrew.server.modules import service
 from terracrew.server.modules.model import ModuleChange
@@ -25,6 +26,10 @@ _FOLDER = "module_settings"
 
 class BackendForm(msgspec.Struct, frozen=True):
     backend: Literal["terracrew", "own"]
+
+
+class PathForm(msgspec.Struct, frozen=True):
+    to: str = ""
 
 
 class DeletionForm(msgspec.Struct, frozen=True):
@@ -59,6 +64,19 @@ async def change_backend(request: DashboardCall, module: FromPath[str]) -> Respo
     except (Invalid, Conflict) as error:
         return await _refused(request, before, "backend", error)
     return render.go(request, f"{HERE}/{before.module.id}")
+
+
+@post("/{module:str}/move", status_code=200)
+async def move(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
+    before, form = await _read(request, module), await forms.read(request, PathForm)
+    context, who, module_id = request.context, request.user, before.module.id
+    try:
+        await context.db.write(lambda tx: module_move.move(tx, who, module_id, form.to))
+    except (Invalid, NotFound, Conflict, Forbidden) as error:
+        wrong = "path", form, {"to": error.message.removeprefix("path: ")}
+        template = f"{_FOLDER}/path.html"
+        return await settings.answer(request, _FOLDER, SECTIONS, before, _address(before), wrong, template)
+    return render.go(request, _address(before))
 
 
 @post("/{module:str}/delete", status_code=200)
@@ -100,7 +118,7 @@ def _placed(section: FormSection[ModuleSettingsPage, ModuleChange], error: Terra
 
 pages = Router(
     HERE,
-    route_handlers=[settings_page, change_section, change_backend, delete],
+    route_handlers=[settings_page, change_section, change_backend, move, delete],
     exception_handlers=HANDLERS,
     include_in_schema=False,
 )

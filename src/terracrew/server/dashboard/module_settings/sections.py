@@ -116,7 +116,7 @@ def _wanted_engine(form: EngineForm, _: ModuleSettingsPage) -> ModuleChange:
 
 SECTIONS: Mapping[str, FormSection[ModuleSettingsPage, ModuleChange]] = {
     "general": FormSection(
-        "Name and description",
+        "Description",
         GeneralForm,
         lambda page: GeneralForm(page.module.description),
         lambda form, _: _change(description=form.description.strip()),

@@ -81,6 +81,11 @@ async def delete_roles_of(tx: Tx, principal_id: str) -> None:
     await tx.run("DELETE FROM role_bindings WHERE principal_id = :id", id=principal_id)
 
 
+async def move_roles_of_module(tx: Tx, module_id: str, path: str) -> None:
+    """Note the new path of a module. Who has a role there keeps it."""
+    await tx.run("UPDATE role_bindings SET path = :path WHERE module_id = :id", id=module_id, path=path)
+
+
 async def delete_roles_of_module(tx: Tx, module_id: str) -> None:
     await tx.run("DELETE FROM role_bindings WHERE module_id = :id", id=module_id)
 

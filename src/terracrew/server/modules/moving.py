@@ -1,0 +1,54 @@
+"""Gives a module another path: it is renamed, or gets into another group of its organization, with everything that it has."""
+
+from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.server.assignments import store as assignments
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Tx
+from terracrew.server.groups import service as groups
+from terracrew.server.groups import store as group_store
+from terracrew.server.groups import tree_path as paths
+from terracrew.server.identity.access import role_store
+from terracrew.server.modules import removal, store
+from terracrew.server.modules.model import Module
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.step_settings import store as step_settings
+
+
+async def move(tx: Tx, who: Principal, module_id: str, to: str) -> Module:
+    """The caller must own both groups: the rules of the one end, and those of the other begin.
+
+    Jobs, states, outputs, inputs, roles and who uses its outputs belong to the module and stay. No job may be open meanwhile: it was
+    created with what the old groups say.
+    """
+    module = await store.hold(tx, module_id)
+    if module is None:
+        raise NotFound("the module has just been deleted")
+    group_path, name = paths.split(paths.parse(to))
+    if not name:
+        raise Invalid("path: it is empty, and a module needs a name", field="path")
+    for path in (paths.split(module.path)[0], group_path):
+        await authorize.require(tx, who, Verb.TREE_WRITE, authorize.group(module.organization_id, path))
+    if paths.join(group_path, name) == module.path:
+        return module
+    group = await group_store.at(tx, module.organization_id, group_path)
+    if group is None:
+        raise NotFound(f"there is no group `{group_path}` to move it to: create it first", field="path")
+    if count := (await removal.kept(tx, module.id)).unfinished_jobs:
+        raise Conflict(
+            f"module `{module.path}` has {count} unfinished {'job' if count == 1 else 'jobs'}: cancel them first, or wait, and move it "
+            "then",
+            unfinished_jobs=count,
+        )
+    path = await groups.hold(tx, group, name)
+    await store.move(tx, module.id, group.id, name, path)
+    await assignments.move(tx, module.id, path)
+    await role_store.move_roles_of_module(tx, module.id, path)
+    await step_settings.move(tx, module.id, path)
+    details = {"path": path, "before": module.path}
+    await audit.record(tx, who, "module.move", "module", module.id, details, organization_id=module.organization_id)
+    tx.wake("tree", module.id)
+    after = await store.get(tx, module.id)
+    assert after is not None
+    return after
