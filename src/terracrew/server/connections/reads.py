@@ -257,3 +257,14 @@ async def has_no_instance(tx: Tx, ref: AttemptRef) -> bool:
         attempt=ref.attempt,
     )
     return row is not None
+
+
+async def connected_names(tx: Tx, runner_ids: Sequence[str], most: int) -> list[str]:
+    """Return the names of the first `most` connected instances of these runners, ordered."""
+    rows = await tx.each(
+        """SELECT DISTINCT instances.name FROM batch
+        JOIN instances ON instances.runner_id = batch.id AND instances.is_connected ORDER BY instances.name""",
+        {"id": "text"},
+        [(runner_id,) for runner_id in runner_ids],
+    )
+    return [row["name"] for row in rows[:most]]

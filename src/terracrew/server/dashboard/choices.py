@@ -2,6 +2,7 @@
 
 import msgspec
 
+from terracrew.server.connections import reads as connections
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.search import patterns
 from terracrew.server.principals import authorize
@@ -22,7 +23,7 @@ class RunnerChoices(msgspec.Struct, frozen=True):
 
 async def runners(tx: Tx, who: Principal) -> RunnerChoices:
     found = await _first(tx, who)
-    return RunnerChoices(await reads.paths(tx, found), await reads.connected_names(tx, found, MAX_INSTANCES))
+    return RunnerChoices(await reads.paths(tx, found), await connections.connected_names(tx, found, MAX_INSTANCES))
 
 
 async def runner_paths(tx: Tx, who: Principal) -> list[str]:
