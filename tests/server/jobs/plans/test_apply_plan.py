@@ -1,6 +1,7 @@
 """The plan of a PLAN job is applied as it was shown, at most once, or a person looks again (ADR 0073)."""
 
 import asyncio
+from typing import LiteralString
 
 import pytest
 
@@ -103,10 +104,17 @@ async def test_a_plan_whose_source_has_changed_is_refused(planned: Planned) -> N
         await planned.apply(await planned.somebody("oscar"))
 
 
+CHANGES: dict[str, LiteralString] = {
+    "inputs": "UPDATE modules SET content_revision = 'another' WHERE id = :id",
+    "path": "UPDATE modules SET path = 'elsewhere' WHERE id = :id",
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_plan_whose_inputs_have_changed_is_not_applied(planned: Planned, when: str) -> None:
+async def test_a_plan_whose_inputs_or_path_have_changed_is_not_applied(planned: Planned, when: str, what: str) -> None:
     oscar = await planned.somebody("oscar")
-    changed = "UPDATE modules SET content_revision = 'another' WHERE id = :id"
+    changed = CHANGES[what]
     if when == "before":
         await planned.rows.run(changed, id=planned.module)
         with pytest.raises(Conflict, match="an input, a hook, a flag or another setting of the module has changed"):
