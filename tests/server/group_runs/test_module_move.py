@@ -2,6 +2,7 @@
 
 import pytest
 
+from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import role_store
 from tests.server.application import Application, Person
 
@@ -121,3 +122,23 @@ async def test_who_moves_a_module_owns_both_groups(application: Application) -> 
     answer = await owner.post(f"{API}/modules/old%2Fnet/move", json={"path": "new/net"})
     assert answer.status_code in (403, 404), answer.text
     assert (await owner.get(f"{API}/modules/old%2Fnet")).is_success
+
+
+async def test_who_takes_a_module_out_of_a_group_owns_the_group_whose_rules_end(application: Application) -> None:
+    """A rule of a group applies to everything below it, and nobody weakens it from there."""
+    admin = application.admin
+    for path in ("strict", "strict/team", "strict/other", "lax"):
+        await admin.made(f"{API}/groups", {"path": path})
+    await admin.made(f"{API}/modules", {"path": "strict/team/net", "source": SOURCE})
+    owner = await application.person("olga", "owner", "strict/team")
+
+    async def own_others(tx: Tx) -> None:
+        for path in ("strict/other", "lax"):
+            place = (application.server.organization_id, "user", owner.principal.id, "owner", "group", path, "test")
+            await role_store.bind_role(tx, *place)
+
+    await application.server.db.write(own_others)
+    answer = await owner.post(f"{API}/modules/strict%2Fteam%2Fnet/move", json={"path": "lax/net"})
+    assert (answer.status_code, "`strict`" in answer.text) == (403, True), answer.text
+    answer = await owner.post(f"{API}/modules/strict%2Fteam%2Fnet/move", json={"path": "strict/other/net"})
+    assert answer.status_code == 200, "the rules of `strict` still apply"

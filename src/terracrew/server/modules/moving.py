@@ -1,6 +1,6 @@
 """Gives a module another path: it is renamed, or gets into another group of its organization, with everything that it has."""
 
-from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
 from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
@@ -17,7 +17,7 @@ from terracrew.server.step_settings import store as step_settings
 
 
 async def move(tx: Tx, who: Principal, module_id: str, to: str) -> Module:
-    """The caller must own both groups: the rules of the one end, and those of the other begin.
+    """The caller must own every group that the module leaves, and the one that it gets into: the rules of the former end.
 
     Jobs, states, outputs, inputs, roles and who uses its outputs belong to the module and stay. No job may be open meanwhile: it was
     created with what the old groups say.
@@ -28,8 +28,11 @@ async def move(tx: Tx, who: Principal, module_id: str, to: str) -> Module:
     group_path, name = paths.split(paths.parse(to))
     if not name:
         raise Invalid("path: it is empty, and a module needs a name", field="path")
-    for path in (paths.split(module.path)[0], group_path):
-        await authorize.require(tx, who, Verb.TREE_WRITE, authorize.group(module.organization_id, path))
+    left = _highest_left(module.path, group_path)
+    if not (await authorize.decide(tx, who, Verb.TREE_WRITE, authorize.group(module.organization_id, left))).is_allowed:
+        where = f"group `{left}`" if left else "the organization"
+        raise Forbidden(f"only owners of {where} may move this module to `{to}`", path=left)
+    await authorize.require(tx, who, Verb.TREE_WRITE, authorize.group(module.organization_id, group_path))
     if paths.join(group_path, name) == module.path:
         return module
     group = await group_store.at(tx, module.organization_id, group_path)
@@ -52,3 +55,11 @@ async def move(tx: Tx, who: Principal, module_id: str, to: str) -> Module:
     after = await store.get(tx, module.id)
     assert after is not None
     return after
+
+
+def _highest_left(path: str, group_path: str) -> str:
+    """Return the highest group that a module at `path` leaves for another group; its own group if it stays in or below it."""
+    left = paths.split(path)[0]
+    while left and not paths.is_within(group_path, above := paths.split(left)[0]):
+        left = above
+    return left

@@ -102,8 +102,8 @@ async def change(request: TreeCall, module: FromPath[str], data: JSONBody[Module
 async def move(request: TreeCall, module: FromPath[str], data: JSONBody[ModuleMove]) -> Module:
     """Rename a module, or move it to another group of its organization. It keeps its jobs, states, inputs and roles.
 
-    From then on the rules, inputs, hooks and runners of its new groups apply. You must own the old group and the new one, and the module
-    must have no unfinished job.
+    From then on the rules, inputs, hooks and runners of its new groups apply. You must own every group that it leaves, and the new one.
+    The module must have no unfinished job.
     """
     who, keys = request.user, request.context.keys
 
