@@ -142,3 +142,22 @@ async def test_who_takes_a_module_out_of_a_group_owns_the_group_whose_rules_end(
     assert (answer.status_code, "`strict`" in answer.text) == (403, True), answer.text
     answer = await owner.post(f"{API}/modules/strict%2Fteam%2Fnet/move", json={"path": "strict/other/net"})
     assert answer.status_code == 200, "the rules of `strict` still apply"
+
+
+async def test_a_module_does_not_leave_the_group_of_a_runner_or_service_account_of_its_own(
+    application: Application,
+) -> None:
+    """Otherwise a runner of the old group would be given the secrets of the new one, and an account of it would have rights there."""
+    await made(application)
+    admin = application.admin
+    runner = await admin.made(f"{API}/runners", {"name": "r", "group": "old"})
+    await admin.made(f"{API}/runners/{runner['id']}/assignments", {"place": "old/net"})
+    account = await admin.made(f"{API}/service-accounts", {"name": "ci", "group": "old"})
+    role = {"principal": account["id"], "role": "operator", "path": "old/net", "kind": "module"}
+    bound = await admin.made(f"{API}/roles", role)
+    answer = await admin.post(f"{API}/modules/old%2Fnet/move", json={"path": "new/net"})
+    assert (answer.status_code, "runner `old/r`, service account ci" in answer.text) == (409, True), answer.text
+    await moved(application, "old/core")
+    assert (await admin.delete(f"{API}/roles/{bound['id']}")).is_success
+    answer = await admin.post(f"{API}/modules/old%2Fcore/move", json={"path": "new/net"})
+    assert (answer.status_code, "of runner `old/r`, which" in answer.text) == (409, True), answer.text

@@ -7,12 +7,13 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.groups import service as groups
 from terracrew.server.groups import store as group_store
 from terracrew.server.groups import tree_path as paths
-from terracrew.server.identity.access import role_store
+from terracrew.server.identity.access import account_reads, role_store
 from terracrew.server.modules import removal, store
 from terracrew.server.modules.model import Module
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.runners import crew_reads
 from terracrew.server.step_settings import store as step_settings
 
 
@@ -44,6 +45,7 @@ async def move(tx: Tx, who: Principal, module_id: str, to: str) -> Module:
             "then",
             unfinished_jobs=count,
         )
+    await _check_bound(tx, module, group_path)
     path = await groups.hold(tx, group, name)
     await store.move(tx, module.id, group.id, name, path)
     await assignments.move(tx, module.id, path)
@@ -63,3 +65,19 @@ def _highest_left(path: str, group_path: str) -> str:
     while left and not paths.is_within(group_path, above := paths.split(left)[0]):
         left = above
     return left
+
+
+async def _check_bound(tx: Tx, module: Module, group_path: str) -> None:
+    """Refuse to take a module away from runners and service accounts that have nothing to do outside their own group."""
+    runners = await crew_reads.groups_of_assigned(tx, module.id)
+    accounts = await account_reads.groups_of_holders(tx, module.id)
+    outside = [
+        *(f"runner `{row['path']}`" for row in runners if not paths.is_within(group_path, row["group_path"])),
+        *(f"service account {row['name']}" for row in accounts if not paths.is_within(group_path, row["group_path"])),
+    ]
+    if outside:
+        raise Conflict(
+            f"module `{module.path}` has its own assignments or roles of {', '.join(outside)}, which can serve nothing outside of their "
+            "own groups: withdraw or revoke these first",
+            outside=outside,
+        )

@@ -113,6 +113,15 @@ async def assigned_places(tx: Tx, runner_ids: Collection[str]) -> list[Row]:
     )
 
 
+async def groups_of_assigned(tx: Tx, place_id: str) -> list[Row]:
+    """Return the runners that are assigned to a place itself, each with the path of its own group."""
+    return await tx.all(
+        """SELECT runners.path, groups.path AS group_path FROM assignments JOIN runners ON runners.id = assignments.runner_id
+        JOIN groups ON groups.id = runners.group_id WHERE assignments.place_id = :place_id ORDER BY runners.path""",
+        place_id=place_id,
+    )
+
+
 async def counts(tx: Tx, wanted: Sequence[tuple[str, str, str, str, str, str]]) -> list[Row]:
     """Count the runners of places. The `number` of a row is the index in `wanted`.
 

@@ -103,7 +103,7 @@ async def move(request: TreeCall, module: FromPath[str], data: JSONBody[ModuleMo
     """Rename a module, or move it to another group of its organization. It keeps its jobs, states, inputs and roles.
 
     From then on the rules, inputs, hooks and runners of its new groups apply. You must own every group that it leaves, and the new one.
-    The module must have no unfinished job.
+    The module must have no unfinished job, and no runner or service account of its own that belongs to a group that it leaves.
     """
     who, keys = request.user, request.context.keys
 
