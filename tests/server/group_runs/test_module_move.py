@@ -1,8 +1,13 @@
 """A module gets another path with everything that it has, and only by people who own both groups."""
 
+import asyncio
+from collections.abc import Awaitable
+
+import httpx
 import pytest
 
 from terracrew.server.db.seam import Tx
+from terracrew.server.group_runs import module_move
 from terracrew.server.identity.access import role_store
 from tests.server.application import Application, Person
 
@@ -161,3 +166,36 @@ async def test_a_module_does_not_leave_the_group_of_a_runner_or_service_account_
     assert (await admin.delete(f"{API}/roles/{bound['id']}")).is_success
     answer = await admin.post(f"{API}/modules/old%2Fcore/move", json={"path": "new/net"})
     assert (answer.status_code, "of runner `old/r`, which" in answer.text) == (409, True), answer.text
+
+
+async def during_a_move(application: Application, *requests: Awaitable[httpx.Response]) -> list[httpx.Response]:
+    """Move `old/net` to `new/net`, and send requests that come before the move is committed, where a database allows that."""
+    db = application.server.db
+
+    async def work(tx: Tx) -> None:
+        await module_move.move(tx, application.admin.principal, "old/net", "new/net")
+        if db.kind == "postgres":
+            await tx.run("SELECT pg_sleep(0.5)")
+
+    moving = asyncio.ensure_future(db.write(work))
+    await asyncio.sleep(0.2)
+    answers = await asyncio.gather(*requests)
+    await moving
+    return answers
+
+
+async def test_what_is_kept_with_a_path_is_not_added_at_the_old_one_while_a_module_moves(
+    application: Application,
+) -> None:
+    await made(application)
+    admin = application.admin
+    runner = await admin.made(f"{API}/runners", {"name": "r"})
+    guest = await application.person("guest")
+    role = {"principal": guest.principal.id, "role": "viewer", "path": "old/net", "kind": "module"}
+    answers = await during_a_move(
+        application,
+        admin.post(f"{API}/roles", json=role),
+        admin.post(f"{API}/runners/{runner['id']}/assignments", json={"place": "old/net"}),
+        admin.put(f"{API}/modules/old%2Fnet/steps/plan", json={"flags": {"tofu": ["-parallelism=5"]}}),
+    )
+    assert [each.status_code for each in answers] == [404, 404, 404], [each.text for each in answers]

@@ -26,6 +26,8 @@ async def assign(tx: Tx, who: Principal, runner: str, wanted: AssignTo) -> Runne
     """Let a module, or a group and thereby every module below it, use a runner."""
     found = await runners.hold(tx, who, runner)  # it cannot be removed meanwhile
     place = await _place(tx, who, wanted)
+    if place.kind == "module":
+        await modules.hold_at(tx, place.id, place.path)
     if await assigning.assign(tx, found, place.id, place.kind, place.organization_id, place.path):
         await runners.note(tx, who, "runner.assign", found, kind=place.kind, place=place.path)
     return found

@@ -79,6 +79,13 @@ def _at(who: Principal, path: str) -> tuple[str, str]:
         return "", ""
 
 
+async def hold_at(tx: Tx, module_id: str, path: str) -> None:
+    """Lock a module for something that is kept with its path, and refuse it if another request has just given it another one."""
+    module = await store.hold(tx, module_id)
+    if module is None or module.path != path:
+        raise NotFound(f"module `{path}` has just been deleted or moved")
+
+
 async def get_many(tx: Tx, wanted: Iterable[tuple[Principal, str]]) -> dict[tuple[str, str | None, str], Module]:
     """Return many modules with few statements, whether their principals may see them or not.
 

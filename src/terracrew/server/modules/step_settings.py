@@ -9,7 +9,6 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.groups import service as groups
 from terracrew.server.groups import store as group_store
 from terracrew.server.modules import service as modules
-from terracrew.server.modules import store as module_store
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -64,14 +63,13 @@ async def put(tx: Tx, who: Principal, place: StepPlace, step: Step, wanted: NewS
 
 
 async def _hold(tx: Tx, place: StepPlace) -> None:
-    """Lock a place, so that it is not deleted meanwhile: what it adds is found by its path, which a new place may get."""
+    """Lock a place, so that it is not deleted or moved meanwhile: what it adds is found by its path, which a new place may get."""
     if place.kind == "module":
-        is_left = await module_store.hold(tx, place.id) is not None
-    else:
-        await group_store.hold(tx, place.id)
-        is_left = await group_store.get(tx, place.id) is not None
-    if not is_left:
-        raise NotFound(f"{place.kind} `{place.path or '/'}` has just been deleted")
+        await modules.hold_at(tx, place.id, place.path)
+        return
+    await group_store.hold(tx, place.id)
+    if await group_store.get(tx, place.id) is None:
+        raise NotFound(f"group `{place.path or '/'}` has just been deleted")
 
 
 async def remove(tx: Tx, who: Principal, place: StepPlace, step: Step) -> None:

@@ -7,7 +7,7 @@ from typing import LiteralString, NamedTuple, cast
 
 _OPAQUE = r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|::"""
 _NAMED = re.compile(rf"{_OPAQUE}|(?P<name>:[A-Za-z_]\w*)", re.DOTALL)
-_LOCK = r"\bFOR\s+(?:NO\s+KEY\s+)?(?:UPDATE|SHARE)\b(?:\s+OF\s+\w+(?:\s*,\s*\w+)*)?(?:\s+SKIP\s+LOCKED|\s+NOWAIT)?"
+_LOCK = r"\bFOR\s+(?:(?:NO\s+)?KEY\s+)?(?:UPDATE|SHARE)\b(?:\s+OF\s+\w+(?:\s*,\s*\w+)*)?(?:\s+SKIP\s+LOCKED|\s+NOWAIT)?"
 _POSTGRES_ONLY = re.compile(
     rf"""{_OPAQUE}|(?P<clause>{_LOCK}|\bCOLLATE\s+"C")""",
     re.DOTALL | re.IGNORECASE,

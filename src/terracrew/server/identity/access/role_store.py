@@ -110,11 +110,15 @@ async def require_group(tx: Tx, organization_id: str, path: str) -> str:
 
 
 async def require_module(tx: Tx, organization_id: str, path: str) -> str:
-    """Return the id of the module at this path."""
-    found = await module_id_at(tx, organization_id, path)
-    if found is None:
+    """Return the id of the module at this path, which it keeps until the transaction ends."""
+    row = await tx.one(
+        "SELECT id FROM modules WHERE organization_id = :organization_id AND path = :path FOR KEY SHARE",
+        organization_id=organization_id,
+        path=path,
+    )
+    if row is None:
         raise NotFound(f"there is no module `{path}`")
-    return found
+    return row["id"]
 
 
 async def module_id_at(tx: Tx, organization_id: str, path: str) -> str | None:
