@@ -199,3 +199,22 @@ async def test_what_is_kept_with_a_path_is_not_added_at_the_old_one_while_a_modu
         admin.put(f"{API}/modules/old%2Fnet/steps/plan", json={"flags": {"tofu": ["-parallelism=5"]}}),
     )
     assert [each.status_code for each in answers] == [404, 404, 404], [each.text for each in answers]
+
+
+async def test_a_job_is_not_created_with_what_the_old_groups_say_while_its_module_moves(
+    application: Application,
+) -> None:
+    await made(application)
+    admin = application.admin
+    for path, seconds in (("old", 100), ("new", 200)):
+        answer = await admin.patch(f"{API}/groups/{path}", json={"limits": {"job_seconds": seconds}})
+        assert answer.is_success, answer.text
+    module = (await admin.get(f"{API}/modules/old%2Fnet")).json()["id"]
+    operator = await application.person("oscar", "operator", "old")
+    refused, made_job = await during_a_move(
+        application,
+        operator.post(f"{API}/modules/{module}/jobs", json={"type": "PLAN"}),
+        admin.post(f"{API}/modules/{module}/jobs", json={"type": "PLAN"}),
+    )
+    assert refused.status_code in (403, 404), refused.text
+    assert made_job.json()["limits"]["job_seconds"] == 200, made_job.text

@@ -79,9 +79,9 @@ async def test_a_job_asks_after_an_interrupted_change_if_any_place_says_so(
     module = await make(application, {"interrupted": above}, {"interrupted": below}, {"interrupted": own})
 
     async def settings(tx: Tx) -> JobSettings:
-        return (await job_settings.applying(tx, await store.get_many(tx, [module])))[module]
+        return (await job_settings.applying(tx, await store.hold_many(tx, [module])))[module]
 
-    assert (await application.server.db.read(settings)).interrupted == applies
+    assert (await application.server.db.write(settings)).interrupted == applies
 
 
 async def test_without_any_rule_people_approve_their_own_jobs_and_service_accounts_do_not(

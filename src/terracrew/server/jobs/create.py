@@ -188,7 +188,7 @@ async def create_all(
 ) -> list[Created | TerracrewError]:
     """Create jobs within a transaction. A request that is refused has an error in its place, and does not affect the others."""
     found, allowed = await tx.together(
-        modules.get_many(tx, [(item.principal, item.module) for item in items]),
+        modules.hold_many(tx, [(item.principal, item.module) for item in items]),
         _allowed(tx, [item.principal for item in items]),
     )
     checked: list[_Checked | TerracrewError] = []

@@ -86,15 +86,17 @@ async def hold_at(tx: Tx, module_id: str, path: str) -> None:
         raise NotFound(f"module `{path}` has just been deleted or moved")
 
 
-async def get_many(tx: Tx, wanted: Iterable[tuple[Principal, str]]) -> dict[tuple[str, str | None, str], Module]:
+async def hold_many(tx: Tx, wanted: Iterable[tuple[Principal, str]]) -> dict[tuple[str, str | None, str], Module]:
     """Return many modules with few statements, whether their principals may see them or not.
+
+    They are not moved or deleted until the transaction ends: a job gets what the groups say where its module is.
 
     The keys of the result are those that `asked_for` returns.
     """
     asked = {asked_for(who, reference): (who, reference) for who, reference in wanted}
     by_id = {ids.parse("mod", reference) for _, reference in asked.values() if ids.is_id("mod", reference)}
-    modules = {module.id: module for module in await store.get_many(tx, sorted(by_id))} if by_id else {}
-    at = await store.at_many(tx, (_at(*each) for each in asked.values() if not ids.is_id("mod", each[1])))
+    modules = {module.id: module for module in await store.hold_many(tx, sorted(by_id))} if by_id else {}
+    at = await store.hold_at_many(tx, (_at(*each) for each in asked.values() if not ids.is_id("mod", each[1])))
     found = {
         key: modules.get(ids.parse("mod", reference)) if ids.is_id("mod", reference) else at.get(_at(who, reference))
         for key, (who, reference) in asked.items()

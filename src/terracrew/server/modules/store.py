@@ -126,10 +126,12 @@ async def get(tx: Tx, id: str) -> Module | None:  # noqa: A002
     return None if row is None else row_to(Module, row)
 
 
-async def get_many(tx: Tx, ids: Sequence[str]) -> list[Module]:
-    """Return those of these modules that exist and can be read."""
+async def hold_many(tx: Tx, ids: Sequence[str]) -> list[Module]:
+    """Return those of these modules that exist and can be read. They are not moved or deleted until the transaction ends."""
     rows = await tx.each(
-        "SELECT modules.* FROM modules JOIN batch ON batch.id = modules.id", {"id": "text"}, [(each,) for each in ids]
+        "SELECT modules.* FROM modules JOIN batch ON batch.id = modules.id FOR KEY SHARE OF modules",
+        {"id": "text"},
+        [(each,) for each in ids],
     )
     return [module for module in readable_rows(Module, rows) if module.organization_id != DELETED_ORGANIZATION]
 
@@ -154,11 +156,12 @@ async def at(tx: Tx, organization_id: str, path: str) -> Module | None:
     return None if row is None else row_to(Module, row)
 
 
-async def at_many(tx: Tx, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Module]:
-    """Return the modules at these paths. Each is given with its organization, as in the keys of the result."""
+async def hold_at_many(tx: Tx, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Module]:
+    """Likewise, the modules at these paths. Each is given with its organization, as in the keys of the result."""
     rows = await tx.each(
         """SELECT modules.* FROM batch
-        JOIN modules ON modules.organization_id = batch.organization_id AND modules.path = batch.path""",
+        JOIN modules ON modules.organization_id = batch.organization_id AND modules.path = batch.path
+        FOR KEY SHARE OF modules""",
         {"organization_id": "text", "path": "text"},
         sorted(set(places)),
     )
