@@ -10,6 +10,8 @@ from playwright.async_api import Page, expect
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.dashboard import assets
 from terracrew.server.db.seam import Tx
+from tests.conftest import DATABASES
+from tests.server.dashboard.browser.looks import look
 from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.company.stage import Stage
 from tests.server.dashboard.conftest import SHOTS
@@ -172,6 +174,7 @@ async def test_search_finds_marks_unfolds_and_counts(page: Page, stage: Stage) -
     await expect(page.locator("[data-part=hits]")).to_have_text("none")
 
 
+@pytest.mark.parametrize("stage", DATABASES, indirect=True)
 async def test_a_link_to_a_line_leads_to_it(page: Page, stage: Stage) -> None:
     """The line was marked below the edge of the window, and the page stayed at its top."""
     await page.set_viewport_size({"width": 1280, "height": 500})
@@ -185,6 +188,7 @@ async def test_a_link_to_a_line_leads_to_it(page: Page, stage: Stage) -> None:
     await expect(page.locator(".log .marked .x")).to_be_in_viewport()
 
 
+@pytest.mark.parametrize("stage", DATABASES, indirect=True)
 async def test_the_log_of_a_failed_job_opens_at_its_error(page: Page, stage: Stage) -> None:
     """On a phone, the error came after the steps and the facts, 950 px down."""
     job = await a_job(stage, "FAILED", [(Step.PLAN, "".join(f"line {n}\n" for n in range(200)) + "Error: no\n")])
@@ -200,6 +204,7 @@ async def test_the_log_of_a_failed_job_opens_at_its_error(page: Page, stage: Sta
     tops = [each["y"] for each in places if each]
     assert tops == sorted(tops), "the error, then the log, then the timeline"
     assert tops[1] < 400
+    await look(page, "failed-job")
 
 
 async def test_the_line_in_the_address_may_change_and_escape_removes_every_mark(page: Page, stage: Stage) -> None:
