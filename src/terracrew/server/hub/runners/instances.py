@@ -144,7 +144,7 @@ async def refresh_new(hub: RunnerContext, session: RunnerSession) -> None:
     """Apply the current rows to a connection that was just made; many of them are read at once."""
     row = await hub.standing(session.instance_id)
     if hub.registry.has(session):
-        _bring_up_to_date(hub, session, row)
+        await _bring_up_to_date(hub, session, row)
 
 
 async def refresh(hub: RunnerContext, sessions: Iterable[RunnerSession]) -> None:
@@ -156,13 +156,13 @@ async def refresh(hub: RunnerContext, sessions: Iterable[RunnerSession]) -> None
         found = {row["instance_id"]: row for row in rows}
         for session in few:
             if hub.registry.has(session):
-                _bring_up_to_date(hub, session, found.get(session.instance_id))
+                await _bring_up_to_date(hub, session, found.get(session.instance_id))
         await asyncio.sleep(0)
 
 
-def _bring_up_to_date(hub: RunnerContext, session: RunnerSession, row: Row | None) -> None:
+async def _bring_up_to_date(hub: RunnerContext, session: RunnerSession, row: Row | None) -> None:
     if row is None:
-        hub.tasks.start(_dismiss(hub, session))
+        await _dismiss(hub, session)  # at once: its credential is looked at next, and would be the reason otherwise
     elif row["epoch"] != session.epoch:
         session.socket.drop(Superseded("a newer connection of this instance has taken its place"))
     elif not row["is_connected"]:
