@@ -33,6 +33,9 @@ KINDS = {
     "hld": "hold",
     "hst": "point of the history",
     "sto": "object store",
+    "cid": "cloud identity",
+    "cin": "cloud instance",
+    "fjb": "fleet job",
 }
 _NAMES = UUID("6f8f2f0e-4c1b-5d0a-9d57-0b8c7f4a2e61")
 """The namespace of ids that are made from names. Changing it would change them."""

@@ -1,0 +1,1 @@
+"""Cloud identities: the ways into cloud accounts in which runners are started."""

@@ -1,0 +1,1 @@
+"""What was deployed for each cloud-hosted runner, and its instances in the cloud."""

@@ -1,0 +1,1 @@
+"""Jobs of the fleet: they deploy, update and remove cloud-hosted runners, and test connections to clouds."""
