@@ -11,6 +11,8 @@ STORES: dict[str, tuple[str, ...]] = {
     "attempts": ("jobs/attempt_store.py", "jobs/attempts/claim_store.py"),
     "audit": ("audit/store.py",),
     "clock": ("db/postgres/clock.py", "db/sqlite/database.py"),
+    "cloud_deployments": ("deployments/store.py",),
+    "cloud_instances": ("deployments/store.py",),
     "ended_worker_tokens": ("identity/access/credential_store.py",),
     "engine_version_ranges": ("engines/store.py",),
     "executor_starts": ("starts/store.py",),
@@ -92,6 +94,12 @@ WRITERS = (
         "attempts",
         "heard_at executor_server_id executor_heard_at",
         "who is connected to which server is written every few seconds, below the packages that know jobs",
+    ),
+    _writer(
+        "deployments/store.py",
+        "runners",
+        "can_wake",
+        "whether a runner can be woken changes in one transaction with its deployment",
     ),
     _writer(
         "logs/store.py",

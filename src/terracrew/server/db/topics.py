@@ -15,6 +15,7 @@ Topic: TypeAlias = (
         "cancel",  # a job: the attempt that runs it has to end
         "configuration",  # a runner: its processes have to be told their settings
         "deletions",  # a module: something was deleted, and its content can be removed
+        "deployments",  # a runner: its deployment or an instance of it in the cloud has changed
         "ended",  # `job attempt`: the attempt was ended by somebody else
         "freed",  # `job module instance`: a module's lock and an instance's slot are free
         "group_runs",  # a group: a run of all of its modules has changed

@@ -1,0 +1,136 @@
+"""A deployment: what a cloud-hosted runner is started with, what the cloud said last, and the instances that it was asked for."""
+
+import statistics
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from terracrew.clouds.model import DeploymentSettings
+from terracrew.errors import Conflict
+
+DeploymentStatus = Literal["new", "deployed", "failed", "removing"]
+CloudInstanceStatus = Literal["wanted", "starting", "running", "leaving", "ended"]
+"""wanted: the cloud was not asked for it yet, or has not answered. starting: the cloud has accepted it. running: its process has said
+hello. leaving: the server has agreed that its process ends."""
+LIVE: tuple[CloudInstanceStatus, ...] = ("wanted", "starting", "running", "leaving")
+
+TRANSITIONS: dict[CloudInstanceStatus, frozenset[CloudInstanceStatus]] = {
+    "wanted": frozenset({"starting", "running", "ended"}),
+    "starting": frozenset({"running", "ended"}),
+    "running": frozenset({"leaving", "ended"}),
+    "leaving": frozenset({"running", "ended"}),
+    "ended": frozenset(),
+}
+"""An instance that said hello before the cloud's answer was stored is running. One that leaves and says hello again has not had the
+answer of the server: it stays."""
+
+FIRST_START_SECONDS = 45.0
+"""How long a start is said to take before there was one."""
+MAX_KEPT_STARTS = 9
+MAX_NAME_CHARACTERS = 64
+
+
+class CloudDeployment(msgspec.Struct, frozen=True, kw_only=True):
+    """The row of a cloud-hosted runner beside its record."""
+
+    runner_id: str
+    identity_id: str
+    settings: DeploymentSettings
+    facts: dict[str, str] = {}
+    """What the last deployment made, by the name of its step."""
+    status: DeploymentStatus = "new"
+    epoch: int = 0
+    """Counts the decisions to start instances."""
+    refusal_code: str = ""
+    refusal_words: str = ""
+    """What the cloud said when it last refused to start an instance; empty since an instance has started."""
+    refusals: int = 0
+    """How many times in a row it refused."""
+    refused_at: datetime | None = None
+    retry_at: datetime | None = None
+    """Nothing is started before this time; None: there is no reason to wait."""
+    start_seconds: list[float] = []
+    """How long the last starts took, from the decision to the hello, the newest last."""
+    woken_ahead_at: datetime | None = None
+    """When an instance was last started because somebody looked at a plan that waits for approval."""
+
+    @property
+    def typical_start_seconds(self) -> float:
+        """How long a start takes, by the median of the last ones."""
+        return statistics.median(self.start_seconds) if self.start_seconds else FIRST_START_SECONDS
+
+    def can_wake(self, now: datetime) -> bool:
+        """Return whether an instance may be started now."""
+        return self.status == "deployed" and (self.retry_at is None or self.retry_at <= now)
+
+    def started_in(self, seconds: float) -> "CloudDeployment":
+        """Return the deployment after a start that took this long. What the cloud refused before is over."""
+        kept = [*self.start_seconds, round(seconds, 1)][-MAX_KEPT_STARTS:]
+        return msgspec.structs.replace(self.accepted(), start_seconds=kept)
+
+    def accepted(self) -> "CloudDeployment":
+        """Return the deployment without a refusal."""
+        return msgspec.structs.replace(
+            self, refusal_code="", refusal_words="", refusals=0, refused_at=None, retry_at=None
+        )
+
+    def refused(self, code: str, words: str, now: datetime, retry_at: datetime) -> "CloudDeployment":
+        """Return the deployment after the cloud refused to start an instance."""
+        return msgspec.structs.replace(
+            self,
+            refusal_code=code,
+            refusal_words=words,
+            refusals=self.refusals + 1,
+            refused_at=now,
+            retry_at=retry_at,
+        )
+
+
+class CloudInstance(msgspec.Struct, frozen=True, kw_only=True):
+    """One instance that the cloud was asked to start. Its process says hello with the same name."""
+
+    id: str
+    runner_id: str
+    name: str
+    epoch: int
+    """The number of the decision that it belongs to."""
+    status: CloudInstanceStatus = "wanted"
+    reference: str = ""
+    """The cloud's own name for it."""
+    words: str = ""
+    """What the cloud says that it is doing."""
+    wanted_at: datetime
+    asked_at: datetime | None = None
+    """When the cloud was last asked to start it."""
+    started_at: datetime | None = None
+    """When the cloud accepted it."""
+    hello_at: datetime | None = None
+    watched_at: datetime | None = None
+    """When the cloud was last asked about it."""
+    ended_at: datetime | None = None
+    end_reason: str = ""
+
+    @property
+    def is_live(self) -> bool:
+        return self.status != "ended"
+
+    def to(self, status: CloudInstanceStatus, now: datetime, reason: str = "") -> "CloudInstance":
+        """Return the instance in another status. Raises Conflict if it cannot get there."""
+        if status not in TRANSITIONS[self.status]:
+            raise Conflict(f"the cloud instance {self.name} is {self.status} and cannot become {status}")
+        changed = msgspec.structs.replace(self, status=status)
+        if status == "starting":
+            return msgspec.structs.replace(changed, started_at=now)
+        if status == "running":
+            return msgspec.structs.replace(changed, hello_at=self.hello_at or now, words="")
+        if status == "ended":
+            return msgspec.structs.replace(changed, ended_at=now, end_reason=reason)
+        return changed
+
+
+def instance_name(runner_id: str, epoch: int, number: int) -> str:
+    """Return the name of an instance: the same decision names the same instances, on whatever server it is carried out."""
+    name = f"tc-{runner_id[-12:]}-{epoch}-{number}"
+    assert len(name) <= MAX_NAME_CHARACTERS, name
+    return name

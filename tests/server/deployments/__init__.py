@@ -1,0 +1,1 @@
+"""Tests of deployments and their instances."""
