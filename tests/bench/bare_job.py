@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from terracrew.runner.dispatch.kubernetes.api import KubernetesApi
-from terracrew.runner.dispatch.kubernetes.objects import BatchJob
+from terracrew.kubernetes_api.api import KubernetesApi
+from terracrew.kubernetes_api.objects import BatchJob
 from tests.bench.real import MODULE
 
 _MAX_SECONDS = 120.0

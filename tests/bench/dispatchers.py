@@ -98,8 +98,8 @@ def _docker(folder: Path, *, has_spare: bool = True) -> StartedPlace:
 
 
 def _kubernetes(folder: Path) -> StartedPlace:
+    from terracrew.kubernetes_api.api import KubernetesApi
     from terracrew.runner.dispatch.kubernetes import manifests
-    from terracrew.runner.dispatch.kubernetes.api import KubernetesApi
     from terracrew.runner.dispatch.kubernetes.dispatcher import Kubernetes
     from terracrew.runner.dispatch.kubernetes.kubeconfig import Kubeconfig
     from terracrew.runner.dispatch.kubernetes.settings import KubernetesSettings

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from terracrew.kubernetes_api.api import KubernetesApi
 from terracrew.runner.dispatch.kubernetes import dispatcher as kubernetes_dispatcher
 from terracrew.runner.dispatch.kubernetes import manifests
-from terracrew.runner.dispatch.kubernetes.api import KubernetesApi
 from terracrew.runner.dispatch.kubernetes.dispatcher import Kubernetes
 from terracrew.runner.dispatch.kubernetes.kubeconfig import Kubeconfig
 from terracrew.runner.dispatch.kubernetes.settings import KubernetesSettings

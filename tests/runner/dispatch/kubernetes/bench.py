@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
+from terracrew.kubernetes_api.api import KubernetesApi
 from terracrew.runner.dispatch.kubernetes import manifests
-from terracrew.runner.dispatch.kubernetes.api import KubernetesApi
 from terracrew.runner.dispatch.kubernetes.dispatcher import Kubernetes
 from terracrew.runner.dispatch.kubernetes.kubeconfig import Kubeconfig
 from terracrew.runner.dispatch.kubernetes.settings import KubernetesSettings

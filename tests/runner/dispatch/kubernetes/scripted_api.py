@@ -7,7 +7,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from terracrew.runner.dispatch.kubernetes.api import KubernetesApi
+from terracrew.kubernetes_api.api import KubernetesApi
 from terracrew.runner.dispatch.kubernetes.kubeconfig import Kubeconfig
 
 

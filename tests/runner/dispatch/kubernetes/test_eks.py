@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from terracrew.kubernetes_api.access import AccessError
 from terracrew.runner.dispatch.kubernetes import eks
-from terracrew.runner.dispatch.kubernetes.access import AccessError
 from terracrew.runner.dispatch.kubernetes.eks import Eks
 from tests.machine import platforms
 

@@ -8,8 +8,9 @@ import pytest
 from terracrew.attempt import exit_codes, ownership
 from terracrew.executor.container import ends
 from terracrew.executor.container.ends import ContainerEnd
+from terracrew.kubernetes_api import pod_words
+from terracrew.kubernetes_api.objects import ClusterEvent, Pod
 from terracrew.runner.dispatch.kubernetes import pod_states
-from terracrew.runner.dispatch.kubernetes.objects import ClusterEvent, Pod
 from terracrew.runner.dispatch.kubernetes.pod_watch import SeenPod
 
 pytestmark = pytest.mark.feature("D4.kubernetes")
@@ -92,13 +93,13 @@ def test_the_end_of_a_pod_is_said_in_words(seen: SeenPod, words: str) -> None:
 
 
 def test_a_pod_that_was_interrupted_has_a_cause_and_one_that_ended_by_itself_has_none() -> None:
-    assert pod_states.why_ended(_ended(0).pod) == ""
-    assert pod_states.why_ended(_seen(phase="Failed", reason="DeadlineExceeded").pod) == "", "a cancel does that"
+    assert pod_words.why_ended(_ended(0).pod) == ""
+    assert pod_words.why_ended(_seen(phase="Failed", reason="DeadlineExceeded").pod) == "", "a cancel does that"
     evicted = _ended(0, conditions=_disrupted("EvictionByEvictionAPI", "Eviction API: evicting")).pod
-    assert pod_states.why_ended(evicted) == "the pod was evicted: Eviction API: evicting"
+    assert pod_words.why_ended(evicted) == "the pod was evicted: Eviction API: evicting"
     metadata = msgspec.structs.replace(evicted.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
     deleted = msgspec.structs.replace(_ended(0).pod, metadata=metadata)
-    assert pod_states.why_ended(deleted) == "the pod was deleted by somebody else"
+    assert pod_words.why_ended(deleted) == "the pod was deleted by somebody else"
 
 
 @pytest.mark.parametrize(
@@ -123,8 +124,8 @@ def test_the_event_of_an_eviction_says_why() -> None:
         ClusterEvent("Warning", "Evicted", "Usage of EmptyDir volume exceeds the limit"),
         ClusterEvent("Normal", "Killing", "Stopping container executor"),
     ]
-    assert pod_states.eviction_from_events(events) == "the pod was evicted: Usage of EmptyDir volume exceeds the limit"
-    assert pod_states.eviction_from_events(events[::2]) == ""
+    assert pod_words.eviction_from_events(events) == "the pod was evicted: Usage of EmptyDir volume exceeds the limit"
+    assert pod_words.eviction_from_events(events[::2]) == ""
 
 
 @pytest.mark.parametrize(
@@ -186,7 +187,7 @@ def test_the_report_of_the_first_process_is_read(seen: SeenPod, begun: bool | No
     ],
 )
 def test_the_reason_why_a_pod_waits_is_said(seen: SeenPod, words: str) -> None:
-    assert pod_states.why_waiting(seen.pod) == words
+    assert pod_words.why_waiting(seen.pod) == words
 
 
 def test_the_last_warning_about_an_object_is_the_reason() -> None:
@@ -195,4 +196,4 @@ def test_the_last_warning_about_an_object_is_the_reason() -> None:
         ClusterEvent("Warning", "FailedCreate", "older", "2026-01-01T00:00:01Z"),
         ClusterEvent("Normal", "SuccessfulCreate", "made", "2026-01-01T00:00:03Z"),
     ]
-    assert pod_states.why_from_events(events) == "FailedCreate: exceeded quota: jobs"
+    assert pod_words.why_from_events(events) == "FailedCreate: exceeded quota: jobs"

@@ -36,7 +36,7 @@ def _recorded(dispatcher: Kubernetes, monkeypatch: pytest.MonkeyPatch) -> set[tu
     """Return the verbs and resources that a dispatcher asks its API server for, as they are asked."""
     found: set[tuple[str, str]] = set()
     api = dispatcher._api  # pyright: ignore[reportPrivateUsage]
-    request, watch = api._request, api.watch  # pyright: ignore[reportPrivateUsage]
+    request, watch = api.request, api.watch
 
     async def seen_request(method: str, path: str, body: Any, query: Mapping[str, str]) -> bytes:
         verbs = {"POST": "create", "DELETE": "delete", "PATCH": "patch", "GET": "get" if "/" in path else "list"}
@@ -47,7 +47,7 @@ def _recorded(dispatcher: Kubernetes, monkeypatch: pytest.MonkeyPatch) -> set[tu
         found.add(("watch", path))
         return watch(path, query)
 
-    monkeypatch.setattr(api, "_request", seen_request)
+    monkeypatch.setattr(api, "request", seen_request)
     monkeypatch.setattr(api, "watch", seen_watch)
     return found
 

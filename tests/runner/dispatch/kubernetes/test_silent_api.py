@@ -10,12 +10,12 @@ import pytest
 from aiohttp import web
 
 from terracrew.attempt import directories
+from terracrew.kubernetes_api.api import ApiRefusal, KubernetesApi
+from terracrew.kubernetes_api.objects import BatchJob
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.kubernetes import manifests
-from terracrew.runner.dispatch.kubernetes.api import ApiRefusal, KubernetesApi
 from terracrew.runner.dispatch.kubernetes.dispatcher import Kubernetes
 from terracrew.runner.dispatch.kubernetes.kubeconfig import Kubeconfig
-from terracrew.runner.dispatch.kubernetes.objects import BatchJob
 from terracrew.runner.dispatch.kubernetes.settings import KubernetesSettings
 from terracrew.runner.dispatch.protocol import NotStarted
 from tests.runner.conftest import TIMEOUT_SECONDS, granted

@@ -17,16 +17,17 @@ import msgspec
 
 from terracrew import durable
 from terracrew.attempt import delivered, exit_codes, files, ownership
+from terracrew.kubernetes_api import pod_words
+from terracrew.kubernetes_api.api import ApiRefusal, KubernetesApi
+from terracrew.kubernetes_api.objects import BatchJob, Pod
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch import container_start
 from terracrew.runner.dispatch.background_tasks import BackgroundTasks
 from terracrew.runner.dispatch.kubernetes import manifests, pod_states, settings
-from terracrew.runner.dispatch.kubernetes.api import ApiRefusal, KubernetesApi
 from terracrew.runner.dispatch.kubernetes.image_engines import ImageEngines
 from terracrew.runner.dispatch.kubernetes.jobs import Jobs
 from terracrew.runner.dispatch.kubernetes.manifests import PodOwner
-from terracrew.runner.dispatch.kubernetes.objects import BatchJob, Pod
 from terracrew.runner.dispatch.kubernetes.pod_watch import PodWatch, SeenPod
 from terracrew.runner.dispatch.kubernetes.settings import KubernetesSettings
 from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted, of_another
@@ -163,7 +164,7 @@ class Kubernetes:
                 if not seen.is_gone:
                     return seen.pod, notes
             if not await _within(change, _WAITING_LOOK_SECONDS):
-                words = pod_states.why_from_events(await self._jobs.events(job.metadata.uid))
+                words = pod_words.why_from_events(await self._jobs.events(job.metadata.uid))
                 if words and words != said:
                     said = words
                     handle.waits_for = f"Waiting for a pod: {words}"
@@ -199,10 +200,10 @@ class Kubernetes:
                 return None
             if handle.is_stopped.is_set():
                 return await self._retract(handle, mark, _CANCELED)
-            now, why = time.monotonic(), pod_states.why_waiting(seen.pod)
-            hopeless_since = min(hopeless_since, now) if pod_states.is_hopeless(seen.pod) else math.inf
+            now, why = time.monotonic(), pod_words.why_waiting(seen.pod)
+            hopeless_since = min(hopeless_since, now) if pod_words.is_hopeless(seen.pod) else math.inf
             if now > min(deadline, hopeless_since + _HOPELESS_SECONDS):
-                why = why or pod_states.why_from_events(await self._jobs.events(mark.pod_uid))
+                why = why or pod_words.why_from_events(await self._jobs.events(mark.pod_uid))
                 words = why or "Kubernetes says nothing"
                 return await self._retract(handle, mark, f"the pod of the executor did not start: {words}")
             if why and why != said:
@@ -291,8 +292,8 @@ class Kubernetes:
         """Return the last state of a pod, and why it was ended if only an event says so. Waits a moment for either."""
         deadline = time.monotonic() + _CAUSE_SECONDS
         while seen is not None and not seen.is_gone and pod_states.lacks_cause(seen.pod):
-            change, uid, is_last = self._watch.next_change(), seen.pod.metadata.uid, pod_states.is_final(seen.pod)
-            if cause := pod_states.eviction_from_events(await self._jobs.events(uid)):
+            change, uid, is_last = self._watch.next_change(), seen.pod.metadata.uid, pod_words.is_final(seen.pod)
+            if cause := pod_words.eviction_from_events(await self._jobs.events(uid)):
                 return seen, cause
             if is_last or (left := deadline - time.monotonic()) <= 0:
                 break
@@ -317,7 +318,7 @@ class Kubernetes:
         if not report.done:
             return AttemptEnd(exit_codes.NOTHING_LEFT, reason)
         if report.executor == exit_codes.DELIVERED:
-            reason = "" if handle.is_stopped.is_set() else cause or pod_states.why_ended(seen.pod)
+            reason = "" if handle.is_stopped.is_set() else cause or pod_words.why_ended(seen.pod)
         return AttemptEnd(report.executor, reason)
 
     # ---- stopping

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from terracrew.errors import Invalid
-from terracrew.runner.dispatch.kubernetes.access import AccessError
+from terracrew.kubernetes_api.access import AccessError
 
 _PRESIGNED_SECONDS = 60
 """What EKS asks for. The token itself is valid for 15 minutes."""

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 import msgspec
 
+from terracrew.kubernetes_api.api import ApiRefusal, KubernetesApi
+from terracrew.kubernetes_api.objects import BatchJob, PodList
 from terracrew.runner.dispatch.kubernetes import manifests, pod_states
-from terracrew.runner.dispatch.kubernetes.api import ApiRefusal, KubernetesApi
 from terracrew.runner.dispatch.kubernetes.manifests import PodOwner
-from terracrew.runner.dispatch.kubernetes.objects import BatchJob, PodList
 from terracrew.runner.dispatch.kubernetes.settings import KubernetesSettings
 
 log = logging.getLogger(__name__)

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from terracrew.attempt import exit_codes
-from terracrew.runner.dispatch.kubernetes import pod_states
-from terracrew.runner.dispatch.kubernetes.api import ApiRefusal, KubernetesApi
-from terracrew.runner.dispatch.kubernetes.manifests import ATTEMPT, INSTANCE, KEY, PodOwner
-from terracrew.runner.dispatch.kubernetes.objects import (
+from terracrew.kubernetes_api.api import ApiRefusal, KubernetesApi
+from terracrew.kubernetes_api.objects import (
     BatchJob,
     BatchJobList,
     ClusterEvent,
     ClusterEventList,
     PodList,
 )
+from terracrew.runner.dispatch.kubernetes import pod_states
+from terracrew.runner.dispatch.kubernetes.manifests import ATTEMPT, INSTANCE, KEY, PodOwner
 from terracrew.runner.dispatch.kubernetes.pod_watch import PodWatch
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from terracrew.errors import Invalid
-from terracrew.runner.dispatch.kubernetes.access import AccessError, TokenFile
+from terracrew.kubernetes_api.access import AccessError, TokenFile
 
 _PLUGIN_SECONDS = 60.0
 _EARLY_SECONDS = 60.0

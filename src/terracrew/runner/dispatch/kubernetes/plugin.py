@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from terracrew.errors import Invalid
+from terracrew.kubernetes_api import access
+from terracrew.kubernetes_api.access import ClusterAccess, InCluster
+from terracrew.kubernetes_api.api import KubernetesApi
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.dispatch import values
-from terracrew.runner.dispatch.kubernetes import access, manifests, settings
-from terracrew.runner.dispatch.kubernetes.access import ClusterAccess, InCluster
-from terracrew.runner.dispatch.kubernetes.api import KubernetesApi
+from terracrew.runner.dispatch.kubernetes import manifests, settings
 from terracrew.runner.dispatch.kubernetes.dispatcher import Kubernetes
 from terracrew.runner.dispatch.kubernetes.kubeconfig import Kubeconfig
 from terracrew.runner.dispatch.kubernetes.settings import KubernetesSettings

@@ -1,32 +1,15 @@
 """What the state of a pod means: whether its executor has begun or ended, why it waits, and how it ended, in words."""
 
-from collections.abc import Iterable
-
 from terracrew.attempt import exit_codes
 from terracrew.executor.container import ends
 from terracrew.executor.container.ends import ContainerEnd
-from terracrew.runner.dispatch.kubernetes.objects import ClusterEvent, ContainerStatus, Pod, TerminatedState
+from terracrew.kubernetes_api import pod_words
+from terracrew.kubernetes_api.objects import ContainerStatus, Pod, TerminatedState
 from terracrew.runner.dispatch.kubernetes.pod_template import EXECUTOR
 from terracrew.runner.dispatch.kubernetes.pod_watch import SeenPod
 
-_MAX_WORDS_CHARACTERS = 500
-_HOPELESS_REASONS = frozenset(
-    {
-        *("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError"),
-        *("CreateContainerConfigError", "CreateContainerError", "RunContainerError"),
-    }
-)
-"""Reasons of a container that seldom pass: a person has to change something."""
 _NEVER_STARTED_REASONS = frozenset({"StartError", "ContainerCannotRun", "CreateContainerError"})
 _LOST_REASON = "ContainerStatusUnknown"
-_DELETED = "the pod was deleted by somebody else"
-_DISRUPTIONS = {
-    "PreemptionByScheduler": "the pod was preempted by one with a higher priority",
-    "DeletionByTaintManager": "the pod was removed because its node did not answer, or was tainted",
-    "EvictionByEvictionAPI": "the pod was evicted",
-    "DeletionByPodGC": "the pod was removed because its node does not exist any more",
-    "TerminationByKubelet": "the pod was ended by its node",
-}
 
 
 def executor_of(pod: Pod) -> ContainerStatus | None:
@@ -46,7 +29,7 @@ def has_started(pod: Pod) -> bool:
 
 def has_ended(seen: SeenPod) -> bool:
     """Return whether nothing of the attempt runs any more. A pod that is to be removed, or whose node is silent, may still run."""
-    return seen.is_gone or terminated(seen.pod) is not None or is_final(seen.pod)
+    return seen.is_gone or terminated(seen.pod) is not None or pod_words.is_final(seen.pod)
 
 
 def was_never_started(seen: SeenPod) -> bool:
@@ -71,82 +54,32 @@ def report_of(pod: Pod) -> ContainerEnd | None:
     return ends.decode(end.message or "") or ends.of_exit_code(end.exit_code)
 
 
-def is_hopeless(pod: Pod) -> bool:
-    """Return whether the pod waits for something that seldom comes by itself."""
-    return any(
-        status.state.waiting and status.state.waiting.reason in _HOPELESS_REASONS
-        for status in (*pod.status.container_statuses, *pod.status.init_container_statuses)
-    )
-
-
-def why_waiting(pod: Pod, events: Iterable[ClusterEvent] = ()) -> str:
-    """Say why the executor of this pod has not begun; empty if it is only a moment's delay."""
-    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
-        waiting = status.state.waiting
-        if waiting and waiting.reason not in (None, "ContainerCreating", "PodInitializing"):
-            return _words(f"{waiting.reason}: {waiting.message or 'Kubernetes says nothing more'}")
-    scheduled = pod.condition("PodScheduled")
-    if scheduled and scheduled.status == "False":
-        return _words(f"no node can run it ({scheduled.reason}): {scheduled.message or ''}")
-    return why_from_events(events)
-
-
-def why_from_events(events: Iterable[ClusterEvent]) -> str:
-    """Return the last warning of Kubernetes about an object."""
-    warnings = [each for each in events if each.type == "Warning" and each.message]
-    warnings.sort(key=lambda each: each.last_timestamp or "")
-    return _words(f"{warnings[-1].reason}: {warnings[-1].message}") if warnings else ""
-
-
-def why_ended(pod: Pod) -> str:
-    """Say who or what ended a pod from outside; empty if it ended by itself, or by a cancel.
-
-    An executor that is told to end does not know why, even if it has the time to deliver everything.
-    """
-    if pod.status.reason == "Evicted":
-        return _words(f"the pod was evicted: {pod.status.message or 'its node was short of something'}")
-    disruption = pod.condition("DisruptionTarget")
-    if disruption and disruption.status == "True":
-        what = _DISRUPTIONS.get(disruption.reason or "", f"the pod was disrupted ({disruption.reason})")
-        return _words(f"{what}: {disruption.message}" if disruption.message else what)
-    return _DELETED if pod.metadata.deletion_timestamp else ""
-
-
 def lacks_cause(pod: Pod) -> bool:
     """Return whether the executor was ended from outside, and the pod does not say why.
 
     A node reports the end of a container before that of the pod, which has the words about an eviction. A pod that is evicted
     and ends with exit code 0 never has them: its node calls it a success.
     """
-    if terminated(pod) is None or why_ended(pod):
+    if terminated(pod) is None or pod_words.why_ended(pod):
         return False
     report = report_of(pod)
     return report is None or report.was_interrupted
 
 
-def is_final(pod: Pod) -> bool:
-    """Return whether the node says nothing more about this pod."""
-    return pod.status.phase in ("Succeeded", "Failed")
-
-
-def eviction_from_events(events: Iterable[ClusterEvent]) -> str:
-    """Return what a node noted about the eviction of a pod; empty if there was none."""
-    found = [each.message for each in events if each.reason == "Evicted" and each.message]
-    return _words(f"the pod was evicted: {found[-1]}") if found else ""
-
-
 def how(seen: SeenPod) -> str:
     """Say how a pod ended whose executor did not deliver everything by itself."""
     pod, end = seen.pod, terminated(seen.pod)
-    if (outside := why_ended(pod)) and outside != _DELETED:
+    if (outside := pod_words.why_ended(pod)) and outside != pod_words.DELETED:
         return outside
     if end is not None and end.reason == "OOMKilled":
         limit = f" of {_memory_limit(pod)}" if _memory_limit(pod) else ""
         return f"a process of its pod was killed because memory ran out: the limit{limit} was reached"
     if end is None and pod.status.phase == "Failed":
-        return _words(f"the pod failed ({pod.status.reason}): {pod.status.message or 'Kubernetes says nothing more'}")
+        return pod_words.shorten(
+            f"the pod failed ({pod.status.reason}): {pod.status.message or 'Kubernetes says nothing more'}"
+        )
     if end is None or (seen.is_gone and pod.metadata.deletion_timestamp and end.exit_code > 128):
-        return _DELETED
+        return pod_words.DELETED
     return _how_executor(ends.decode(end.message or ""), end)
 
 
@@ -162,10 +95,10 @@ def _how_executor(report: ContainerEnd | None, end: TerminatedState) -> str:
         if end.exit_code > 128:
             return f"its pod was ended by signal {end.exit_code - 128}"
         said = f": {end.message}" if end.message else ""
-        return _words(f"the container of the executor ended with exit code {end.exit_code}{said}")
+        return pod_words.shorten(f"the container of the executor ended with exit code {end.exit_code}{said}")
     if not report.has_begun:
         said = f": {report.last_line}" if report.last_line else ""
-        return _words(f"the executor ended before it had begun{said}")
+        return pod_words.shorten(f"the executor ended before it had begun{said}")
     code = report.executor
     if report.refused:
         return "the server refused what the executor had to deliver"
@@ -178,9 +111,5 @@ def _how_executor(report: ContainerEnd | None, end: TerminatedState) -> str:
 def why_not_begun(seen: SeenPod) -> str:
     end = terminated(seen.pod)
     if end is not None and end.reason in _NEVER_STARTED_REASONS:
-        return _words(f"the container of the executor cannot be started: {end.message or end.reason}")
+        return pod_words.shorten(f"the container of the executor cannot be started: {end.message or end.reason}")
     return how(seen)
-
-
-def _words(text: str) -> str:
-    return " ".join(text.split())[:_MAX_WORDS_CHARACTERS]

@@ -9,14 +9,12 @@ import contextlib
 import logging
 from typing import Any
 
-import aiohttp
 import msgspec
 
 from terracrew.backoff import Backoff
-from terracrew.runner.dispatch.kubernetes.access import AccessError
-from terracrew.runner.dispatch.kubernetes.api import ApiRefusal, ApiSilenceError, KubernetesApi
+from terracrew.kubernetes_api.api import SILENCE, ApiRefusal, KubernetesApi
+from terracrew.kubernetes_api.objects import ApiStatus, Pod, PodList
 from terracrew.runner.dispatch.kubernetes.manifests import ATTEMPT
-from terracrew.runner.dispatch.kubernetes.objects import ApiStatus, Pod, PodList
 from terracrew.runner.dispatch.kubernetes.pod_template import EXECUTOR
 
 log = logging.getLogger(__name__)
@@ -101,7 +99,7 @@ class PodWatch:
                 if refusal.status != _GONE_CODE:
                     log.warning("Kubernetes does not let pods be watched, and is asked again: %s", refusal.message)
                 version = ""
-            except (ApiSilenceError, AccessError, aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            except SILENCE as error:
                 log.info("the watch of pods was interrupted, and continues: %s", error or repr(error))
             await asyncio.sleep(delays.next())
 

@@ -1,4 +1,4 @@
-"""The parts of Kubernetes' objects that the dispatcher reads."""
+"""The parts of Kubernetes' objects that Terracrew reads."""
 
 import msgspec
 

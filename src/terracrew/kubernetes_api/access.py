@@ -1,4 +1,4 @@
-"""How a runner reaches the API server: its address, the authority that it trusts, and its credential."""
+"""How a process reaches the API server: its address, the authority that it trusts, and its credential."""
 
 import asyncio
 import ssl
@@ -61,7 +61,7 @@ class TokenFile:
 
 
 class InCluster:
-    """The service account of the pod that the runner runs in."""
+    """The service account of the pod that this process runs in."""
 
     certificate_name = None
 

@@ -13,8 +13,8 @@ import aiohttp
 import msgspec
 
 from terracrew.backoff import Backoff
-from terracrew.runner.dispatch.kubernetes.access import AccessError, ClusterAccess
-from terracrew.runner.dispatch.kubernetes.objects import ApiStatus
+from terracrew.kubernetes_api.access import AccessError, ClusterAccess
+from terracrew.kubernetes_api.objects import ApiStatus
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,16 @@ class ApiRefusal(Exception):
 
 
 class ApiSilenceError(Exception):
-    """There was no answer of the API server."""
+    """There was no answer of the API server that says anything about its objects."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+        """The status of the API server's own answer; 0 if something else answered, or nobody."""
+
+
+SILENCE = (ApiSilenceError, AccessError, aiohttp.ClientError, TimeoutError, OSError, ValueError)
+"""What a request raises that did not get an answer of the API server."""
 
 
 class KubernetesApi:
@@ -73,13 +82,13 @@ class KubernetesApi:
     ) -> T:
         """Return the API server's answer, and ask again until there is one. Raises ApiRefusal for a refusal of the API server.
 
-        `path` is below the namespace. `when_silent` is called when a request may or may not have arrived.
+        `when_silent` is called when a request may or may not have arrived.
         """
         delays, is_reported = Backoff(0.2, 30.0), False
         while True:
             try:
-                return msgspec.json.decode(await self._request(method, path, body, query or {}), type=kind)
-            except (ApiSilenceError, AccessError, aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+                return msgspec.json.decode(await self.request(method, path, body, query or {}), type=kind)
+            except SILENCE as error:
                 when_silent()
                 if not is_reported:
                     log.warning(
@@ -126,7 +135,8 @@ class KubernetesApi:
                 for line in lines:
                     yield line
 
-    async def _request(self, method: str, path: str, body: Any, query: Mapping[str, str]) -> bytes:
+    async def request(self, method: str, path: str, body: Any, query: Mapping[str, str]) -> bytes:
+        """Ask once. `path` is below the namespace, or begins with a slash. Raises ApiRefusal, or one of SILENCE."""
         session, headers, url = await self._prepare(path)
         content = None
         if body is not None:
@@ -149,13 +159,15 @@ class KubernetesApi:
             return answer
 
     async def _prepare(self, path: str) -> tuple[aiohttp.ClientSession, dict[str, str], str]:
-        group = "apis/batch/v1" if path.startswith("jobs") else "api/v1"
+        if not path.startswith("/"):
+            group = "apis/batch/v1" if path.startswith("jobs") else "api/v1"
+            path = f"/{group}/namespaces/{self.namespace}/{path}"
         headers = {"Accept": "application/json", **await self._access.headers()}  # first: it may find the address
         if self._session is None:
             # Requests are many only for a moment, so their number has no limit.
             connector = aiohttp.TCPConnector(ssl=self._access.tls(), limit=0)
             self._session = aiohttp.ClientSession(connector=connector, trust_env=True)  # with the proxy of the machine
-        return self._session, headers, f"{self.server}/{group}/namespaces/{self.namespace}/{path}"
+        return self._session, headers, self.server + path
 
     def _refuse(self, method: str, status: int, answer: bytes) -> None:
         """Raise what an answer without the wanted object means."""
@@ -169,5 +181,5 @@ class KubernetesApi:
         # A credential that was taken away says nothing about what exists. What may not be made was not made.
         is_unreadable = status == _FORBIDDEN_CODE and method != "POST"
         if said.kind != "Status" or status >= 500 or status in _SILENT_STATUSES or is_unreadable:
-            raise ApiSilenceError(message)
+            raise ApiSilenceError(message, status)
         raise ApiRefusal(status, said.reason or "", message)
