@@ -10,8 +10,13 @@ from typing import Protocol
 from terracrew.clouds.model import CloudIdentity, Deployment, FoundResource, InstanceState, StartAnswer, StartRequest
 from terracrew.errors import TerracrewError
 
-SignToken = Callable[[], Awaitable[str]]
-"""Returns a new token of the server for the identity, valid for some minutes."""
+
+class SignToken(Protocol):
+    """Returns a new token of the server for the identity, valid for some minutes."""
+
+    def __call__(self, is_probe: bool = False, /) -> Awaitable[str]:
+        """Return a token. `is_probe` asks for one of a subject that no identity has, which a cloud must turn away."""
+        ...
 
 
 class CloudRefused(TerracrewError):
