@@ -11,6 +11,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "attempt.deliver_late": ("accepted what attempt {attempt} of {job} delivered late",),
     "attempt.reuse_ticket": ("showed a used ticket of attempt {attempt} of {job}, which may have been stolen",),
     "audit.export": ("exported the audit log", " as {format}"),
+    "fleet_job.cancel": ("canceled {job}", ": {type}"),
+    "fleet_job.create": ("queued {job}", ": {type}"),
     "group.clear_step": ("took away the hooks and flags of {step} in the group {place}",),
     "group.create": ("created the group {place}",),
     "group.delete": ("deleted the group {place}",),
@@ -162,7 +164,7 @@ def _words(entry: Mapping[str, Any]) -> dict[str, str]:
         "job": _job(entry),
         "name": _name(entry),
         "place": _place(entry),
-        "type": _text(details.get("type", "")).lower(),
+        "type": _text(details.get("type", "")).lower().replace("_", " "),
         "target": _text(details.get("place") or _ORGANIZATION) if "place" in details else "",
         "user": _text(details.get("user") or _name(entry)),
     }

@@ -17,6 +17,7 @@ Topic: TypeAlias = (
         "deletions",  # a module: something was deleted, and its content can be removed
         "deployments",  # a runner: its deployment or an instance of it in the cloud has changed
         "ended",  # `job attempt`: the attempt was ended by somebody else
+        "fleet",  # a job of the fleet: it waits, is wanted canceled, or something that people see of it has changed
         "freed",  # `job module instance`: a module's lock and an instance's slot are free
         "group_runs",  # a group: a run of all of its modules has changed
         "history",  # a point: a server has written it to the history of the database

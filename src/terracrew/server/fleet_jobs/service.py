@@ -1,0 +1,119 @@
+"""Creates, finds and cancels the jobs of the fleet, and checks that the caller may see or cancel them."""
+
+from msgspec.structs import asdict
+
+from terracrew import ids
+from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Tx
+from terracrew.server.fleet_jobs import decide, reads, store
+from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobView, FleetLine, NewFleetJob
+from terracrew.server.fleet_jobs.reads import FleetJobFilter
+from terracrew.server.groups import store as groups
+from terracrew.server.paging import Page, page, start
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Place, Verb
+from terracrew.server.principals.model import Principal
+
+
+async def create(tx: Tx, who: Principal, new: NewFleetJob) -> FleetJob:
+    """Queue a job. The caller has checked that its principal may. Refused while a job of the same type and target is open."""
+    [number] = await groups.take_job_numbers(
+        tx, new.organization_id, 1
+    )  # it also holds back others that create one now
+    for other in await store.open_of_target(tx, new.target_id):
+        if other.type is new.type:
+            raise Conflict(
+                f"job {other.number} ({other.type} of `{other.target_name}`) has not ended: wait for it, or cancel it",
+                job_id=other.id,
+                number=other.number,
+            )
+    now = store.moment(tx)
+    job = FleetJob(
+        id=ids.new("fjb"),
+        organization_id=new.organization_id,
+        group_id=new.group_id,
+        number=number,
+        type=new.type,
+        status=FleetJobStatus.QUEUED,
+        attempt=1,
+        target_id=new.target_id,
+        target_name=new.target_name,
+        runner_id=new.runner_id,
+        identity_id=new.identity_id,
+        spec=new.spec,
+        due_at=now,
+        created_by=who.id,
+        created_by_name=who.name,
+        created_at=now,
+    )
+    await store.insert(tx, job)
+    if who.kind != "system":
+        await _record(tx, who, "fleet_job.create", job)
+    return job
+
+
+async def find(tx: Tx, who: Principal, reference: str, verb: Verb = Verb.RUNNER_READ) -> FleetJob:
+    """Find a job by its id, or by its number in the caller's organization."""
+    unseen = NotFound(f"there is no fleet job `{reference[:100]}` here, or you may not see it")
+    if reference.isdecimal() and len(reference) < 16:
+        job = await store.numbered(tx, who.organization_id or "", int(reference))
+    elif ids.is_id("fjb", reference):
+        job = await store.get(tx, ids.parse("fjb", reference))
+    else:
+        raise Invalid(f"`{reference[:100]}` is neither the id nor the number of a fleet job")
+    if job is None:
+        raise unseen
+    await authorize.require(tx, who, verb, await _place(tx, job), unseen)
+    return job
+
+
+async def show(tx: Tx, who: Principal, reference: str) -> FleetJobView:
+    """Return a job with the steps of its current attempt."""
+    return await view(tx, await find(tx, who, reference))
+
+
+async def view(tx: Tx, job: FleetJob) -> FleetJobView:
+    """Return a job that the caller has found, with the steps of its current attempt."""
+    return FleetJobView(**asdict(job), steps=await reads.steps(tx, job.id, job.attempt))
+
+
+async def lines(tx: Tx, who: Principal, reference: str, attempt: int, since: int, count: int) -> list[FleetLine]:
+    """Return the lines of a job's log that follow line `since` of `attempt`."""
+    job = await find(tx, who, reference)
+    return await reads.lines(tx, job.id, attempt, since, count)
+
+
+async def listing(tx: Tx, who: Principal, wanted: FleetJobFilter, after: str | None, limit: int) -> Page[FleetJob]:
+    """Return the jobs that the caller may see, the newest first."""
+    seen = await authorize.visible(tx, who, Verb.RUNNER_READ)
+    return page(await reads.listing(tx, seen, who.organization_id or "", wanted, start(after), limit + 1), limit)
+
+
+async def cancel(tx: Tx, who: Principal, reference: str) -> FleetJob:
+    """End a job that waits; ask one that runs to remove what it has made and to end. A repetition changes nothing."""
+    found = await find(tx, who, reference, Verb.RUNNER_WRITE)
+    before = await store.hold(tx, found.id)
+    after = decide.cancel(before, who.name, store.moment(tx))
+    if after is None:
+        return before
+    await store.save(tx, before, after)
+    await _record(tx, who, "fleet_job.cancel", after)
+    return after
+
+
+async def note(tx: Tx, job: FleetJob, text: str) -> None:
+    """Add a line of the server itself to the log of the current attempt of a job that the transaction holds."""
+    number = await reads.last_number(tx, job.id, job.attempt) + 1
+    await store.add_lines(tx, job.id, [FleetLine(job.attempt, number, store.moment(tx), text)])
+
+
+async def _place(tx: Tx, job: FleetJob) -> Place:
+    """Return the place whose rights count: the group of the runner or identity, or the organization once that group is gone."""
+    group = await groups.get(tx, job.group_id)
+    return authorize.group(job.organization_id, group.path if group else "")
+
+
+async def _record(tx: Tx, who: Principal, action: str, job: FleetJob) -> None:
+    details = {"job": job.number, "type": job.type.value, "path": job.target_name}
+    await audit.record(tx, who, action, "fleet_job", job.id, details, organization_id=job.organization_id)
