@@ -10,6 +10,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "step_settings": ("step_settings/store.py",),
     "attempts": ("jobs/attempt_store.py", "jobs/attempts/claim_store.py"),
     "audit": ("audit/store.py",),
+    "cloud_identities": ("cloud_identities/store.py",),
     "clock": ("db/postgres/clock.py", "db/sqlite/database.py"),
     "cloud_deployments": ("deployments/store.py",),
     "cloud_instances": ("deployments/store.py",),

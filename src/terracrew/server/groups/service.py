@@ -143,10 +143,14 @@ async def contents(tx: Tx, group: Group) -> dict[str, int]:
 
 def contents_in_words(counts: Mapping[str, int]) -> str:
     """Return how many things of each kind there are: `1 group, 2 runners`."""
-    named = {kind: kind.replace("_", " ") for kind in counts}
-    return ", ".join(
-        f"{count} {named[kind].removesuffix('s') if count == 1 else named[kind]}" for kind, count in counts.items()
-    )
+    return ", ".join(f"{count} {_in_words(kind, count)}" for kind, count in counts.items())
+
+
+def _in_words(kind: str, count: int) -> str:
+    named = kind.replace("_", " ")
+    if count != 1:
+        return named
+    return f"{named.removesuffix('ies')}y" if named.endswith("ies") else named.removesuffix("s")
 
 
 async def delete(tx: Tx, who: Principal, reference: str) -> None:

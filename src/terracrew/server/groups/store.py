@@ -160,7 +160,8 @@ async def contents(tx: Tx, id: str) -> dict[str, int]:  # noqa: A002
         """SELECT (SELECT count(*) FROM groups WHERE parent_id = :id) AS groups,
                   (SELECT count(*) FROM modules WHERE group_id = :id) AS modules,
                   (SELECT count(*) FROM runners WHERE group_id = :id) AS runners,
-                  (SELECT count(*) FROM service_accounts WHERE group_id = :id) AS service_accounts""",
+                  (SELECT count(*) FROM service_accounts WHERE group_id = :id) AS service_accounts,
+                  (SELECT count(*) FROM cloud_identities WHERE group_id = :id) AS cloud_identities""",
         id=id,
     )
     return dict(row or {})
