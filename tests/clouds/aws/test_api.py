@@ -213,7 +213,8 @@ async def test_a_session_is_in_no_log_no_text_and_no_error_and_nowhere_after_it_
         with pytest.raises(AwsRefused) as caught:
             await opened.call("ecs", "run_task", taskDefinition="x")
         shown = caplog.text + repr(opened) + repr(vars(opened)) + repr(caught.value)
-        shown += "".join(repr(vars(each)) for each in vars(opened).values() if hasattr(each, "__dict__"))
+        parts: list[Any] = [each for each in vars(opened).values() if hasattr(each, "__dict__")]
+        shown += "".join(str(each.__dict__) for each in parts)
         shown += str(caught.value.details) + repr(caught.value.__cause__)
         assert caught.value.__suppress_context__
         for secret in (*aws.secret_keys, *tokens, "the-key-of-the-machine"):
