@@ -13,7 +13,7 @@ class Expression(NamedTuple):
     text: str
 
 
-class Call(NamedTuple):
+class FunctionCall(NamedTuple):
     function: str
     argument: Any
 
@@ -32,7 +32,7 @@ def _value(value: Any, indent: str) -> str:
     match value:
         case Expression(text):
             return text
-        case Call(function, argument):
+        case FunctionCall(function, argument):
             return f"{function}({_value(argument, indent)})"
         case dict():
             items: dict[str, Any] = value  # pyright: ignore[reportUnknownVariableType]

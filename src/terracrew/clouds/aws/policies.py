@@ -98,13 +98,13 @@ def to_opentofu(identity: CloudIdentity, *, clusters: Sequence[str] = (), job_ro
         trust = trust_policy(identity)
         trust["Statement"][0]["Principal"] = {"AWS": hcl.Expression("var.terracrew_server_role")}
     allowed = permission_policy(identity, clusters=clusters, job_roles=job_roles)
-    role: dict[str, Any] = {"name": arn.name, "assume_role_policy": hcl.Call("jsonencode", trust)}
+    role: dict[str, Any] = {"name": arn.name, "assume_role_policy": hcl.FunctionCall("jsonencode", trust)}
     if path := account.role_arn.partition(":role/")[2].rpartition("/")[0]:
         role["path"] = f"/{path}/"
     policy = {
         "name": "terracrew",
         "role": hcl.Expression("aws_iam_role.terracrew.id"),
-        "policy": hcl.Call("jsonencode", allowed),
+        "policy": hcl.FunctionCall("jsonencode", allowed),
     }
     blocks.append(hcl.block('resource "aws_iam_role" "terracrew"', role))
     blocks.append(hcl.block('resource "aws_iam_role_policy" "terracrew"', policy))
