@@ -85,6 +85,13 @@ class JobRows:
         await self.db.write(lambda tx: insert_instance(tx, runner_id, id=instance_id, capacity=slots))
         return Instance(self, runner_id, instance_id)
 
+    async def instance_of(self, runner_id: str, *, slots: int = 4, name: str = "") -> "Instance":
+        """A connected instance of a runner that exists."""
+        instance_id = ids.new("ins")
+        own = {"id": instance_id, "capacity": slots} | ({"name": name} if name else {})
+        await self.db.write(lambda tx: insert_instance(tx, runner_id, **own))
+        return Instance(self, runner_id, instance_id)
+
     async def job(self, module_id: str, status: str = "QUEUED", kind: str = "PLAN") -> str:
         """A job that no runner has: it waits, or has ended."""
         job_id = ids.new("job")

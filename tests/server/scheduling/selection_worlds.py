@@ -61,6 +61,7 @@ class RunnerCase(msgspec.Struct, frozen=True):
     tags: frozenset[str]
     max_jobs: int
     instances: tuple[InstanceCase, ...]
+    can_wake: bool = False
 
     @property
     def distance(self) -> int | None:
@@ -106,8 +107,10 @@ class World(msgspec.Struct, frozen=True):
         for number, runner in enumerate(self.runners):
             if (distance := runner.distance) is None:
                 continue
+            can_wake = runner.can_wake and not (runner.is_disabled or runner.is_draining)
             if not runner.instances:
-                found.append(Candidate(f"runner-{number}", None, "", distance, is_open=False, is_connected=False))
+                never = Candidate(f"runner-{number}", None, "", distance, is_open=False, is_connected=False)
+                found.append(replace(never, tags=runner.tags, can_wake=can_wake, is_newest=True))
             for place, each in enumerate(runner.instances):
                 is_draining = each.state in ("draining", "leaving")
                 found.append(
@@ -122,6 +125,8 @@ class World(msgspec.Struct, frozen=True):
                         tags=runner.tags,
                         engines=each.available,
                         free=min(each.capacity, runner.max_jobs) - len(each.held),
+                        can_wake=can_wake,
+                        is_newest=place == len(runner.instances) - 1,
                     )
                 )
         return found
@@ -185,6 +190,7 @@ _OF_RUNNER: dict[str, list[Any]] = {
     "tags": [frozenset[str](), frozenset({"a_b", "GPU", "gpu", "g.u"}), frozenset({"g-u", "gpu2", "a-b"})],
     "max_jobs": [1],
     "instances": [()],
+    "can_wake": [True],
 }
 _OF_INSTANCE: dict[str, list[Any]] = {
     "state": ["draining", "recent", "recent", "recent", "recent", "leaving", "gone", "gone"],
@@ -222,5 +228,9 @@ _CHANGES = (
         for value in values
     ]
 )
+_ASLEEP = replace(_RUNNER, places=frozenset({"a/b"}), instances=(replace(_INSTANCE, state="gone"),), can_wake=True)
+_CHANGES += [
+    (None, None, "runners", (each, *GOOD.runners[1:])) for each in (_ASLEEP, replace(_ASLEEP, instances=()))
+] * 16
 WORLDS = st.lists(st.sampled_from(_CHANGES), min_size=1, max_size=9).map(lambda changes: reduce(_change, changes, GOOD))
 """Several changes of a world in which everything is in order: where much is wrong, nothing is offered, and nothing is tested."""

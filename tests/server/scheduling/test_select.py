@@ -51,6 +51,7 @@ CODES = {
     "instance_absent",
     "none_online",
     "settling",
+    "waking",
 }
 
 

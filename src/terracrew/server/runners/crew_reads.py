@@ -43,9 +43,17 @@ _STAGE: LiteralString = f"""CASE WHEN NOT (members.name = '' OR instances.name =
 Whether it offers what a job asks of a dispatcher is not among them, because SQL cannot match patterns: see `announcements`."""
 
 
+_WAKE_STAGE: LiteralString = f"""CASE WHEN NOT {eligibility.has_tags("members.tags")} THEN 1
+    WHEN NOT (members.choice <> '{{}}' OR {eligibility.next_has_engine("members.engine", "members.engine_version")}) THEN 2
+    ELSE 3 END"""
+"""How many conditions of a job a runner meets that can be woken. A job that is pinned to the name of an instance wakes nobody."""
+_WAKEABLE: LiteralString = """members JOIN runners ON runners.id = members.runner_id AND runners.can_wake
+    AND NOT runners.is_draining AND NOT runners.is_disabled AND members.name = ''"""
+
+
 def _seats(is_online: LiteralString) -> LiteralString:
     return f"""SELECT members.number, runners.id AS runner_id, instances.id AS instance_id, instances.is_connected AS is_online,
-        instances.heard_at > members.since AS is_in_contact, {eligibility.SLOTS} AS slots, {_STAGE} AS stage
+        instances.heard_at > members.since AS is_in_contact, {eligibility.SLOTS} AS slots, {_STAGE} AS stage, 0 AS wake_stage
     FROM members JOIN runners ON runners.id = members.runner_id AND NOT runners.is_draining AND NOT runners.is_disabled
     JOIN instances ON instances.runner_id = runners.id AND NOT instances.is_draining AND {is_online}"""
 
@@ -62,9 +70,15 @@ _CREWS: LiteralString = (
     sum(CASE WHEN is_online AND stage > 2 THEN 1 ELSE 0 END) AS able,
     sum(CASE WHEN is_online AND stage > 3 THEN 1 ELSE 0 END) AS free,
     CAST(sum(CASE WHEN is_online AND stage > 2 THEN slots ELSE 0 END) AS bigint) AS slots,
-    min(CASE WHEN is_online AND stage > 2 THEN instance_id END) AS instance_id
+    min(CASE WHEN is_online AND stage > 2 THEN instance_id END) AS instance_id,
+    sum(CASE WHEN wake_stage > 0 THEN 1 ELSE 0 END) AS wakeable,
+    sum(CASE WHEN wake_stage > 1 THEN 1 ELSE 0 END) AS wakeable_tagged,
+    sum(CASE WHEN wake_stage > 1 THEN 1 ELSE 0 END) AS wakeable_offering,
+    sum(CASE WHEN wake_stage > 2 THEN 1 ELSE 0 END) AS wakeable_able
 FROM (
-    SELECT number, runner_id, NULL AS instance_id, false AS is_online, false AS is_in_contact, 0 AS slots, 0 AS stage FROM members
+    SELECT number, runner_id, NULL AS instance_id, false AS is_online, false AS is_in_contact, 0 AS slots, 0 AS stage,
+        0 AS wake_stage FROM members
+    UNION ALL SELECT members.number, runners.id, NULL, false, false, 0, 0, {_WAKE_STAGE} FROM {_WAKEABLE}
     UNION ALL {_seats("instances.is_connected")}
     UNION ALL {_seats("NOT instances.is_connected AND instances.disconnected_at > members.grace_since")}) AS seats
 GROUP BY number"""
@@ -80,6 +94,13 @@ FROM (
     JOIN instances ON instances.runner_id = runners.id AND NOT instances.is_draining AND instances.is_connected) AS seats
 WHERE stage > 1 GROUP BY number, dispatchers, engines, engine_versions, installable_engines ORDER BY number, instance_id"""
 )
+_WAKEABLE_ANNOUNCEMENTS: LiteralString = (
+    _MEMBERS
+    + f"""SELECT members.number, instances.id AS instance_id, instances.dispatchers, instances.engines, instances.engine_versions,
+    instances.installable_engines
+FROM {_WAKEABLE} LEFT JOIN instances ON {eligibility.IS_NEWEST}
+WHERE {eligibility.has_tags("members.tags")}"""
+)
 _FIRST_MEMBERS: LiteralString = (
     _MEMBERS
     + """SELECT ranked.place_id, ranked.id, ranked.path, ranked.organization_id, ranked.is_disabled, ranked.is_drained,
@@ -88,10 +109,13 @@ _FIRST_MEMBERS: LiteralString = (
             AND (secrets.expires_at IS NULL OR secrets.expires_at > ranked.now)) OR EXISTS (
         SELECT 1 FROM trust_policies AS policies WHERE policies.service_account_id = ranked.service_account_id
             AND (policies.expires_at IS NULL OR policies.expires_at > ranked.now)) AS has_credential,
-    ranked.tags, instances.is_disk_full, instances.heard_at, instances.is_connected AND instances.heard_at > ranked.since AS is_connected
+    ranked.is_cloud_hosted, ranked.can_wake, ranked.tags, instances.is_disk_full, instances.heard_at,
+    instances.is_connected AND instances.heard_at > ranked.since AS is_connected
 FROM (
     SELECT members.place_id, members.now, members.since, members.most, runners.id, runners.path, runners.organization_id,
-        runners.is_disabled, runners.is_draining AS is_drained, runners.tags, runners.worker_token_sha256, runners.service_account_id,
+        runners.is_disabled, runners.is_draining AS is_drained, runners.type = 'cloud-hosted' AS is_cloud_hosted,
+        runners.can_wake AND NOT runners.is_disabled AND NOT runners.is_draining AS can_wake, runners.tags,
+        runners.worker_token_sha256, runners.service_account_id,
         row_number() OVER (PARTITION BY members.place_id ORDER BY runners.path) AS rank
     FROM members JOIN runners ON runners.id = members.runner_id) AS ranked
 LEFT JOIN instances ON instances.id = coalesce(
@@ -137,6 +161,11 @@ async def announcements(tx: Tx, wanted: Sequence[tuple[str, str, str, str, str, 
     Many instances of a fleet announce the same, so there are few rows.
     """
     return await tx.each(_ANNOUNCEMENTS, _COLUMNS, _batch(tx, wanted))
+
+
+async def wakeable_announcements(tx: Tx, wanted: Sequence[tuple[str, str, str, str, str, str]]) -> list[Row]:
+    """Return what the newest instance of each runner announced that can be woken and has the wanted tags; NULL if there was none."""
+    return await tx.each(_WAKEABLE_ANNOUNCEMENTS, _COLUMNS, _batch(tx, wanted))
 
 
 async def first_members(tx: Tx, places: Collection[str]) -> list[Row]:

@@ -57,6 +57,11 @@ WANTED_VERSION: LiteralString = (
 """The range of versions of the engine that a job may run with; empty for any. A job whose range was resolved keeps the version."""
 
 
+IS_NEWEST: LiteralString = """instances.id = (
+    SELECT max(own.id) FROM instances AS own WHERE own.runner_id = runners.id)"""
+"""Whether an instance is the newest one of its runner. Ids sort by the time of their creation."""
+
+
 def has_engine(engine: LiteralString, wanted: LiteralString) -> LiteralString:
     """Return the condition that an instance has announced an engine in a wanted version, or installs it when it is needed.
 
@@ -69,6 +74,12 @@ def has_engine(engine: LiteralString, wanted: LiteralString) -> LiteralString:
             SELECT 1 FROM engine_version_ranges AS ranges WHERE ranges.engine = {engine} AND ranges.wanted = {wanted}
                 AND (have.version = ranges.version OR have.position >= ranges.low AND have.position < ranges.high
                     OR have.version = '' AND ranges.installs IS NOT NULL)))))"""
+
+
+def next_has_engine(engine: LiteralString, wanted: LiteralString) -> LiteralString:
+    """Return the condition that the next instance of a runner has an engine: the newest one announced it, or there was none yet."""
+    return f"""(NOT EXISTS (SELECT 1 FROM instances WHERE instances.runner_id = runners.id)
+    OR EXISTS (SELECT 1 FROM instances WHERE {IS_NEWEST} AND {has_engine(engine, wanted)}))"""
 
 
 def may_have_engine(engine: LiteralString, wanted: LiteralString) -> LiteralString:
@@ -103,8 +114,10 @@ _IS_WANTED_SEAT: LiteralString = """seat.runner_id = rival.id AND NOT seat.is_dr
 _HAS_ONLINE: LiteralString = f"""NOT rival.is_disabled AND NOT rival.is_draining AND (
     EXISTS (SELECT 1 FROM instances AS seat WHERE {_IS_WANTED_SEAT} AND seat.is_connected)
     OR EXISTS (SELECT 1 FROM instances AS seat WHERE {_IS_WANTED_SEAT} AND NOT seat.is_connected
-        AND seat.disconnected_at > batch.grace_since))"""
-"""Whether a runner has an instance that is online, or was a moment ago, and has the name that the module may ask for."""
+        AND seat.disconnected_at > batch.grace_since)
+    OR rival.can_wake AND modules.runner_instance_name IS NULL)"""
+"""Whether a runner has an instance that is online, or was a moment ago, and has the name that the module may ask for, or can be
+woken. A name cannot be woken."""
 _IS_AVAILABLE: dict[Precedence, LiteralString] = {
     "online": _HAS_ONLINE,
     "configured": f"(modules.runner_instance_name IS NULL OR {_HAS_ONLINE})",

@@ -17,6 +17,7 @@ from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.groups import reads as group_reads
 from terracrew.server.jobs import queue_reads
 from terracrew.server.runners import crew_reads
+from terracrew.server.scheduling import select
 from terracrew.server.scheduling.select import Tier
 
 _choice = msgspec.json.Decoder(DispatcherChoice)
@@ -99,14 +100,24 @@ async def _read_crews(tx: Tx, wanted: Collection[Wanted]) -> dict[Wanted, Crew]:
     announced: dict[Wanted, list[Row]] = {each: [] for each in choosing}
     for row in await crew_reads.announcements(tx, choosing):
         announced[choosing[int(row["number"])]].append(row)
-    return found | {each: _offering(each, found[each], announced[each]) for each in choosing}
+    sleeping: dict[Wanted, list[Row]] = {each: [] for each in choosing}
+    for row in (
+        await crew_reads.wakeable_announcements(tx, choosing) if any(found[each].wakeable for each in choosing) else ()
+    ):
+        sleeping[choosing[int(row["number"])]].append(row)
+    return found | {each: _offering(each, found[each], announced[each], sleeping[each]) for each in choosing}
 
 
-def _offering(wanted: Wanted, crew: Crew, announcements: Sequence[Row]) -> Crew:
-    """Count the instances that offer what a job asks for, from what the instances of the crew announced."""
+def _offering(wanted: Wanted, crew: Crew, announcements: Sequence[Row], sleeping: Sequence[Row]) -> Crew:
+    """Count the instances that offer what a job asks for, and the runners that would, from what their instances announced."""
     choice = _choice.decode(wanted.choice)
     offering = [(row, have) for row in announcements if (have := _available(row)).offers(choice)]
     able = [row for row, have in offering if have.can_run(wanted.engine, wanted.engine_version, choice)]
+    needs = select.JobNeeds(wanted.engine, engine_version=wanted.engine_version, choice=choice)
+    lacking = [
+        select.lacks_asleep(needs, frozenset(), None if row["instance_id"] is None else _available(row))
+        for row in sleeping
+    ]
     return msgspec.structs.replace(
         crew,
         offering=sum(row["instances"] for row, _ in offering),
@@ -114,7 +125,11 @@ def _offering(wanted: Wanted, crew: Crew, announcements: Sequence[Row]) -> Crew:
         free=sum(row["free"] for row in able),
         slots=sum(row["slots"] for row in able),
         instance_id=min((row["instance_id"] for row in able), default=None),
-        announced=tuple(dict.fromkeys(row["dispatchers"] for row in announcements)),
+        announced=tuple(
+            dict.fromkeys(row["dispatchers"] for row in (*announcements, *sleeping) if row["dispatchers"] is not None)
+        ),
+        wakeable_offering=sum(code != "no_dispatcher" for code in lacking),
+        wakeable_able=sum(code is None for code in lacking),
     )
 
 

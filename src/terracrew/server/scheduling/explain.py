@@ -13,14 +13,14 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners.eligibility import Precedence
-from terracrew.server.scheduling import crews, reason_texts, select
+from terracrew.server.scheduling import crews, reason_texts, select, waking
 from terracrew.server.scheduling.crews import SHARED, Wanted
 from terracrew.server.scheduling.model import Reason
 from terracrew.server.scheduling.reason_texts import MAX_COUNTED_JOBS, FullGroup, ReadableNames, Way, tags_of
 from terracrew.server.scheduling.select import Code, JobNeeds
 
 _choice = msgspec.json.Decoder(DispatcherChoice)
-_LISTING: tuple[Code, ...] = ("none_online", "settling", "wrong_tag")
+_LISTING: tuple[Code, ...] = ("none_online", "settling", "waking", "wrong_tag")
 """The codes whose reasons name the runners and what is wrong with each of them."""
 _SERVED: tuple[Code, ...] = ("capped", "all_full", "offered")
 """The codes of jobs that wait for nothing but their turn, as far as runners are concerned."""
@@ -48,13 +48,18 @@ async def why_each(
     names = ReadableNames(None if reader is None else await authorize.visible(tx, reader, Verb.RUNNER_READ))
     full = await _full_groups(tx, [job.id for job in jobs])
     ways = await _ways(tx, jobs, precedence, full)
-    listed = {crew.place_id for way in ways if way.code in _LISTING for crew in way.offline}
+    listed = {crew.place_id for way in ways if way.code in _LISTING or _may_grow(way) for crew in way.offline}
     members = await crews.members(tx, listed) if listed else {}
+    cloud = await waking.read(tx, (row for rows in members.values() for row in rows))
     first = await _first_of_modules(tx, [way.job for way in ways if way.code in _SERVED])
     found: dict[str, Reason] = {}
     for way in ways:
         known = [row for each in way.offline for row in members.get(each.place_id, [])]
-        if way.code not in _SERVED:
+        if way.code == "waking":
+            found[way.job.id] = waking.starting(cloud, known, names.has_row) or waking.asleep(way.job.queued_at)
+        elif way.code == "none_online" and (no := waking.refused(cloud, known, names.has_row, tx.now)):
+            found[way.job.id] = no
+        elif way.code not in _SERVED:
             found[way.job.id] = reason_texts.unserved(way, known, names, registry.watched_for, tx.now)
         elif earlier := first.get(way.job.id):
             text = f"job #{earlier['number']} of this module goes first"
@@ -70,10 +75,17 @@ async def why_each(
             found[way.job.id] = reason_texts.capped(full[way.job.id])
         elif way.code == "offered":
             found[way.job.id] = reason_texts.offered(registry.seconds_until_retry(way.job.id), tx.now)
+        elif _may_grow(way) and (coming := waking.starting(cloud, known, names.has_row)):
+            found[way.job.id] = coming
         else:
             ahead = await _ahead(tx, way, precedence) if with_turn else None
             found[way.job.id] = reason_texts.full(way, ahead)
     return found
+
+
+def _may_grow(way: Way) -> bool:
+    """Return whether all runners of a job are full, and one of them may be starting a further instance."""
+    return way.code == "all_full" and way.crew is not None and way.crew.wakeable_able > 0
 
 
 async def _ways(tx: Tx, jobs: Sequence[Job], precedence: Precedence, full: Container[str]) -> list[Way]:

@@ -26,6 +26,8 @@ class Reason(msgspec.Struct, frozen=True):
         "silent",
         "retry",
         "settling",
+        "waking",
+        "wake_refused",
         "lost",
         "quarantine",
         "held",

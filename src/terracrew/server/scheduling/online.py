@@ -1,4 +1,5 @@
-"""Knows which runners are online for precedence: those that are connected here, and those that other servers have."""
+"""Knows which runners are available for precedence: those that are connected here, those that other servers have, and those that can
+be woken."""
 
 import time
 from collections.abc import Callable, Generator
@@ -24,6 +25,8 @@ class OnlineRunners:
         """The names of instances that take jobs and are not connected here, by runner."""
         self._lately: dict[str, set[str]] = {}
         """The names of instances that were connected anywhere a moment ago, by runner."""
+        self.wakeable: set[str] = set()
+        """The cloud-hosted runners that can be woken."""
 
     @contextmanager
     def watching(self) -> Generator[None]:
@@ -52,9 +55,11 @@ class OnlineRunners:
             self._read_at = self._clock()
             self._elsewhere = await reads.connected_elsewhere(self._db, here)
         self._lately = await reads.connected_a_moment_ago(self._db, here)
+        self.wakeable = await reads.wakeable(self._db)
 
-    def change(self, runner_id: str, connected: set[str], lately: set[str]) -> None:
-        """Set the names of the instances of one runner, as the database has them."""
+    def change(self, runner_id: str, connected: set[str], lately: set[str], *, can_wake: bool = False) -> None:
+        """Set the names of the instances of one runner, as the database has them, and whether it can be woken."""
+        (self.wakeable.add if can_wake else self.wakeable.discard)(runner_id)
         here = {session.name for session in self._registry.of(runner_id)}
         self._elsewhere[runner_id], self._lately[runner_id] = connected - here, lately - here
 
@@ -67,10 +72,12 @@ class OnlineRunners:
             self._elsewhere.setdefault(session.runner_id, set()).add(session.name)
 
     def has_one_of(self, tier: AssignedRunners, name: str | None) -> bool:
-        """Return whether a runner of the tier is online, with an instance of this name if there is one.
+        """Return whether a runner of the tier is online, with an instance of this name if there is one, or can be woken.
 
-        The smaller set is searched: the tier, or all connected runners.
+        The smaller set is searched: the tier, or all connected runners. A name cannot be woken.
         """
+        if name is None and not self.wakeable.isdisjoint(tier.known):
+            return True
         known = self._registry.of_runner, self._elsewhere, self._lately
         if sum(map(len, known)) < len(tier.runners):
             return any(runner in tier.known and self._is_online(runner, name) for runner in chain(*known))

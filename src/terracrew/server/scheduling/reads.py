@@ -52,6 +52,7 @@ WHERE {_IN_GRACE} AND {_TAKES_JOBS} AND instances.id || '' > :last ORDER BY inst
 _CONNECTED_OF: LiteralString = f"""
 SELECT instances.id, instances.runner_id, instances.name FROM batch JOIN runners ON runners.id = batch.id
 JOIN instances ON instances.runner_id = runners.id AND instances.is_connected WHERE {_TAKES_JOBS}"""
+_WAKEABLE: LiteralString = "SELECT id FROM runners WHERE can_wake AND NOT is_disabled AND NOT is_draining"
 _CAPS: LiteralString = "SELECT organization_id, path, max_running_jobs FROM groups WHERE max_running_jobs IS NOT NULL"
 # A server of an earlier version that has not been stopped yet writes no path.
 _RUNNING: LiteralString = f"""SELECT id, organization_id, coalesce(module_path, '') AS module_path FROM jobs
@@ -70,6 +71,12 @@ async def changed(db: Database, known: Mapping[str, int]) -> set[str]:
             if unseen.pop(row["id"], None) != row["attempt"] or row["plan_attempt"] is not None:
                 found.add(row["id"])
     return found | unseen.keys()
+
+
+async def wakeable(db: Database) -> set[str]:
+    """Return the cloud-hosted runners that can be woken. Without one, this reads an empty index."""
+    rows = await db.read(lambda tx: tx.all(_WAKEABLE))
+    return {row["id"] for row in rows}
 
 
 async def connected_elsewhere(db: Database, here: Container[str]) -> dict[str, set[str]]:
@@ -135,6 +142,11 @@ async def online_of_runner(tx: Tx, runner_id: str) -> tuple[set[str], set[str]]:
     rows = await tx.all(_ONLINE_OF_RUNNER, id=runner_id, since=tx.now - GRACE_SECONDS)
     connected = {row["name"] for row in rows if row["is_connected"]}
     return connected, {row["name"] for row in rows} - connected
+
+
+async def can_wake(tx: Tx, runner_id: str) -> bool:
+    """Return whether this runner can be woken."""
+    return await tx.one(_WAKEABLE + " AND id = :id", id=runner_id) is not None
 
 
 async def caps(tx: Tx) -> dict[str, int]:

@@ -64,6 +64,9 @@ class ReadableNames(msgspec.Struct, frozen=True):
             return True
         return self.seen.covers(authorize.group(organization_id, path.rpartition("/")[0]))
 
+    def has_row(self, row: Row) -> bool:
+        return self.has(row["organization_id"], row["path"])
+
 
 def unserved(way: Way, known: list[Row], names: ReadableNames, watched_for: float, now: float) -> Reason:
     """Return the reason if no runner that is online could take the job, even with a free slot."""

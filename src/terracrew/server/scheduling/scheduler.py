@@ -227,12 +227,13 @@ class Scheduler:
         runner only through a saved plan that the runner made.
         """
 
-        async def read(tx: Tx) -> tuple[frozenset[str], tuple[set[str], set[str]], list[str]]:
+        async def read(tx: Tx) -> tuple[frozenset[str], tuple[set[str], set[str]], bool, list[str]]:
             places = await assignment_view.places_in_database(tx, runner_id)
-            return places, await reads.online_of_runner(tx, runner_id), await queue_reads.planned_by(tx, runner_id)
+            names, can_wake = await reads.online_of_runner(tx, runner_id), await reads.can_wake(tx, runner_id)
+            return places, names, can_wake, await queue_reads.planned_by(tx, runner_id)
 
-        places, names, planned = await self._db.read(read)
-        self._online.change(runner_id, *names)
+        places, names, can_wake, planned = await self._db.read(read)
+        self._online.change(runner_id, *names, can_wake=can_wake)
         before = self._assigned.places_of(runner_id)
         offered = [self._offers.get(job_id) for each in self._registry.of(runner_id) for job_id in each.offered]
         await self._move(self._assigned.assign(runner_id, places))

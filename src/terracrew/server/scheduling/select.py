@@ -6,7 +6,8 @@ statement of the claim says the same in SQL (`runners/eligibility.py`). Tests co
 
 A tier is the set of runners that are assigned to the same place: the module, its group, each group above it, and everything (the
 shared runners). Only the nearest tier that is available gets the job. A tier that is full, or that lacks a tag, a dispatcher
-or an engine, is available: the job waits, and does not go to a farther tier.
+or an engine, is available: the job waits, and does not go to a farther tier. A cloud-hosted runner without an instance is
+available as long as it can be woken: its jobs wait until it has started.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,6 +23,7 @@ Code = Literal[
     "no_assignment",
     "none_online",
     "settling",
+    "waking",
     "instance_absent",
     "wrong_tag",
     "no_dispatcher",
@@ -101,6 +103,10 @@ class Candidate(msgspec.Struct, frozen=True):
     tags: frozenset[str] = frozenset()
     engines: AvailableEngines = AvailableEngines()
     free: int = 0
+    can_wake: bool = False
+    """Whether the runner is enabled and not draining, and the cloud starts an instance of it as soon as a job needs one."""
+    is_newest: bool = False
+    """Whether no instance of the runner is newer: what this one announced is what the next one will have."""
 
 
 class Tier(msgspec.Struct, frozen=True):
@@ -120,6 +126,12 @@ class Tier(msgspec.Struct, frozen=True):
     """How many of them have the engine in a wanted version, too: these can run the job."""
     free: int
     """How many of them have a free slot, too: these are offered the job."""
+    wakeable: int
+    """How many of the runners can be woken for the job. No runner is woken for a job that is pinned to the name of an instance."""
+    wakeable_tagged: int
+    wakeable_offering: int
+    wakeable_able: int
+    """How many of them have the engine in a wanted version, too, as far as that is known."""
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -141,6 +153,22 @@ def lacks(needs: Needs, seat: Seat) -> Code | None:
     if not seat.engines.can_run(needs.engine, needs.engine_version, needs.choice):
         return "no_engine"
     return None if seat.free > 0 else "all_full"
+
+
+def lacks_asleep(needs: Needs, tags: frozenset[str], engines: AvailableEngines | None) -> Code | None:
+    """Return the first condition of a job that a runner without an instance would not meet; None if it can be woken for the job.
+
+    Its next instance has the engines that the newest one announced. If it never had one (None), it may have any.
+    """
+    if needs.instance_name is not None:
+        return "instance_absent"
+    if not needs.tags <= tags:
+        return "wrong_tag"
+    if engines is not None and not engines.offers(needs.choice):
+        return "no_dispatcher"
+    if engines is not None and not engines.can_run(needs.engine, needs.engine_version, needs.choice):
+        return "no_engine"
+    return None
 
 
 Requirement = Literal["assigned", "online", "online_with_name"]
@@ -167,7 +195,8 @@ def nearest(needs: Needs, tiers: Iterable[AnyTier], precedence: Precedence) -> A
     """Return the tier that a job waits for; None if none is available. The tiers are those with runners, the nearest first."""
     required = requirement(needs, precedence)
     for tier in tiers:
-        numbers = {"assigned": tier.runners, "online": tier.expected, "online_with_name": tier.expected_named}
+        online = tier.expected + tier.wakeable
+        numbers = {"assigned": tier.runners, "online": online, "online_with_name": tier.expected_named}
         if numbers[required]:
             return tier
     return None
@@ -179,6 +208,8 @@ def judge(tiers: Sequence[Tier], tier: Tier | None, *, is_capped: bool) -> Code:
         return "no_assignment"
     if tier is None:
         return "instance_absent" if any(each.online for each in tiers) else "none_online"
+    if not tier.online and tier.wakeable:
+        return _judge_sleeping(tier, is_capped=is_capped)
     if not tier.online:
         return "settling" if tier.expected and any(each.online for each in tiers) else "none_online"
     if not tier.named:
@@ -192,6 +223,17 @@ def judge(tiers: Sequence[Tier], tier: Tier | None, *, is_capped: bool) -> Code:
     if is_capped:
         return "capped"
     return "offered" if tier.free else "all_full"
+
+
+def _judge_sleeping(tier: Tier, *, is_capped: bool) -> Code:
+    """Return what a job waits for if its tier has no instance that is online, and a runner that can be woken."""
+    if not tier.wakeable_tagged:
+        return "wrong_tag"
+    if not tier.wakeable_offering:
+        return "no_dispatcher"
+    if not tier.wakeable_able:
+        return "no_engine"
+    return "capped" if is_capped else "waking"
 
 
 def select(needs: Needs, candidates: Iterable[Candidate], precedence: Precedence, *, is_capped: bool) -> Selection:
@@ -221,6 +263,8 @@ def summarize(needs: Needs, candidates: Sequence[Candidate]) -> Tier:
     tagged = [each for each in named if needs.tags <= each.tags]
     offering = [each for each in tagged if each.engines.offers(needs.choice)]
     able = [each for each in offering if each.engines.can_run(needs.engine, needs.engine_version, needs.choice)]
+    wakeable = [each for each in candidates if each.can_wake and each.is_newest and needs.instance_name is None]
+    lacking = [lacks_asleep(needs, each.tags, None if each.instance_id is None else each.engines) for each in wakeable]
     return Tier(
         runners=len({each.runner_id for each in candidates}),
         expected=len(expected),
@@ -231,4 +275,8 @@ def summarize(needs: Needs, candidates: Sequence[Candidate]) -> Tier:
         offering=len(offering),
         able=len(able),
         free=sum(each.free > 0 for each in able),
+        wakeable=len(wakeable),
+        wakeable_tagged=sum(code != "wrong_tag" for code in lacking),
+        wakeable_offering=sum(code not in ("wrong_tag", "no_dispatcher") for code in lacking),
+        wakeable_able=sum(code is None for code in lacking),
     )
