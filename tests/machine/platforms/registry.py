@@ -71,10 +71,18 @@ def _known() -> dict[str, Platform]:
     from tests.machine.platforms.aws import Aws
     from tests.machine.platforms.docker import Docker
     from tests.machine.platforms.kubernetes import Kubernetes
+    from tests.machine.platforms.ministack import MiniStack
     from tests.machine.platforms.opa import Opa
     from tests.machine.platforms.vault import Vault
 
-    return {"aws": Aws(), "docker": Docker(), "kubernetes": Kubernetes(), "opa": Opa(), "vault": Vault()}
+    return {
+        "aws": Aws(),
+        "docker": Docker(),
+        "kubernetes": Kubernetes(),
+        "ministack": MiniStack(),
+        "opa": Opa(),
+        "vault": Vault(),
+    }
 
 
 @cache
