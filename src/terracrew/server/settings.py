@@ -40,6 +40,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     port: int = 7400
     public_url: str = ""
     """How browsers, runners and executors reach this server. Empty: by its host and port."""
+    cloud_runner_image: str = ""
+    """The image of cloud-hosted runners whose deployment names none."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses and networks of reverse proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed. None by default."""
     allowed_hosts: tuple[str, ...] = ()

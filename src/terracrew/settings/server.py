@@ -98,6 +98,11 @@ class ServerFile(SettingsSection):
         default="",
         description="The address at which browsers and runners reach this server; by default its host and port.",
     )
+    cloud_runner_image: str = Field(
+        default="",
+        description="The image of cloud-hosted runners whose deployment names none, where their cloud can pull it, for example "
+        "`registry.example.com/terracrew-runner:0.1.0`.",
+    )
     trusted_proxies: Networks = Field(
         default=[],
         description="The addresses or networks of reverse proxies whose X-Forwarded-For is trusted.",

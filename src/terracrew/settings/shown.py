@@ -66,6 +66,7 @@ SHOWN = frozenset(
         "runner_environment",
         "database_url",
         "public_url",
+        "cloud_runner_image",
         "trusted_proxies",
         "allowed_hosts",
         "federation_private_issuers",
