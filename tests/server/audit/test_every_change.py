@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
+from terracrew.server.cloud_identities import service as identities
+from terracrew.server.cloud_identities.model import NewIdentity
 from terracrew.server.db.seam import Tx
+from terracrew.server.fleet_jobs import service as fleet_jobs
 from tests.server.application import Application, Person, on_one
 from tests.server.dashboard.company.kept_plans import kept_plan, planned_group
 from tests.server.dashboard.company.rows import Company
@@ -75,6 +78,7 @@ async def test_every_operation_that_changes_something_leaves_an_entry(applicatio
     await _tree(change)
     await _runs(change, application, jobs)
     await _runners(change)
+    await _deployments(change, application)
     await _access(change, application, elena)
     document = (await admin.get("/openapi.json")).json()
     operations = {
@@ -174,6 +178,17 @@ async def _runners(change: Changes) -> None:
     await change("POST /runners/{runner}/assignments", {"place": "platform"}, "registered")
     await change("DELETE /runners/{runner}/assignments", {"place": "platform"}, "registered")
     await change("DELETE /runners/{runner}", None, "registered")
+
+
+async def _deployments(change: Changes, application: Application) -> None:
+    db, who = application.server.db, application.admin.principal
+    role = "arn:aws:iam::123456789012:role/terracrew"
+    await identities.create(db, who, NewIdentity(name="aws", role_arn=role, region="eu-central-1"))
+    wanted = {"name": "burst", "identity": "aws", "settings": {"image": "registry.example.com/runner:1"}}
+    made = await change("POST /runners/deploy", wanted)
+    await db.write(lambda tx: fleet_jobs.cancel(tx, who, made["job"]["id"]))
+    await change("POST /runners/{runner}/deploy", {"capacity": 2}, "burst")
+    await change("POST /runners/{runner}/destroy", {}, "burst")
 
 
 async def _access(change: Changes, application: Application, elena: Person) -> None:

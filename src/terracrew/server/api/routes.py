@@ -19,7 +19,18 @@ from terracrew.server.api.operations import health, holds, rekey, retention, sch
 from terracrew.server.api.operations.context import OperationsCall
 from terracrew.server.api.runs import diffs, group_runs, jobs, live, logs
 from terracrew.server.api.runs.context import RunsCall
-from terracrew.server.api.tree import groups, inputs, modules, once_tokens, outputs, runners, states, steps, uploads
+from terracrew.server.api.tree import (
+    deployments,
+    groups,
+    inputs,
+    modules,
+    once_tokens,
+    outputs,
+    runners,
+    states,
+    steps,
+    uploads,
+)
 from terracrew.server.api.tree.context import TreeCall
 
 ACCESS: list[ControllerRouterHandler] = [
@@ -51,6 +62,7 @@ _TREE: list[ControllerRouterHandler] = [
     steps.router,
     uploads.router,
     runners.router,
+    deployments.router,
     once_tokens.router,
     states.router,
     outputs.router,

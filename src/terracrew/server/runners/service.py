@@ -11,6 +11,7 @@ from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.connections import configuration
 from terracrew.server.db.seam import Tx
+from terracrew.server.deployments import store as deployments
 from terracrew.server.groups import service as groups
 from terracrew.server.groups import tree_path as paths
 from terracrew.server.groups.model import Group
@@ -92,6 +93,11 @@ async def create(tx: Tx, who: Principal, new: NewRunner) -> Runner:
     return await _insert(tx, who, new, await _group(tx, who, new.group), None)
 
 
+async def create_cloud_hosted(tx: Tx, who: Principal, new: NewRunner, region: str) -> Runner:
+    """Create the record of a runner that is deployed in a cloud. Its deployment gives it a token, unless it has a service account."""
+    return await _insert(tx, who, new, await _group(tx, who, new.group), None, region=region)
+
+
 async def register(tx: Tx, who: Principal, new: Registration, url: str, token_seconds: float) -> Registered:
     """Register a runner with a worker token of its own. Only the answer contains the token; the server stores its hash."""
     group = await _group(tx, who, new.group)
@@ -150,6 +156,8 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: RunnerChange) -
     if "configuration" in given:
         given["configuration"] = configuration.changed(before.configuration, given["configuration"])
     is_assigned = given.pop("is_assigned_to_all_modules", None)
+    if before.type == "cloud-hosted":
+        await _require_kept(tx, before, given)
     if before.removing_since is not None and given.get("is_draining") is False:
         rules.require_not_retired(before)
         given["removing_since"] = None
@@ -165,6 +173,17 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: RunnerChange) -
     if is_assigned is not None:
         await _assign_to_group(tx, who, after, is_assigned)
     return await views.view(tx, after)
+
+
+async def _require_kept(tx: Tx, runner: Runner, given: dict[str, object]) -> None:
+    """Refuse changes that a cloud-hosted runner cannot work with."""
+    if given.get("allow_multiple_instances") is False:
+        raise Conflict(f"`{runner.path}` is cloud-hosted: it has as many instances as its jobs need")
+    deployment = await deployments.get(tx, runner.id)
+    if given.get("is_draining") is False and deployment is not None and deployment.status == "removing":
+        raise Conflict(
+            f"`{runner.path}` is being removed from its cloud: cancel that job, which ends the drain as well"
+        )
 
 
 async def _assign_to_group(tx: Tx, who: Principal, runner: Runner, is_assigned: bool) -> None:
@@ -204,8 +223,15 @@ async def _group(tx: Tx, who: Principal, reference: str | None) -> Group:
 
 
 async def _insert(
-    tx: Tx, who: Principal, new: NewRunner, group: Group, token: Secret | None, token_seconds: float = 0.0
+    tx: Tx,
+    who: Principal,
+    new: NewRunner,
+    group: Group,
+    token: Secret | None,
+    token_seconds: float = 0.0,
+    region: str | None = None,
 ) -> Runner:
+    """Insert a runner. One with a region, which may be empty, is cloud-hosted."""
     path = paths.parse(paths.join(group.path, paths.name(new.name)))
     known = await store.at(tx, group.organization_id, path)
     if known is not None and not known.is_shared:
@@ -217,6 +243,8 @@ async def _insert(
         name=new.name,
         path=path,
         description=new.description,
+        type="self-hosted" if region is None else "cloud-hosted",
+        region=region or None,
         allow_multiple_instances=new.allow_multiple_instances,
         max_jobs=new.max_jobs,
         tags=normalized(new.tags),

@@ -2,7 +2,18 @@
 
 import click
 
-from terracrew.cli.commands.runner import alerts, assign, configure, drain, once_token, register, remove, show, update
+from terracrew.cli.commands.runner import (
+    alerts,
+    assign,
+    configure,
+    deploy,
+    drain,
+    once_token,
+    register,
+    remove,
+    show,
+    update,
+)
 from terracrew.cli.lazy import LazyGroup
 
 
@@ -29,6 +40,10 @@ for _command in (
     register.register,
     register.reregister,
     register.create,
+    deploy.deploy,
+    deploy.redeploy,
+    deploy.deployment,
+    deploy.destroy,
     update.update,
     update.disable,
     update.enable,

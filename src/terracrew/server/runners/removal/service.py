@@ -6,6 +6,7 @@ import msgspec
 
 from terracrew.errors import Conflict
 from terracrew.server.db.seam import Tx
+from terracrew.server.deployments import store as deployments
 from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.runners import service, store
 from terracrew.server.runners.model import Runner
@@ -23,8 +24,13 @@ async def remove(tx: Tx, who: Principal, reference: str, force: bool) -> RunnerR
     runner = await service.hold(tx, who, reference)
     rules.require_not_declared(runner, "be removed")
     if force:
-        await _delete(tx, who, runner, is_forced=True)
+        await delete(tx, who, runner, is_forced=True)
         return RunnerRemoval(runner.path, is_removed=True, remaining=None)
+    if await deployments.get(tx, runner.id) is not None:
+        raise Conflict(
+            f"`{runner.path}` is cloud-hosted: `terracrew runner destroy` removes it with everything that was made for it. "
+            "force=true (--force on the command line) removes only the record, and leaves that in the account"
+        )
     found = await remaining.dependents(tx, who, runner.id)
     if found.pinned_count:
         raise Conflict(
@@ -36,7 +42,7 @@ async def remove(tx: Tx, who: Principal, reference: str, force: bool) -> RunnerR
     # A claim that was being decided when the drain began may still win. So a connected runner is deleted by the loop, in a
     # later transaction, unless it was draining before this request.
     if await _is_finished(tx, runner, is_drain_new=not runner.is_draining):
-        await _delete(tx, who, draining)
+        await delete(tx, who, draining)
         return RunnerRemoval(runner.path, is_removed=True, remaining=None)
     return RunnerRemoval(runner.path, is_removed=False, remaining=await remaining.of(tx, who, draining))
 
@@ -56,7 +62,7 @@ async def finish(tx: Tx, runner_id: str) -> bool:
     runner = await store.hold(tx, runner_id)
     if runner is None or runner.removing_since is None or not await _is_finished(tx, runner, is_drain_new=False):
         return False
-    await _delete(tx, SYSTEM, runner)
+    await delete(tx, SYSTEM, runner)
     return True
 
 
@@ -67,7 +73,7 @@ async def _is_finished(tx: Tx, runner: Runner, *, is_drain_new: bool) -> bool:
     return not (is_drain_new and found["is_connected"])
 
 
-async def _delete(tx: Tx, who: Principal, runner: Runner, *, is_forced: bool = False) -> None:
+async def delete(tx: Tx, who: Principal, runner: Runner, *, is_forced: bool = False) -> None:
     """Delete the record. Its connections end, and it claims no more jobs.
 
     The attempts that it still runs deliver with their own credentials, or are lost like the attempts of any silent runner.

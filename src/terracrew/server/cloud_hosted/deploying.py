@@ -1,0 +1,186 @@
+"""Deploys, changes, wakes and removes cloud-hosted runners: it writes the records and queues the jobs of the fleet that do the work."""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from terracrew.clouds.model import AwsAccount, DeploymentSettings
+from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.server.cloud_hosted.model import (
+    DeployAgain,
+    DeployedRunner,
+    DeploymentView,
+    DestroyRequest,
+    NewCloudRunner,
+)
+from terracrew.server.cloud_identities import service as identities
+from terracrew.server.cloud_identities import store as identity_store
+from terracrew.server.cloud_identities.model import IdentityRecord
+from terracrew.server.db.seam import Tx
+from terracrew.server.deployments import reads, store
+from terracrew.server.deployments.model import CloudDeployment
+from terracrew.server.fleet_jobs import reads as fleet_reads
+from terracrew.server.fleet_jobs import service as fleet_jobs
+from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, NewFleetJob
+from terracrew.server.groups import service as groups
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.runners import service as runners
+from terracrew.server.runners import views
+from terracrew.server.runners.model import NewRunner, Runner, RunnerChange
+
+FORCE = "force"
+"""The word in the specification of a DESTROY_WORKER that does not wait for jobs."""
+
+
+async def deploy(tx: Tx, who: Principal, new: NewCloudRunner, default_image: str) -> DeployedRunner:
+    """Create a cloud-hosted runner and queue its deployment. It is ONLINE when the job has succeeded."""
+    group = await groups.find(tx, who, new.group)
+    identity = await identities.find_usable(tx, who, new.identity, group.path)
+    _check(new.settings, new.service_account, default_image)
+    record = NewRunner(
+        name=new.name,
+        group=group.id,
+        description=new.description,
+        max_jobs=new.settings.capacity,
+        allow_multiple_instances=True,
+        tags=new.tags,
+        service_account=new.service_account,
+        assign=new.assign,
+    )
+    runner = await runners.create_cloud_hosted(tx, who, record, _region(identity, new.region))
+    await store.insert(
+        tx, CloudDeployment(runner_id=runner.id, identity_id=identity.id, settings=new.settings, status="new")
+    )
+    return await _queued(tx, who, runner, identity, FleetJobType.DEPLOY_WORKER)
+
+
+async def deploy_again(
+    tx: Tx, who: Principal, reference: str, wanted: DeployAgain, default_image: str
+) -> DeployedRunner:
+    """Deploy a runner again, with other settings if there are any. Its instances finish their jobs on what they were started with."""
+    runner, before = await _held(tx, who, reference)
+    if before.status == "removing":
+        raise Conflict(f"`{runner.path}` is being removed: cancel that job first")
+    given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
+    settings = _changed(before.settings, given)
+    _check(settings, runner.service_account_id, default_image)
+    identity = await identity_store.get(tx, before.identity_id)
+    await store.save(tx, before, msgspec.structs.replace(before, settings=settings))
+    if settings.capacity != runner.max_jobs:
+        await runners.change(tx, who, runner.id, RunnerChange(max_jobs=settings.capacity))
+    is_first = before.status == "new" or not before.facts
+    return await _queued(
+        tx, who, runner, identity, FleetJobType.DEPLOY_WORKER if is_first else FleetJobType.UPDATE_WORKER
+    )
+
+
+async def destroy(tx: Tx, who: Principal, reference: str, wanted: DestroyRequest) -> DeployedRunner:
+    """Remove a runner with everything that was made for it. It drains first; by force, its jobs count as lost."""
+    runner, before = await _held(tx, who, reference)
+    identity = await identity_store.get(tx, before.identity_id)
+    if not runner.is_draining:
+        await runners.change(tx, who, runner.id, RunnerChange(is_draining=True))
+    await store.save(tx, before, msgspec.structs.replace(before, status="removing"))
+    spec = {FORCE: "true"} if wanted.force else {}
+    return await _queued(tx, who, runner, identity, FleetJobType.DESTROY_WORKER, spec)
+
+
+async def show(tx: Tx, who: Principal, reference: str) -> DeploymentView:
+    """Return what was deployed for a runner."""
+    runner = await runners.find(tx, who, reference, Verb.RUNNER_READ)
+    deployment = await store.get(tx, runner.id)
+    if deployment is None:
+        raise NotFound(f"nothing is deployed for `{runner.path}`: it is {runner.type}")
+    return await view(tx, runner, deployment)
+
+
+async def view(tx: Tx, runner: Runner, deployment: CloudDeployment) -> DeploymentView:
+    """Return what was deployed for a runner that the caller may see."""
+    identity = await identity_store.get(tx, deployment.identity_id)
+    return DeploymentView(
+        runner_id=runner.id,
+        path=runner.path,
+        kind=identity.kind,
+        identity_id=identity.id,
+        identity=identity.path,
+        region=runner.region or "",
+        status=deployment.status,
+        settings=deployment.settings,
+        facts=deployment.facts,
+        refusal=deployment.refusal_words,
+        retry_at=deployment.retry_at,
+        typical_start_seconds=deployment.typical_start_seconds,
+        job=await fleet_reads.newest(tx, runner.id),
+        instances=await reads.instances(tx, runner.id),
+    )
+
+
+async def _held(tx: Tx, who: Principal, reference: str) -> tuple[Runner, CloudDeployment]:
+    runner = await runners.hold(tx, who, reference)
+    deployment = await store.hold(tx, runner.id)
+    if deployment is None:
+        raise _self_hosted(runner)
+    return runner, deployment
+
+
+async def _queued(
+    tx: Tx,
+    who: Principal,
+    runner: Runner,
+    identity: IdentityRecord,
+    type: FleetJobType,  # noqa: A002
+    spec: dict[str, str] | None = None,
+) -> DeployedRunner:
+    job: FleetJob = await fleet_jobs.create(
+        tx,
+        who,
+        NewFleetJob(
+            type=type,
+            organization_id=runner.organization_id or "",
+            group_id=runner.group_id or "",
+            target_id=runner.id,
+            target_name=runner.path,
+            runner_id=runner.id,
+            identity_id=identity.id,
+            spec=spec or {},
+        ),
+    )
+    found = await runners.find(tx, who, runner.id, Verb.RUNNER_READ)
+    return DeployedRunner(await views.view(tx, found), job)
+
+
+def _region(identity: IdentityRecord, wanted: str | None) -> str:
+    """Return the region of a runner: the one that was asked for, or that of the identity. A cluster is its own region."""
+    if isinstance(identity.settings, AwsAccount):
+        return wanted or identity.settings.region
+    if wanted:
+        raise Invalid("region: a cluster has no regions; the identity says which cluster it is")
+    return ""
+
+
+def _check(settings: DeploymentSettings, account: str | None, default_image: str) -> None:
+    if not settings.image and not default_image:
+        raise Invalid(
+            "settings.image: name the image of the runner, where its cloud can pull it (`make images` builds one), or set "
+            "cloud_runner_image in the server's settings"
+        )
+    if settings.min_instances > settings.max_instances:
+        raise Invalid(
+            f"min_instances: {settings.min_instances} is more than max_instances, which is {settings.max_instances}"
+        )
+    if settings.credential == "federated" and account is None:
+        raise Invalid("service_account: instances that are federated need the service account that trusts their role")
+
+
+def _changed(settings: DeploymentSettings, given: dict[str, Any]) -> DeploymentSettings:
+    """Return the settings with what was given, checked like new ones."""
+    try:
+        return msgspec.convert(msgspec.structs.asdict(settings) | given, DeploymentSettings)
+    except msgspec.ValidationError as error:
+        raise Invalid(str(error)) from None
+
+
+def _self_hosted(runner: Runner) -> Conflict:
+    return Conflict(f"`{runner.path}` is {runner.type}: only runners that were deployed in a cloud can do this")

@@ -1,0 +1,90 @@
+"""A cloud-hosted runner as people ask for it and see it."""
+
+from datetime import datetime
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from terracrew.clouds.model import Architecture, CloudKind, DeploymentSettings
+from terracrew.server.deployments.model import CloudInstance, DeploymentStatus
+from terracrew.server.fleet_jobs.model import FleetJob
+from terracrew.server.groups.model import Description
+from terracrew.server.runners.model import RunnerView
+from terracrew.server.tags import Tags
+
+
+class NewCloudRunner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A cloud-hosted runner to deploy."""
+
+    name: str
+    group: str = ""
+    """Path or id of the group that it belongs to; empty: the whole organization."""
+    identity: str
+    """Path or id of the cloud identity with which it is deployed. It belongs to the runner's group or to one above it."""
+    region: str | None = None
+    """Where it runs; by default the region of the identity."""
+    description: Description = ""
+    tags: Tags = []
+    assign: bool = True
+    """Whether all modules of its group may use it at once."""
+    service_account: str | None = None
+    """Id or path of the service account with which its instances authenticate. Required with `credential: federated`."""
+    settings: DeploymentSettings = msgspec.field(default_factory=DeploymentSettings)
+
+
+class DeployAgain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to change of a deployment before it is made again; what is left out stays."""
+
+    image: str | UnsetType = UNSET
+    cpu_units: int | UnsetType = UNSET
+    memory_mb: int | UnsetType = UNSET
+    architecture: Architecture | UnsetType = UNSET
+    is_spot: bool | UnsetType = UNSET
+    subnets: list[str] | UnsetType = UNSET
+    security_groups: list[str] | UnsetType = UNSET
+    has_public_address: bool | UnsetType = UNSET
+    job_role: str | UnsetType = UNSET
+    min_instances: int | UnsetType = UNSET
+    max_instances: int | UnsetType = UNSET
+    capacity: int | UnsetType = UNSET
+    idle_seconds: int | UnsetType = UNSET
+    max_lifetime_seconds: int | UnsetType = UNSET
+    wakes_ahead: bool | UnsetType = UNSET
+    log_days: int | UnsetType = UNSET
+
+
+class DestroyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    force: bool = False
+    """Whether it is removed although it has jobs. Their attempts then count as lost."""
+
+
+class DeployedRunner(msgspec.Struct, frozen=True):
+    """A runner, and the fleet job that deploys, updates or removes it."""
+
+    runner: RunnerView
+    job: FleetJob
+
+
+class DeploymentView(msgspec.Struct, frozen=True, kw_only=True):
+    """What was deployed for a cloud-hosted runner, and what runs of it now."""
+
+    runner_id: str
+    path: str
+    kind: CloudKind
+    identity_id: str
+    identity: str
+    """The path of the cloud identity."""
+    region: str
+    status: DeploymentStatus
+    settings: DeploymentSettings
+    facts: dict[str, str]
+    """What the last deployment made, by the name of its step."""
+    refusal: str
+    """What the cloud said when it last refused to start an instance; empty since one has started."""
+    retry_at: datetime | None
+    """When it is tried again."""
+    typical_start_seconds: float
+    job: FleetJob | None
+    """The last fleet job of this runner."""
+    instances: list[CloudInstance]
+    """Those that live and the last ones that ended, the newest first."""

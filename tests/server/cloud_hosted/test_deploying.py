@@ -1,0 +1,111 @@
+"""Cloud-hosted runners are made, changed and removed by jobs of the fleet, and only by those who may change runners of the group."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from terracrew.server.cloud_identities import service as identities
+from terracrew.server.cloud_identities.model import IdentityRecord, NewIdentity
+from tests.server.application import Application
+
+IMAGE = "registry.example.com/terracrew-runner:0.1.0"
+NEW = {"name": "burst", "group": "payments", "identity": "aws-prod", "settings": {"image": IMAGE, "capacity": 3}}
+pytestmark = pytest.mark.feature("W2.deploy", "R1.cloud")
+
+
+@pytest.fixture
+async def identity(application: Application) -> IdentityRecord:
+    await application.admin.made("/api/v1/groups", {"path": "payments"})
+    role = "arn:aws:iam::123456789012:role/terracrew"
+    wanted = NewIdentity(name="aws-prod", role_arn=role, region="eu-central-1")
+    return await identities.create(application.server.db, application.admin.principal, wanted)
+
+
+def with_settings(**settings: Any) -> dict[str, Any]:
+    return NEW | {"settings": NEW["settings"] | settings}  # type: ignore[operator]
+
+
+@pytest.mark.usefixtures("identity")
+async def test_a_deployment_makes_a_record_of_its_type_and_region_and_queues_a_job(application: Application) -> None:
+    made = await application.admin.made("/api/v1/runners/deploy", NEW)
+    runner, job = made["runner"], made["job"]
+    assert (runner["path"], runner["type"], runner["region"]) == ("payments/burst", "cloud-hosted", "eu-central-1")
+    assert (runner["max_jobs"], runner["allow_multiple_instances"]) == (3, True)
+    assert runner["is_assigned_to_all_modules"]
+    assert not runner["has_worker_token"], "the deployment makes it"
+    assert (job["type"], job["status"], job["target_id"]) == ("DEPLOY_WORKER", "QUEUED", runner["id"])
+    shown = (await application.admin.get("/api/v1/runners/payments%2Fburst/deployment")).json()
+    assert (shown["status"], shown["identity"], shown["settings"]["capacity"]) == ("new", "aws-prod", 3)
+    assert shown["job"]["number"] == job["number"]
+
+
+@pytest.mark.usefixtures("identity")
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        (with_settings(image=""), "settings.image: name the image"),
+        (with_settings(min_instances=5), "min_instances: 5 is more than max_instances"),
+        (with_settings(credential="federated"), "service_account: instances that are federated"),
+        (with_settings(cpu_units=1), "cpu_units"),
+        (NEW | {"identity": "other"}, "there is no cloud identity 'other'"),
+    ],
+)
+async def test_what_cannot_work_is_refused_before_anything_is_written(
+    application: Application, wanted: dict[str, Any], words: str
+) -> None:
+    answer = await application.admin.post("/api/v1/runners/deploy", json=wanted)
+    assert answer.status_code in (400, 404), answer.text
+    assert words in answer.text
+    assert await application.admin.listed("/api/v1/runners", group="payments") == []
+
+
+@pytest.mark.usefixtures("identity")
+async def test_another_deployment_waits_for_the_open_job(application: Application) -> None:
+    made = await application.admin.made("/api/v1/runners/deploy", NEW)
+    answer = await application.admin.post("/api/v1/runners/payments%2Fburst/deploy", json={"capacity": 5})
+    assert answer.status_code == 409
+    assert f"job {made['job']['number']}" in answer.text
+    shown = (await application.admin.get("/api/v1/runners/payments%2Fburst/deployment")).json()
+    assert shown["settings"]["capacity"] == 3, "nothing is changed by a request that was refused"
+
+
+@pytest.mark.usefixtures("identity")
+async def test_a_removal_drains_and_cannot_be_undone_beside_its_job(application: Application) -> None:
+    await application.admin.made("/api/v1/runners/deploy", NEW)
+    gone = await application.admin.made("/api/v1/runners/payments%2Fburst/destroy", {})
+    assert gone["runner"]["is_draining"]
+    assert gone["job"]["type"] == "DESTROY_WORKER"
+    for path, body, words in (
+        ("/api/v1/runners/payments%2Fburst/drain", {"on": False}, "is being removed from its cloud"),
+        ("/api/v1/runners/payments%2Fburst/deploy", {}, "is being removed"),
+        ("/api/v1/runners/payments%2Fburst/destroy", {}, "DESTROY_WORKER of `payments/burst`) has not ended"),
+    ):
+        answer = await application.admin.post(path, json=body)
+        assert answer.status_code == 409, answer.text
+        assert words in answer.text
+
+
+@pytest.mark.usefixtures("identity")
+async def test_an_ordinary_removal_would_leave_things_in_the_account(application: Application) -> None:
+    await application.admin.made("/api/v1/runners/deploy", NEW)
+    answer = await application.admin.delete("/api/v1/runners/payments%2Fburst")
+    assert answer.status_code == 409
+    assert "terracrew runner destroy" in answer.text
+
+
+async def test_a_self_hosted_runner_has_no_deployment(application: Application) -> None:
+    await application.admin.made("/api/v1/runners/register", {"name": "edge"})
+    for path in ("deploy", "destroy"):
+        answer = await application.admin.post(f"/api/v1/runners/edge/{path}", json={})
+        assert answer.status_code == 409
+        assert "self-hosted" in answer.text
+
+
+def test_everything_that_can_be_changed_later_is_a_setting_of_a_deployment() -> None:
+    from terracrew.clouds.model import DeploymentSettings
+    from terracrew.server.cloud_hosted.model import DeployAgain
+
+    later = {field.name for field in msgspec.structs.fields(DeployAgain)}
+    fixed = {"cluster", "credential"}
+    assert later | fixed == {field.name for field in msgspec.structs.fields(DeploymentSettings)}
