@@ -6,10 +6,13 @@ import pytest
 from msgspec import UNSET
 
 from terracrew.audit_words import sentence
-from terracrew.clouds.model import AwsAccount
+from terracrew.clouds.model import AwsAccount, DeploymentSettings
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
 from terracrew.server.cloud_identities import reads, service, store
 from terracrew.server.cloud_identities.model import IdentityChange, IdentityRecord, NewIdentity, as_cloud_identity
+from terracrew.server.db.seam import Tx
+from terracrew.server.deployments import store as deployments
+from terracrew.server.deployments.model import CloudDeployment
 from terracrew.server.principals.model import Principal
 from terracrew.testing.transactions import held_open, until_blocked
 from tests.server.application import Application, Person
@@ -210,6 +213,51 @@ async def test_a_group_or_organization_with_an_identity_is_not_deleted(applicati
     owner = await application.person("olga", "owner", "", "other")
     await made(application, owner)
     assert "1 cloud identity" in await application.admin.refused("DELETE", "/api/v1/organizations/other", 409)
+
+
+async def test_an_identity_of_a_deployed_runner_is_neither_deleted_nor_pointed_elsewhere(
+    application: Application,
+) -> None:
+    """What was made for the runner would stay in the account and cost money, and nobody could remove it from here."""
+    db, who = application.server.db, application.admin.principal
+    identity = await made(application)
+    for name in ("burst", "other"):
+        runner = await application.admin.made("/api/v1/runners", {"name": name})
+        await _deploy(application, runner["id"], identity.id)
+    with pytest.raises(Conflict, match="aws-prod is used by burst, other: remove what is deployed first") as refused:
+        await delete(application, who, identity.id)
+    assert refused.value.details["runners"] == ["burst", "other"]
+    for change in (IdentityChange(region="eu-west-1"), IdentityChange(role_arn=ROLE.replace("1", "2"))):
+        with pytest.raises(Conflict, match="is for account 123456789012 in eu-central-1, where burst, other"):
+            await service.change(db, who, identity.id, change)
+    after = await service.change(db, who, identity.id, IdentityChange(role_arn=ROLE + "-2", way="workload"))
+    assert isinstance(after.settings, AwsAccount)
+    assert after.settings.role_arn == ROLE + "-2"
+
+
+@on_postgres
+async def test_an_identity_is_not_deleted_while_a_runner_is_about_to_use_it(application: Application) -> None:
+    db, who = application.server.db, application.admin.principal
+    identity = await made(application)
+    runner = await application.admin.made("/api/v1/runners", {"name": "burst"})
+
+    async def deploy(tx: Tx) -> None:
+        found = await service.hold_usable(tx, who, "aws-prod", "")
+        await deployments.insert(tx, _deployment(runner["id"], found.id))
+
+    async with held_open(db, deploy):
+        deletion = asyncio.create_task(delete(application, who, identity.id))
+        await until_blocked(db)
+    with pytest.raises(Conflict, match="is used by burst"):
+        await deletion
+
+
+def _deployment(runner_id: str, identity_id: str) -> CloudDeployment:
+    return CloudDeployment(runner_id=runner_id, identity_id=identity_id, settings=DeploymentSettings())
+
+
+async def _deploy(application: Application, runner_id: str, identity_id: str) -> None:
+    await application.server.db.write(lambda tx: deployments.insert(tx, _deployment(runner_id, identity_id)))
 
 
 @on_postgres

@@ -2,6 +2,8 @@
 
 from typing import LiteralString
 
+import msgspec
+
 from terracrew.server.cloud_identities.model import IdentityRecord
 from terracrew.server.cloud_identities.store import IDENTITIES
 from terracrew.server.db.seam import Tx
@@ -24,6 +26,17 @@ _USABLE_IN: LiteralString = f"""SELECT {_COLUMNS} FROM cloud_identities JOIN gro
 WHERE cloud_identities.organization_id = :organization_id AND (groups.path = '' OR groups.path = CAST(:path AS text)
     OR substr(CAST(:path AS text), 1, length(groups.path) + 1) = groups.path || '/')
 ORDER BY groups.depth DESC, cloud_identities.name"""
+_RUNNERS: LiteralString = """SELECT cloud_deployments.identity_id, runners.id, runners.path FROM batch
+JOIN cloud_identities ON cloud_identities.id = batch.id
+JOIN cloud_deployments ON cloud_deployments.identity_id = cloud_identities.id
+JOIN runners ON runners.id = cloud_deployments.runner_id ORDER BY runners.path"""
+
+
+class DeployedRunner(msgspec.Struct, frozen=True):
+    """A runner that is deployed with an identity, or was to be."""
+
+    id: str
+    path: str
 
 
 async def seen(tx: Tx, organization_id: str, visible: Visible, after: str, limit: int) -> list[IdentityRecord]:
@@ -40,3 +53,12 @@ async def seen(tx: Tx, organization_id: str, visible: Visible, after: str, limit
 async def usable_in(tx: Tx, organization_id: str, group: str) -> list[IdentityRecord]:
     """Return the identities that runners of a group may use: those of the group itself and of the groups above, nearest first."""
     return rows_to(IdentityRecord, await tx.all(_USABLE_IN, organization_id=organization_id, path=group))
+
+
+async def runners_of(tx: Tx, *identity_ids: str) -> dict[str, list[DeployedRunner]]:
+    """Return the runners that are deployed with each of these identities, ordered by path."""
+    rows = await tx.each(_RUNNERS, {"id": "text"}, [(each,) for each in sorted(set(identity_ids))])
+    found: dict[str, list[DeployedRunner]] = {each: [] for each in identity_ids}
+    for row in sorted(rows, key=lambda row: row["path"]):
+        found[row["identity_id"]].append(DeployedRunner(row["id"], row["path"]))
+    return found

@@ -5,6 +5,7 @@ runners of the group, or of a group below it, may use it.
 """
 
 import secrets
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +18,7 @@ from terracrew.errors import Conflict, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.cloud_identities import reads, rules, store
 from terracrew.server.cloud_identities.model import IdentityChange, IdentityRecord, NewIdentity
+from terracrew.server.cloud_identities.reads import DeployedRunner
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups import organizations
 from terracrew.server.groups import service as groups
@@ -29,6 +31,7 @@ from terracrew.server.principals.model import Principal
 MAX_IDENTITIES = 200
 """For each organization."""
 MAX_REFERENCE_CHARACTERS = 2000
+MAX_NAMED_RUNNERS = 5
 _RANDOM_BYTES = 16
 
 
@@ -88,6 +91,7 @@ async def change(db: Database, who: Principal, reference: str, wanted: IdentityC
         settings = rules.checked(asked)
         audience = rules.checked_audience(before.kind, asked.audience)
         await _require_own_cluster(tx, who, settings)
+        await _require_same_location(tx, before, settings)
         after = msgspec.structs.replace(
             before, name=asked.name, description=asked.description, settings=settings, audience=audience
         )
@@ -107,6 +111,13 @@ async def delete(tx: Tx, who: Principal, reference: str) -> None:
     """Delete an identity that no runner uses. Another one of the same name will have another external id and subject."""
     found = await find(tx, who, reference, Verb.ACCESS_WRITE)
     await store.hold(tx, found.id)
+    users = (await reads.runners_of(tx, found.id))[found.id]
+    if users:
+        raise Conflict(
+            f"the cloud identity {found.path} is used by {_named(users)}: remove what is deployed first "
+            "(`terracrew runner destroy`), because nothing else can remove it",
+            runners=[each.path for each in users],
+        )
     await store.delete(tx, found.id)
     await _record(tx, who, found, "cloud_identity.delete")
 
@@ -148,6 +159,13 @@ async def find_usable(tx: Tx, who: Principal, reference: str, group: str) -> Ide
     raise NotFound(f"there is no cloud identity {reference[:200]!r} for {where}: {remedy}")
 
 
+async def hold_usable(tx: Tx, who: Principal, reference: str, group: str) -> IdentityRecord:
+    """Find an identity as `find_usable` does, and keep it from being deleted or changed until the transaction ends."""
+    found = await find_usable(tx, who, reference, group)
+    await store.hold(tx, found.id)
+    return await find_usable(tx, who, found.id, group)
+
+
 async def listing(tx: Tx, who: Principal, after: str | None, limit: int) -> Page[IdentityRecord]:
     """Return the identities in the groups whose runners the caller may see."""
     visible = await authorize.visible(tx, who, Verb.RUNNER_READ)
@@ -166,6 +184,26 @@ async def _require_own_cluster(tx: Tx, who: Principal, settings: CloudSettings) 
     """
     if isinstance(settings, KubernetesCluster) and settings.way == "workload":
         await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
+
+
+async def _require_same_location(tx: Tx, before: IdentityRecord, settings: CloudSettings) -> None:
+    """Raise an error if runners are deployed at another place: what was made for them could not be found there again."""
+    was, will_be = rules.location(before.settings), rules.location(settings)
+    if was == will_be:
+        return
+    users = (await reads.runners_of(tx, before.id))[before.id]
+    if users:
+        raise Conflict(
+            f"the cloud identity {before.path} is for {was}, where {_named(users)} is deployed: remove that first, or "
+            f"create another identity for {will_be}",
+            runners=[each.path for each in users],
+        )
+
+
+def _named(runners: Sequence[DeployedRunner]) -> str:
+    shown = [each.path for each in runners[:MAX_NAMED_RUNNERS]]
+    more = len(runners) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
 def _as_new(record: IdentityRecord) -> NewIdentity:
