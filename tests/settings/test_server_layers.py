@@ -308,3 +308,38 @@ def test_a_server_knows_whether_passwords_travel_to_it_unencrypted(
     host: str, public_url: str, is_unencrypted: bool
 ) -> None:
     assert ServerSettings(host=host, public_url=public_url).is_reached_unencrypted is is_unencrypted
+
+
+@pytest.mark.feature("W1.issuer")
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("https://keys.example.com", None),
+        ("https://bucket.s3.eu-central-1.amazonaws.com/crew/", None),
+        ("http://127.0.0.1:7400", None),
+        ("http://localhost", None),
+        ("http://keys.example.com", "does not begin with https://"),
+        ("https://keys.example.com:8443", "has a port: AWS accepts no issuer with one"),
+        ("https://keys.example.com?x=1", "without a password, a query or a fragment"),
+        ("https://keys.example.com/#x", "without a password, a query or a fragment"),
+        ("https://user:hush-hush@keys.example.com", "without a password, a query or a fragment"),
+        ("keys.example.com", "is not an address like https://issuer.example.com"),
+        ("https://[x", "is not an address like https://issuer.example.com"),
+        ("https://", "is not an address like https://issuer.example.com"),
+    ],
+)
+def test_an_issuer_is_an_address_that_clouds_accept(file: Path, address: str, words: str | None) -> None:
+    file.write_text(f'public_url = "https://crew.example.com"\nissuer_url = "{address}"\n')
+    if words is None:
+        settings = server_settings(server_layers.merged(file).settings, file)
+        assert settings.issuer == address.rstrip("/")
+        return
+    (problem,) = _problems(file)
+    assert f"issuer_url ({file}:2): " in problem
+    assert words in problem
+    assert "hush-hush" not in problem
+
+
+@pytest.mark.feature("W1.issuer")
+def test_the_issuer_is_the_public_url_by_default() -> None:
+    assert ServerSettings(public_url="https://crew.example.com/").issuer == "https://crew.example.com"

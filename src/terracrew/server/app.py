@@ -98,6 +98,7 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
             settings.url,
             settings.federation_private_issuers,
             worker_token_seconds=settings.worker_token_seconds,
+            issuer=settings.issuer,
         )
     except BaseException:
         await db.close()

@@ -158,7 +158,7 @@ async def _serve(
         ).run,
         "deletions": Deletions(server.id, server.db, server.objects, server.settings).run,
         "rekey": Rekey(server.id, server.db, server.objects, server.keys).run,
-        "signing keys": Rotation(server.db, server.identity.tokens.signing, server.id).run,
+        "signing keys": Rotation(server.db, server.identity.tokens.signing, server.id, server.identity.issuer).run,
         "retention": Retention(server.id, server.db, server.objects, server.settings).run,
         "kept answers": lambda: kept.renew_regularly(server.db, [crews.LARGE_CREWS, runner_reads.LARGE_COUNTS]),
         "uploads": lambda: uploads.sweep_regularly(server.db, server.objects),
@@ -208,6 +208,10 @@ def _greet(server: Server, link: str | None) -> None:
     if server.settings.is_reached_unencrypted:
         click.echo(
             "Passwords and tokens travel unencrypted to this address. Put a proxy with TLS in front of it, and set `public_url`."
+        )
+    if server.settings.issuer_url.startswith("http://"):
+        click.echo(
+            f"No cloud trusts the issuer {server.settings.issuer}: only addresses with https:// can be registered."
         )
     if link is not None:
         click.echo(

@@ -42,6 +42,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """How browsers, runners and executors reach this server. Empty: by its host and port."""
     cloud_runner_image: str = ""
     """The image of cloud-hosted runners whose deployment names none."""
+    issuer_url: str = ""
+    """The `iss` of the tokens that clouds are shown. Empty: the URL of this server."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses and networks of reverse proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed. None by default."""
     allowed_hosts: tuple[str, ...] = ()
@@ -156,6 +158,11 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             return self.public_url.rstrip("/")
         host = "localhost" if self.host in ("", "0.0.0.0", "::") else self.host  # noqa: S104 (compared, not bound)
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @property
+    def issuer(self) -> str:
+        """The issuer of the tokens that clouds are shown."""
+        return self.issuer_url.rstrip("/") or self.url
 
     @property
     def is_reached_unencrypted(self) -> bool:

@@ -4,6 +4,7 @@ import fnmatch
 import re
 from ipaddress import ip_address, ip_network
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
@@ -30,6 +31,29 @@ def _is_issuer(text: str) -> str:
     if not text:
         raise ValueError("an issuer is an address like https://kubernetes.default.svc")
     return _is_http(text)
+
+
+def _is_own_issuer(text: str) -> str:
+    """Check the address as clouds do: AWS accepts neither a port nor a query. One of this machine is for trying it out."""
+    if not text:
+        return text
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        host, port, parts = "", None, urlsplit("")
+    shown = repr(address.without_password(text))
+    if not host or not address.is_address(text) or "@" in parts.netloc or set("?#\\") & set(text):
+        raise ValueError(
+            f"{shown} is not an address like https://issuer.example.com, without a password, a query or a fragment"
+        )
+    if parts.scheme == "http" and (host == "localhost" or host == "::1" or host.startswith("127.")):
+        return text
+    if parts.scheme != "https":
+        raise ValueError(f"{shown} does not begin with https://: clouds fetch the keys of an issuer over TLS only")
+    if port is not None:
+        raise ValueError(f"{shown} has a port: AWS accepts no issuer with one")
+    return text
 
 
 def _is_network(text: str) -> str:
@@ -102,6 +126,11 @@ class ServerFile(SettingsSection):
         default="",
         description="The image of cloud-hosted runners whose deployment names none, where their cloud can pull it, for example "
         "`registry.example.com/terracrew-runner:0.1.0`.",
+    )
+    issuer_url: Annotated[str, AfterValidator(_is_own_issuer)] = Field(
+        default="",
+        description="The issuer of the tokens that clouds are shown, if clouds cannot reach the public URL: the address of two "
+        "files that `terracrew server issuer export` writes. By default the public URL.",
     )
     trusted_proxies: Networks = Field(
         default=[],

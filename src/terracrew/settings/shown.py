@@ -67,6 +67,7 @@ SHOWN = frozenset(
         "database_url",
         "public_url",
         "cloud_runner_image",
+        "issuer_url",
         "trusted_proxies",
         "allowed_hosts",
         "federation_private_issuers",

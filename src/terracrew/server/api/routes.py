@@ -15,7 +15,7 @@ from terracrew.server.api.access import (
     users,
 )
 from terracrew.server.api.access.context import AccessCall
-from terracrew.server.api.operations import health, holds, rekey, retention, schemas
+from terracrew.server.api.operations import health, holds, issuer, rekey, retention, schemas
 from terracrew.server.api.operations.context import OperationsCall
 from terracrew.server.api.runs import diffs, group_runs, jobs, live, logs
 from terracrew.server.api.runs.context import RunsCall
@@ -51,6 +51,7 @@ _OPERATIONS: list[ControllerRouterHandler] = [
     *health.handlers,
     *schemas.handlers,
     holds.router,
+    issuer.router,
     rekey.router,
     retention.router,
 ]

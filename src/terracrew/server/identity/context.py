@@ -14,6 +14,7 @@ from terracrew.server.identity.guard import LoginGuard
 from terracrew.server.identity.keys.signing import SigningKeys
 from terracrew.server.identity.limits import Limits
 from terracrew.server.identity.oidc.federated import FederatedTokens
+from terracrew.server.identity.oidc.issuer import Issuer
 from terracrew.server.identity.oidc.tokens import WORKER_TOKEN_SECONDS, AccessTokens
 from terracrew.server.secrets.keyring import Keyring
 
@@ -21,7 +22,9 @@ from terracrew.server.secrets.keyring import Keyring
 @dataclass(frozen=True)
 class Identity(LoginGuard):
     url: str
-    """The address by which browsers and machines reach this server. It is also the issuer of its tokens."""
+    """The address by which browsers and machines reach this server. It is also the issuer of its access tokens."""
+    issuer: Issuer
+    """The issuer of its tokens for clouds."""
     tokens: AccessTokens
     federation: FederatedTokens
     bearers: BearerReads
@@ -34,6 +37,7 @@ async def open_identity(
     private_issuers: tuple[str, ...] = (),
     fetcher: Fetches | None = None,
     worker_token_seconds: float = WORKER_TOKEN_SECONDS,
+    issuer: str = "",
 ) -> Identity:
     """Load the signing keys, which the first server makes, and start with no failures counted.
 
@@ -43,7 +47,9 @@ async def open_identity(
     await signing.load()
     tokens = AccessTokens(db, signing, limits, failures, url.rstrip("/"), worker_token_seconds)
     await tokens.bound_worker_tokens()
-    trust = Trust(url.rstrip("/"), frozenset(rules.origin(each) for each in private_issuers))
+    own = issuer.rstrip("/") or url.rstrip("/")
+    trust = Trust(url.rstrip("/"), own, frozenset(rules.origin(each) for each in private_issuers))
     issuers = Issuers(fetcher or Fetcher(trust.allowed_origins))
     federation = FederatedTokens(db, tokens, issuers, Replays(db), trust)
-    return Identity(db, limits, keys, failures, url.rstrip("/"), tokens, federation, BearerReads(db))
+    clouds = Issuer(own, url.rstrip("/"), fetcher)
+    return Identity(db, limits, keys, failures, url.rstrip("/"), clouds, tokens, federation, BearerReads(db))

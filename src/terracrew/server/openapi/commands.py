@@ -126,6 +126,7 @@ COMMANDS: dict[str, str] = {
     "GET /api/v1/hold": "server hold",
     "POST /api/v1/hold": "server hold --start",
     "POST /api/v1/hold/release": "server release",
+    "GET /api/v1/issuer": "server issuer show",
     "GET /api/v1/rekey": "server rekey",
     "POST /api/v1/rekey": "server rekey",
     "DELETE /api/v1/rekey": "server rekey --stop",

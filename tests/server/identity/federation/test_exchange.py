@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from terracrew.errors import Unauthenticated
 from terracrew.server.db.open import open_database
 from terracrew.server.identity.access import service as access
 from terracrew.server.identity.access.service import AccountChange
@@ -284,3 +285,19 @@ async def test_a_request_that_is_not_of_the_standard_is_told_so(
     answer = await federation.exchange(federation.issuer.token(), **changes)
     assert answer.status_code == 400, answer.text
     assert answer.json()["error"] in ("invalid_request", "unsupported_grant_type")
+
+
+@pytest.mark.feature("A3.policies", "W1.issuer")
+async def test_tokens_for_clouds_are_not_exchanged_whatever_their_issuer_is_called(federation: Federation) -> None:
+    """With an issuer of another name, somebody could let the tokens that a cloud was shown stand for a service account."""
+    server = federation.server
+    own = await open_identity(
+        server.db, Keyring([b"k" * 32]), server.identity.url, (federation.issuer.url,), issuer=federation.issuer.url
+    )
+    await federation.trust()  # made before the setting
+    token = federation.issuer.token()
+    with pytest.raises(Unauthenticated):
+        await own.federation.exchange(federation.client_id, token, "192.0.2.7")
+    await own.failures.step()
+    assert await federation.reasons() == ["no trust policy of the account names the token's issuer"]
+    assert own.federation.trust.own_issuers == {server.identity.url, federation.issuer.url}

@@ -47,15 +47,15 @@ def refusal(policies: tuple[TrustPolicy, ...], claims: dict[str, Any], ends_at: 
 )
 def test_an_issuer_is_an_https_address_of_another_server(wrong: str) -> None:
     with pytest.raises(Invalid):
-        rules.checked_issuer(wrong, OWN, frozenset({"http://10.0.0.1:80"}))
+        rules.checked_issuer(wrong, frozenset({OWN}), frozenset({"http://10.0.0.1:80"}))
 
 
 @pytest.mark.feature("A3.policies")
 def test_an_issuer_without_tls_needs_the_servers_permission() -> None:
     allowed = frozenset({rules.origin("http://10.0.0.1")})
-    assert rules.checked_issuer("http://10.0.0.1/cluster", OWN, allowed) == "http://10.0.0.1/cluster"
+    assert rules.checked_issuer("http://10.0.0.1/cluster", frozenset({OWN}), allowed) == "http://10.0.0.1/cluster"
     with pytest.raises(Invalid, match="federation_private_issuers"):
-        rules.checked_issuer("http://10.0.0.1:8080", OWN, allowed)
+        rules.checked_issuer("http://10.0.0.1:8080", frozenset({OWN}), allowed)
 
 
 @pytest.mark.feature("A3.policies")

@@ -8,6 +8,7 @@ import pytest
 from joserfc import jws, jwt
 from joserfc.jwk import KeySet
 
+from terracrew.clouds.model import AwsAccount, CloudIdentity
 from terracrew.errors import Invalid, Unauthenticated
 from terracrew.server.identity.oidc import cloud
 from terracrew.server.principals.model import AUDIENCE
@@ -123,11 +124,41 @@ async def test_what_a_cloud_was_shown_opens_nothing_here(hub: Hub) -> None:
         assert (found["code"], found["is_final"]) == ("unauthenticated", True)
 
 
+@pytest.mark.feature("W1.identities")
+async def test_a_token_of_a_cloud_identity_names_it_alone_and_opens_nothing_here(hub: Hub) -> None:
+    """The account of the identity, and everybody on the way, could otherwise act here with what it was shown."""
+    server = hub.crew.server
+    account = AwsAccount(role_arn="arn:aws:iam::123456789012:role/terracrew", region="eu-central-1")
+    identity = CloudIdentity(
+        id="cid_1",
+        organization_id="org_1",
+        name="aws-prod",
+        subject="organization:default:cloud-identity:aws-prod:7f3c91e2",
+        audience=CLOUD,
+        issuer=server.identity.issuer.url,
+        cloud=account,
+    )
+    token = (await cloud.mint_for_identity(server.identity.tokens.signing, identity)).token
+    keys = (await hub.crew.app.stranger().get("/.well-known/jwks.json")).json()
+    claims = jwt.decode(token, KeySet.import_key_set(keys), ["ES256"]).claims
+    assert (claims["sub"], claims["aud"], claims["exp"] - claims["iat"]) == (identity.subject, CLOUD, 600)
+    assert set(claims) == {"iss", "sub", "aud", "iat", "nbf", "exp", "jti", "organization_id"}
+    assert jws.extract_compact(token.encode()).headers()["typ"] == "JWT"
+    thief = hub.crew.bearer(token)
+    await thief.refused("GET", "/api/v1/me", 401)
+    await thief.refused("POST", "/api/v1/modules", 401, json={})
+    async with hub.connected(token) as client:
+        assert (await client.get("refused"))["code"] == "unauthenticated"
+    own = msgspec.structs.replace(identity, audience=AUDIENCE)
+    with pytest.raises(Invalid, match="this server's own"):
+        await cloud.mint_for_identity(server.identity.tokens.signing, own)
+
+
 @pytest.mark.feature("X4.cloud")
 async def test_no_token_is_made_for_this_server_itself_and_none_of_its_kind_would_pass(runner: SimulatedRunner) -> None:
     subject = cloud.Subject("org_1", "default", "mod_1", "vpc", "job_1", 1, "plan")
     with pytest.raises(Invalid, match="this server's own"):
-        await cloud.mint(runner.server.identity.tokens.signing, runner.server.identity.url, subject, AUDIENCE)
+        await cloud.mint(runner.server.identity.tokens.signing, runner.server.identity.issuer.url, subject, AUDIENCE)
     account = {"sub": "sac_1", "aud": AUDIENCE, "org": None, "kind": "service_account", "sid": "sec_1"}
     now = int(time.time())
     forged = account | {"iss": runner.server.settings.url, "iat": now, "exp": now + 600}

@@ -124,7 +124,7 @@ async def jwks(request: AccessCall) -> Response[dict[str, Any]]:
 @get("/.well-known/openid-configuration", public=True, tags=["access"], summary="Read the OpenID configuration")
 async def openid_configuration(request: AccessCall) -> Response[dict[str, Any]]:
     """What a cloud needs to know to trust the tokens of jobs."""
-    found = cloud.configuration(identity_of(request).url)
+    found = cloud.configuration(identity_of(request).issuer.url)
     return Response(found, headers={"Cache-Control": "public, max-age=300"})
 
 

@@ -40,4 +40,4 @@ async def cloud_token(
     subject = cloud.Subject(
         own.job.organization_id, row["organization"], own.job.module_id, row["path"], job_id, attempt, data.phase
     )
-    return await cloud.mint(context.identity.tokens.signing, context.identity.url, subject, data.audience)
+    return await cloud.mint(context.identity.tokens.signing, context.identity.issuer.url, subject, data.audience)

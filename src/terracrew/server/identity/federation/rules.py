@@ -46,7 +46,7 @@ _MAX_MOMENT = 1e12
 _PRINTABLE_ASCII = re.compile(r"[!-~]+")
 
 
-def checked_issuer(issuer: str, own: str, allowed_origins: frozenset[str]) -> str:
+def checked_issuer(issuer: str, own_issuers: frozenset[str], allowed_origins: frozenset[str]) -> str:
     """Return the address of an issuer, if this server may fetch its keys."""
     words = f"{issuer[:MAX_ISSUER_CHARACTERS]!r} is not the address of an issuer"
     if len(issuer) > MAX_ISSUER_CHARACTERS or not _PRINTABLE_ASCII.fullmatch(issuer):
@@ -63,7 +63,7 @@ def checked_issuer(issuer: str, own: str, allowed_origins: frozenset[str]) -> st
             f"{words} that this server trusts: it must begin with https://. The server's setting "
             "`federation_private_issuers` can allow others"
         )
-    if issuer.rstrip("/") == own.rstrip("/"):
+    if issuer.rstrip("/") in own_issuers:
         raise Invalid("this server's own tokens for jobs are not accepted: give the job's module what it needs instead")
     return issuer
 

@@ -34,12 +34,19 @@ class Trust(msgspec.Struct, frozen=True):
 
     url: str
     """The address of this server, which is also the issuer of its own tokens."""
+    issuer: str = ""
+    """The issuer of its tokens for clouds, if that is another address."""
     allowed_origins: frozenset[str] = frozenset()
     """The schemes, hosts and ports that may be fetched without TLS and at private addresses."""
 
+    @property
+    def own_issuers(self) -> frozenset[str]:
+        """The issuers of this server's own tokens, which no policy may trust."""
+        return frozenset({self.url, self.issuer or self.url})
+
 
 async def add(db: Database, who: Principal, reference: str, wanted: NewPolicy, trust: Trust) -> TrustPolicy:
-    issuer = rules.checked_issuer(wanted.issuer, trust.url, trust.allowed_origins)
+    issuer = rules.checked_issuer(wanted.issuer, trust.own_issuers, trust.allowed_origins)
     audience, claims = rules.checked_bounds(issuer, wanted.audience, wanted.claims, trust.url)
 
     async def work(tx: Tx) -> TrustPolicy:

@@ -30,6 +30,14 @@ _ES256 = jws.default_registry.get_alg(ALGORITHM)
 GENERIC = "this credential is not valid"
 
 
+class SigningState(msgspec.Struct, frozen=True):
+    """Which key signs, and which one follows it."""
+
+    active_id: str
+    next_id: str | None = None
+    next_signs_from: float | None = None
+
+
 class SigningKeys:
     def __init__(self, db: Database, keyring: Keyring) -> None:
         self._db = db
@@ -37,6 +45,7 @@ class SigningKeys:
         self._public: dict[str, ECKey] = {}
         self._active: tuple[str, ECKey] | None = None
         self._loaded_at = float("-inf")
+        self.state = SigningState("")
 
     async def load(self) -> None:
         """Read the keys. If there is none yet, make the first one."""
@@ -47,12 +56,17 @@ class SigningKeys:
         active = next(row for row in rows if row["is_active"])
         private = self._keyring.decrypt(bytes(active["private_jwk"]), context(active["id"]))
         self._active = active["id"], ECKey.import_key(msgspec.json.decode(private))
+        following = next((row for row in rows if not row["is_active"] and row["retired_at"] == NEVER_SECONDS), None)
+        next_id, signs_from = (following["id"], following["signs_from"]) if following else (None, None)
+        self.state = SigningState(active["id"], next_id, signs_from)
         self._loaded_at = time.monotonic()
 
-    async def publish_next(self, tx: Tx) -> str:
-        """Make a key and return its id. Every server publishes it and verifies with it at once, and it signs from tomorrow on."""
+    async def publish_next(self, tx: Tx, not_before: float = 0.0) -> str:
+        """Make a key and return its id. Every server publishes it and verifies with it at once, and it signs from tomorrow on, or
+        from a later time."""
         new, public, private = self._generate()
-        await store.insert_next(tx, new, public, private, tx.now + PUBLISHED_SECONDS, NEVER_SECONDS)
+        signs_from = max(tx.now + PUBLISHED_SECONDS, not_before)
+        await store.insert_next(tx, new, public, private, signs_from, NEVER_SECONDS)
         return new
 
     async def sign(self, claims: dict[str, Any], kind: str) -> str:

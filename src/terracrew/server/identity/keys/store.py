@@ -50,9 +50,9 @@ async def following(tx: Tx) -> Row | None:
 
 
 async def active_since(tx: Tx) -> float | None:
-    """Return when the key that signs was made; None if there is none."""
-    row = await tx.one("SELECT created_at FROM signing_keys WHERE is_active")
-    return None if row is None else row["created_at"]
+    """Return since when the key that signs was to do so; None if there is none."""
+    row = await tx.one("SELECT coalesce(signs_from, created_at) AS since FROM signing_keys WHERE is_active")
+    return None if row is None else row["since"]
 
 
 async def activate(tx: Tx, key_id: str) -> None:

@@ -1,4 +1,7 @@
-"""Tokens for clouds (OIDC): an engine presents one to a cloud that trusts this server's keys, to assume a role there."""
+"""Tokens for clouds (OIDC): an engine, or the fleet process, presents one to a cloud that trusts this server's keys.
+
+A token of an engine names its module and phase; one of the fleet process names a cloud identity.
+"""
 
 import secrets
 import time
@@ -6,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from terracrew.clouds.model import CloudIdentity
 from terracrew.errors import Invalid
 from terracrew.protocol.phase import Phase
 from terracrew.server.identity.keys.signing import ALGORITHM, SigningKeys
@@ -43,17 +47,7 @@ class CloudToken(msgspec.Struct, frozen=True):
 
 async def mint(signing: SigningKeys, issuer: str, subject: Subject, audience: str) -> CloudToken:
     """Make a token for one audience. The caller must check who may have it."""
-    if audience == AUDIENCE:
-        raise Invalid(f"the audience {AUDIENCE} is this server's own: no token for a cloud is made for it")
-    now = int(time.time())
-    claims: dict[str, Any] = {
-        "iss": issuer,
-        "sub": subject.name,
-        "aud": audience,
-        "iat": now,
-        "nbf": now,
-        "exp": now + LIFETIME_SECONDS,
-        "jti": secrets.token_hex(16),
+    claims = _claims(issuer, subject.name, audience) | {
         "organization_id": subject.organization_id,
         "module_id": subject.module_id,
         "job_id": subject.job_id,
@@ -61,6 +55,27 @@ async def mint(signing: SigningKeys, issuer: str, subject: Subject, audience: st
         "phase": subject.phase,
     }
     return CloudToken(await signing.sign(claims, KIND))
+
+
+async def mint_for_identity(signing: SigningKeys, identity: CloudIdentity) -> CloudToken:
+    """Make a token that the account of a cloud identity accepts, and nobody else does: no other identity has its subject."""
+    claims = _claims(identity.issuer, identity.subject, identity.audience)
+    return CloudToken(await signing.sign(claims | {"organization_id": identity.organization_id}, KIND))
+
+
+def _claims(issuer: str, subject: str, audience: str) -> dict[str, Any]:
+    if audience == AUDIENCE:
+        raise Invalid(f"the audience {AUDIENCE} is this server's own: no token for a cloud is made for it")
+    now = int(time.time())
+    return {
+        "iss": issuer,
+        "sub": subject,
+        "aud": audience,
+        "iat": now,
+        "nbf": now,
+        "exp": now + LIFETIME_SECONDS,
+        "jti": secrets.token_hex(16),
+    }
 
 
 def configuration(issuer: str) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class FederatedTokens:
         """Return the policy that accepts this token, and what to remember of it. Nothing is believed before the signature."""
         token = verification.parse(text)
         trusting = tuple(policy for policy in account.policies if policy.issuer == token.issuer)
-        if not trusting or token.issuer.rstrip("/") == self.trust.url:
+        if not trusting or token.issuer.rstrip("/") in self.trust.own_issuers:
             raise TokenRefused("no trust policy of the account names the token's issuer")
         keys = await self._issuers.keys(account.organization_id, token)
         claims = verification.verify(token, keys)

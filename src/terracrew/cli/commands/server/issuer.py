@@ -1,0 +1,94 @@
+"""`terracrew server issuer`: shows the issuer of the tokens for clouds, and writes its documents for another address."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from terracrew import durable
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output
+from terracrew.errors import Conflict
+
+DISCOVERY = ".well-known/openid-configuration"
+KEYS = ".well-known/jwks.json"
+
+
+@click.group("issuer")
+def issuer() -> None:
+    """The issuer of the tokens that this server shows to clouds.
+
+    Clouds fetch its keys. If they cannot reach this server, publish the two files of `export` at an address that they
+    reach, and name that address with the setting `issuer_url`.
+    """
+
+
+@issuer.command("show", epilog=output.examples("terracrew server issuer show"))
+@output.json_option
+@pass_target
+def show(target: Target, as_json: bool) -> None:
+    """Show the issuer, its keys, and whether the files at its address are up to date."""
+    found = target.api().get("/issuer")
+    if as_json:
+        return output.as_json(found)
+    output.facts(
+        (
+            ("issuer", found["issuer"]),
+            ("published by", "somebody, as files" if found["is_separate"] else "this server"),
+            ("signs now", found["signing_key"]),
+            ("signs next", found.get("next_key")),
+            ("from", _day(found.get("next_signs_from"))),
+            ("looked", output.moment(found.get("looked_at"))),
+        )
+    )
+    if found["problem"]:
+        output.note(found["problem"])
+    return None
+
+
+@issuer.command(
+    "export",
+    epilog=output.examples(
+        "terracrew server issuer export ./issuer",
+        "aws s3 cp --recursive ./issuer s3://BUCKET --content-type application/json",
+    ),
+)
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
+@output.json_option
+@pass_target
+def export(target: Target, directory: Path, as_json: bool) -> None:
+    """Write the two files that clouds read, for a server that they cannot reach.
+
+    Upload the content of DIRECTORY, so that both files are below the address that the setting `issuer_url` names.
+    They hold public keys only. The server replaces its key every month, and says so when both files are needed again.
+    """
+    found = target.api().get("/issuer")
+    if not found["is_separate"]:
+        raise Conflict(
+            f"the issuer is this server itself, {found['issuer']}: files elsewhere would name this address, and not their own",
+            hint="set `issuer_url` (TERRACREW_SERVER_ISSUER_URL) to the address of the files, and restart the server",
+        )
+    written = [_write(directory / DISCOVERY, found["configuration"]), _write(directory / KEYS, found["jwks"])]
+    if as_json:
+        return output.as_json({**found, "files": [str(path) for path in written]})
+    for path in written:
+        click.echo(f"wrote {path}")
+    output.note(f"Upload both as application/json, so that {found['issuer']}/{DISCOVERY} is the first one.")
+    if found.get("next_signs_from"):
+        output.note(
+            f"They are enough until {_day(found['export_by'])}. From {_day(found['next_signs_from'])} on, another key "
+            "follows: export and upload again between these days. Until then the server signs with a key that the files have."
+        )
+    return None
+
+
+def _write(path: Path, document: dict[str, Any]) -> Path:
+    durable.make_directory(path.parent, 0o755)
+    durable.write(path, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+    path.chmod(0o644)
+    return path
+
+
+def _day(moment: str | None) -> str:
+    return (moment or "").partition("T")[0]
