@@ -57,9 +57,13 @@ async def mint(signing: SigningKeys, issuer: str, subject: Subject, audience: st
     return CloudToken(await signing.sign(claims, KIND))
 
 
-async def mint_for_identity(signing: SigningKeys, identity: CloudIdentity) -> CloudToken:
-    """Make a token that the account of a cloud identity accepts, and nobody else does: no other identity has its subject."""
-    claims = _claims(identity.issuer, identity.subject, identity.audience)
+async def mint_for_identity(signing: SigningKeys, identity: CloudIdentity, *, is_probe: bool = False) -> CloudToken:
+    """Make a token that the account of a cloud identity accepts, and nobody else does: no other identity has its subject.
+
+    As a probe, its subject is one that no identity has, so that a cloud with a good trust policy turns it away.
+    """
+    subject = f"{identity.subject}:probe:{secrets.token_hex(8)}" if is_probe else identity.subject
+    claims = _claims(identity.issuer, subject, identity.audience)
     return CloudToken(await signing.sign(claims | {"organization_id": identity.organization_id}, KIND))
 
 
