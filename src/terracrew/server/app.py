@@ -14,6 +14,7 @@ from litestar.openapi import OpenAPIConfig
 from litestar.types import ControllerRouterHandler, Message, Scope
 
 from terracrew import __version__, durable, ids
+from terracrew.clouds.model import CloudIdentity
 from terracrew.logging import get_logger
 from terracrew.server.api import routes as api
 from terracrew.server.connections.heartbeats import Heartbeats
@@ -24,6 +25,7 @@ from terracrew.server.dashboard import routes as pages
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import from_unrouted
 from terracrew.server.db import open_database
+from terracrew.server.fleet_process.link import FleetLink
 from terracrew.server.groups.quotas import Quotas
 from terracrew.server.groups.service import ensure_organization
 from terracrew.server.history.points import FILE_NAME, History
@@ -37,6 +39,7 @@ from terracrew.server.hub.runners.grants import Archives, Grants
 from terracrew.server.hub.transfer import routes as transfer
 from terracrew.server.hub.transfer.context import TransferCall
 from terracrew.server.identity.context import open_identity
+from terracrew.server.identity.oidc.cloud import mint_for_identity
 from terracrew.server.jobs.apply_plan import applier
 from terracrew.server.jobs.attempts.claims import ClaimGroup, claims
 from terracrew.server.jobs.attempts.ingest import ingest
@@ -109,6 +112,10 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
     grants = Grants(db, registry, Archives(objects), tasks)
     ahead = NewJobClaims(scheduler, ClaimGroup(keys, settings.precedence), grants.send_ahead, grants.take_back)
     quotas = Quotas(db, settings)
+
+    async def sign(cloud: CloudIdentity, is_probe: bool) -> str:
+        return (await mint_for_identity(access.tokens.signing, cloud, is_probe=is_probe)).token
+
     return Server(
         id=server_id,
         settings=settings,
@@ -136,12 +143,15 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
         watchers=Watchers(registry, objects),
         streams=Streams(db),
         tasks=tasks,
+        fleet=FleetLink(sign, settings.private_paths),
+        fleet_handlers={},
     )
 
 
 async def close(server: Server) -> None:
     """Let go of everything, once nothing is being served any more."""
     server.closing.set()
+    await server.fleet.close()
     await server.db.close()
 
 

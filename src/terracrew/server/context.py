@@ -17,6 +17,8 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.dashboard.context import DashboardContext
 from terracrew.server.db.seam import Database
 from terracrew.server.disk_reserve import DiskReserve
+from terracrew.server.fleet_jobs.handlers import FleetHandlers
+from terracrew.server.fleet_process.link import FleetLink
 from terracrew.server.groups.quotas import Quotas
 from terracrew.server.history.points import History
 from terracrew.server.http.counts import Counts
@@ -69,6 +71,10 @@ class Server:
     watchers: Watchers
     streams: Streams
     tasks: Tasks
+    fleet: FleetLink
+    """The fleet process, which makes the calls to clouds. It is started when it is needed."""
+    fleet_handlers: FleetHandlers
+    """What the types of fleet jobs mean."""
     counts: Counts = field(default_factory=Counts)
     diffs: DiffProcess = field(default_factory=DiffProcess)
     closing: asyncio.Event = field(default_factory=asyncio.Event)

@@ -15,6 +15,7 @@ from terracrew.server import app
 from terracrew.server.context import Server
 from terracrew.server.dashboard import render
 from terracrew.server.db import kept
+from terracrew.server.fleet_jobs.loop import FleetJobs
 from terracrew.server.group_runs.loop import GroupRuns
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
@@ -131,6 +132,7 @@ async def _serve(
         "reaper": Reaper(server.db, server.registry, timedelta(seconds=server.settings.apply_lease_seconds)).run,
         "triggers": Triggers(server.db, server.keys, server.settings.local_roots).run,
         "group runs": GroupRuns(server.db, server.keys, server.settings.local_roots).run,
+        "fleet jobs": FleetJobs(server.db, server.id, server.fleet, server.fleet_handlers).run,
         "lost resources": LostResourceSearch(server.db, server.objects, server.keys).run,
         "heartbeats": server.heartbeats.run,
         "history": HistoryLoop(server.db, server.history).run,

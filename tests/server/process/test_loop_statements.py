@@ -7,6 +7,8 @@ import pytest
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Param, Tx
+from terracrew.server.fleet_jobs.loop import FleetJobs
+from terracrew.server.fleet_jobs.model import FleetJobType
 from terracrew.server.group_runs.loop import GroupRuns
 from terracrew.server.identity.access.role_expiry import RoleExpiry
 from terracrew.server.jobs import approvals
@@ -20,6 +22,8 @@ from terracrew.server.runners.removal.loop import Removals
 from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.testing.job_rows import KEYS, JobRows
+from tests.server.fleet_jobs.fleet_rows import FleetRows
+from tests.server.fleet_jobs.simulated_fleet import PlayedHandler, PlayedRunner
 from tests.server.hub.statement_counts import RecordingTx, on_each_unit
 
 SMALL = (
@@ -50,6 +54,12 @@ async def test_no_loop_reads_a_large_table_from_end_to_end(rows: JobRows, monkey
     await RoleExpiry(rows.db).step()
     await Triggers(rows.db, KEYS, ()).step()
     await GroupRuns(rows.db, KEYS, ()).step()
+    handlers = dict.fromkeys(FleetJobType, PlayedHandler())
+    fleet_jobs = FleetJobs(rows.db, "srv", PlayedRunner(), handlers)
+    await FleetRows(rows).job()
+    await fleet_jobs.step()
+    await fleet_jobs.step()
+    await fleet_jobs.stop()
     await rows.run("UPDATE runners SET is_draining = true, removing_since = created_at")
     await Removals(rows.db).step()
     await LostResourceSearch(rows.db, open_objects("memory:///"), KEYS).step()

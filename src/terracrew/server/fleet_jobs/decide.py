@@ -44,6 +44,13 @@ def claim(job: FleetJob, attempt: int, server_id: str, now: datetime, *, is_targ
     )
 
 
+def refuse(job: FleetJob, attempt: int, error: str, now: datetime) -> FleetJob | None:
+    """Fail a queued job that cannot be given to anybody, for example because its identity was deleted."""
+    if job.status is not _S.QUEUED or job.attempt != attempt:
+        return None
+    return job.to(_S.FAILED, now, error=plain_text(error))
+
+
 def begin(job: FleetJob, attempt: int, server_id: str, now: datetime) -> FleetJob | None:
     """Note that the fleet process has begun."""
     if not is_owner(job, attempt, server_id) or job.status is not _S.CLAIMED:

@@ -39,7 +39,7 @@ FLEET_TERMINAL = frozenset({_S.SUCCEEDED, _S.FAILED, _S.CANCELED})
 FLEET_ACTIVE = frozenset({_S.CLAIMED, _S.PROCESSING})
 """The statuses in which a server has the job. Each target has at most one job in them."""
 FLEET_TRANSITIONS: dict[FleetJobStatus, frozenset[FleetJobStatus]] = {
-    _S.QUEUED: frozenset({_S.CLAIMED, _S.CANCELED}),
+    _S.QUEUED: frozenset({_S.CLAIMED, _S.FAILED, _S.CANCELED}),
     _S.CLAIMED: frozenset({_S.PROCESSING, _S.QUEUED, _S.FAILED, _S.CANCELED}),
     _S.PROCESSING: frozenset({_S.QUEUED, _S.SUCCEEDED, _S.FAILED, _S.CANCELED}),
     _S.SUCCEEDED: frozenset(),

@@ -7,6 +7,7 @@ from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import decide, reads, store
+from terracrew.server.fleet_jobs.handlers import FleetHandlers
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobView, FleetLine, NewFleetJob
 from terracrew.server.fleet_jobs.reads import FleetJobFilter
 from terracrew.server.groups import store as groups
@@ -90,7 +91,7 @@ async def listing(tx: Tx, who: Principal, wanted: FleetJobFilter, after: str | N
     return page(await reads.listing(tx, seen, who.organization_id or "", wanted, start(after), limit + 1), limit)
 
 
-async def cancel(tx: Tx, who: Principal, reference: str) -> FleetJob:
+async def cancel(tx: Tx, who: Principal, reference: str, handlers: FleetHandlers) -> FleetJob:
     """End a job that waits; ask one that runs to remove what it has made and to end. A repetition changes nothing."""
     found = await find(tx, who, reference, Verb.RUNNER_WRITE)
     before = await store.hold(tx, found.id)
@@ -98,14 +99,10 @@ async def cancel(tx: Tx, who: Principal, reference: str) -> FleetJob:
     if after is None:
         return before
     await store.save(tx, before, after)
+    if after.is_terminal and after.type in handlers:
+        await handlers[after.type].on_end(tx, after, {})
     await _record(tx, who, "fleet_job.cancel", after)
     return after
-
-
-async def note(tx: Tx, job: FleetJob, text: str) -> None:
-    """Add a line of the server itself to the log of the current attempt of a job that the transaction holds."""
-    number = await reads.last_number(tx, job.id, job.attempt) + 1
-    await store.add_lines(tx, job.id, [FleetLine(job.attempt, number, store.moment(tx), text)])
 
 
 async def _place(tx: Tx, job: FleetJob) -> Place:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from terracrew.errors import NotFound, Superseded
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table, assignments, excluded_assignments, values
 from terracrew.server.db.topics import log_of
@@ -144,6 +145,48 @@ async def add_lines(tx: Tx, job_id: str, lines: Sequence[FleetLine]) -> None:
     sql = FLEET_LOG.insert_batch("job_id", *FLEET_LOG.fields) + " ON CONFLICT (job_id, attempt, number) DO NOTHING"
     await tx.each(sql, {"job_id": "text", **FLEET_LOG.types}, [[job_id, *values(each)] for each in lines])
     tx.wake(log_of(job_id))
+
+
+async def fail_running_steps(tx: Tx, job_id: str, attempt: int, detail: str) -> None:
+    """End the steps that did not end themselves."""
+    await tx.run(
+        """UPDATE fleet_steps SET status = 'failed', detail = :detail, finished_at = :now
+        WHERE job_id = :job_id AND attempt = :attempt AND status = 'running'""",
+        job_id=job_id,
+        attempt=attempt,
+        detail=detail,
+        now=tx.now,
+    )
+
+
+async def add_note(tx: Tx, job: FleetJob, text: str) -> None:
+    """Add a line of the server itself after the last one of the present attempt of a job that the transaction holds."""
+    await tx.run(
+        """INSERT INTO fleet_log (job_id, attempt, number, at, text)
+        SELECT :job_id, :attempt, coalesce(max(fleet_log.number), 0) + 1, :now, :text FROM fleet_log
+        WHERE fleet_log.job_id = :job_id AND fleet_log.attempt = :attempt""",
+        job_id=job.id,
+        attempt=job.attempt,
+        now=tx.now,
+        text=text,
+    )
+    tx.wake(log_of(job.id))
+
+
+async def renew(tx: Tx, server_id: str, attempts: Sequence[tuple[str, int]], until: float) -> dict[str, bool]:
+    """Extend the leases of jobs that this server has, and return which it still has, with whether a person has canceled them.
+
+    `decide.renew` is the same for one job.
+    """
+    rows = await tx.each(
+        f"""UPDATE fleet_jobs SET lease_until = batch.until FROM batch WHERE fleet_jobs.id = batch.id
+            AND fleet_jobs.attempt = batch.attempt AND fleet_jobs.server_id = batch.server_id
+            AND fleet_jobs.status IN {ACTIVE_STATUSES}
+        RETURNING fleet_jobs.id, fleet_jobs.canceled_at""",
+        {"id": "text", "attempt": "bigint", "server_id": "text", "until": "double precision"},
+        [(job_id, attempt, server_id, until) for job_id, attempt in sorted(attempts)],
+    )
+    return {row["id"]: row["canceled_at"] is not None for row in rows}
 
 
 async def delete_ended(tx: Tx, before: float, count: int) -> int:

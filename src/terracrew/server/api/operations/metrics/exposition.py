@@ -9,6 +9,7 @@ from terracrew import __version__
 from terracrew.server.api.operations.metrics.gauges import Figures, Gauges
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
+from terracrew.server.fleet_jobs import metrics as fleet_metrics
 from terracrew.server.http.counts import Counts
 from terracrew.server.jobs import metrics as job_metrics
 from terracrew.server.logs import metrics as log_metrics
@@ -63,6 +64,7 @@ def _own(measured: Measured) -> "Iterator[Metric]":
         requests,
         stored,
         *job_metrics.ALL,
+        *fleet_metrics.ALL,
         *process.ALL,
         *log_metrics.ALL,
         health.commits,
