@@ -49,6 +49,7 @@ class AwsApi:
         self._session = RoleSession(identity, sign_token, self._in_thread, self._count)
         self._on_request = on_request
         assert isinstance(identity.cloud, AwsAccount)
+        self.identity = identity
         self.account: AwsAccount = identity.cloud
         self.requests: Counter[str] = Counter()
         """How often each action was asked for, such as `ecs:RunTask`, with repetitions."""
@@ -97,6 +98,10 @@ class AwsApi:
     async def listed(self, service: Service, operation: str, key: str, **arguments: Any) -> list[Any]:
         """Return the entries of all pages of a list, by the name that it has in the answer."""
         return [entry async for page in self.pages(service, operation, **arguments) for entry in page.get(key, [])]
+
+    async def new_token(self) -> str:
+        """Return a token that the server signs for the identity. Raises SignInRefused or CloudSilent."""
+        return await self._session.new_token()
 
     async def require_session(self) -> None:
         """Sign in, if that is necessary. Raises SignInRefused or CloudSilent."""

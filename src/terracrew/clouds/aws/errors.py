@@ -11,12 +11,14 @@ _MAX_WORDS_CHARACTERS = 600
 class AwsRefused(CloudRefused):
     """AWS answered that it does not do this."""
 
-    def __init__(self, message: str, *, aws_code: str = "", action: str = "") -> None:
+    def __init__(self, message: str, *, aws_code: str = "", action: str = "", remedy: str = "") -> None:
         super().__init__(message, aws_code=aws_code, action=action)
         self.aws_code = aws_code
         """Such as `AccessDenied` or `EntityAlreadyExists`."""
         self.action = action
         """What was asked for, as policies name it: `ecs:RunTask`."""
+        self.remedy = remedy
+        """What a person can do about it. The message ends with it."""
 
     @property
     def is_denied(self) -> bool:
@@ -161,7 +163,7 @@ def translated(error: Exception, service: str, operation: str) -> AwsRefused | C
     if status >= 500 or status in (0, 407, 408) or code in _TEMPORARY_CODES:
         return CloudSilent(_joined(words, remedy))
     refusal = SignInRefused if is_sign_in else AwsRefused
-    return refusal(_joined(words, remedy), aws_code=code, action=action)
+    return refusal(_joined(words, remedy), aws_code=code, action=action, remedy=remedy)
 
 
 def action_name(service: str, operation: str) -> str:

@@ -37,7 +37,7 @@ FORCE = "force"
 async def deploy(tx: Tx, who: Principal, new: NewCloudRunner, default_image: str) -> DeployedRunner:
     """Create a cloud-hosted runner and queue its deployment. It is ONLINE when the job has succeeded."""
     group = await groups.find(tx, who, new.group)
-    identity = await identities.find_usable(tx, who, new.identity, group.path)
+    identity = await identities.hold_usable(tx, who, new.identity, group.path)
     _check(new.settings, new.service_account, default_image)
     record = NewRunner(
         name=new.name,

@@ -32,7 +32,7 @@ JOIN cloud_deployments ON cloud_deployments.identity_id = cloud_identities.id
 JOIN runners ON runners.id = cloud_deployments.runner_id ORDER BY runners.path"""
 
 
-class DeployedRunner(msgspec.Struct, frozen=True):
+class RunnerOfIdentity(msgspec.Struct, frozen=True):
     """A runner that is deployed with an identity, or was to be."""
 
     id: str
@@ -55,10 +55,10 @@ async def usable_in(tx: Tx, organization_id: str, group: str) -> list[IdentityRe
     return rows_to(IdentityRecord, await tx.all(_USABLE_IN, organization_id=organization_id, path=group))
 
 
-async def runners_of(tx: Tx, *identity_ids: str) -> dict[str, list[DeployedRunner]]:
+async def runners_of(tx: Tx, *identity_ids: str) -> dict[str, list[RunnerOfIdentity]]:
     """Return the runners that are deployed with each of these identities, ordered by path."""
     rows = await tx.each(_RUNNERS, {"id": "text"}, [(each,) for each in sorted(set(identity_ids))])
-    found: dict[str, list[DeployedRunner]] = {each: [] for each in identity_ids}
+    found: dict[str, list[RunnerOfIdentity]] = {each: [] for each in identity_ids}
     for row in sorted(rows, key=lambda row: row["path"]):
-        found[row["identity_id"]].append(DeployedRunner(row["id"], row["path"]))
+        found[row["identity_id"]].append(RunnerOfIdentity(row["id"], row["path"]))
     return found

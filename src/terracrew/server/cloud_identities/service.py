@@ -18,7 +18,7 @@ from terracrew.errors import Conflict, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.cloud_identities import reads, rules, store
 from terracrew.server.cloud_identities.model import IdentityChange, IdentityRecord, NewIdentity
-from terracrew.server.cloud_identities.reads import DeployedRunner
+from terracrew.server.cloud_identities.reads import RunnerOfIdentity
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups import organizations
 from terracrew.server.groups import service as groups
@@ -200,7 +200,7 @@ async def _require_same_location(tx: Tx, before: IdentityRecord, settings: Cloud
         )
 
 
-def _named(runners: Sequence[DeployedRunner]) -> str:
+def _named(runners: Sequence[RunnerOfIdentity]) -> str:
     shown = [each.path for each in runners[:MAX_NAMED_RUNNERS]]
     more = len(runners) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")

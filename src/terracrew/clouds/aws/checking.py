@@ -1,0 +1,105 @@
+"""The test of a connection to AWS: who one is, who is turned away, each permission, then what a deployment would need. Changes nothing."""
+
+from terracrew.clouds import images, issuer
+from terracrew.clouds.aws import permissions, preflight, simulating
+from terracrew.clouds.aws.api import AwsApi
+from terracrew.clouds.aws.errors import SignInRefused
+from terracrew.clouds.checks import CheckFailed, Checks
+from terracrew.clouds.contract import Reporter
+from terracrew.clouds.model import Deployment
+from terracrew.clouds.web import Fetch, fetch
+
+_OTHER_EXTERNAL_ID = "terracrew-probe-of-a-wrong-external-id"
+_TRUST_REMEDY = "Replace the trust policy of the role by the one on the page of the cloud identity."
+
+
+async def check(api: AwsApi, reporter: Reporter, deployment: Deployment | None, read: Fetch = fetch) -> bool:
+    """Make every check. Returns whether all passed. `read` reads the issuer and the registry."""
+    checks = Checks(reporter)
+    with api.reporting(reporter.line):
+        if api.account.way == "web_identity":
+            await checks.make("issuer", "The issuer's keys are published", lambda: _issuer(api, read))
+        has_session = await checks.make("sign_in", _sign_in_words(api), lambda: _sign_in(api))
+        if has_session:
+            await checks.make("account", "It is the account that was expected", lambda: _account(api))
+            await checks.make("others", _others_words(api), lambda: _others(api))
+            await simulating.check(api, checks, _needed(api, deployment))
+            await checks.make("quota", "vCPU quota", lambda: preflight.check_quota(api, deployment))
+            await checks.make(
+                "subnets", "Free addresses in the subnets", lambda: preflight.check_subnets(api, deployment)
+            )
+        else:
+            reporter.line("Account, permissions, quota and subnets cannot be checked without a sign-in.")
+        if deployment is not None and (image := deployment.settings.image):
+            await checks.make(
+                "image", "The image can be pulled", lambda: _image(api, deployment, image, read, has_session)
+            )
+    return not checks.has_failed
+
+
+def _needed(api: AwsApi, deployment: Deployment | None) -> list[permissions.Statement]:
+    named = deployment.settings if deployment is not None else None
+    return permissions.needed(
+        api.account,
+        clusters=[named.cluster] if named and named.cluster else [],
+        job_roles=[named.job_role] if named and named.job_role else [],
+    )
+
+
+async def _issuer(api: AwsApi, read: Fetch) -> str:
+    said = await issuer.check_published(api.identity, await api.new_token(), read)
+    issuer.check_address(api.identity)
+    return said
+
+
+def _sign_in_words(api: AwsApi) -> str:
+    return "Sign-in with web identity" if api.account.way == "web_identity" else "Sign-in as the server's own workload"
+
+
+async def _sign_in(api: AwsApi) -> str:
+    await api.require_session()
+    return str((await api.call("sts", "get_caller_identity"))["Arn"])
+
+
+async def _account(api: AwsApi) -> str:
+    expected = permissions.parsed_arn(api.account.role_arn).account
+    found = str((await api.call("sts", "get_caller_identity"))["Account"])
+    if found != expected:
+        raise CheckFailed(
+            f"this is the account {found}, but the role is of {expected}",
+            "Correct the ARN of the role in the cloud identity.",
+        )
+    return found
+
+
+def _others_words(api: AwsApi) -> str:
+    return (
+        "Another subject is turned away" if api.account.way == "web_identity" else "A wrong external id is turned away"
+    )
+
+
+async def _others(api: AwsApi) -> str:
+    """Try to get in as somebody else. A role that lets everybody of the issuer in would let other organizations in."""
+    tries = ("",) if api.account.way == "web_identity" else (_OTHER_EXTERNAL_ID, "")
+    for external_id in tries:
+        try:
+            await api.probe(external_id=external_id)
+        except SignInRefused as refusal:
+            if not refusal.is_denied:
+                raise
+        else:
+            raise CheckFailed(_let_in(api, external_id), _TRUST_REMEDY)
+    return "tried and refused"
+
+
+def _let_in(api: AwsApi, external_id: str) -> str:
+    if api.account.way == "web_identity":
+        return "the role lets tokens of another subject in, so that other identities of this server can use it"
+    shown = "a wrong external id" if external_id else "no external id"
+    return f"the role can be assumed with {shown}, so that everybody who knows its ARN can use it through this server"
+
+
+async def _image(api: AwsApi, deployment: Deployment, image: str, read: Fetch, has_session: bool) -> str:
+    if (repository := preflight.ecr_repository(image)) is not None:
+        return await preflight.check_ecr(api, repository, image) if has_session else "not checked without a sign-in"
+    return await images.check(image, deployment.settings.architecture, read)
