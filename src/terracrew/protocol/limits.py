@@ -13,6 +13,8 @@ MAX_LOG_PERIOD_SECONDS = 3_600
 
 MAX_PATH_LEVELS = 20
 MAX_PATH_NAME_CHARACTERS = 63
+_MAX_TIME_SECONDS = 250_000_000_000
+"""The year 9892; Python knows no times after 9999."""
 PATH_NAME = rf"[a-z0-9][a-z0-9-]{{0,{MAX_PATH_NAME_CHARACTERS - 1}}}"
 """The regular expression of one name in a path of the tree, such as the path of a runner."""
 
@@ -20,6 +22,11 @@ PATH_NAME = rf"[a-z0-9][a-z0-9-]{{0,{MAX_PATH_NAME_CHARACTERS - 1}}}"
 def is_label(text: str, max_characters: int = MAX_LABEL_CHARACTERS) -> bool:
     """Return whether a text is short and printable, so that it can be stored and shown everywhere."""
     return len(text) <= max_characters and text.isprintable()
+
+
+def is_time(at: float | None) -> bool:
+    """Return whether these seconds since 1970 can be stored and shown as a time."""
+    return at is None or 0 <= at < _MAX_TIME_SECONDS
 
 
 def is_instance_name(text: str) -> bool:

@@ -62,6 +62,9 @@ class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=F
     attempts: list[AttemptRef]
     is_draining: bool = False
     is_disk_full: bool = False
+    drain_reason: str = ""
+    ends_at: float | None = None
+    """The same as in `Heartbeat`."""
     isolation: str = ""
     """One of `Isolation`, or a value that only newer runners know: a hello is sent before a version is agreed on."""
     resume: str = ""
@@ -99,6 +102,10 @@ class Heartbeat(_FromClient, frozen=True, tag="heartbeat", omit_defaults=True):
     """Whether its disk is full."""
     starting: list[WaitingStart] = []
     """The attempts whose start takes long. Sent only to a server whose welcome says that it reads them."""
+    drain_reason: str = ""
+    """What announced the end of the runner or its machine, in a few words: `spot notice`. Empty if nothing did."""
+    ends_at: float | None = None
+    """When its executors end with it at the latest, in seconds since 1970; None if that is not known, or if they survive it."""
 
 
 class Claim(_FromClient, frozen=True, tag="claim"):
@@ -311,9 +318,12 @@ class Begun(_FromServer, frozen=True, tag="begun"):
 
 
 class BeginRefused(_FromServer, frozen=True, tag="begin_refused"):
-    """The apply may not begin. `approval`: the plan is saved and the attempt ends. `wait`: ask again in a moment."""
+    """The apply may not begin. `approval`: the plan is saved and the attempt ends. `wait`: ask again in a moment. `leaving`: the
+    runner ends too soon, and the job is queued again."""
 
-    code: Literal["state_moved", "quarantine", "held", "superseded", "canceled", "approval", "wait", "plan_changed"]
+    code: Literal[
+        "state_moved", "quarantine", "held", "superseded", "canceled", "approval", "wait", "plan_changed", "leaving"
+    ]
     message: str
 
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import re
+import time
 
 import msgspec
 import pytest
@@ -270,6 +272,50 @@ async def test_a_full_disk_is_shown_as_the_reason_why_a_runner_takes_no_jobs(hub
         async with asyncio.timeout(10):
             while await shown() != ("DRAINING", False):
                 await asyncio.sleep(0.01)
+
+
+@pytest.mark.feature("O2.notices", "U1.instances")
+async def test_what_announced_the_end_of_a_machine_is_shown_until_it_is_withdrawn(hub: Hub) -> None:
+    ends_at = time.time() + 119
+
+    async def shown() -> tuple[str, str, str | None]:
+        answer = await hub.crew.app.admin.get(f"/api/v1/runners/{hub.runner_id}")
+        (instance,) = answer.json()["instances"]
+        return instance["status"], instance["drain_reason"], instance["ends_at"]
+
+    async with hub.runner(is_draining=True, drain_reason="rebalance recommendation") as runner:
+        assert await shown() == ("DRAINING", "rebalance recommendation", None)
+        spot = messages.Heartbeat("0.1.0", True, [], drain_reason="spot notice", ends_at=ends_at)
+        await runner.send(spot)
+        await hub.until(lambda: hub.session().ends_at == ends_at)
+        async with asyncio.timeout(10):
+            while (await shown())[1] != "spot notice":
+                await asyncio.sleep(0.01)
+        assert (await shown())[2] is not None
+        for page in ("runners", f"runners/{hub.runner_id}"):
+            text = (await hub.crew.app.admin.get(f"/dashboard/{page}")).text
+            assert "spot notice" in text
+            assert re.search(r"ends in <[^>]*>1 m 5\d s<", text), text
+        await runner.send(messages.Heartbeat("0.1.0", is_draining=False, attempts=[]))
+        async with asyncio.timeout(10):
+            while await shown() != ("ONLINE", "", None):
+                await asyncio.sleep(0.01)
+
+
+@on_one
+@pytest.mark.parametrize(
+    "heartbeat",
+    [
+        messages.Heartbeat("1", True, [], drain_reason="x" * 101),
+        messages.Heartbeat("1", True, [], drain_reason="spot\x1b[2J"),
+        messages.Heartbeat("1", True, [], drain_reason="spot notice", ends_at=1e300),
+        messages.Heartbeat("1", True, [], drain_reason="spot notice", ends_at=-1.0),
+    ],
+)
+async def test_an_end_that_cannot_be_shown_is_refused(hub: Hub, heartbeat: messages.Heartbeat) -> None:
+    async with hub.runner() as runner:
+        await runner.send(heartbeat)
+        assert await refusal(runner) == ("invalid", True)
 
 
 @pytest.mark.feature("C3.heartbeat", "V1.reported")

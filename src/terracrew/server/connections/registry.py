@@ -68,6 +68,8 @@ class RunnerSession:
         self.is_draining = is_draining
         """Reported by the runner in its last hello or heartbeat, like its version."""
         self.is_disk_full = False
+        self.drain_reason = ""
+        self.ends_at: float | None = None
         self.is_closed = False
         """Whether its runner is draining or disabled in the database."""
         self.drain_sent = drain_sent

@@ -7,7 +7,7 @@ import msgspec
 
 from terracrew import ids
 from terracrew.protocol.dispatcher_choice import OfferedDispatcher
-from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.messages import AttemptRef, Heartbeat
 from terracrew.server.db.seam import Columns, Param, Row, Tx
 from terracrew.server.db.statements.mapping import to_params
 from terracrew.server.db.statements.table import Table, batch_assignments, excluded_assignments, values
@@ -32,6 +32,10 @@ class Connecting(msgspec.Struct, frozen=True):
     """The dispatchers that jobs may ask for, the default one first."""
     is_draining: bool
     is_disk_full: bool
+    drain_reason: str
+    """What announced its end; empty if nothing did."""
+    ends_at: float | None
+    """When it and its executors end at the latest; None if that is not known."""
     isolation: str
     machine: str
     """What the process says about the machine that it runs on; empty if it does not know."""
@@ -233,16 +237,17 @@ async def answer(tx: Tx, instance_id: str, epoch: int) -> None:
         tx.wake("answered", instance_id)
 
 
-async def set_reported(
-    tx: Tx, runner_id: str, instance_id: str, epoch: int, *, version: str, is_draining: bool, is_disk_full: bool
-) -> None:
-    """Note what an instance reported in a heartbeat: its version, whether it takes new jobs, and whether its disk is full."""
+async def set_reported(tx: Tx, runner_id: str, instance_id: str, epoch: int, beat: Heartbeat) -> None:
+    """Note what an instance reported in a heartbeat: its version, whether it takes new jobs, and why not."""
     await tx.run(
-        """UPDATE instances SET version = :version, is_draining = :is_draining, is_disk_full = :is_disk_full
+        """UPDATE instances SET version = :version, is_draining = :is_draining, is_disk_full = :is_disk_full,
+            drain_reason = :drain_reason, ends_at = :ends_at
         WHERE id = :id AND epoch = :epoch""",
-        version=version,
-        is_draining=is_draining,
-        is_disk_full=is_disk_full,
+        version=beat.version,
+        is_draining=beat.is_draining,
+        is_disk_full=beat.is_disk_full,
+        drain_reason=beat.drain_reason,
+        ends_at=beat.ends_at,
         id=instance_id,
         epoch=epoch,
     )

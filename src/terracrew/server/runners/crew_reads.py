@@ -109,7 +109,7 @@ _FIRST_MEMBERS: LiteralString = (
             AND (secrets.expires_at IS NULL OR secrets.expires_at > ranked.now)) OR EXISTS (
         SELECT 1 FROM trust_policies AS policies WHERE policies.service_account_id = ranked.service_account_id
             AND (policies.expires_at IS NULL OR policies.expires_at > ranked.now)) AS has_credential,
-    ranked.is_cloud_hosted, ranked.can_wake, ranked.tags, instances.is_disk_full, instances.heard_at,
+    ranked.is_cloud_hosted, ranked.can_wake, ranked.tags, instances.is_disk_full, instances.drain_reason, instances.heard_at,
     instances.is_connected AND instances.heard_at > ranked.since AS is_connected
 FROM (
     SELECT members.place_id, members.now, members.since, members.most, runners.id, runners.path, runners.organization_id,

@@ -81,6 +81,10 @@ class Instance(msgspec.Struct, frozen=True):
     heard_at: datetime
     is_disk_full: bool = False
     """Whether it drains because its disk is full."""
+    drain_reason: str = ""
+    """What announced the end of it or its machine, such as `SIGTERM` or `spot notice`; empty if nothing did."""
+    ends_at: datetime | None = None
+    """When it and its jobs end at the latest; null if that is not known. Jobs that do not end in time are interrupted before."""
     isolation: str = ""
     """What keeps the modules that it runs from its own files: `landlock`, or nothing because it is set to `none` or because its
     kernel has none (`unavailable`)."""

@@ -127,7 +127,11 @@ def _state(row: Row) -> str:
     if row["is_disabled"]:
         return "disabled"
     if row["is_connected"]:
-        return "its disk is full" if row["is_disk_full"] and not row["is_drained"] else "draining"
+        if row["is_drained"]:
+            return "draining"
+        if row["is_disk_full"]:
+            return "its disk is full"
+        return f"draining: {row['drain_reason']}" if row["drain_reason"] else "draining"
     if not row["has_credential"]:
         return "no usable credential"
     if row["heard_at"] is None:

@@ -134,6 +134,9 @@ def _instance_status(instance: dict[str, Any]) -> str:
     """Return the status with notes on what an operator should look at."""
     is_full = instance.get("is_disk_full") and instance.get("status") == "DRAINING"
     notes = ["disk full"] if is_full else []
+    if instance.get("is_connected") and instance.get("drain_reason"):
+        ends_at = instance.get("ends_at")
+        notes.append(f"{instance['drain_reason']}{f', ends {output.age(ends_at)}' if ends_at else ''}")
     if instance.get("is_connected") and instance.get("isolation") in ("none", "unavailable"):
         notes.append("modules not isolated")
     return f"{instance.get('status')} ({', '.join(notes)})" if notes else str(instance.get("status"))

@@ -91,6 +91,11 @@ class RunnerPage(msgspec.Struct, frozen=True):
         return [each for each in self.runner.instances if not each.is_connected and each.jobs]
 
     @property
+    def leaving(self) -> list[Instance]:
+        """Return the connected instances whose end is announced."""
+        return [each for each in self.connected if each.drain_reason]
+
+    @property
     def versions(self) -> list[str]:
         """Return the versions of its connected instances, or the last known one."""
         found = sorted({each.version for each in self.connected}, reverse=True)

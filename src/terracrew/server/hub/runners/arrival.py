@@ -55,6 +55,7 @@ async def take_place(
     session.starting = place.starting
     session.reported_attempts = set(hello.attempts)
     session.is_disk_full = hello.is_disk_full
+    session.drain_reason, session.ends_at = hello.drain_reason, hello.ends_at
     # It is closed until its record has been read again: changes that were made before it was in the registry were not sent to it.
     session.is_closed = True
     hub.registry.add(session)
@@ -65,13 +66,16 @@ async def take_place(
 def _check_engines(hello: messages.RunnerHello) -> None:
     versions = [version for each in hello.engine_versions.values() for version in each]
     named = [*hello.engines, *hello.engine_versions, *hello.installable_engines]
-    about = [hello.version, hello.isolation, hello.machine, *named, *hello.engines.values(), *versions]
+    about = [hello.version, hello.isolation, hello.machine, hello.drain_reason]
+    about += [*named, *hello.engines.values(), *versions]
     if max(map(len, (hello.engines, hello.engine_versions, hello.installable_engines))) > limits.MAX_ENGINES:
         raise Invalid(f"a runner has up to {limits.MAX_ENGINES} engines")
     if any(len(each) > limits.MAX_ENGINE_VERSIONS for each in hello.engine_versions.values()):
         raise Invalid(f"a runner announces up to {limits.MAX_ENGINE_VERSIONS} versions of an engine")
     if not all(limits.is_label(each) for each in about):
         raise Invalid("the names and versions of a runner's engines are short and printable")
+    if not limits.is_time(hello.ends_at):
+        raise Invalid("the end of a runner must be a time")
 
 
 def _check_dispatchers(hello: messages.RunnerHello) -> None:

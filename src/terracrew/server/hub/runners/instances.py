@@ -90,6 +90,8 @@ def connecting(
         dispatchers=hello.dispatchers,
         is_draining=hello.is_draining,
         is_disk_full=hello.is_disk_full,
+        drain_reason=hello.drain_reason,
+        ends_at=hello.ends_at,
         isolation=hello.isolation,
         machine=hello.machine,
         resume_sha256=credentials.digest(resume),

@@ -117,23 +117,19 @@ async def _heartbeat(hub: RunnerContext, session: RunnerSession, message: messag
     await starts.note(hub, session, message.starting)
     if point := session.next_point(hub.history.latest):
         session.socket.post(messages.HistoryPoint(point))
-    reported = message.version, message.is_draining, message.is_disk_full
-    if reported == (session.version, session.is_draining, session.is_disk_full):
+    drain = message.is_draining, message.is_disk_full, message.drain_reason, message.ends_at
+    known = session.is_draining, session.is_disk_full, session.drain_reason, session.ends_at
+    if (message.version, drain) == (session.version, known):
         return
-    if not limits.is_label(message.version):
-        raise Invalid("the version of a runner must be short and printable")
+    if not (limits.is_label(message.version) and limits.is_label(message.drain_reason)):
+        raise Invalid("the version of a runner and why it drains must be short and printable")
+    if not limits.is_time(message.ends_at):
+        raise Invalid("the end of a runner must be a time")
 
     async def work(tx: Tx) -> None:
-        await instance_store.set_reported(
-            tx,
-            session.runner_id,
-            session.instance_id,
-            session.epoch,
-            version=message.version,
-            is_draining=message.is_draining,
-            is_disk_full=message.is_disk_full,
-        )
+        await instance_store.set_reported(tx, session.runner_id, session.instance_id, session.epoch, message)
 
-    session.version, session.is_draining, session.is_disk_full = reported
+    session.version = message.version
+    session.is_draining, session.is_disk_full, session.drain_reason, session.ends_at = drain
     await hub.db.write(work)
     hub.scheduler.serve(session)
