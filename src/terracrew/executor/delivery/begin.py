@@ -60,7 +60,7 @@ class ApplyPermit:
                     raise StateMoved(answer.message)
                 case "approval":
                     raise ApprovalNeeded(answer.message)
-                case "superseded" | "quarantine" | "held":  # in each case the server has ended this attempt
+                case "superseded" | "quarantine" | "held" | "leaving":  # in each case the server has ended this attempt
                     self._control.supersede(answer.message)
                     raise Superseded(answer.message)
                 case "plan_changed":

@@ -1,6 +1,7 @@
 """What the hub reads about connected runners, their instances, and the attempts that these run."""
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import LiteralString
 
 import msgspec
@@ -109,6 +110,12 @@ async def runner_at(tx: Tx, organization_id: str | None, path: str) -> str | Non
             organization_id=organization_id,
         )
     return None if row is None else row["id"]
+
+
+async def end_of(tx: Tx, instance_id: str) -> datetime | None:
+    """Return when a connected instance and its executors end at the latest; None if no end is announced."""
+    row = await tx.one("SELECT ends_at FROM instances WHERE id = :id AND is_connected", id=instance_id)
+    return None if row is None or row["ends_at"] is None else datetime.fromtimestamp(row["ends_at"], UTC)
 
 
 async def is_removed(tx: Tx, runner_id: str) -> bool:

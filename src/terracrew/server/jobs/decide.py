@@ -21,6 +21,8 @@ from terracrew.server.jobs.plans.destruction import reason_to_ask
 MAX_LOSSES = 5
 CLOSED_FOR = timedelta(seconds=10)
 SILENT_FOR = timedelta(seconds=60)
+MIN_CHANGE = timedelta(minutes=3)
+"""A change does not begin if its runner ends sooner than this."""
 APPLY_LEASE = timedelta(minutes=30)
 CONNECT_WITHIN = timedelta(minutes=10)
 """How long an executor that runs may take to connect for the first time."""
@@ -29,7 +31,7 @@ SET_BACK = "the database was set back, and has lost what became of it"
 HELD_LOCK = "its engine was killed, so the lock of the module's own backend may still be held"
 
 Refusal: TypeAlias = Literal[
-    "state_moved", "quarantine", "held", "superseded", "canceled", "approval", "wait", "plan_changed"
+    "state_moved", "quarantine", "held", "superseded", "canceled", "approval", "wait", "plan_changed", "leaving"
 ]
 _STRENGTH: dict[CancelMode | None, int] = {None: 0, "after_step": 1, "interrupt": 2, "kill": 3}
 _OUTCOMES: dict[str, Outcome] = {"SUCCEEDED": "succeeded", "FAILED": "failed", "CANCELED": "canceled"}
@@ -93,13 +95,15 @@ def begin(
     *,
     has_waited: bool,
     plan_sha256: str,
+    ends_at: datetime | None = None,
 ) -> Decision | Refusal | None:
     """Permit an apply (rule 4). None means that the attempt already has the permit. `plan` is the saved plan that it names.
 
     `has_waited`: a plan of this job has waited for a person before. Every later plan of it does, too: the person who
     approved the first one has not seen the others. That includes the plan of a PLAN job that it was created to apply, which needs
     an approval only if there is another reason. `plan_sha256`: the hash of the plan that is going to be applied. A saved plan with
-    another hash is not the one that was approved.
+    another hash is not the one that was approved. `ends_at`: when the attempt ends with its runner at the latest. A change that is
+    likely to be cut short by that does not begin.
     """
     if not is_current(job, attempt):
         return "superseded"
@@ -128,6 +132,8 @@ def begin(
         return "approval"
     if any(doubt.is_in_contact for doubt in module.doubts):
         return "wait"
+    if ends_at is not None and ends_at - now < MIN_CHANGE:
+        return "leaving"
     begun = replace(attempt, begun_at=now, begun_state_version=state_version)
     used = None if plan is None else replace(plan, applied_by=attempt.number)
     return Decision(job, begun, plan=used, ends_doubt=bool(module.doubts))
@@ -276,11 +282,14 @@ def refuse(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision |
     return Decision(job.to(JobStatus.FAILED, now, message=plain(reason)), ended)
 
 
-def send_back(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision | None:
-    """Requeue a job that cannot continue before a person has decided something that needs the module's lock to be free."""
+def send_back(job: Job, attempt: Attempt, reason: str, now: datetime, *, keeps_plan: bool = False) -> Decision | None:
+    """Requeue a job that cannot continue before a person has decided something that needs the module's lock to be free, or that has
+    too little time left where it is. In the second case it keeps a plan that was approved."""
     if not is_current(job, attempt) or attempt.begun_at is not None:
         return None
-    return _requeue(job, attempt.end("waiting", now, reason), now)
+    return _requeue(
+        job, attempt.end("waiting", now, reason), now, plan_attempt=job.plan_attempt if keeps_plan else None
+    )
 
 
 def gone(job: Job, attempt: Attempt, report: Report, now: datetime) -> Decision | None:

@@ -1,6 +1,7 @@
 """No event is lost or stored twice, and a superseded attempt changes nothing current."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -12,8 +13,9 @@ from terracrew.protocol.events import (
     Result,
     StepStatus,
 )
-from terracrew.protocol.messages import AttemptRef, BeginRefused
+from terracrew.protocol.messages import AttemptRef, BeginRefused, Heartbeat
 from terracrew.protocol.spec import Step
+from terracrew.server.connections import store as instance_store
 from terracrew.server.db.seam import Database
 from terracrew.server.history.points import History
 from terracrew.server.jobs import attempt_store, decide
@@ -172,6 +174,28 @@ async def test_a_permit_names_the_state_it_was_planned_from(rows: JobRows) -> No
     now = await rows.db.read(lambda tx: states.current(tx, module))
     assert now is not None
     assert (now.version, now.serial) == (1, 1)
+
+
+@pytest.mark.feature("O2.notices")
+async def test_a_change_does_not_begin_on_a_runner_that_ends_soon(rows: JobRows) -> None:
+    """It would have been interrupted in the middle, although another runner could have made it in one piece."""
+    job = await rows.job(await rows.module(), kind="APPLY")
+    runner = await rows.runner()
+    first = await runner.start(job)
+
+    async def announce(seconds: float) -> None:
+        beat = Heartbeat("1", is_draining=False, attempts=[], ends_at=time.time() + seconds)
+        await rows.db.write(lambda tx: instance_store.set_reported(tx, runner.runner_id, runner.id, 1, beat))
+
+    await announce(120.0)
+    assert await begin_code(rows.db, first, 0) == "leaving"
+    back = await rows.load(job)
+    assert (back.status, back.losses) == ("QUEUED", 0)
+    await announce(600.0)
+    second = await runner.start(job, 2)
+    assert await begin_code(rows.db, second, 0) == "begun"
+    await announce(60.0)
+    assert await begin_code(rows.db, second, 0) == "begun", "what has begun is not sent back"
 
 
 @pytest.mark.feature("J15.kept")

@@ -3,6 +3,7 @@
 from terracrew.errors import Unavailable
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.connections import reads as connection_reads
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.history import store as history_store
@@ -25,6 +26,7 @@ _REFUSALS = {
     "canceled": "the job was canceled",
     "approval": "this plan needs an approval",
     "plan_changed": "the plan that is to be applied is not the one that was described and approved: its SHA-256 differs",
+    "leaving": "its runner ends too soon for a change",
     "wait": "an attempt that was given up still reports: waiting until all of its processes have exited",
 }
 
@@ -62,10 +64,12 @@ async def permit(
             now,
             has_waited=has_waited,
             plan_sha256=asked.plan_sha256,
+            ends_at=await connection_reads.end_of(tx, attempt.instance_id),
         )
         if isinstance(decision, str):
-            if decision in ("quarantine", "held"):
-                back = decide.send_back(job, attempt, _REFUSALS[decision], now)
+            if decision in ("quarantine", "held", "leaving"):
+                keeps_plan = decision == "leaving"
+                back = decide.send_back(job, attempt, _REFUSALS[decision], now, keeps_plan=keeps_plan)
                 assert back is not None
                 await store.move(tx, job, attempt, back)
             why = decide.reasons_to_ask(job, module, has_waited=has_waited) if decision == "approval" else []
