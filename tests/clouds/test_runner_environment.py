@@ -29,6 +29,7 @@ def test_an_instance_with_a_worker_token_names_its_runner_and_does_not_rotate_th
     assert found["TERRACREW_RUNNER__CREDENTIALS__WORKER_ID"] == found["TERRACREW_RUNNER__ID"] == RUNNER
     assert found["TERRACREW_RUNNER__ROTATE_WORKER_TOKEN"] == "false"
     assert (found["TERRACREW_RUNNER__CAPACITY"], found["TERRACREW_RUNNER__IDLE_SECONDS"]) == ("2", "60")
+    assert int(found["TERRACREW_RUNNER__STOP_SECONDS"]) < runner_environment.STOP_TIMEOUT_SECONDS
     assert "TERRACREW_RUNNER__CREDENTIALS__HELPER__COMMAND" not in found
     assert not {WORKER_TOKEN_VARIABLE, INSTANCE_VARIABLE} & set(found)
 

@@ -24,7 +24,10 @@ def test_a_runner_alone_is_confined_like_the_one_beside_a_server() -> None:
     )
     assert list(alone["services"]) == ["runner"]
     runner, other = alone["services"]["runner"], beside["services"]["runner"]
+    assert runner["stop_grace_period"] == "10m"
+    assert runner.pop("environment") == {"TERRACREW_RUNNER__STOP_SECONDS": "590"}
     assert runner == {name: value for name, value in other.items() if name not in ("environment", "networks")}
+    assert other["environment"]["TERRACREW_RUNNER__STOP_SECONDS"] == "590"
     assert alone["volumes"] == {"runner": {}}
 
 

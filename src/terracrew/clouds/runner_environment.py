@@ -5,6 +5,10 @@ from terracrew.clouds.model import Deployment
 INSTANCE_VARIABLE = "TERRACREW_RUNNER__INSTANCE"
 WORKER_TOKEN_VARIABLE = "TERRACREW_RUNNER__CREDENTIALS__WORKER_TOKEN"  # noqa: S105  (the name of a variable)
 """Comes from the secret store of the cloud, and is in no definition of a task or a pod."""
+STOP_TIMEOUT_SECONDS = 120
+"""How long a cloud waits after SIGTERM before it kills an instance: the most that Fargate allows."""
+STOP_SECONDS = 110
+"""How much of that the runner uses to interrupt jobs that do not end in time, and to deliver everything."""
 
 
 def variables(deployment: Deployment, *, helper: str) -> dict[str, str]:
@@ -15,6 +19,7 @@ def variables(deployment: Deployment, *, helper: str) -> dict[str, str]:
         "TERRACREW_RUNNER__CAPACITY": str(chosen.capacity),
         "TERRACREW_RUNNER__IDLE_SECONDS": str(chosen.idle_seconds),
         "TERRACREW_RUNNER__MAX_LIFETIME_SECONDS": str(chosen.max_lifetime_seconds),
+        "TERRACREW_RUNNER__STOP_SECONDS": str(STOP_SECONDS),
     }
     if deployment.server_url.startswith("http://"):
         # The server's own address has no TLS, so there is no other way to it.
