@@ -143,6 +143,34 @@ def test_a_shutdown_of_the_host_is_a_loss_and_nobodys_cancel(system: System) -> 
     assert "SIGTERM" in ended["attempts"][0]["reason"]
 
 
+@pytest.mark.feature("O2.notices", "O3.doubt")
+@pytest.mark.timeout(120)
+def test_a_runner_that_has_to_end_interrupts_an_apply_and_what_it_made_is_not_made_again(
+    system: System, tmp_path: Path
+) -> None:
+    """The container of the runner was killed after its two minutes, with the engine in the middle of a change."""
+    system.start_server(runner=False)
+    credentials = system.register_runner()
+    runner = system.start_runner(credentials | {"TERRACREW_RUNNER__STOP_SECONDS": "10"})
+    shop = Shop(system, tmp_path)
+    os.kill(runner.pid, signal.SIGTERM)
+    shown = eventually(
+        lambda: each if (each := system.api.get("/runners")["items"][0]["instances"][0])["drain_reason"] else None,
+        what="the reason of the drain",
+    )
+    assert (shown["status"], shown["drain_reason"]) == ("DRAINING", "SIGTERM")
+    assert shown["ends_at"]
+    eventually(lambda: not os.path.exists(f"/proc/{runner.pid}/exe"), within=11, what="the end of the runner in time")
+    assert not system.executors()
+    shop.gate.touch()
+    system.start_runner(credentials, "two")
+    ended = system.wait(shop.job)
+    assert (ended["status"], ended["cancel_mode"], shop.times) == ("SUCCEEDED", None, 1)
+    first, second = ended["attempts"]
+    assert (first["is_in_doubt"], second["outcome"]) == (False, "succeeded")
+    assert "its runner had to end: SIGTERM at" in first["reason"]
+
+
 @pytest.mark.feature("O3.doubt")
 @pytest.mark.timeout(120)
 def test_where_twice_does_no_harm_a_module_is_tried_again_unasked(system: System, tmp_path: Path) -> None:

@@ -70,7 +70,9 @@ async def test_the_first_signal_drains_and_the_runner_ends_with_its_last_job(
     runner, peer = await runners.connected()
     executor = await runners.grant(peer)
     runner.signal(number)
-    assert await peer.receive(Heartbeat) == Heartbeat(__version__, True, refs(("job_1", 1)))
+    assert await peer.receive(Heartbeat) == Heartbeat(
+        __version__, True, refs(("job_1", 1)), drain_reason=signal.Signals(number).name
+    )
     await peer.send(Offer("job_2", 1))
     await executor.tell("finish")
     assert await runner.ended() == 0

@@ -20,6 +20,8 @@ VALUES: dict[str, Any] = {
     "runner.credentials.client_secret": "another secret",
     "runner.capacity": 7,
     "runner.rotate_worker_token": False,
+    "runner.stop_seconds": 110.0,
+    "runner.notices": "ec2",
     "working_directory.working_directory": "/srv/crew",
     "working_directory.temp_directory": "/srv/scratch",
     "working_directory.cgroup": "off",

@@ -1,9 +1,13 @@
 """The checked settings of a runner process, as a struct that needs no settings library to be read."""
 
+from typing import Literal
+
 import msgspec
 
 from terracrew.protocol.dispatcher_choice import AllowedChoices
 from terracrew.protocol.start import EngineAccount, IsolationSettings, LogStreamSettings
+
+NoticeSource = Literal["auto", "ec2", "none"]
 
 
 class HelperCommand(msgspec.Struct, frozen=True):
@@ -67,6 +71,10 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     """Whether this runner is part of the server's process. Its engines then get only allowed environment variables."""
     environment_patterns: list[str] = []
     """The names of further variables that engines of a built-in runner get; `AWS_*` stands for all that begin like this."""
+    stop_seconds: float | None = None
+    """How long the runner and its executors live after a signal; None if they may take as long as their jobs do."""
+    notices: NoticeSource = "auto"
+    """What announces the end of the machine."""
     is_for_one_job: bool = False
     """Whether the runner ends after one job."""
     dispatcher: str = "local"

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -11,12 +12,14 @@ import msgspec
 from terracrew.errors import CredentialEnded, Invalid, Removed, TerracrewError
 from terracrew.runner import engine_user_claims, engine_users, environment, isolation
 from terracrew.runner.attempts.claims import Claims
+from terracrew.runner.attempts.interruption import Interruption
 from terracrew.runner.attempts.reports import Reports
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.connection.hub_connection import HubConnection
 from terracrew.runner.dispatch import registry
 from terracrew.runner.instance import LocalInstance
+from terracrew.runner.notices import watch as notices
 from terracrew.runner.one_job import OneJob
 from terracrew.runner.reload import ConfigUpdates
 from terracrew.runner.stop import Stop
@@ -68,6 +71,11 @@ async def run(
             ):
                 log.warning("%s", warning)
             supervisor.recover()
+            background = [tasks.create_task(Interruption(stop, supervisor, config.stop_seconds).run())]
+            watch = None if is_built_in else notices.find(config.notices, os.environ, stop.departures)
+            if watch is not None:
+                await watch.step()  # a runner that is started again before its machine ends must not take a job first
+                background.append(tasks.create_task(watch.run()))
             connecting = tasks.create_task(connection.run())
             stopping = tasks.create_task(_stop_on_signal(stop, instance, connection, supervisor, claims))
             ends = {connecting, stopping}
@@ -83,7 +91,7 @@ async def run(
                 if one_job is not None:
                     one_job.is_left = not supervisor.is_idle
                 supervisor.stop_watching()
-                for task in ends:
+                for task in (*ends, *background):
                     task.cancel()
         if not connecting.cancelled() and not _is_expected(connecting.result(), one_job):
             raise connecting.result()
@@ -143,12 +151,24 @@ async def _stop_on_signal(
     instance.say_draining()
     connection.drain()
     if supervisor.refs:
-        log.info(
-            "stopping when %d attempts have ended; a second signal stops the runner now and lets them continue",
-            len(supervisor.refs),
-        )
-    while not stop.exit.is_set() and (supervisor.refs or claims.pending):
+        log.info("stopping when %d attempts have ended; %s", len(supervisor.refs), _what_follows(stop))
+    while not stop.exit.is_set() and (supervisor.refs or claims.pending) and not _has_passed(stop):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_POLL_SECONDS):
                 await stop.exit.wait()
     log.info("exiting%s", f"; {len(supervisor.refs)} attempts continue" if supervisor.refs else "")
+
+
+def _what_follows(stop: Stop) -> str:
+    """Say what becomes of attempts that take longer."""
+    departure = stop.departures.current
+    if departure is None or departure.ends_at is None:
+        return "a second signal stops the runner now and lets them continue"
+    left = departure.ends_at - time.time()
+    return f"this runner ends in {left:.0f} s, and interrupts them before that; a second signal interrupts them now"
+
+
+def _has_passed(stop: Stop) -> bool:
+    """Return whether the time is over that the runner has after a signal."""
+    departure = stop.departures.current
+    return departure is not None and departure.ends_at is not None and departure.ends_at <= time.time()

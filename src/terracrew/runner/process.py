@@ -22,9 +22,9 @@ log = logging.getLogger("terracrew.runner")
 
 async def _run(config: RunnerConfig, source: SettingsSource | None, wanted: OneJobSettings | None) -> int:
     """Run, and return the exit code: 0, or that of the one job."""
-    stop, loop, updates = Stop(), asyncio.get_running_loop(), ConfigUpdates()
+    stop, loop, updates = Stop(config.stop_seconds), asyncio.get_running_loop(), ConfigUpdates()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.request)
+        loop.add_signal_handler(number, stop.request, number.name)
     reload = Reload(config, source, updates) if source else None
     loop.add_signal_handler(signal.SIGHUP, reload.request if reload else lambda: None)
     # `terracrew runner start` blocks it before it reads the settings.

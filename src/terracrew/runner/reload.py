@@ -47,6 +47,8 @@ NEED_RESTART = {
     "temp_directory": "working_directory.temp_directory",
     "rotates_worker_token": "runner.rotate_worker_token",
     "capacity": "runner.capacity",
+    "stop_seconds": "runner.stop_seconds",
+    "notices": "runner.notices",
     "cgroup": "working_directory.cgroup",
     "engine_accounts": "executor.user",
     "claims_engine_users": "executor.user",

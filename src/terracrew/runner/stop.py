@@ -1,18 +1,38 @@
-"""Stopping a runner has two speeds: drain until the attempts have ended, or exit at once and let the executors continue."""
+"""Stopping a runner has two speeds: drain until the attempts have ended, or exit at once and let the executors continue.
+
+With `runner.stop_seconds` the executors end with the runner, as in a container. Then attempts are interrupted before that time has
+passed, and a second signal interrupts them at once.
+"""
 
 import asyncio
+import time
+
+from terracrew.runner.departure import Departure, Departures
+
+_SIGNAL = "signal"
 
 
 class Stop:
-    def __init__(self) -> None:
+    def __init__(self, stop_seconds: float | None = None) -> None:
+        self._stop_seconds = stop_seconds
         self.drain = asyncio.Event()
         """The runner claims no more jobs and ends when its attempts have ended."""
         self.exit = asyncio.Event()
         """The runner ends at once. Its executors continue, and the next runner process finds them."""
+        self.departures = Departures()
+        self.is_hurried = False
+        """Whether attempts that end with the runner are interrupted now."""
 
-    def request(self) -> None:
-        """Handle a signal: the first one drains, the second one exits."""
-        if self.drain.is_set():
+    def request(self, name: str = "a signal") -> None:
+        """Handle a signal: the first one drains, the last one exits."""
+        if not self.drain.is_set():
+            now = time.time()
+            ends_at = None if self._stop_seconds is None else now + self._stop_seconds
+            self.departures.announce(_SIGNAL, Departure(name, now, ends_at, "runner"))
+        elif self._stop_seconds is not None and not self.is_hurried:
+            self.is_hurried = True
+            self.departures.changed.set()
+        else:
             self.exit.set()
         self.drain.set()
 

@@ -11,7 +11,7 @@ from terracrew.errors import Invalid
 from terracrew.protocol import dispatcher_choice, limits
 from terracrew.protocol.start import IsolationSettings, LogStreamSettings
 from terracrew.runner import engine_users
-from terracrew.runner.config import HelperCommand, RunnerConfig
+from terracrew.runner.config import HelperCommand, NoticeSource, RunnerConfig
 from terracrew.settings import dispatchers
 from terracrew.settings.dispatchers import DispatcherKey, FurtherDispatcher, JobDispatcher
 from terracrew.settings.external.section import External
@@ -122,6 +122,22 @@ class RunnerSection(SettingsSection):
         ge=1,
         le=limits.MAX_CAPACITY,
         description="How many jobs this instance runs at once. The `max_jobs` of its runner can only lower this number.",
+    )
+    stop_seconds: float | None = Field(
+        default=None,
+        ge=1,
+        le=86_400,
+        description="How many seconds the runner and its jobs have after SIGTERM or SIGINT, for a place that ends all of its "
+        "processes then, such as a container. It takes no new jobs, and jobs that do not end in time are interrupted early enough that "
+        "the engine saves its state and everything is delivered; then the server decides as for every lost attempt. By default the "
+        "runner waits for its jobs however long they take. Set it a little lower than the time that the place gives: 110 for "
+        "Fargate with `stopTimeout` 120.",
+    )
+    notices: NoticeSource = Field(
+        default="auto",
+        description="What announces that the machine goes away, so that the runner takes no new jobs and interrupts those that do "
+        "not end in time: `ec2` for the instance metadata of EC2 (spot and rebalance notices, scheduled events, termination by an "
+        "Auto Scaling group), which is asked every 5 s; `auto`: the same, if the machine is an instance of EC2; `none`.",
     )
     rotate_worker_token: bool = Field(
         default=True,
@@ -281,6 +297,8 @@ class RunnerSettings(SettingsSection):
             temp_directory=self.working_directory.temp_directory or str(Path(working) / ".temp"),
             rotates_worker_token=self.runner.rotate_worker_token,
             capacity=self.runner.capacity,
+            stop_seconds=self.runner.stop_seconds,
+            notices=self.runner.notices,
             cgroup=self.working_directory.cgroup,
             dispatcher=self.job_dispatcher.type,
             dispatcher_data=self.job_dispatcher.own_data,

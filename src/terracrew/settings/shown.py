@@ -15,6 +15,7 @@ SHOWN = frozenset(
         "runner.path",
         "runner.instance",
         "runner.organization_id",
+        "runner.notices",
         "runner.credentials.client_id",
         "runner.credentials.service_account_path",
         "runner.credentials.worker_id",

@@ -10,7 +10,7 @@ from terracrew.protocol.dispatcher_choice import NO_CHOICE
 from terracrew.protocol.hooks import ApprovedHooks
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.start import EngineAccount, ExecutorStart, IsolationSettings, WarmSettings
-from terracrew.runner import engine_users, isolation
+from terracrew.runner import departure, engine_users, isolation
 from terracrew.runner.attempts import approved_hooks
 from terracrew.runner.attempts.engine_directories import EngineDirectories
 from terracrew.runner.config import RunnerConfig
@@ -71,6 +71,7 @@ class ExecutorStarts:
             discovery_host=self._config.discovery_host,
             choice=granted.spec.choice if granted else NO_CHOICE,
             slots=self._config.capacity,
+            interrupt_seconds=departure.interrupt_seconds(self._config.stop_seconds),
             warm=self._warm(),
             is_salvage=granted is None,
         )

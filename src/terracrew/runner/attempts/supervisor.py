@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from terracrew import durable, trees
 from terracrew.attempt import (
     delivered,
@@ -31,6 +33,7 @@ from terracrew.attempt.remembered_points import RememberedPoints
 from terracrew.backoff import Backoff
 from terracrew.errors import Conflict, Invalid
 from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, Granted, HandBack, WaitingStart
+from terracrew.runner import departure as departures
 from terracrew.runner import engine_users, isolation
 from terracrew.runner.attempts import job_events
 from terracrew.runner.attempts.claims import Claims
@@ -42,6 +45,7 @@ from terracrew.runner.attempts.started_executors import StartedExecutors
 from terracrew.runner.attempts.temp_directories import TempDirectories
 from terracrew.runner.attempts.workspaces import Workspaces
 from terracrew.runner.config import RunnerConfig
+from terracrew.runner.departure import Departure
 from terracrew.runner.dispatch.dispatchers import Dispatchers
 from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted
 from terracrew.runner.engine_users import EngineUsers
@@ -83,6 +87,8 @@ class AttemptSupervisor:
         self._start_failures = StartFailures()
         self._early_cancels: dict[AttemptRef, CancelMode] = {}
         """Requests to end attempts that have no handle yet."""
+        self._causes: dict[AttemptRef, str] = {}
+        """Why attempts were interrupted, for those that would not have survived the end of this runner."""
         self._failing: set[AttemptRef] = set()
         """Attempts whose supervision failed with an exception and is about to be repeated."""
         self._background_tasks: set[asyncio.Task[None]] = set()
@@ -190,9 +196,22 @@ class AttemptSupervisor:
             log.info(
                 "ending attempt %d of %s (%s): the server cannot reach its executor", ref.attempt, ref.job_id, mode
             )
-            ending = self._tasks.create_task(self._stop(ref, handle, mode))
-            self._background_tasks.add(ending)
-            ending.add_done_callback(self._background_tasks.discard)
+            self._request_stop(ref, handle, mode)
+
+    def interrupt_all(self, departure: Departure) -> None:
+        """Interrupt the attempts that would not survive this end, each once. Their jobs are not canceled: the server decides about
+        them as about every lost attempt. One that is only started yet is interrupted by a later call."""
+        for ref, handle in list(self._handles.items()):
+            if ref in self._causes or self._dispatchers.survives(departure.ending, handle):
+                continue
+            self._causes[ref] = reason = departures.cause(departure)
+            log.warning("interrupting attempt %d of %s: %s", ref.attempt, ref.job_id, reason)
+            self._request_stop(ref, handle, "interrupt")
+
+    def _request_stop(self, ref: AttemptRef, handle: Any, mode: CancelMode) -> None:
+        ending = self._tasks.create_task(self._stop(ref, handle, mode))
+        self._background_tasks.add(ending)
+        ending.add_done_callback(self._background_tasks.discard)
 
     def stop_watching(self) -> None:
         """Cancel the tasks of this supervisor. The executors continue, and the next runner process finds them."""
@@ -241,6 +260,7 @@ class AttemptSupervisor:
         self._users.release(reference.directory_name(ref))
         self._early_cancels.pop(ref, None)
         self._executors.forget(ref)
+        self._causes.pop(ref, None)
         self._failing.discard(ref)
         self._free_slot(ref)
 
@@ -249,6 +269,8 @@ class AttemptSupervisor:
         try:
             handle = await self._start(ref, granted) if granted else self._dispatchers.adopt(directory)
             ended = await self._watch(ref, handle)
+            if (why := self._causes.get(ref)) is not None:
+                ended = msgspec.structs.replace(ended, reason=f"{ended.reason}: {why}" if ended.reason else why)
             job_events.ended(ref, granted, ended, time.monotonic() - since)
             if ended.code == exit_codes.NOT_DURABLE:
                 raise NotStarted(f"{directory} cannot be synced to the disk, so its executor has not begun")

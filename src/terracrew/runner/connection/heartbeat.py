@@ -14,10 +14,12 @@ log = logging.getLogger(__name__)
 
 
 class DrainState(NamedTuple):
-    """Whether this runner takes no new jobs, and whether a full disk is the reason."""
+    """Whether this runner takes no new jobs, whether a full disk is the reason, and otherwise what is known of its end."""
 
     is_draining: bool
     is_disk_full: bool
+    reason: str = ""
+    ends_at: float | None = None
 
 
 class HeartbeatLoop:
@@ -41,9 +43,13 @@ class HeartbeatLoop:
 
     def step(self) -> None:
         attempts = self._supervisor.refs
-        is_draining, is_disk_full = self._drain_state()
+        drain = self._drain_state()
         starting = self._supervisor.starting if self._says_starting else []
-        self._send(Heartbeat(__version__, is_draining, attempts, is_disk_full, starting))
+        self._send(
+            Heartbeat(
+                __version__, drain.is_draining, attempts, drain.is_disk_full, starting, drain.reason, drain.ends_at
+            )
+        )
         log.debug("a heartbeat that names %d attempts", len(attempts))
 
     async def run(self) -> None:

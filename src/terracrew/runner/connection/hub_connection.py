@@ -77,6 +77,7 @@ class HubConnection:
         self._announcements = Announcements(supervisor.dispatchers.opened)
         reports.send = self._send
         supervisor.on_slot_freed = self._claim
+        stop.departures.on_change = self.drain
 
     async def run(self) -> TerracrewError:
         """Stay connected. Returns the error after which connecting again is pointless."""
@@ -127,7 +128,7 @@ class HubConnection:
             self._set_levels(self._levels)
 
     def drain(self) -> None:
-        """Claim no more jobs because this process is stopping, and tell the server now."""
+        """Claim no more jobs because this process or its machine ends, or claim again because it stays, and tell the server now."""
         self._update_claims()
         if self._heartbeat:
             self._heartbeat.wake()
@@ -157,6 +158,8 @@ class HubConnection:
             attempts=self._supervisor.refs,
             is_draining=drain.is_draining,
             is_disk_full=drain.is_disk_full,
+            drain_reason=drain.reason,
+            ends_at=drain.ends_at,
             isolation=isolation.in_force(self._config.isolation),
             resume=self._resume,
             machine=machine.digest(),
@@ -271,6 +274,11 @@ class HubConnection:
     def _granted(self, message: messages.Granted, ref: AttemptRef, now: float) -> None:
         if message.is_ahead:
             self._drain_state()  # the disk may have become full since the standing claim was sent
+        departure = self._stop.departures.current
+        if departure is not None and departure.ends_at is not None:  # it may be too short for the job
+            self._claims.missed(ref)
+            self._send(messages.HandBack(ref.job_id, ref.attempt, f"this runner ends soon: {departure.reason}"))
+            return
         if self._claims.granted(ref, now, is_ahead=message.is_ahead):
             self._supervisor.take(message)
             if self._claims.is_used_up:
@@ -299,9 +307,14 @@ class HubConnection:
     def _drain_state(self) -> DrainState:
         """Determine whether this runner takes new jobs, and open or close its claims accordingly."""
         is_disk_full = not self._disk.has_room()
-        is_draining = self._stop.drain.is_set() or is_disk_full or self._claims.is_used_up
+        departure = self._stop.departures.current
+        is_leaving = self._stop.drain.is_set() or departure is not None
+        is_draining = is_leaving or is_disk_full or self._claims.is_used_up
         self._claims.is_open = not (self._is_drained_by_server or is_draining)
-        return DrainState(is_draining, is_disk_full)
+        if departure is None:
+            return DrainState(is_draining, is_disk_full)
+        survives = self._supervisor.dispatchers.survives(departure.ending)
+        return DrainState(is_draining, is_disk_full, departure.reason, None if survives else departure.ends_at)
 
     def _updated_drain_state(self) -> DrainState:
         """Determine the same for a heartbeat, and announce standing claims again after a pause."""

@@ -18,7 +18,15 @@ from terracrew.protocol import dispatcher_choice
 from terracrew.protocol.dispatcher_choice import DEFAULT, AllowedChoices, DispatcherChoice, OfferedDispatcher
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner.dispatch.protocol import AttemptEnd, Dispatcher, ExplainsStarts, NotStarted, of_another
+from terracrew.runner.departure import Ending
+from terracrew.runner.dispatch.protocol import (
+    AttemptEnd,
+    Dispatcher,
+    EndsWithRunner,
+    ExplainsStarts,
+    NotStarted,
+    of_another,
+)
 
 log = logging.getLogger(__name__)
 
@@ -103,6 +111,13 @@ class Dispatchers:
 
     def waits_for(self, handle: RoutedHandle) -> str:
         return handle.dispatcher.waits_for(handle.handle) if isinstance(handle.dispatcher, ExplainsStarts) else ""
+
+    def survives(self, ending: Ending, handle: RoutedHandle | None = None) -> bool:
+        """Return whether an executor outlives the end of the runner's container or machine. Without a handle, one of the default
+        dispatcher is meant."""
+        dispatcher = handle.dispatcher if handle else self._opened[0].dispatcher
+        ends_with = dispatcher.ends_with if isinstance(dispatcher, EndsWithRunner) else None
+        return ends_with is None or (ends_with == "machine" and ending == "runner")
 
     async def stop(self, handle: RoutedHandle, mode: CancelMode) -> None:
         await handle.dispatcher.stop(handle.handle, mode)

@@ -18,6 +18,7 @@ from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import JobLimits
 from terracrew.protocol.start import INTERRUPT_SECONDS, ExecutorStart
 from terracrew.runner.config import RunnerConfig
+from terracrew.runner.departure import Ending
 from terracrew.runner.dispatch import spare_executor
 from terracrew.runner.dispatch.place import RunnerDisk
 from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted, of_another
@@ -46,6 +47,9 @@ class Handle(msgspec.Struct):
 
 class Local:
     """The dispatcher `local`."""
+
+    ends_with: Ending = "runner"
+    """Executors outlive the runner's process, but not its container."""
 
     def __init__(
         self,

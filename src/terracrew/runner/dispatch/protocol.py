@@ -14,6 +14,7 @@ from terracrew.errors import Conflict, TerracrewError
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.config import RunnerConfig
+from terracrew.runner.departure import Ending
 from terracrew.runner.dispatch.place import AttemptPlace
 
 
@@ -107,6 +108,16 @@ class ExplainsStarts(Protocol):
 
     def waits_for(self, handle: Any) -> str:
         """Return what the start of an attempt waits for, in words that people read; '' if it waits for nothing."""
+        ...
+
+
+@runtime_checkable
+class EndsWithRunner(Protocol):
+    """A dispatcher whose executors do not survive the end of the runner's container (`runner`) or machine (`machine`)."""
+
+    @property
+    def ends_with(self) -> Ending | None:
+        """Return what its executors end with; None if they survive both after all."""
         ...
 
 

@@ -35,8 +35,9 @@ class Daemon:
     def __init__(self, host: str, environment: Mapping[str, str]) -> None:
         """`environment` is the runner's: a daemon that wants TLS is described by DOCKER_TLS_VERIFY and DOCKER_CERT_PATH."""
         self.host = host or environment.get("DOCKER_HOST") or USUAL_HOST
+        self.is_local = self.host.startswith(_UNIX)
         # Each container that is watched holds a connection, so their number has no limit.
-        if self.host.startswith(_UNIX):
+        if self.is_local:
             self._connector: aiohttp.BaseConnector = aiohttp.UnixConnector(self.host.removeprefix(_UNIX), limit=0)
             url = "unix://localhost"
         else:

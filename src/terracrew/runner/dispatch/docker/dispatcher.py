@@ -18,6 +18,7 @@ from terracrew.executor.container import ends, paths
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.config import RunnerConfig
+from terracrew.runner.departure import Ending
 from terracrew.runner.dispatch import container_start, values
 from terracrew.runner.dispatch.background_tasks import BackgroundTasks
 from terracrew.runner.dispatch.docker import attempt_files, containers, settings
@@ -78,6 +79,11 @@ class Docker:
         self._owner = containers.owner(key, self._owner.runner, self._owner.instance)
         self.place = Volumes(self._settings, self._daemon, self._owner)
         self._spares = Spares(self._daemon, self.place, self._tasks)
+
+    @property
+    def ends_with(self) -> Ending | None:
+        """Containers end with the machine of their daemon, which is this one if the daemon has a socket here."""
+        return "machine" if self._daemon.is_local else None
 
     async def engines(self) -> dict[str, list[str]] | None:
         if self._engines is None:
