@@ -7,8 +7,20 @@ class ObjectMetadata(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     uid: str = ""
     labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
     resource_version: str = ""
+    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+
+
+class AnyObject(msgspec.Struct, frozen=True, rename="camel"):
+    """An object of any kind, as far as all kinds are alike."""
+
+    metadata: ObjectMetadata
+
+
+class ObjectList(msgspec.Struct, frozen=True, rename="camel"):
+    items: list[AnyObject]
 
 
 class ObjectCondition(msgspec.Struct, frozen=True, rename="camel"):
@@ -31,6 +43,7 @@ class TerminatedState(msgspec.Struct, frozen=True, rename="camel"):
     exit_code: int = 0
     reason: str | None = None
     message: str | None = None
+    finished_at: str | None = None
 
 
 class ContainerState(msgspec.Struct, frozen=True, rename="camel"):
@@ -100,15 +113,58 @@ class BatchJobList(msgspec.Struct, frozen=True, rename="camel"):
     items: list[BatchJob]
 
 
+class EventSubject(msgspec.Struct, frozen=True, rename="camel"):
+    uid: str = ""
+
+
 class ClusterEvent(msgspec.Struct, frozen=True, rename="camel"):
     type: str | None = None
     reason: str | None = None
     message: str | None = None
     last_timestamp: str | None = None
+    involved_object: EventSubject = EventSubject()
 
 
 class ClusterEventList(msgspec.Struct, frozen=True, rename="camel"):
     items: list[ClusterEvent]
+
+
+class ResourceQuotaStatus(msgspec.Struct, frozen=True, rename="camel"):
+    hard: dict[str, str] = {}
+    used: dict[str, str] = {}
+
+
+class ResourceQuota(msgspec.Struct, frozen=True, rename="camel"):
+    metadata: ObjectMetadata
+    status: ResourceQuotaStatus = ResourceQuotaStatus()
+
+
+class ResourceQuotaList(msgspec.Struct, frozen=True, rename="camel"):
+    items: list[ResourceQuota]
+
+
+class UserInfo(msgspec.Struct, frozen=True, rename="camel"):
+    username: str = ""
+
+
+class SelfSubjectReviewStatus(msgspec.Struct, frozen=True, rename="camel"):
+    user_info: UserInfo = UserInfo()
+
+
+class SelfSubjectReview(msgspec.Struct, frozen=True, rename="camel"):
+    """What the API server answers to the question who one is."""
+
+    status: SelfSubjectReviewStatus = SelfSubjectReviewStatus()
+
+
+class AccessReviewStatus(msgspec.Struct, frozen=True, rename="camel"):
+    allowed: bool = False
+
+
+class SelfSubjectAccessReview(msgspec.Struct, frozen=True, rename="camel"):
+    """What the API server answers to the question whether one may do something."""
+
+    status: AccessReviewStatus = AccessReviewStatus()
 
 
 class ApiStatus(msgspec.Struct, frozen=True, rename="camel"):
