@@ -178,6 +178,7 @@ def needed(account: AwsAccount, *, clusters: Sequence[str] = (), job_roles: Sequ
                 "ecs:DescribeTaskDefinition",
                 "ecs:ListClusters",
                 "ecs:ListServices",
+                "ecs:ListTaskDefinitionFamilies",
                 "ecs:ListTaskDefinitions",
                 "ecs:ListTasks",
                 "iam:ListRoles",
