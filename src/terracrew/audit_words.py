@@ -79,6 +79,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "runner.replace_token": ("gave the runner {place} a new token",),
     "runner.restore": ("declared the runner {place} again",),
     "runner.retire": ("retired the shared runner {place}",),
+    "runner.stop_instance": ("stopped the instance {instance} of {runner}", ": {reason}"),
     "runner.takeover": ("took over the instance {instance} of {runner}", " from {from}"),
     "runner.takeover_refused": ("was refused as the instance {instance}", ": {reason}"),
     "runner.token_reuse": ("used a worker token that {runner} had replaced",),

@@ -114,6 +114,11 @@ class Tasks:
         self._running.add(task)
         task.add_done_callback(self._done)
 
+    async def join(self) -> None:
+        """Wait until all of them have ended, also those that they start."""
+        while self._running:
+            await asyncio.gather(*self._running, return_exceptions=True)
+
     async def stop(self) -> None:
         for task in list(self._running):
             task.cancel()

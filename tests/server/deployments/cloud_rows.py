@@ -3,10 +3,42 @@
 from typing import Any
 
 from terracrew import ids
-from terracrew.clouds.model import DeploymentSettings
+from terracrew.clouds.model import AwsAccount, DeploymentSettings
+from terracrew.server.cloud_identities import store as identities
+from terracrew.server.cloud_identities.model import IdentityRecord
+from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
 from terracrew.server.deployments.model import CloudDeployment, DeploymentStatus
 from terracrew.testing.job_rows import JobRows
+
+
+async def identity(rows: JobRows) -> str:
+    """Insert a cloud identity of the organization, unless there is one. Returns its id."""
+    identity_id = ids.of_name("cid", rows.organization)
+
+    async def work(tx: Tx) -> None:
+        if await identities.find(tx, identity_id) is None:
+            await identities.insert(
+                tx,
+                IdentityRecord(
+                    id=identity_id,
+                    organization_id=rows.organization,
+                    group_id=rows.root,
+                    group="",
+                    name="aws",
+                    description="",
+                    kind="aws",
+                    settings=AwsAccount(role_arn="arn:aws:iam::123456789012:role/fleet", region="eu-central-1"),
+                    external_id=identity_id,
+                    subject=identity_id,
+                    audience="sts.amazonaws.com",
+                    created_by="test",
+                    created_at=store.moment(tx),
+                ),
+            )
+
+    await rows.db.write(work)
+    return identity_id
 
 
 async def cloud_runner(
@@ -25,7 +57,7 @@ async def cloud_runner(
     await rows.insert("assignments", runner_id=runner_id, place_id=place_id or rows.root, kind="group", path=path)
     deployment = CloudDeployment(
         runner_id=runner_id,
-        identity_id="cid_" + "0" * 32,
+        identity_id=await identity(rows),
         settings=DeploymentSettings(**settings),
         status=status,
     )

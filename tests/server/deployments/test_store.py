@@ -112,7 +112,7 @@ async def test_old_ended_instances_are_forgotten(rows: JobRows) -> None:
     found = await rows.db.read(lambda tx: reads.instances(tx, runner_id))
     assert [each.epoch for each in found] == [99, *range(store.MAX_KEPT_ENDED + 4, 4, -1)]
     assert list(await rows.db.read(lambda tx: reads.live_of(tx, [runner_id]))) == [runner_id]
-    assert await rows.db.read(reads.awake) == [runner_id]
+    assert (await rows.db.read(reads.activity)).awake == (runner_id,)
 
 
 def test_the_typical_start_is_the_median_of_the_last_ones() -> None:

@@ -180,7 +180,7 @@ _OF_WORLD: dict[str, list[Any]] = {
     "tags": TAGS,
     "pinned_runner": [0, 1, 3],
     "pinned_name": ["one", "two", "three", "four"],
-    "caps": [{"": 1}, {"a": 2}, {"a/b": 1}, {"a/b": 2, "a": 1}, {"a/bb": 1}],
+    "caps": [{"": 1}, {"a": 1}, {"a": 2}, {"a/b": 1}, {"a/b": 2, "a": 1}, {"a/bb": 1}],
     "precedence": ["configured", "configured"],
 }
 _OF_RUNNER: dict[str, list[Any]] = {
@@ -218,6 +218,7 @@ def _change(world: World, change: tuple[int | None, int | None, str, Any]) -> Wo
     return replace(world, runners=tuple(runners))
 
 
+_ASLEEP = replace(_RUNNER, places=frozenset({"a/b"}), instances=(replace(_INSTANCE, state="gone"),), can_wake=True)
 _CHANGES = (
     [(None, None, field, value) for field, values in _OF_WORLD.items() for value in values for _ in range(4)]
     + [(n, None, field, value) for n in range(4) for field, values in _OF_RUNNER.items() for value in values]
@@ -227,10 +228,7 @@ _CHANGES = (
         for field, values in _OF_INSTANCE.items()
         for value in values
     ]
+    + [(None, None, "runners", (each, *GOOD.runners[1:])) for each in (_ASLEEP, replace(_ASLEEP, instances=()))] * 8
 )
-_ASLEEP = replace(_RUNNER, places=frozenset({"a/b"}), instances=(replace(_INSTANCE, state="gone"),), can_wake=True)
-_CHANGES += [
-    (None, None, "runners", (each, *GOOD.runners[1:])) for each in (_ASLEEP, replace(_ASLEEP, instances=()))
-] * 16
 WORLDS = st.lists(st.sampled_from(_CHANGES), min_size=1, max_size=9).map(lambda changes: reduce(_change, changes, GOOD))
 """Several changes of a world in which everything is in order: where much is wrong, nothing is offered, and nothing is tested."""

@@ -1,6 +1,9 @@
 """Reads about deployments: for pages, for the scheduler, and for the loop that starts instances."""
 
 from collections.abc import Collection
+from datetime import datetime
+
+import msgspec
 
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
@@ -50,6 +53,18 @@ async def instances(tx: Tx, runner_id: str) -> list[CloudInstance]:
     return rows_to(CloudInstance, rows)
 
 
+async def page(tx: Tx, after: str, count: int) -> list[CloudDeployment]:
+    """Return the first `count` deployments after the runner with the id `after`."""
+    rows = await tx.all(
+        "SELECT "
+        + DEPLOYMENTS.columns
+        + " FROM cloud_deployments WHERE runner_id > :after ORDER BY runner_id LIMIT :count",
+        after=after,
+        count=count,
+    )
+    return rows_to(CloudDeployment, rows)
+
+
 async def of_identity(tx: Tx, identity_id: str) -> list[str]:
     """Return the runners (ids) that were deployed with an identity."""
     rows = await tx.all(
@@ -58,13 +73,61 @@ async def of_identity(tx: Tx, identity_id: str) -> list[str]:
     return [row["runner_id"] for row in rows]
 
 
-async def awake(tx: Tx) -> list[str]:
-    """Return the runners (ids) with an instance that has not ended."""
-    rows = await tx.all("SELECT DISTINCT runner_id FROM cloud_instances WHERE status <> 'ended' ORDER BY runner_id")
-    return [row["runner_id"] for row in rows]
+class Activity(msgspec.Struct, frozen=True):
+    """Which runners need attention now. While all of them sleep, nothing is in it."""
+
+    awake: tuple[str, ...] = ()
+    """Those with an instance that has not ended."""
+    retries: tuple[str, ...] = ()
+    """Those whose back-off after a refusal is over."""
+    next_retry_at: float | None = None
+    """When the next back-off is over."""
 
 
-async def due_retries(tx: Tx) -> list[str]:
-    """Return the runners (ids) whose back-off after a refusal is over."""
-    rows = await tx.all("SELECT runner_id FROM cloud_deployments WHERE retry_at <= :now ORDER BY runner_id", now=tx.now)
-    return [row["runner_id"] for row in rows]
+async def activity(tx: Tx) -> Activity:
+    """Return which runners need attention. The indexes that this reads have no entry of a runner that sleeps."""
+    awake = await tx.all("SELECT DISTINCT runner_id FROM cloud_instances WHERE status <> 'ended' ORDER BY runner_id")
+    refused = await tx.all(
+        "SELECT runner_id, retry_at FROM cloud_deployments WHERE retry_at IS NOT NULL ORDER BY retry_at LIMIT 100"
+    )
+    due = tuple(row["runner_id"] for row in refused if row["retry_at"] <= tx.now)
+    later = [row["retry_at"] for row in refused if row["retry_at"] > tx.now]
+    return Activity(tuple(row["runner_id"] for row in awake), due, min(later, default=None))
+
+
+class InstancePresence(msgspec.Struct, frozen=True):
+    """What the connection of an instance says, beside its row."""
+
+    runner_id: str
+    name: str
+    instance_id: str
+    is_connected: bool
+    is_leaving: bool
+    connected_at: datetime
+    disconnected_at: datetime | None
+
+
+async def presence(tx: Tx, runner_ids: Collection[str]) -> dict[str, dict[str, InstancePresence]]:
+    """Return the processes that said hello as instances of these runners which have not ended, by runner and by name."""
+    rows = await tx.each(
+        """SELECT instances.runner_id, instances.name, instances.id AS instance_id, instances.is_connected, instances.is_leaving,
+            instances.connected_at, instances.disconnected_at
+        FROM batch JOIN cloud_instances ON cloud_instances.runner_id = batch.id AND cloud_instances.status <> 'ended'
+        JOIN instances ON instances.runner_id = cloud_instances.runner_id AND instances.name = cloud_instances.name""",
+        {"id": "text"},
+        [(each,) for each in sorted(runner_ids)],
+    )
+    found: dict[str, dict[str, InstancePresence]] = {each: {} for each in runner_ids}
+    for each in rows_to(InstancePresence, rows):
+        found[each.runner_id][each.name] = each
+    return found
+
+
+async def connected_names(tx: Tx, runner_id: str) -> set[str]:
+    """Return the names of all connected instances of a runner, whoever started them."""
+    rows = await tx.all(
+        """SELECT instances.name FROM cloud_deployments JOIN instances ON instances.runner_id = cloud_deployments.runner_id
+        WHERE cloud_deployments.runner_id = :id AND instances.is_connected""",
+        id=runner_id,
+    )
+    return {row["name"] for row in rows}

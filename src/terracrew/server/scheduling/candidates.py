@@ -31,7 +31,7 @@ class Candidates:
 
         Without a job, one that could not start a certain job is among them.
         """
-        tier = self._best_tier(route)
+        tier = self.best_tier(route)
         if tier is None:
             return
         here = self._registry.of_runner
@@ -50,7 +50,7 @@ class Candidates:
             return maker
         return max(islice(self.of(route, job), MAX_COMPARED_INSTANCES), key=lambda session: session.free, default=None)
 
-    def _best_tier(self, route: Route) -> AssignedRunners | None:
+    def best_tier(self, route: Route) -> AssignedRunners | None:
         """Return the nearest tier that is available, even if it is full; None if there is none."""
         required = select.requirement(route, self._precedence)
         name = route.instance_name if required == "online_with_name" else None

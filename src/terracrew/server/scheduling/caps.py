@@ -3,6 +3,7 @@
 The claim decides. This view keeps the scheduler from offering jobs that no instance could claim, which would occupy its slots.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from terracrew.server.scheduling.assignment_view import covering
@@ -50,6 +51,14 @@ class Caps:
     def full_place(self, job: Waiting) -> str | None:
         """Return the nearest group above the job that has no place for it; None if all have one."""
         return next((place for place in self._capped(job) if self._is_full(place)), None)
+
+    def take_if_free(self, job: Waiting, places: Counter[str]) -> bool:
+        """Return whether the groups above a job have a place for it beside what is in `places`, and add it to these."""
+        capped = self._capped(job)
+        if any(len(self._taken.get(place, ())) + places[place] >= self._limits[place] for place in capped):
+            return False
+        places.update(capped)
+        return True
 
     def hold(self, place: str, job: Waiting) -> None:
         """Keep a job until there is a place for it in this group."""

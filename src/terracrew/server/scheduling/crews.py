@@ -12,18 +12,14 @@ from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.server.db.kept import KeptAnswers
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.engines import model as engines
-from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.groups import reads as group_reads
 from terracrew.server.jobs import queue_reads
 from terracrew.server.runners import crew_reads
+from terracrew.server.runners.seat_reads import available
 from terracrew.server.scheduling import select
 from terracrew.server.scheduling.select import Tier
 
 _choice = msgspec.json.Decoder(DispatcherChoice)
-_engines = msgspec.json.Decoder(dict[str, str])
-_versions = msgspec.json.Decoder(dict[str, list[str]])
-_names = msgspec.json.Decoder(list[str])
 SHARED = ""
 """The place of the shared runners, which serve every organization."""
 MIN_KEPT_RUNNERS = 200
@@ -111,11 +107,11 @@ async def _read_crews(tx: Tx, wanted: Collection[Wanted]) -> dict[Wanted, Crew]:
 def _offering(wanted: Wanted, crew: Crew, announcements: Sequence[Row], sleeping: Sequence[Row]) -> Crew:
     """Count the instances that offer what a job asks for, and the runners that would, from what their instances announced."""
     choice = _choice.decode(wanted.choice)
-    offering = [(row, have) for row in announcements if (have := _available(row)).offers(choice)]
+    offering = [(row, have) for row in announcements if (have := available(row)).offers(choice)]
     able = [row for row, have in offering if have.can_run(wanted.engine, wanted.engine_version, choice)]
     needs = select.JobNeeds(wanted.engine, engine_version=wanted.engine_version, choice=choice)
     lacking = [
-        select.lacks_asleep(needs, frozenset(), None if row["instance_id"] is None else _available(row))
+        select.lacks_asleep(needs, frozenset(), None if row["instance_id"] is None else available(row))
         for row in sleeping
     ]
     return msgspec.structs.replace(
@@ -131,11 +127,6 @@ def _offering(wanted: Wanted, crew: Crew, announcements: Sequence[Row], sleeping
         wakeable_offering=sum(code != "no_dispatcher" for code in lacking),
         wakeable_able=sum(code is None for code in lacking),
     )
-
-
-def _available(row: Row) -> AvailableEngines:
-    versions, installable = _versions.decode(row["engine_versions"]), _names.decode(row["installable_engines"])
-    return engines.available(_engines.decode(row["engines"]), versions, installable, row["dispatchers"])
 
 
 def _is_large(wanted: Wanted, crew: Crew) -> bool:

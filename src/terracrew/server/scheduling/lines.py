@@ -27,6 +27,10 @@ class WaitingLines:
         if job.id not in line:
             line.push(job)
 
+    def __iter__(self) -> Iterator[tuple[Route, list[Waiting]]]:
+        """Iterate over the lines in which jobs wait, each with its jobs in no particular order."""
+        return ((route, line.jobs) for route, line in self._lines.items() if line)
+
     def is_empty(self, route: Route) -> bool:
         """Return whether no job waits in this line."""
         return not self._lines.get(route)

@@ -45,6 +45,11 @@ class OpenOffers:
     def jobs(self) -> list[Waiting]:
         return [offer.job for offer in self._offers.values()]
 
+    @property
+    def routes(self) -> list[tuple[Route, Waiting]]:
+        """The jobs, each with its line."""
+        return [(offer.route, offer.job) for offer in self._offers.values()]
+
     def get(self, job_id: str) -> OpenOffer | None:
         return self._offers.get(job_id)
 

@@ -60,6 +60,10 @@ class FairQueue:
         return job_id in self._members
 
     @property
+    def jobs(self) -> list[Waiting]:
+        return list(self._members.values())
+
+    @property
     def entries(self) -> int:
         """The number of jobs in the heaps, with those that were discarded."""
         return sum(len(jobs) for level in self._levels.values() for jobs in level.heaps())

@@ -11,7 +11,7 @@ from terracrew.server.connections.registry import Registry, RunnerSession
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import queue_reads
 from terracrew.server.runners.eligibility import Precedence
-from terracrew.server.scheduling import assignment_view, reads
+from terracrew.server.scheduling import assignment_view, reads, wake_demand
 from terracrew.server.scheduling.assignment_view import AssignmentView, Route
 from terracrew.server.scheduling.candidates import Candidates
 from terracrew.server.scheduling.caps import Caps
@@ -24,6 +24,7 @@ from terracrew.server.scheduling.open_offers import OpenOffer, OpenOffers
 from terracrew.server.scheduling.queue import Waiting
 from terracrew.server.scheduling.reservations import Reservations
 from terracrew.server.scheduling.turns import GroupTurns
+from terracrew.server.scheduling.wake_demand import WakeDemand
 
 SWEEP_SECONDS = 5.0
 MAX_JOBS_AT_ONCE = 200
@@ -48,6 +49,8 @@ class Scheduler:
         self._offers = OpenOffers(self._candidates, lambda job_id: job_id in self._refused, self._again)
         self._reservations = Reservations(self._registry, self._assigned, self._candidates, self._modules, self._lines)
         self.freshness = Freshness()
+        self.demand_changed = asyncio.Event()
+        """Set when `demand` may say something else, if any runner can be woken."""
         self._just_claimed: dict[str, tuple[str, RunnerSession]] = {}
         """Claims since the last sweep began to read, which may not have seen them."""
         self._unread: set[str] = set()
@@ -75,6 +78,7 @@ class Scheduler:
         with self.freshness.reading():
             await self._step(woken)
         self._admit_new()
+        self._note_demand()
 
     async def _step(self, woken: Iterable[tuple[str, str]]) -> None:
         queued = [key for topic, key in woken if topic == "queue" and key]
@@ -104,6 +108,7 @@ class Scheduler:
         with self.freshness.reading():
             await self._sweep()
         self._admit_new()
+        self._note_demand()
 
     async def _sweep(self) -> None:
         self._just_claimed = {}
@@ -159,6 +164,7 @@ class Scheduler:
         if not self.freshness.is_current:
             return
         self._admit(())
+        self._note_demand()
         if self._new:
             asyncio.get_running_loop().call_soon(self._admit_new)
 
@@ -270,6 +276,23 @@ class Scheduler:
         for known in (self._routes, self._waiting, self._modules, self._lines):
             known.clear()
         await self.sweep()
+
+    # ---- runners that can be woken
+
+    def demand(self) -> list[WakeDemand]:
+        """Count the jobs that wait for runners that can be woken. It reads nothing if there is none."""
+        if not self._online.wakeable:
+            return []
+        waiting = (
+            (route, [job for job in jobs if self._waiting.get(job.id) is job and self._modules.is_next(job)])
+            for route, jobs in self._lines
+        )
+        offered = self._offers.routes
+        return wake_demand.count(waiting, offered, self._candidates.best_tier, self._online.wakeable, self._caps)
+
+    def _note_demand(self) -> None:
+        if self._online.wakeable:
+            self.demand_changed.set()
 
     @property
     def is_admitting(self) -> bool:

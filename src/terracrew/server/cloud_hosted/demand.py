@@ -1,0 +1,67 @@
+"""Gives the jobs that wait to the runners that would take them, so that each runner knows how many it is needed for.
+
+It is pure. A job that a free slot of its tier serves wakes nobody, and of several runners that could be woken one is.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from terracrew.server.deployments.scale import ScaleLimits, Supplied
+from terracrew.server.runners.seat_reads import Announced, FreeSeat
+from terracrew.server.scheduling import select
+from terracrew.server.scheduling.wake_demand import WakeDemand
+
+
+class Waker(msgspec.Struct, frozen=True):
+    """A cloud-hosted runner: what it may have, what it has, and what its next instance will be able to run."""
+
+    limits: ScaleLimits
+    instances: tuple[Supplied, ...]
+    names: frozenset[str]
+    """The names of its instances that the cloud was asked for."""
+    announced: Announced
+
+    @property
+    def coming_slots(self) -> int:
+        return sum(self.limits.capacity for each in self.instances if each.status in ("wanted", "starting"))
+
+    @property
+    def further_slots(self) -> int:
+        """How many jobs the instances could take that may still be started."""
+        live = sum(each.status != "ended" for each in self.instances)
+        return max(0, self.limits.max_instances - live) * self.limits.capacity
+
+
+def allot(demands: Iterable[WakeDemand], seats: Sequence[FreeSeat], wakers: Mapping[str, Waker]) -> dict[str, int]:
+    """Return for how many waiting jobs each runner is needed, those included for which its own slots are free.
+
+    A line of which few runners are able is served before the others, so that those do not take its slots.
+    """
+    free = [each.free for each in seats]
+    coming = {runner_id: waker.coming_slots for runner_id, waker in wakers.items()}
+    further = {runner_id: waker.further_slots for runner_id, waker in wakers.items()}
+    needed: Counter[str] = Counter()
+    for demand in sorted(demands, key=lambda each: (len(each.runners), each.wakeable, each.jobs)):
+        left = demand.jobs
+        tier = frozenset(demand.runners)
+        for number, seat in enumerate(seats):
+            if left and free[number] and seat.runner_id in tier and select.lacks(demand.route, seat) is None:
+                taken = min(left, free[number])
+                free[number] -= taken
+                left -= taken
+                if seat.runner_id in wakers and seat.name in wakers[seat.runner_id].names:
+                    needed[seat.runner_id] += taken
+        able = [each for each in demand.wakeable if each in wakers and not _lacks(demand, wakers[each].announced)]
+        for slots in (coming, further):
+            for runner_id in able:
+                taken = min(left, slots[runner_id])
+                slots[runner_id] -= taken
+                left -= taken
+                needed[runner_id] += taken
+    return {runner_id: jobs for runner_id, jobs in needed.items() if jobs}
+
+
+def _lacks(demand: WakeDemand, announced: Announced) -> bool:
+    return select.lacks_asleep(demand.route, announced.tags, announced.engines) is not None

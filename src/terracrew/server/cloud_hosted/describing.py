@@ -1,0 +1,52 @@
+"""Describes a cloud-hosted runner to the cloud: its identity and its deployment, from the rows of both."""
+
+import msgspec
+
+from terracrew.clouds.model import CloudIdentity, Deployment
+from terracrew.server.cloud_identities import store as identities
+from terracrew.server.cloud_identities.model import as_cloud_identity
+from terracrew.server.db.seam import Tx
+from terracrew.server.deployments import store
+from terracrew.server.runners import cloud_reads
+
+
+class ServerFacts(msgspec.Struct, frozen=True):
+    """What instances and clouds know of the server."""
+
+    url: str
+    """Where instances connect to."""
+    issuer: str
+    """The issuer of the tokens that clouds are shown."""
+    version: str
+    default_image: str = ""
+    """The image of deployments that name none."""
+
+
+class Described(msgspec.Struct, frozen=True):
+    identity: CloudIdentity
+    deployment: Deployment
+
+
+async def describe(tx: Tx, runner_id: str, server: ServerFacts) -> Described | None:
+    """Return how a runner is run in its cloud; None if it was removed, or has no deployment."""
+    row, runner = await store.get(tx, runner_id), (await cloud_reads.records(tx, [runner_id])).get(runner_id)
+    if row is None or runner is None:
+        return None
+    record = await identities.find(tx, row.identity_id)
+    if record is None:
+        return None
+    settings = row.settings
+    if not settings.image:
+        settings = msgspec.structs.replace(settings, image=server.default_image)
+    deployment = Deployment(
+        runner_id=runner.id,
+        runner_path=runner.path,
+        organization_id=runner.organization_id,
+        server_url=server.url,
+        region=runner.region or "",
+        version=server.version,
+        account_path=runner.account_path,
+        settings=settings,
+        facts=row.facts,
+    )
+    return Described(as_cloud_identity(record, server.issuer), deployment)

@@ -1,0 +1,216 @@
+"""The loop that starts instances of cloud-hosted runners as soon as jobs need them, and follows them until they have ended.
+
+While no runner in a cloud exists, it reads nothing. While all of them sleep, it asks no cloud anything.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine
+from typing import Any, NamedTuple
+
+from terracrew.server.cloud_hosted import starting, supply, watching
+from terracrew.server.cloud_hosted.cloud_calls import CloudCalls
+from terracrew.server.cloud_hosted.demand import Waker, allot
+from terracrew.server.cloud_hosted.describing import ServerFacts
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.deployments import reads, scale, store
+from terracrew.server.deployments.reads import Activity
+from terracrew.server.runners import seat_reads
+from terracrew.server.scheduling.scheduler import Scheduler
+from terracrew.server.scheduling.wake_demand import WakeDemand
+from terracrew.server.supervise import Tasks
+
+DEBOUNCE_SECONDS = 0.05
+"""How long wake-ups are collected, so that a burst of jobs is one decision."""
+AWAKE_SECONDS = 2.0
+"""How often instances are looked at while a runner has one."""
+ASLEEP_SECONDS = 60.0
+"""How often everything is read again while all runners sleep, because a wake-up may have been lost."""
+LAST_LOOK_SECONDS = 240.0
+"""How long after its last instance a runner is looked at once more: nothing must be left that costs money."""
+PAGE_ROWS = 200
+
+
+class Scaling:
+    def __init__(
+        self, db: Database, scheduler: Scheduler, calls: CloudCalls, server: ServerFacts, tasks: Tasks
+    ) -> None:
+        self._db, self._scheduler, self._calls, self._server, self._tasks = db, scheduler, calls, server, tasks
+        self._busy: set[tuple[str, str]] = set()
+        """What is being asked of clouds: `start` or `watch`, and the runner."""
+        self._minimums: set[str] = set()
+        """The runners of which instances are always wanted."""
+        self._changed: set[str] = set()
+        """The runners whose deployments have changed since the last step."""
+        self._last_looks: dict[str, float] = {}
+        """When to look once more at runners whose last instance has ended, by the clock of the event loop."""
+        self._awake: frozenset[str] = frozenset()
+        self.has_any = False
+        """Whether there is a cloud-hosted runner, as far as this server knows."""
+
+    async def run(self) -> None:
+        with self._db.listen("deployments", "instances") as wakeups:
+            self.note_changes()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._listen(wakeups))
+                while True:
+                    pause = await self.step()
+                    await self._wait(pause)
+
+    async def _listen(self, wakeups: Any) -> None:
+        async for topic, key in wakeups:
+            runner_id = key.partition(" ")[0]
+            if topic == "deployments" or runner_id in self._awake:
+                self._changed.add(runner_id)
+                self._scheduler.demand_changed.set()
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait until jobs or instances have changed, and then a moment for others that come with them."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._scheduler.demand_changed.wait()
+            await asyncio.sleep(DEBOUNCE_SECONDS)
+        except TimeoutError:
+            self.note_changes()
+        self._scheduler.demand_changed.clear()
+
+    def note_changes(self) -> None:
+        """Read all deployments again in the next step, because a wake-up may have been lost."""
+        self._changed.add("")
+
+    async def step(self) -> float:
+        """Start what is needed, follow what runs, and return after how many seconds to look again without a wake-up."""
+        changed, self._changed = self._changed, set()
+        if changed:
+            await self._read(changed)
+        if not self.has_any:
+            return ASLEEP_SECONDS
+        activity = await self._db.read(reads.activity)
+        self._awake = frozenset(activity.awake)
+        for runner_id in activity.retries:
+            await self._db.write(lambda tx, runner_id=runner_id: starting.end_back_off(tx, runner_id))
+        await self._start(self._scheduler.demand())
+        await self._follow(activity)
+        if self._awake or self._last_looks:
+            return AWAKE_SECONDS
+        if activity.next_retry_at is not None:
+            return AWAKE_SECONDS
+        return ASLEEP_SECONDS
+
+    async def _read(self, changed: set[str]) -> None:
+        """Read the deployments that have changed: which of them want instances at all times, and whether there is one at all."""
+        if "" in changed:
+            self.has_any = await self._db.read(reads.has_any)
+            changed = await self._all() if self.has_any else set()
+            self._minimums &= changed
+        found = await self._db.read(lambda tx: reads.many(tx, changed)) if changed else {}
+        self.has_any = self.has_any or bool(found)
+        always = {runner_id for runner_id, each in found.items() if each.settings.min_instances}
+        self._minimums = (self._minimums - changed) | always
+
+    async def _all(self) -> set[str]:
+        found: set[str] = set()
+        last = ""
+        while True:
+            page = await self._db.read(lambda tx, last=last: reads.page(tx, last, PAGE_ROWS))
+            found |= {each.runner_id for each in page}
+            if len(page) < PAGE_ROWS:
+                return found
+            last = page[-1].runner_id
+            await asyncio.sleep(0)
+
+    # ---- starts
+
+    async def _start(self, demands: list[WakeDemand]) -> None:
+        """Decide for each runner that jobs wait for, and ask its cloud for what is missing."""
+        if not demands and not self._minimums:
+            return
+        needed = await self._db.read(lambda tx: self._needed(tx, demands))
+        for runner_id, queued in sorted(needed.items()):
+            wanted = await self._db.write(
+                lambda tx, runner_id=runner_id, queued=queued: starting.decide(tx, runner_id, queued)
+            )
+            if wanted:
+                self._awake |= {runner_id}
+                self._tasks.start(starting.ask(self._db, self._calls, self._server, runner_id, wanted))
+
+    async def _needed(self, tx: Tx, demands: list[WakeDemand]) -> dict[str, int]:
+        """Return the runners that lack instances, with the number of jobs that wait for each. The transaction counts again."""
+        wakeable = {each for demand in demands for each in demand.wakeable} | self._minimums
+        seats = await seat_reads.seats(tx, wakeable | {each for demand in demands for each in demand.runners})
+        wakers = await supply.wakers(tx, wakeable, seats)
+        jobs = allot(demands, seats, wakers)
+        return {each: jobs.get(each, 0) for each, waker in wakers.items() if _lacks(waker, jobs.get(each, 0))}
+
+    # ---- instances
+
+    async def _follow(self, activity: Activity) -> None:
+        """Look at the runners that have an instance, and once more at those whose last one has ended."""
+        now = asyncio.get_running_loop().time()
+        for runner_id, due in (await self._db.read(lambda tx: _due(tx, activity.awake))).items():
+            self._last_looks[runner_id] = now + LAST_LOOK_SECONDS
+            if due.presence:
+                await self._db.write(lambda tx, runner_id=runner_id: watching.note_presence(tx, runner_id))
+            if due.repeat:
+                self._once("start", runner_id, self._repeat)
+            if due.watch:
+                self._once("watch", runner_id, self._watch)
+        for runner_id in [each for each, at in self._last_looks.items() if at <= now]:
+            del self._last_looks[runner_id]
+            self._once("watch", runner_id, self._look_once_more)
+
+    def _once(self, what: str, runner_id: str, work: Callable[[str], Coroutine[Any, Any, None]]) -> None:
+        """Begin something in a task of its own, unless it is being done for this runner: a slow cloud stops no other."""
+        if (what, runner_id) in self._busy:
+            return
+        self._busy.add((what, runner_id))
+
+        async def run() -> None:
+            try:
+                await work(runner_id)
+            finally:
+                self._busy.discard((what, runner_id))
+
+        self._tasks.start(run())
+
+    async def _repeat(self, runner_id: str) -> None:
+        if wanted := await self._db.write(lambda tx: starting.take_unanswered(tx, runner_id)):
+            await starting.ask(self._db, self._calls, self._server, runner_id, wanted)
+
+    async def _watch(self, runner_id: str) -> None:
+        live = await self._db.write(lambda tx: watching.take_watch(tx, runner_id))
+        if live is not None:
+            await watching.watch(self._db, self._calls, self._server, runner_id, live)
+
+    async def _look_once_more(self, runner_id: str) -> None:
+        live = await self._db.write(lambda tx: watching.take_watch(tx, runner_id, is_last=True))
+        if live is not None:
+            await watching.watch(self._db, self._calls, self._server, runner_id, live)
+
+
+class _Due(NamedTuple):
+    """What is to be done about a runner that has instances."""
+
+    presence: bool
+    repeat: bool
+    watch: bool
+
+
+async def _due(tx: Tx, runner_ids: Collection[str]) -> dict[str, _Due]:
+    """Return what is to be done about these runners. What is done looks again, because another server may be quicker."""
+    if not runner_ids:
+        return {}
+    present, now = await reads.presence(tx, runner_ids), store.moment(tx)
+    return {
+        runner_id: _Due(
+            watching.is_presence_new(live, present[runner_id], now),
+            any(starting.is_unanswered(each, now) for each in live),
+            watching.is_watch_due(live, present[runner_id], now),
+        )
+        for runner_id, live in (await reads.live_of(tx, runner_ids)).items()
+    }
+
+
+def _lacks(waker: Waker, queued: int) -> bool:
+    free = scale.free_slots(waker.instances, waker.limits.capacity)
+    staying = sum(each.status not in ("leaving", "ended") for each in waker.instances)
+    return free < queued or staying < waker.limits.min_instances

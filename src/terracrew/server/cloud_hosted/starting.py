@@ -1,0 +1,162 @@
+"""Starts instances: one transaction decides how many and writes a row for each, then the cloud is asked for them by name.
+
+The transaction holds the row of the deployment, so two servers that see the same jobs start one set. A request that was cut off is
+repeated with the same names, by any server.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from terracrew import backoff, ids
+from terracrew.clouds.model import InstanceRefused, InstanceStarted, StartAnswer, StartRequest
+from terracrew.errors import Unavailable
+from terracrew.logging import get_logger
+from terracrew.server.cloud_hosted import supply
+from terracrew.server.cloud_hosted.cloud_calls import CloudCalls
+from terracrew.server.cloud_hosted.describing import Described, ServerFacts, describe
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.deployments import store
+from terracrew.server.deployments.model import CloudDeployment, CloudInstance, instance_name
+from terracrew.server.deployments.scale import instances_to_start
+from terracrew.server.runners import cloud_reads, seat_reads
+
+REPEAT_SECONDS = 20.0
+"""After this long without an answer, the cloud is asked again for an instance."""
+FIRST_RETRY_SECONDS = {
+    "throttled": 5.0,
+    "silent": 10.0,
+    "capacity": 30.0,
+    "addresses": 60.0,
+    "quota": 60.0,
+    "not_permitted": 60.0,
+    "identity": 60.0,
+    "missing": 60.0,
+    "start": 30.0,
+    "other": 30.0,
+}
+"""How long nothing is started after the first refusal, by its code. Each further one in a row doubles it."""
+MAX_RETRY_SECONDS = 900.0
+_JITTER_RATIO = 0.2
+log = get_logger("terracrew.server.cloud_hosted")
+
+
+async def decide(tx: Tx, runner_id: str, queued: int) -> list[CloudInstance]:
+    """Write the rows of the instances that a runner needs for `queued` waiting jobs, and return them. The caller asks for them."""
+    deployment = await store.hold(tx, runner_id)
+    runner = (await cloud_reads.records(tx, [runner_id])).get(runner_id)
+    if deployment is None or runner is None or deployment.status != "deployed":
+        return []
+    live = await store.live_instances(tx, runner_id)
+    seats = {seat.name: seat for seat in await seat_reads.seats(tx, [runner_id])}
+    limits, now = supply.limits(deployment, runner), store.moment(tx)
+    count = instances_to_start(queued, supply.supplied(live, seats), limits, deployment.retry_at, now)
+    return await want(tx, deployment, count) if count else []
+
+
+async def want(tx: Tx, deployment: CloudDeployment, count: int) -> list[CloudInstance]:
+    """Write the rows of further instances of a deployment that the transaction holds. They count as asked for by the caller."""
+    epoch, now = deployment.epoch + 1, store.moment(tx)
+    await store.save(tx, deployment, msgspec.structs.replace(deployment, epoch=epoch))
+    wanted = [
+        CloudInstance(
+            id=ids.new("cin"),
+            runner_id=deployment.runner_id,
+            name=instance_name(deployment.runner_id, epoch, number),
+            epoch=epoch,
+            wanted_at=now,
+            asked_at=now,
+        )
+        for number in range(1, count + 1)
+    ]
+    await store.insert_instances(tx, wanted)
+    return wanted
+
+
+def is_unanswered(instance: CloudInstance, now: datetime) -> bool:
+    """Return whether the cloud is to be asked again for an instance."""
+    before = now - timedelta(seconds=REPEAT_SECONDS)
+    return instance.status == "wanted" and (instance.asked_at is None or instance.asked_at <= before)
+
+
+async def take_unanswered(tx: Tx, runner_id: str) -> list[CloudInstance]:
+    """Return the instances for which the cloud is to be asked again. They count as asked for by the caller."""
+    deployment = await store.hold(tx, runner_id)
+    now = store.moment(tx)
+    if deployment is None or (deployment.retry_at is not None and now < deployment.retry_at):
+        return []
+    found: list[CloudInstance] = []
+    for each in await store.live_instances(tx, runner_id):
+        if is_unanswered(each, now):
+            asked = msgspec.structs.replace(each, asked_at=now)
+            if await store.save_instance(tx, each, asked):
+                found.append(asked)
+    return found
+
+
+async def ask(
+    db: Database, calls: CloudCalls, server: ServerFacts, runner_id: str, wanted: Sequence[CloudInstance]
+) -> None:
+    """Ask the cloud for instances, and store what it answers. Without an answer, the same is asked again later."""
+    described = await db.read(lambda tx: describe(tx, runner_id, server))
+    if described is None:
+        await db.write(lambda tx: _end(tx, wanted, "its deployment was removed"))
+        return
+    answers = await _start(calls, described, wanted)
+    if answers:
+        await db.write(lambda tx: store_answers(tx, runner_id, answers))
+
+
+async def _start(calls: CloudCalls, described: Described, wanted: Sequence[CloudInstance]) -> list[StartAnswer]:
+    requests = [StartRequest(each.name) for each in wanted]
+    try:
+        return await calls.start(described.identity, described.deployment, requests)
+    except Unavailable as error:
+        log.warning("the cloud was not reached", runner=described.deployment.runner_path, reason=error.message)
+        return []
+
+
+async def store_answers(tx: Tx, runner_id: str, answers: Sequence[StartAnswer]) -> None:
+    """Store what the cloud answered. A refusal ends its row and is respected for a while, unless it is unknown what happened."""
+    before = await store.hold(tx, runner_id)
+    if before is None:
+        return
+    rows = {each.name: each for each in await store.live_instances(tx, runner_id)}
+    now, after = store.moment(tx), before
+    for answer in answers:
+        row = rows.get(answer.instance)
+        match answer:
+            case InstanceStarted(reference=reference) if row is not None:
+                started = row.to("starting", now) if row.status == "wanted" else row
+                await store.save_instance(tx, row, msgspec.structs.replace(started, reference=reference))
+            case InstanceRefused(code=code, words=words):
+                if after.refusals == before.refusals:  # several instances of one request are refused once
+                    after = refuse(after, code, words, tx)
+                if row is not None and row.status == "wanted" and code != "silent":
+                    await store.save_instance(tx, row, row.to("ended", now, words))
+            case _:
+                pass  # its row has ended meanwhile: the sweeper looks at what the cloud has started
+    await store.save(tx, before, after)
+
+
+def refuse(deployment: CloudDeployment, code: str, words: str, tx: Tx) -> CloudDeployment:
+    """Return a deployment after a refusal. Nothing is started until a random time that grows with each refusal in a row."""
+    first = FIRST_RETRY_SECONDS.get(code, FIRST_RETRY_SECONDS["other"])
+    seconds = min(first * 2.0 ** min(deployment.refusals, 16), MAX_RETRY_SECONDS)
+    now = store.moment(tx)
+    log.warning("the cloud does not start an instance", runner_id=deployment.runner_id, code=code, reason=words)
+    retry_at = now + timedelta(seconds=backoff.jittered(seconds, _JITTER_RATIO))
+    return deployment.refused(code, words, now, retry_at)
+
+
+async def end_back_off(tx: Tx, runner_id: str) -> None:
+    """Let a runner be woken again whose back-off is over. It stays known how often its cloud has refused in a row."""
+    held = await store.hold(tx, runner_id)
+    if held is not None and held.retry_at is not None and held.retry_at <= store.moment(tx):
+        await store.save(tx, held, msgspec.structs.replace(held, retry_at=None))
+
+
+async def _end(tx: Tx, instances: Sequence[CloudInstance], reason: str) -> None:
+    for each in instances:
+        await store.save_instance(tx, each, each.to("ended", store.moment(tx), reason))

@@ -1,0 +1,330 @@
+"""Instances are started for jobs that need them, once, and followed until they have ended; a sleeping runner costs nothing."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from terracrew.server.cloud_hosted import starting
+from terracrew.server.cloud_hosted.sweeping import HELLO_SECONDS
+from terracrew.server.connections import store as connections
+from terracrew.server.db.seam import Tx
+from terracrew.server.deployments import reads, store
+from terracrew.server.deployments.model import CloudDeployment, CloudInstance
+from terracrew.testing.clock import ShiftedClock
+from terracrew.testing.job_rows import Instance, JobRows
+from tests.server.cloud_hosted.conftest import ScalingServer
+from tests.server.cloud_hosted.simulated_cloud import SimulatedCloud, refused
+from tests.server.deployments.cloud_rows import cloud_runner
+
+pytestmark = pytest.mark.feature("W3.scale")
+
+
+async def instances(rows: JobRows, runner_id: str) -> list[CloudInstance]:
+    return sorted(await rows.db.read(lambda tx: reads.instances(tx, runner_id)), key=lambda each: each.id)
+
+
+async def deployment(rows: JobRows, runner_id: str) -> CloudDeployment:
+    found = await rows.db.read(lambda tx: store.get(tx, runner_id))
+    assert found is not None
+    return found
+
+
+async def disconnect(rows: JobRows, instance: Instance) -> None:
+    await rows.db.write(lambda tx: connections.disconnect(tx, instance.runner_id, instance.id, 1))
+
+
+async def jobs(rows: JobRows, count: int) -> list[str]:
+    return [await rows.job(await rows.module()) for _ in range(count)]
+
+
+async def test_a_job_wakes_one_instance_and_a_second_look_wakes_no_other(rows: JobRows, scaler: ScalingServer) -> None:
+    runner_id = await cloud_runner(rows)
+    await jobs(rows, 1)
+    await scaler.step()
+    [started] = await instances(rows, runner_id)
+    assert (started.status, started.name) == ("starting", scaler.cloud.started[0])
+    await scaler.step()
+    await scaler.step()
+    assert len(scaler.cloud.started) == 1
+    assert scaler.cloud.requests == {"start": 1}, "a request that was just made is not followed by a question"
+
+
+async def test_a_sleeping_runner_needs_no_request_at_all(rows: JobRows, scaler: ScalingServer) -> None:
+    for _ in range(3):
+        await cloud_runner(rows)
+    for _ in range(3):
+        await scaler.step()
+    assert not scaler.cloud.requests
+
+
+async def test_as_many_instances_are_started_as_jobs_need_and_people_allow(
+    rows: JobRows, scaler: ScalingServer
+) -> None:
+    runner_id = await cloud_runner(rows, capacity=2, max_instances=3)
+    await jobs(rows, 3)
+    await scaler.step()
+    assert len(scaler.cloud.started) == 2
+    await jobs(rows, 20)
+    await scaler.step()
+    assert len(scaler.cloud.started) == 3
+    names = [each.name for each in await instances(rows, runner_id)]
+    assert names == [f"tc-{runner_id[-12:]}-{number}" for number in ("1-1", "1-2", "2-1")]
+
+
+async def test_jobs_that_nobody_could_start_wake_nobody(rows: JobRows, scaler: ScalingServer) -> None:
+    """A capped group, a module with another job before it, an approval, a tag that the runner lacks, and the name of an instance."""
+    await cloud_runner(rows, max_instances=50)
+    capped = await rows.group("capped")
+    await rows.run("UPDATE groups SET max_running_jobs = 1 WHERE id = :id", id=capped)
+    for name in ("a", "b", "c"):
+        await rows.job(await rows.module(f"capped/{name}", capped))
+    busy = await rows.module()
+    for _ in range(4):
+        await rows.job(busy)
+    await rows.run("UPDATE modules SET tags = '[\"gpu\"]' WHERE id = :id", id=(tagged := await rows.module()))
+    await rows.run("UPDATE modules SET runner_instance_name = 'one' WHERE id = :id", id=(pinned := await rows.module()))
+    await rows.job(tagged)
+    await rows.job(pinned)
+    await rows.job(await rows.module(), "AWAITING_APPROVAL", "APPLY")
+    await scaler.step()
+    assert len(scaler.cloud.started) == 2, "one job of the capped group and one of the module"
+
+
+async def test_a_free_slot_of_the_same_tier_serves_the_job(rows: JobRows, scaler: ScalingServer) -> None:
+    await cloud_runner(rows)
+    await rows.runner(slots=2)
+    await jobs(rows, 2)
+    await scaler.step()
+    assert not scaler.cloud.started
+    await jobs(rows, 1)
+    await scaler.step()
+    assert len(scaler.cloud.started) == 1
+
+
+async def test_of_several_runners_that_sleep_one_is_woken(rows: JobRows, scaler: ScalingServer) -> None:
+    first, second = sorted([await cloud_runner(rows, max_instances=1), await cloud_runner(rows, max_instances=1)])
+    await jobs(rows, 1)
+    await scaler.step()
+    assert (len(await instances(rows, first)), len(await instances(rows, second))) == (1, 0)
+    await jobs(rows, 1)
+    await scaler.step()
+    assert (len(await instances(rows, first)), len(await instances(rows, second))) == (1, 1)
+
+
+async def test_the_wanted_minimum_runs_without_jobs(rows: JobRows, scaler: ScalingServer) -> None:
+    runner_id = await cloud_runner(rows, min_instances=2)
+    await scaler.step()
+    assert len(await instances(rows, runner_id)) == 2
+    await rows.run(
+        "UPDATE runners SET is_disabled = true WHERE id = :id", id=(idle := await cloud_runner(rows, min_instances=1))
+    )
+    await scaler.step()
+    assert await instances(rows, idle) == []
+
+
+async def test_an_instance_whose_engine_does_not_fit_is_not_woken_again_and_again(
+    rows: JobRows, scaler: ScalingServer
+) -> None:
+    runner_id = await cloud_runner(rows)
+    await disconnect(rows, await rows.instance_of(runner_id, name="earlier"))
+    module_id = await rows.module()
+    await rows.run("UPDATE modules SET engine = 'pulumi' WHERE id = :id", id=module_id)
+    await rows.job(module_id)
+    await scaler.step()
+    assert not scaler.cloud.started
+
+
+async def test_a_request_without_an_answer_is_repeated_with_the_same_name(
+    rows: JobRows, scaler: ScalingServer, clock: ShiftedClock
+) -> None:
+    runner_id = await cloud_runner(rows)
+    await jobs(rows, 1)
+    scaler.cloud.loses_answers = True
+    await scaler.step()
+    assert [each.status for each in await instances(rows, runner_id)] == ["wanted"]
+    scaler.cloud.loses_answers = False
+    clock.advance(starting.REPEAT_SECONDS + 1)
+    await scaler.step()
+    assert [each.status for each in await instances(rows, runner_id)] == ["starting"]
+    assert len(scaler.cloud.started) == 1
+
+
+async def test_a_cloud_that_is_away_for_a_minute_loses_nothing(
+    rows: JobRows, scaler: ScalingServer, clock: ShiftedClock
+) -> None:
+    runner_id = await cloud_runner(rows)
+    await jobs(rows, 3)
+    scaler.cloud.is_away = True
+    for _ in range(30):
+        await scaler.step()
+        clock.advance(2.0)
+    assert scaler.cloud.requests["start"] < 6
+    scaler.cloud.is_away = False
+    clock.advance(starting.REPEAT_SECONDS)
+    await scaler.step()
+    assert [each.status for each in await instances(rows, runner_id)] == ["starting"] * 3
+    assert len(scaler.cloud.started) == 3
+
+
+@pytest.mark.parametrize("code", ["quota", "capacity", "addresses", "throttled", "not_permitted"])
+async def test_a_refusal_is_respected_and_tried_again_later_and_later(
+    rows: JobRows, scaler: ScalingServer, clock: ShiftedClock, code: str
+) -> None:
+    runner_id = await cloud_runner(rows)
+    await jobs(rows, 2)
+    scaler.cloud.refusal = refused(code)
+    waits: list[float] = []
+    for count in range(1, 4):
+        await scaler.step()
+        found = await deployment(rows, runner_id)
+        assert (found.refusals, found.refusal_words) == (count, f"the cloud says {code}")
+        assert scaler.cloud.requests["start"] == count
+        assert found.retry_at is not None
+        assert found.refused_at is not None
+        waits.append((found.retry_at - found.refused_at).total_seconds())
+        await scaler.step()
+        assert scaler.cloud.requests["start"] == count, "it was not asked again at once"
+        clock.advance(waits[-1] + 0.1)
+        await scaler.step()  # the back-off ends, and wakes the scheduler
+    assert waits[0] < waits[1] < waits[2]
+    scaler.cloud.refusal = None
+    await scaler.step()
+    assert len(scaler.cloud.started) == 2
+    ended = [each for each in await instances(rows, runner_id) if each.status == "ended"]
+    assert {each.end_reason for each in ended} == {f"the cloud says {code}"}
+
+
+async def test_the_words_of_the_cloud_are_shown_and_the_hello_ends_the_start(
+    rows: JobRows, scaler: ScalingServer, clock: ShiftedClock
+) -> None:
+    runner_id = await cloud_runner(rows)
+    await jobs(rows, 1)
+    await scaler.step()
+    clock.advance(10)
+    await scaler.step()
+    assert [each.words for each in await instances(rows, runner_id)] == ["pulling the image"]
+    clock.advance(20)
+    await rows.instance_of(runner_id, name=scaler.cloud.started[0], slots=1)
+    await scaler.step()
+    [found] = await instances(rows, runner_id)
+    assert found.status == "running"
+    assert 29 < (await deployment(rows, runner_id)).typical_start_seconds < 35
+    asked = scaler.cloud.requests["watch"]
+    for _ in range(10):
+        clock.advance(5)
+        await scaler.step()
+    assert scaler.cloud.requests["watch"] <= asked + 1, "one that runs is watched once a minute"
+
+
+async def test_an_instance_that_never_says_hello_is_stopped_and_counts_as_a_refusal(
+    rows: JobRows, scaler: ScalingServer, clock: ShiftedClock
+) -> None:
+    runner_id = await cloud_runner(rows)
+    await jobs(rows, 1)
+    await scaler.step()
+    clock.advance(HELLO_SECONDS + 5)
+    await scaler.step()
+    assert scaler.cloud.stopped == scaler.cloud.started
+    [found] = await instances(rows, runner_id)
+    assert (found.status, found.end_reason) == ("ended", "it did not say hello in 10 minutes (pulling the image)")
+    after = await deployment(rows, runner_id)
+    assert (after.refusals, after.refusal_code) == (1, "start")
+    entry = await rows.db.read(lambda tx: tx.one("SELECT details FROM audit WHERE action = 'runner.stop_instance'"))
+    assert entry is not None
+    await scaler.step()
+    assert len(scaler.cloud.started) == 1, "a broken image does not start instances for ever"
+
+
+async def test_an_instance_that_dies_at_its_start_is_told_with_its_last_lines(
+    rows: JobRows, scaler: ScalingServer, clock: ShiftedClock
+) -> None:
+    runner_id = await cloud_runner(rows)
+    await jobs(rows, 1)
+    await scaler.step()
+    lines = ["starting", "no such image"]
+    scaler.cloud.change(scaler.cloud.started[0], phase="ended", words="it exited", exit_code=3, last_lines=lines)
+    clock.advance(10)
+    await scaler.step()
+    found = await deployment(rows, runner_id)
+    words = "it ended before it said hello: it exited (exit code 3)\nstarting\nno such image"
+    assert (found.refusal_code, found.refusal_words) == ("start", words)
+    assert scaler.cloud.stopped == []
+
+
+async def test_a_connected_instance_is_never_stopped(rows: JobRows, scaler: ScalingServer, clock: ShiftedClock) -> None:
+    """A cloud that says nonsense, an instance that nobody asked for, and one whose row has ended: all of them are connected."""
+    runner_id = await cloud_runner(rows)
+    await jobs(rows, 1)
+    await scaler.step()
+    [own] = scaler.cloud.started
+    await rows.instance_of(runner_id, name=own, slots=1)
+    stranger = await rows.instance_of(runner_id, name="stranger", slots=1)
+    scaler.cloud.tasks["stranger"] = scaler.cloud.tasks[own]
+    scaler.cloud.change("stranger", instance="stranger", reference=f"{runner_id}/stranger")
+    await scaler.step()
+    scaler.cloud.change(own, phase="ended", words="it is gone, says the cloud")
+    clock.advance(HELLO_SECONDS * 2)
+    await scaler.step()
+    assert scaler.cloud.stopped == []
+    assert [each.status for each in await instances(rows, runner_id)] == ["running"]
+    await disconnect(rows, stranger)
+    clock.advance(120)
+    await scaler.step()
+    assert scaler.cloud.stopped == ["stranger"], "nobody owns it, and it costs money"
+
+
+async def test_two_servers_of_one_database_start_one_set(rows: JobRows, cloud: SimulatedCloud) -> None:
+    runner_id = await cloud_runner(rows, max_instances=40, capacity=2)
+    servers = [ScalingServer(rows.db, cloud) for _ in range(2)]
+    expected = 0
+    for count in (1, 7, 3, 12):
+        await jobs(rows, count)
+        expected += count
+        for _ in range(3):
+            await asyncio.gather(*(server.step() for server in servers))
+        assert len(cloud.started) == len(set(cloud.started)) == -(-expected // 2)
+    assert {each.status for each in await instances(rows, runner_id)} == {"starting"}
+
+
+async def test_from_the_commit_of_a_job_to_the_request_takes_less_than_a_second(
+    rows: JobRows, scaler: ScalingServer
+) -> None:
+    await cloud_runner(rows)
+    loops = [asyncio.create_task(scaler.scheduler.run()), asyncio.create_task(scaler.scaling.run())]
+    try:
+        async with asyncio.timeout(10):
+            while not scaler.scaling.has_any or not scaler.scheduler.freshness.is_watching:
+                await asyncio.sleep(0.01)
+        job_id = await rows.job(await rows.module())
+        begun = asyncio.get_running_loop().time()
+        rows.db.wake_here("queue", job_id)
+        async with asyncio.timeout(10):
+            while not scaler.cloud.started:
+                await asyncio.sleep(0.005)
+        assert asyncio.get_running_loop().time() - begun < 1.0
+    finally:
+        for loop in loops:
+            loop.cancel()
+        await asyncio.gather(*loops, return_exceptions=True)
+
+
+async def test_the_back_off_of_a_runner_ends_by_itself(
+    rows: JobRows, scaler: ScalingServer, clock: ShiftedClock
+) -> None:
+    runner_id = await cloud_runner(rows)
+
+    async def refuse(tx: Tx) -> None:
+        held = await store.hold(tx, runner_id)
+        assert held is not None
+        now = store.moment(tx)
+        await store.save(tx, held, held.refused("quota", "no", now, now + timedelta(seconds=30)))
+
+    await rows.db.write(refuse)
+    await jobs(rows, 1)
+    await scaler.step()
+    assert not scaler.cloud.requests
+    clock.advance(31)
+    await scaler.step()
+    await scaler.step()
+    assert len(scaler.cloud.started) == 1
