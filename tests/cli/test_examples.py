@@ -38,6 +38,9 @@ MOST_USED = {
     "service-account create",
     "service-account trust add",
     "audit list",
+    "cloud-identity create",
+    "cloud-identity policies",
+    "cloud-identity test",
 }
 
 

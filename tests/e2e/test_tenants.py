@@ -166,6 +166,15 @@ def _team(system: System) -> dict[str, str]:
         "runner": runner,
         "once_token": api.post(f"/runners/{runner}/once-tokens", {})["id"],
         "account_id": account,
+        "identity": api.post(
+            "/cloud-identities",
+            {
+                "name": "ours",
+                "group": "team",
+                "role_arn": "arn:aws:iam::123456789012:role/ours",
+                "region": "eu-central-1",
+            },
+        )["id"],
         "secret_id": api.post(f"/service-accounts/{account}/secrets", {})["id"],
         "policy_id": api.post(
             f"/service-accounts/{account}/trust-policies",

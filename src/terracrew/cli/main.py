@@ -32,6 +32,10 @@ COMMANDS = {
         "List, print, import and restore states; adopt or discard quarantined ones.",
     ),
     "runner": ("terracrew.cli.commands.runner.runner:runner", "Start, register and manage runners."),
+    "cloud-identity": (
+        "terracrew.cli.commands.cloud_identity.identity:cloud_identity",
+        "Manage the ways into cloud accounts for runners.",
+    ),
     "organization": (
         "terracrew.cli.commands.access.organization:organization",
         "Create and manage organizations.",

@@ -17,6 +17,7 @@ from terracrew import __version__, durable, ids
 from terracrew.clouds.model import CloudIdentity
 from terracrew.logging import get_logger
 from terracrew.server.api import routes as api
+from terracrew.server.cloud_hosted.connection_tests import ConnectionTestHandler
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.context import Server
@@ -25,6 +26,7 @@ from terracrew.server.dashboard import routes as pages
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import from_unrouted
 from terracrew.server.db import open_database
+from terracrew.server.fleet_jobs.model import FleetJobType
 from terracrew.server.fleet_process.link import FleetLink
 from terracrew.server.groups.quotas import Quotas
 from terracrew.server.groups.service import ensure_organization
@@ -144,7 +146,7 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
         streams=Streams(db),
         tasks=tasks,
         fleet=FleetLink(sign, settings.private_paths),
-        fleet_handlers={},
+        fleet_handlers={FleetJobType.CONNECTION_TEST: ConnectionTestHandler(settings)},
     )
 
 

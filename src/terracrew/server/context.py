@@ -125,6 +125,7 @@ class Server:
             closing=self.closing,
         )
         tree = TreeContext(
+            cloud_calls=self.fleet,
             settings=self.settings,
             db=self.db,
             objects=self.objects,

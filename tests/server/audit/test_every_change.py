@@ -4,8 +4,6 @@ from typing import Any
 
 import pytest
 
-from terracrew.server.cloud_identities import service as identities
-from terracrew.server.cloud_identities.model import NewIdentity
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import service as fleet_jobs
 from tests.server.application import Application, Person, on_one
@@ -20,6 +18,7 @@ SOURCE = {"kind": "local", "path": "/srv/sources/m"}
 ELSEWHERE = {
     "PUT /uploads": "begins an upload; what is made of it is recorded",
     "PUT /uploads/{upload}/{index}": "is a part of an upload",
+    "POST /cloud-identities/{identity}/report": "asks a cloud, and keeps what it answers",
 }
 """The operations that this test does not try, each with the reason."""
 
@@ -183,10 +182,14 @@ async def _runners(change: Changes) -> None:
 async def _deployments(change: Changes, application: Application) -> None:
     db, who = application.server.db, application.admin.principal
     role = "arn:aws:iam::123456789012:role/terracrew"
-    await identities.create(db, who, NewIdentity(name="aws", role_arn=role, region="eu-central-1"))
+    for name in ("spare", "aws"):
+        await change("POST /cloud-identities", {"name": name, "role_arn": role, "region": "eu-central-1"})
+    await change("PATCH /cloud-identities/{identity}", {"description": "new"}, "spare")
+    await change("POST /cloud-identities/{identity}/test", None, "spare")
+    await change("DELETE /cloud-identities/{identity}", None, "spare")
     wanted = {"name": "burst", "identity": "aws", "settings": {"image": "registry.example.com/runner:1"}}
     made = await change("POST /runners/deploy", wanted)
-    await db.write(lambda tx: fleet_jobs.cancel(tx, who, made["job"]["id"]))
+    await db.write(lambda tx: fleet_jobs.cancel(tx, who, made["job"]["id"], application.server.fleet_handlers))
     await change("POST /runners/{runner}/deploy", {"capacity": 2}, "burst")
     await change("POST /runners/{runner}/destroy", {}, "burst")
 

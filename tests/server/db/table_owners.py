@@ -176,6 +176,11 @@ READERS = (
         "what needs a person is found in several packages, all below `runs`",
     ),
     _reader(
+        "cloud_hosted/reporting_reads.py",
+        "cloud_deployments fleet_jobs removed runners",
+        "who owns what is in an account comes from several packages, all below `cloud_hosted`",
+    ),
+    _reader(
         "engines/store.py",
         "instances modules runners",
         "an organization knows the engines that its instances have announced and that its modules have",

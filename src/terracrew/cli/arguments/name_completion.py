@@ -69,6 +69,12 @@ def service_accounts(context: click.Context, parameter: click.Parameter, typed: 
     return _named(context, "/service-accounts", typed, described)
 
 
+def cloud_identities(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Complete the path of a cloud identity."""
+    del parameter
+    return _named(context, "/cloud-identities", typed, lambda each: (each["path"], each["location"]))
+
+
 def organizations(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     """Complete the name of an organization."""
     del parameter

@@ -11,6 +11,7 @@ _LISTS = {
     "job": "terracrew job list",
     "organization": "terracrew organization list",
     "user": "terracrew user list",
+    "cloud identity": "terracrew cloud-identity list",
     "service account": "terracrew service-account list",
     "token": "terracrew token list",
 }

@@ -20,6 +20,7 @@ from terracrew.server.api.operations.context import OperationsCall
 from terracrew.server.api.runs import diffs, group_runs, jobs, live, logs
 from terracrew.server.api.runs.context import RunsCall
 from terracrew.server.api.tree import (
+    cloud_identities,
     deployments,
     groups,
     inputs,
@@ -65,6 +66,7 @@ _TREE: list[ControllerRouterHandler] = [
     runners.router,
     deployments.router,
     once_tokens.router,
+    cloud_identities.router,
     states.router,
     outputs.router,
 ]

@@ -1,7 +1,12 @@
 """Rows of cloud identities."""
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import LiteralString
 
+import msgspec
+
+from terracrew.clouds.model import FoundResource
 from terracrew.errors import NotFound
 from terracrew.server.cloud_identities.model import IdentityRecord
 from terracrew.server.db.seam import Tx
@@ -9,6 +14,7 @@ from terracrew.server.db.statements.mapping import row_to, to_params
 from terracrew.server.db.statements.table import Table, assignments
 
 IDENTITIES = Table("cloud_identities", IdentityRecord, without=("group",))
+_FOUND = msgspec.json.Decoder(list[FoundResource])
 _CHANGEABLE: tuple[LiteralString, ...] = ("name", "description", "settings", "audience")
 _UPDATE: LiteralString = f"UPDATE cloud_identities SET {assignments(*_CHANGEABLE)} WHERE id = :id"
 _SELECT: LiteralString = (
@@ -62,6 +68,24 @@ async def update(tx: Tx, after: IdentityRecord) -> None:
 
 async def delete(tx: Tx, identity_id: str) -> None:
     await tx.run("DELETE FROM cloud_identities WHERE id = :id", id=identity_id)
+
+
+async def last_found(tx: Tx, identity_id: str) -> tuple[list[FoundResource], datetime | None]:
+    """Return what was in the account when somebody last looked, and when that was."""
+    row = await tx.one("SELECT found, found_at FROM cloud_identities WHERE id = :id", id=identity_id)
+    if row is None or row["found"] is None:
+        return [], None
+    return _FOUND.decode(row["found"]), datetime.fromtimestamp(row["found_at"], UTC)
+
+
+async def keep_found(tx: Tx, identity_id: str, found: Sequence[FoundResource]) -> None:
+    """Keep what is in the account, as the cloud has just said."""
+    await tx.run(
+        "UPDATE cloud_identities SET found = :found, found_at = :now WHERE id = :id",
+        id=identity_id,
+        found=msgspec.json.encode(found).decode(),
+        now=tx.now,
+    )
 
 
 def missing(reference: str) -> NotFound:

@@ -26,6 +26,7 @@ TAGS = {
     "states": "The states that engines wrote, their outputs, and those that arrived too late.",
     "groups": "The tree that modules and runners are in.",
     "steps": "Hooks and flags that groups and modules add to the steps of their jobs.",
+    "cloud identities": "The ways into cloud accounts in which runners are started.",
     "runners": "The processes that run jobs, and what they are assigned to.",
     "live": "A stream of what has changed.",
     "access": "People, service accounts, tokens and roles.",

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from terracrew.server.cloud_hosted.cloud_calls import CloudCalls
 from terracrew.server.db.seam import Database
 from terracrew.server.groups.quotas import Quotas
 from terracrew.server.http import request
@@ -22,6 +23,7 @@ class TreeContext:
     diffs: DiffProcess
     staging: Staging
     quotas: Quotas
+    cloud_calls: CloudCalls
 
 
 class TreeCall(request.Call):

@@ -1,0 +1,236 @@
+"""Cloud identities as people see them: what uses them, how their last test ended, and what to paste into the account."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from terracrew.clouds.aws import policies as aws_policies
+from terracrew.clouds.kubernetes import policies as kubernetes_policies
+from terracrew.clouds.model import AwsAccount, CloudIdentity, CloudKind, DeploymentSettings, KubernetesCluster, Way
+from terracrew.server.cloud_identities import reads, rules, service
+from terracrew.server.cloud_identities.model import IdentityRecord, as_cloud_identity
+from terracrew.server.cloud_identities.reads import RunnerOfIdentity
+from terracrew.server.db.seam import Tx
+from terracrew.server.deployments import reads as deployments
+from terracrew.server.fleet_jobs import reads as fleet_reads
+from terracrew.server.fleet_jobs import service as fleet_jobs
+from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, NewFleetJob
+from terracrew.server.paging import Page
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+
+
+class IdentityView(msgspec.Struct, frozen=True, kw_only=True):
+    """A cloud identity, with what uses it."""
+
+    id: str
+    organization_id: str
+    path: str
+    """The path of its group and its name."""
+    group: str
+    name: str
+    description: str
+    kind: CloudKind
+    way: Way
+    location: str
+    """Where runners are started, in words: the account and region, or the namespace and cluster."""
+    role_arn: str = ""
+    account: str = ""
+    """The number of the account of AWS."""
+    region: str = ""
+    api_url: str = ""
+    ca_certificate: str = ""
+    namespace: str = ""
+    external_id: str
+    """What the server says when it assumes a role of AWS as its own workload. It is no secret: only the role compares it."""
+    issuer: str
+    subject: str
+    audience: str
+    runners: list[RunnerOfIdentity]
+    """The runners that are deployed with it."""
+    created_by: str
+    created_at: datetime
+    last_test: FleetJob | None = None
+
+
+class PolicyDocument(msgspec.Struct, frozen=True):
+    """A text to paste into the account."""
+
+    name: Literal["trust", "permissions", "opentofu", "objects", "authentication", "flags"]
+    title: str
+    about: str
+    language: Literal["json", "hcl", "yaml", "text"]
+    text: str
+
+
+class IdentityPolicies(msgspec.Struct, frozen=True):
+    """What has to be in the account, so that the identity may do what deployments need and nothing else."""
+
+    subject: str
+    """The `sub` in these texts. It belongs to this identity alone."""
+    external_id: str
+    documents: list[PolicyDocument]
+
+
+async def listing(
+    tx: Tx, who: Principal, issuer: str, usable_in: str | None, after: str | None, limit: int
+) -> Page[IdentityView]:
+    """Return the identities that the caller may see, or those that the runners of a group may use."""
+    if usable_in is None:
+        found = await service.listing(tx, who, after, limit)
+        return Page(await _views(tx, found.items, issuer), found.next)
+    organization_id = who.organization_id or ""
+    await authorize.require(tx, who, Verb.RUNNER_WRITE, authorize.group(organization_id, usable_in))
+    return Page(await _views(tx, await reads.usable_in(tx, organization_id, usable_in), issuer))
+
+
+async def show(tx: Tx, who: Principal, reference: str, issuer: str) -> IdentityView:
+    (found,) = await _views(tx, [await service.find(tx, who, reference)], issuer)
+    return found
+
+
+async def view(tx: Tx, record: IdentityRecord, issuer: str) -> IdentityView:
+    """Return an identity that the caller has found."""
+    (found,) = await _views(tx, [record], issuer)
+    return found
+
+
+async def test(tx: Tx, who: Principal, reference: str) -> FleetJob:
+    """Queue a test of the connection: sign in, check each permission, then what a deployment would need. It changes nothing there."""
+    found = await service.find(tx, who, reference, Verb.RUNNER_WRITE)
+    new = NewFleetJob(
+        type=FleetJobType.CONNECTION_TEST,
+        organization_id=found.organization_id,
+        group_id=found.group_id,
+        target_id=found.id,
+        target_name=found.path,
+        identity_id=found.id,
+    )
+    return await fleet_jobs.create(tx, who, new)
+
+
+async def policies(tx: Tx, who: Principal, reference: str, issuer: str) -> IdentityPolicies:
+    """Return what has to be in the account, with the clusters and roles that deployments of the identity name."""
+    record = await service.find(tx, who, reference)
+    return await policies_of(tx, record, issuer)
+
+
+async def policies_of(tx: Tx, record: IdentityRecord, issuer: str) -> IdentityPolicies:
+    runner_ids = await deployments.of_identity(tx, record.id)
+    settings = [each.settings for each in (await deployments.many(tx, runner_ids)).values()]
+    identity = as_cloud_identity(record, issuer)
+    documents = _aws(identity, settings) if record.kind == "aws" else _kubernetes(identity)
+    return IdentityPolicies(record.subject, record.external_id, documents)
+
+
+def _aws(identity: CloudIdentity, settings: Sequence[DeploymentSettings]) -> list[PolicyDocument]:
+    clusters = sorted({each.cluster for each in settings if each.cluster})
+    job_roles = sorted({each.job_role for each in settings if each.job_role})
+    allowed = aws_policies.permission_policy(identity, clusters=clusters, job_roles=job_roles)
+    statements, actions = len(allowed["Statement"]), sum(_count(each["Action"]) for each in allowed["Statement"])
+    return [
+        PolicyDocument(
+            "trust",
+            "Trust policy",
+            "who may use the role",
+            "json",
+            aws_policies.to_json(aws_policies.trust_policy(identity)),
+        ),
+        PolicyDocument(
+            "permissions",
+            "Permissions",
+            f"what the role may do, {actions} in {statements} statements",
+            "json",
+            aws_policies.to_json(allowed),
+        ),
+        PolicyDocument(
+            "opentofu",
+            "Role and policies",
+            "both, and the identity provider, for OpenTofu or Terraform",
+            "hcl",
+            aws_policies.to_opentofu(identity, clusters=clusters, job_roles=job_roles),
+        ),
+    ]
+
+
+def _count(actions: str | list[str]) -> int:
+    return 1 if isinstance(actions, str) else len(actions)
+
+
+def _kubernetes(identity: CloudIdentity) -> list[PolicyDocument]:
+    documents = [
+        PolicyDocument(
+            "objects",
+            "Namespace, Role and RoleBinding",
+            "what the identity may do, for `kubectl apply --filename -`",
+            "yaml",
+            kubernetes_policies.to_yaml(kubernetes_policies.objects(identity)),
+        )
+    ]
+    if isinstance(identity.cloud, KubernetesCluster) and identity.cloud.way == "web_identity":
+        documents += [
+            PolicyDocument(
+                "authentication",
+                "Authentication configuration",
+                "lets the cluster's API accept the tokens, with --authentication-config",
+                "yaml",
+                kubernetes_policies.to_yaml([kubernetes_policies.authentication(identity)]),
+            ),
+            PolicyDocument(
+                "flags",
+                "Options of the API server",
+                "the same for an API server without such a file",
+                "text",
+                "\n".join(kubernetes_policies.flags(identity)) + "\n",
+            ),
+        ]
+    return documents
+
+
+async def _views(tx: Tx, records: Sequence[IdentityRecord], issuer: str) -> list[IdentityView]:
+    users = await reads.runners_of(tx, *(each.id for each in records))
+    return [
+        _view(each, issuer, users[each.id], await fleet_reads.newest(tx, each.id, FleetJobType.CONNECTION_TEST))
+        for each in records
+    ]
+
+
+def _view(
+    record: IdentityRecord, issuer: str, users: list[RunnerOfIdentity], last_test: FleetJob | None
+) -> IdentityView:
+    settings, known = record.settings, {}
+    if isinstance(settings, AwsAccount):
+        known = {
+            "role_arn": settings.role_arn,
+            "region": settings.region,
+            "account": rules.account_of(settings.role_arn),
+        }
+    else:
+        known = {
+            "api_url": settings.api_url,
+            "ca_certificate": settings.ca_certificate,
+            "namespace": settings.namespace,
+        }
+    return IdentityView(
+        id=record.id,
+        organization_id=record.organization_id,
+        path=record.path,
+        group=record.group,
+        name=record.name,
+        description=record.description,
+        kind=record.kind,
+        way=settings.way,
+        location=rules.location(settings),
+        external_id=record.external_id,
+        issuer=issuer,
+        subject=record.subject,
+        audience=record.audience,
+        runners=users,
+        created_by=record.created_by,
+        created_at=record.created_at,
+        last_test=last_test,
+        **known,
+    )
