@@ -1,11 +1,13 @@
 """An issuer of OpenID tokens for tests: a real HTTP server with a discovery document and keys that a test can replace or withhold."""
 
 import json
+import ssl
 import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from joserfc import jwt
@@ -62,7 +64,9 @@ class Issuer:
 
 
 @contextmanager
-def running(host: str = "127.0.0.1") -> Generator[Issuer]:
+def running(host: str = "127.0.0.1", pair: tuple[Path, Path] | None = None) -> Generator[Issuer]:
+    """Run an issuer, by https if it has a certificate and its key."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             issuer.asked.append(self.path)
@@ -86,7 +90,11 @@ def running(host: str = "127.0.0.1") -> Generator[Issuer]:
         def handle_error(self, request: Any, client_address: Any) -> None: ...
 
     web = Server((host, 0), Handler)
-    issuer = Issuer(f"http://{host}:{web.server_address[1]}")
+    if pair:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(*pair)
+        web.socket = context.wrap_socket(web.socket, server_side=True, do_handshake_on_connect=False)
+    issuer = Issuer(f"http{'s' if pair else ''}://{host}:{web.server_address[1]}")
     thread = threading.Thread(target=web.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:

@@ -1,6 +1,7 @@
 """A cluster as tests use it."""
 
 import contextlib
+import fcntl
 import json
 import secrets
 import socket
@@ -83,6 +84,20 @@ class Cluster:
     def token(self, namespace: str, service_account: str, *arguments: str) -> str:
         """Return a token of a service account, for example with `--audience=…` or `--duration=1h`."""
         return self.kubectl("create", "token", service_account, "--namespace", namespace, *arguments).strip()
+
+    @contextlib.contextmanager
+    def trusting(self, issuer: dict[str, Any]) -> Generator[None]:
+        """Let the API server accept the tokens of an issuer: an entry of `jwt` in an AuthenticationConfiguration."""
+        self._change_issuers(lambda known: [*known, issuer])
+        try:
+            yield
+        finally:
+            self._change_issuers(lambda known: [each for each in known if each != issuer])
+
+    def _change_issuers(self, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
+        with (self.places.issuers.parent / "lock").open("ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            files.write_issuers(self.places, change(files.read_issuers(self.places)))
 
     # ---- images
 

@@ -53,6 +53,7 @@ def all_of(places: Places) -> dict[str, list[str]]:
         f"--service-account-issuer={places.url}",
         f"--service-account-jwks-uri={places.url}/openid/v1/jwks",
         f"--token-auth-file={data}/tokens.csv",
+        f"--authentication-config={places.issuers}",
         "--authorization-mode=RBAC",
         f"--service-cluster-ip-range={places.services}",
         "--allow-privileged=true",

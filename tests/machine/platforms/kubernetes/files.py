@@ -49,6 +49,8 @@ def write(places: Places) -> None:
     data = places.data
     certificates.certificate(data, places.address)
     write_signing_key(places.signing_key)
+    places.issuers.parent.mkdir()
+    write_issuers(places, [])
     token = secrets.token_hex(16)
     _write_secret(data / "tokens.csv", f"{token},administrator,1,system:masters\n")
     _write_secret(places.kubeconfig, json.dumps(_kubeconfig(places, token), indent=2))
@@ -70,6 +72,17 @@ def write_of_node(places: Places) -> None:
     (data / "kubelet.json").write_text(json.dumps(_kubelet(places), indent=2))
     with (data / "pause.tar").open("wb") as file:
         _write_pause_image(file)
+
+
+def read_issuers(places: Places) -> list[dict[str, Any]]:
+    return json.loads(places.issuers.read_text())["jwt"]
+
+
+def write_issuers(places: Places, issuers: list[dict[str, Any]]) -> None:
+    document = {"apiVersion": "apiserver.config.k8s.io/v1beta1", "kind": "AuthenticationConfiguration", "jwt": issuers}
+    new = places.issuers.with_suffix(".new")
+    new.write_text(json.dumps(document))
+    new.replace(places.issuers)
 
 
 def write_signing_key(path: Path) -> None:

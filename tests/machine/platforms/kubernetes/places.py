@@ -52,6 +52,11 @@ class Places:
         return self.data / "service-accounts.key"
 
     @property
+    def issuers(self) -> Path:
+        """The configuration of the issuers whose tokens the API server accepts beside its own. It is read again when it changes."""
+        return self.data / "issuers" / "authentication.json"
+
+    @property
     def services(self) -> str:
         return f"10.199.{2 * self.number}.0/24"
 
