@@ -153,6 +153,15 @@ def test_a_runner_without_the_dispatcher_has_no_rights_and_no_token(cluster: Clu
 
 
 @pytest.mark.feature("D8.kubernetes")
+@pytest.mark.parametrize("starts_runners", [False, True])
+def test_a_server_has_a_token_for_the_cluster_only_if_it_starts_runners_there(helm: Helm, starts_runners: bool) -> None:
+    made = helm.rendered("server", SERVER | {"serviceAccount": {"startsRunners": starts_runners}})
+    assert not {kind for kind, _ in made} & {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
+    pod = made["StatefulSet", "edge"]["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is starts_runners
+
+
+@pytest.mark.feature("D8.kubernetes")
 def test_network_policies_let_nobody_connect_to_runners_and_anybody_to_the_port_of_the_server(helm: Helm) -> None:
     policy = helm.rendered("runner", RUNNER)["NetworkPolicy", "edge"]["spec"]
     assert (policy["policyTypes"], policy["ingress"], policy["egress"]) == (["Ingress", "Egress"], [], [{}])
