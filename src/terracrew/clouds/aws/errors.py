@@ -1,6 +1,7 @@
 """What AWS answers when it does not do something, in its own words and with what a person can do about it."""
 
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from terracrew.clouds.contract import CloudRefused, CloudSilent
@@ -11,7 +12,15 @@ _MAX_WORDS_CHARACTERS = 600
 class AwsRefused(CloudRefused):
     """AWS answered that it does not do this."""
 
-    def __init__(self, message: str, *, aws_code: str = "", action: str = "", remedy: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        aws_code: str = "",
+        action: str = "",
+        remedy: str = "",
+        resource_ids: Sequence[str] = (),
+    ) -> None:
         super().__init__(message, aws_code=aws_code, action=action)
         self.aws_code = aws_code
         """Such as `AccessDenied` or `EntityAlreadyExists`."""
@@ -19,6 +28,8 @@ class AwsRefused(CloudRefused):
         """What was asked for, as policies name it: `ecs:RunTask`."""
         self.remedy = remedy
         """What a person can do about it. The message ends with it."""
+        self.resource_ids = resource_ids
+        """What exists already, for a request that was made before in another form."""
 
     @property
     def is_denied(self) -> bool:
@@ -163,7 +174,8 @@ def translated(error: Exception, service: str, operation: str) -> AwsRefused | C
     if status >= 500 or status in (0, 407, 408) or code in _TEMPORARY_CODES:
         return CloudSilent(_joined(words, remedy))
     refusal = SignInRefused if is_sign_in else AwsRefused
-    return refusal(_joined(words, remedy), aws_code=code, action=action, remedy=remedy)
+    existing = [str(each) for each in answer.get("resourceIds", [])]
+    return refusal(_joined(words, remedy), aws_code=code, action=action, remedy=remedy, resource_ids=existing)
 
 
 def action_name(service: str, operation: str) -> str:

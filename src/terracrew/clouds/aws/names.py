@@ -15,7 +15,6 @@ LOG_PREFIX, SECRET_PREFIX, STARTED_BY_PREFIX = "/terracrew/", "terracrew/", "ter
 RUNNER_TAG, ORGANIZATION_TAG, JOB_TAG = "terracrew:runner", "terracrew:organization", "terracrew:job"
 PATH_TAG, INSTANCE_TAG, DIGEST_TAG = "terracrew:path", "terracrew:instance", "terracrew:digest"
 CONTAINER = "runner"
-INSTANCE_VARIABLE = "TERRACREW_RUNNER__INSTANCE"
 _SHORT_ID_CHARACTERS = 12
 _MAX_TAG_CHARACTERS = 256
 _NOT_IN_A_TAG = re.compile(r"[^A-Za-z0-9 +=._:/@-]")

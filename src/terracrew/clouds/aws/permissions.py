@@ -79,26 +79,21 @@ def needed(account: AwsAccount, *, clusters: Sequence[str] = (), job_roles: Sequ
         ),
         Statement(
             sid="Clusters",
-            words=f"Clusters and services named {ours}",
+            words=f"Clusters named {ours}",
             actions=[
                 "ecs:CreateCluster",
                 "ecs:DeleteCluster",
                 "ecs:DescribeClusters",
-                "ecs:CreateService",
-                "ecs:DeleteService",
-                "ecs:DescribeServices",
-                "ecs:UpdateService",
                 "ecs:TagResource",
             ],
             resources=[
                 *(of("ecs", f"cluster/{cluster}") for cluster in in_clusters),
-                *(of("ecs", f"service/{cluster}/{ours}") for cluster in in_clusters),
             ],
         ),
         Statement(
             sid="TaskDefinitions",
             words=f"Task definitions named {ours}",
-            actions=["ecs:RegisterTaskDefinition", "ecs:TagResource"],
+            actions=["ecs:DeleteTaskDefinitions", "ecs:RegisterTaskDefinition", "ecs:TagResource"],
             resources=[of("ecs", f"task-definition/{ours}")],
         ),
         Statement(
@@ -108,7 +103,9 @@ def needed(account: AwsAccount, *, clusters: Sequence[str] = (), job_roles: Sequ
                 "iam:CreateRole",
                 "iam:DeleteRole",
                 "iam:DeleteRolePolicy",
+                "iam:DetachRolePolicy",
                 "iam:GetRole",
+                "iam:ListAttachedRolePolicies",
                 "iam:ListRolePolicies",
                 "iam:PutRolePolicy",
                 "iam:TagRole",
