@@ -24,7 +24,7 @@ class _Expiry(msgspec.Struct):
     exp: float = 0.0
 
 
-class SignedToken:
+class ClusterToken:
     """A token of the server that exists only in the memory of this process."""
 
     certificate_name = None
@@ -60,7 +60,7 @@ class SignedToken:
         self._token = ""
 
     def __repr__(self) -> str:
-        return f"<SignedToken for {self.server}>"
+        return f"<ClusterToken for {self.server}>"
 
 
 def _lifetime(token: str) -> float:
@@ -78,7 +78,7 @@ def open_access(cluster: KubernetesCluster, sign: SignToken) -> ClusterAccess:
     """Return the way into a cluster. Raises CloudRefused if its settings cannot be used here."""
     try:
         if cluster.way == "web_identity":
-            return SignedToken(cluster, sign)
+            return ClusterToken(cluster, sign)
         if cluster.api_url:
             raise Invalid("an identity that signs in as the server's own pod has no address of an API server")
         host, port = (os.environ.get(f"KUBERNETES_SERVICE_{name}", "") for name in ("HOST", "PORT"))
