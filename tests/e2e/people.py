@@ -9,12 +9,15 @@ from typing import Any
 from terracrew import ids
 from terracrew.server.db import Database, open_database
 from terracrew.server.db.seam import Tx
+from terracrew.server.fleet_jobs import service as fleet_jobs
+from terracrew.server.fleet_jobs.model import FleetJobType, NewFleetJob
 from terracrew.server.groups import service as groups
 from terracrew.server.identity.access import role_store
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import store
 from terracrew.server.identity.people.model import User
 from terracrew.server.identity.people.sessions import person
+from terracrew.server.principals.model import SYSTEM
 from terracrew.testing.clock import ShiftedClock
 
 DAY_SECONDS = 86_400.0
@@ -63,6 +66,23 @@ class People:
 
     async def disable(self, user: User) -> None:
         await self._db.write(lambda tx: store.set_disabled(tx, user.id, is_disabled=True))
+
+    async def fleet_job(self, organization_id: str, group_id: str) -> str:
+        """Make a fleet job that has ended, so that no loop of the server changes it."""
+
+        async def write(tx: Tx) -> str:
+            new = NewFleetJob(
+                type=FleetJobType.CONNECTION_TEST,
+                organization_id=organization_id,
+                group_id=group_id,
+                target_id="cid_x",
+                target_name="team/x",
+                identity_id="cid_x",
+            )
+            made = await fleet_jobs.create(tx, SYSTEM, new)
+            return (await fleet_jobs.cancel(tx, SYSTEM, made.id, {})).id
+
+        return await self._db.write(write)
 
     async def attempt(self, job_id: str) -> str:
         """Make an attempt that has just ended, with a number that a test can search for in answers.

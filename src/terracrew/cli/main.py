@@ -36,6 +36,10 @@ COMMANDS = {
         "terracrew.cli.commands.cloud_identity.identity:cloud_identity",
         "Manage the ways into cloud accounts for runners.",
     ),
+    "fleet-job": (
+        "terracrew.cli.commands.fleet_job:fleet_job",
+        "Show and cancel jobs that deploy and remove cloud-hosted runners.",
+    ),
     "organization": (
         "terracrew.cli.commands.access.organization:organization",
         "Create and manage organizations.",

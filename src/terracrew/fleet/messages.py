@@ -95,7 +95,7 @@ class CallCloud(msgspec.Struct, frozen=True, tag="call_cloud", forbid_unknown_fi
     call: FleetCall
 
 
-class SignedToken(msgspec.Struct, frozen=True, tag="signed_token", forbid_unknown_fields=True):
+class TokenAnswer(msgspec.Struct, frozen=True, tag="signed_token", forbid_unknown_fields=True):
     """The answer to TokenWanted: a token, or why there is none."""
 
     id: int
@@ -104,10 +104,10 @@ class SignedToken(msgspec.Struct, frozen=True, tag="signed_token", forbid_unknow
     is_transient: bool = False
 
     def __repr__(self) -> str:
-        return f"SignedToken({self.id})"
+        return f"TokenAnswer({self.id})"
 
 
-ServerMessage = RunJob | CancelJob | AbortJob | KeepRunning | CallCloud | SignedToken
+ServerMessage = RunJob | CancelJob | AbortJob | KeepRunning | CallCloud | TokenAnswer
 
 
 # ---- from the process

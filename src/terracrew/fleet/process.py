@@ -23,9 +23,9 @@ from terracrew.fleet.messages import (
     ProcessMessage,
     RunJob,
     ServerMessage,
-    SignedToken,
     StartCall,
     StopCall,
+    TokenAnswer,
     TokenWanted,
     WatchCall,
     WorkEnded,
@@ -54,7 +54,7 @@ class FleetProcess:
         self._clouds = OpenClouds(open_cloud, self._signer)
         self._jobs: dict[tuple[str, int], tuple[asyncio.Task[None], WorkReporter]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._tokens: dict[int, asyncio.Future[SignedToken]] = {}
+        self._tokens: dict[int, asyncio.Future[TokenAnswer]] = {}
         self._next_token = 0
         self._renewed_at = time.monotonic()
 
@@ -89,7 +89,7 @@ class FleetProcess:
                 self._renewed_at = time.monotonic()
             case CallCloud():
                 self._start(self._call(message))
-            case SignedToken():
+            case TokenAnswer():
                 if (waiting := self._tokens.pop(message.id, None)) and not waiting.done():
                     waiting.set_result(message)
 

@@ -122,6 +122,7 @@ class Server:
             watch=self.watch,
             watchers=self.watchers,
             streams=self.streams,
+            fleet_handlers=self.fleet_handlers,
             closing=self.closing,
         )
         tree = TreeContext(

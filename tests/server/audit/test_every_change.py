@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from terracrew.server.db.seam import Tx
-from terracrew.server.fleet_jobs import service as fleet_jobs
 from tests.server.application import Application, Person, on_one
 from tests.server.dashboard.company.kept_plans import kept_plan, planned_group
 from tests.server.dashboard.company.rows import Company
@@ -77,7 +76,7 @@ async def test_every_operation_that_changes_something_leaves_an_entry(applicatio
     await _tree(change)
     await _runs(change, application, jobs)
     await _runners(change)
-    await _deployments(change, application)
+    await _deployments(change)
     await _access(change, application, elena)
     document = (await admin.get("/openapi.json")).json()
     operations = {
@@ -179,8 +178,7 @@ async def _runners(change: Changes) -> None:
     await change("DELETE /runners/{runner}", None, "registered")
 
 
-async def _deployments(change: Changes, application: Application) -> None:
-    db, who = application.server.db, application.admin.principal
+async def _deployments(change: Changes) -> None:
     role = "arn:aws:iam::123456789012:role/terracrew"
     for name in ("spare", "aws"):
         await change("POST /cloud-identities", {"name": name, "role_arn": role, "region": "eu-central-1"})
@@ -189,7 +187,7 @@ async def _deployments(change: Changes, application: Application) -> None:
     await change("DELETE /cloud-identities/{identity}", None, "spare")
     wanted = {"name": "burst", "identity": "aws", "settings": {"image": "registry.example.com/runner:1"}}
     made = await change("POST /runners/deploy", wanted)
-    await db.write(lambda tx: fleet_jobs.cancel(tx, who, made["job"]["id"], application.server.fleet_handlers))
+    await change("POST /fleet-jobs/{fleet_job}/cancel", None, made["job"]["id"])
     await change("POST /runners/{runner}/deploy", {"capacity": 2}, "burst")
     await change("POST /runners/{runner}/destroy", {}, "burst")
 

@@ -46,6 +46,16 @@ def jobs(context: click.Context, parameter: click.Parameter, typed: str) -> list
     return _named(context, "/jobs", typed, described)
 
 
+def fleet_jobs(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Complete the number of one of the newest jobs of the fleet."""
+    del parameter
+
+    def described(job: dict[str, Any]) -> tuple[str, str]:
+        return str(job["number"]), f"{job['type'].lower()} of {job['target_name']}, {job['status'].lower()}"
+
+    return _named(context, "/fleet-jobs", typed, described)
+
+
 def tokens(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     """Complete the name of one of your tokens."""
     del parameter

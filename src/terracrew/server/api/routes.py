@@ -17,7 +17,7 @@ from terracrew.server.api.access import (
 from terracrew.server.api.access.context import AccessCall
 from terracrew.server.api.operations import health, holds, issuer, rekey, retention, schemas
 from terracrew.server.api.operations.context import OperationsCall
-from terracrew.server.api.runs import diffs, group_runs, jobs, live, logs
+from terracrew.server.api.runs import diffs, fleet_jobs, group_runs, jobs, live, logs
 from terracrew.server.api.runs.context import RunsCall
 from terracrew.server.api.tree import (
     cloud_identities,
@@ -56,7 +56,14 @@ _OPERATIONS: list[ControllerRouterHandler] = [
     rekey.router,
     retention.router,
 ]
-_RUNS: list[ControllerRouterHandler] = [jobs.router, diffs.router, group_runs.router, logs.router, live.router]
+_RUNS: list[ControllerRouterHandler] = [
+    jobs.router,
+    fleet_jobs.router,
+    diffs.router,
+    group_runs.router,
+    logs.router,
+    live.router,
+]
 _TREE: list[ControllerRouterHandler] = [
     groups.router,
     modules.router,

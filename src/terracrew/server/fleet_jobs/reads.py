@@ -89,13 +89,3 @@ async def lines(tx: Tx, job_id: str, attempt: int, since: int, count: int) -> li
         count=count,
     )
     return rows_to(FleetLine, rows)
-
-
-async def last_number(tx: Tx, job_id: str, attempt: int) -> int:
-    """Return the number of the last line of an attempt, or 0."""
-    row = await tx.one(
-        "SELECT max(number) AS number FROM fleet_log WHERE job_id = :job_id AND attempt = :attempt",
-        job_id=job_id,
-        attempt=attempt,
-    )
-    return int(row["number"] or 0) if row else 0

@@ -161,16 +161,13 @@ async def fail_running_steps(tx: Tx, job_id: str, attempt: int, detail: str) -> 
 
 async def add_note(tx: Tx, job: FleetJob, text: str) -> None:
     """Add a line of the server itself after the last one of the present attempt of a job that the transaction holds."""
-    await tx.run(
-        """INSERT INTO fleet_log (job_id, attempt, number, at, text)
-        SELECT :job_id, :attempt, coalesce(max(fleet_log.number), 0) + 1, :now, :text FROM fleet_log
-        WHERE fleet_log.job_id = :job_id AND fleet_log.attempt = :attempt""",
+    row = await tx.one(
+        "SELECT max(number) AS last FROM fleet_log WHERE job_id = :job_id AND attempt = :attempt",
         job_id=job.id,
         attempt=job.attempt,
-        now=tx.now,
-        text=text,
     )
-    tx.wake(log_of(job.id))
+    number = int(row["last"] or 0) + 1 if row else 1
+    await add_lines(tx, job.id, [FleetLine(job.attempt, number, moment(tx), text)])
 
 
 async def renew(tx: Tx, server_id: str, attempts: Sequence[tuple[str, int]], until: float) -> dict[str, bool]:

@@ -25,9 +25,9 @@ from terracrew.fleet.messages import (
     ProcessMessage,
     RunJob,
     ServerMessage,
-    SignedToken,
     StartCall,
     StopCall,
+    TokenAnswer,
     TokenWanted,
     WatchCall,
     WorkEnded,
@@ -300,9 +300,9 @@ class _Connection:
                     "the fleet process asked for a token that it does not need", identity=wanted.identity_id[:100]
                 )
                 raise Invalid("no request of this identity is being served")
-            answer = SignedToken(wanted.id, await self._sign(identity, wanted.is_probe))
+            answer = TokenAnswer(wanted.id, await self._sign(identity, wanted.is_probe))
         except TerracrewError as error:
-            answer = SignedToken(wanted.id, problem=error.message, is_transient=error.is_transient)
+            answer = TokenAnswer(wanted.id, problem=error.message, is_transient=error.is_transient)
         with contextlib.suppress(FleetLost):
             self.send(answer)
 

@@ -28,6 +28,7 @@ TAGS = {
     "steps": "Hooks and flags that groups and modules add to the steps of their jobs.",
     "cloud identities": "The ways into cloud accounts in which runners are started.",
     "runners": "The processes that run jobs, and what they are assigned to.",
+    "fleet jobs": "Jobs that deploy, update and remove cloud-hosted runners, and test connections to clouds.",
     "live": "A stream of what has changed.",
     "access": "People, service accounts, tokens and roles.",
     "audit": "Who changed what.",

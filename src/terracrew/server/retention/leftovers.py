@@ -13,6 +13,7 @@ from terracrew import backoff
 from terracrew.logging import get_logger
 from terracrew.server.db import lease
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.fleet_jobs import store as fleet_jobs
 from terracrew.server.identity.access import credential_store as credentials
 from terracrew.server.identity.access import store as access
 from terracrew.server.identity.federation import store as federation
@@ -54,6 +55,7 @@ RULES = (
     LeftoverRule("instances", runners.prune_instances),
     LeftoverRule("alerts about runners", runner_alerts.delete_old),
     LeftoverRule("names of removed runners", runners.prune_names),
+    LeftoverRule("fleet jobs", fleet_jobs.delete_ended),
     LeftoverRule("starts of attempts", starts.prune, is_kept_for_days=False),
     LeftoverRule("idempotency keys", jobs.prune_idempotency_keys),
 )

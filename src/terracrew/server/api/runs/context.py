@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
+from terracrew.server.fleet_jobs.handlers import FleetHandlers
 from terracrew.server.http import request
 from terracrew.server.http.streams import Streams
 from terracrew.server.jobs.apply_plan import Apply
@@ -28,6 +29,7 @@ class RunsContext:
     watch: Watch
     watchers: Watchers
     streams: Streams
+    fleet_handlers: FleetHandlers
     closing: asyncio.Event
     """Set when the server begins to stop. A stream that never ends by itself ends when it sees this."""
 

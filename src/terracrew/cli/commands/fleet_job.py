@@ -1,0 +1,172 @@
+"""`terracrew fleet-job`: jobs that deploy, update and remove cloud-hosted runners, and test connections to clouds."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from terracrew.cli.arguments import name_completion, numbers
+from terracrew.cli.connection import outages
+from terracrew.cli.connection.deadline import deadline
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output
+from terracrew.escapes import plain
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+
+TYPES = ("DEPLOY_WORKER", "UPDATE_WORKER", "DESTROY_WORKER", "CONNECTION_TEST")
+STATUSES = ("QUEUED", "CLAIMED", "PROCESSING", "SUCCEEDED", "FAILED", "CANCELED")
+EXIT_CODES = {"SUCCEEDED": 0, "FAILED": 10, "CANCELED": 11}
+_MARKS = {"done": "✓", "failed": "✗", "running": "…", "pending": "·"}
+_job = click.argument("job_id", metavar="JOB", shell_complete=name_completion.fleet_jobs)
+_timeout = click.option(
+    "--timeout", type=numbers.Number(min=0), metavar="SECONDS", help="Stop waiting after this time (exit code 13)."
+)
+
+
+@click.group("fleet-job")
+def fleet_job() -> None:
+    """Show and cancel the jobs that deploy and remove cloud-hosted runners."""
+
+
+@fleet_job.command(
+    "list",
+    epilog=output.examples(
+        "terracrew fleet-job list --status FAILED",
+        "terracrew fleet-job list --type DEPLOY_WORKER --limit 5 --json",
+    ),
+)
+@click.option("--type", "job_type", type=click.Choice(TYPES, case_sensitive=False), help="Only jobs of this type.")
+@click.option("--status", type=click.Choice(STATUSES, case_sensitive=False), help="Only jobs with this status.")
+@click.option("--target", "target_id", metavar="ID", help="Only jobs of the runner or cloud identity with this id.")
+@click.option("--limit", type=numbers.Whole(1, 200), default=50, show_default=True, help="The number of jobs to list.")
+@output.json_option
+@pass_target
+def list_fleet_jobs(
+    target: Target, job_type: str | None, status: str | None, target_id: str | None, limit: int, as_json: bool
+) -> None:
+    """List jobs of the fleet, newest first."""
+    items = target.api().get("/fleet-jobs", type=job_type, status=status, target=target_id, limit=limit)["items"]
+    if as_json:
+        return output.as_json(items)
+    rows = [
+        (
+            f"#{each['number']}",
+            each["type"],
+            each["status"],
+            each["target_name"],
+            output.age(each["created_at"]),
+            output.duration(each["created_at"], each.get("finished_at")),
+            plain(each["error"]),
+        )
+        for each in items
+    ]
+    columns = ("JOB", "TYPE", "STATUS", "OF", "CREATED", "TOOK", "WHY")
+    return output.table(columns, rows, empty="no jobs of the fleet: `terracrew runner deploy NAME --identity PATH`")
+
+
+@fleet_job.command("show", epilog=output.examples("terracrew fleet-job show 12"))
+@_job
+@output.json_option
+@pass_target
+def show(target: Target, job_id: str, as_json: bool) -> None:
+    """Show the job JOB, its steps and what each of them made."""
+    from terracrew.client.http import segment
+
+    found = target.api().get(f"/fleet-jobs/{segment(job_id)}")
+    if as_json:
+        return output.as_json(found)
+    output.facts(
+        [
+            ("job", f"#{found['number']} ({found['id']})"),
+            ("type", found["type"]),
+            ("of", found["target_name"]),
+            ("status", found["status"]),
+            ("why", plain(found["error"])),
+            ("created", f"{output.age(found['created_at'])} by {found['created_by_name']}"),
+            ("attempt", found["attempt"] if found["attempt"] > 1 else None),
+        ]
+    )
+    for step in found["steps"]:
+        click.echo(_step(step))
+    return None
+
+
+@fleet_job.command(
+    "logs", epilog=output.examples("terracrew fleet-job logs -f 12", "terracrew fleet-job logs 12 --json")
+)
+@_job
+@click.option("--follow", "-f", "following", is_flag=True, help="Continue until the job ends; exit with its exit code.")
+@_timeout
+@output.json_option
+@pass_target
+def logs(target: Target, job_id: str, following: bool, timeout: float | None, as_json: bool) -> int:
+    """Print the log of the job JOB. With --json, each line is an object: {attempt, number, at, text}."""
+    from terracrew.client.http import segment
+
+    api = target.api()
+    if following:
+        with deadline(timeout, f"job {job_id}"):
+            return _ended(follow(api, job_id, as_json=as_json))
+    api.download(f"/fleet-jobs/{segment(job_id)}/log", sys.stdout.buffer, format="events" if as_json else "text")
+    return 0
+
+
+@fleet_job.command("wait", epilog=output.examples("terracrew fleet-job wait 12 --timeout 600"))
+@_job
+@_timeout
+@output.json_option
+@pass_target
+def wait(target: Target, job_id: str, timeout: float | None, as_json: bool) -> int:
+    """Wait until the job JOB has ended, and exit with its exit code."""
+    with deadline(timeout, f"job {job_id}"):
+        found = follow(target.api(), job_id, is_silent=True)
+    if as_json:
+        output.as_json(found)
+    return _ended(found)
+
+
+@fleet_job.command("cancel", epilog=output.examples("terracrew fleet-job cancel 12"))
+@_job
+@output.json_option
+@pass_target
+def cancel(target: Target, job_id: str, as_json: bool) -> None:
+    """Cancel the job JOB. One that runs first removes what it has made."""
+    from terracrew.client.http import segment
+
+    found = target.api().post(f"/fleet-jobs/{segment(job_id)}/cancel", {})
+    if as_json:
+        return output.as_json(found)
+    is_ended = found["status"] == "CANCELED"
+    words = "canceled" if is_ended else "is being canceled: it removes what it has made, and ends after that"
+    return click.echo(f"job {found['number']} {words}")
+
+
+def follow(api: "Api", job_id: str, *, as_json: bool = False, is_silent: bool = False) -> dict[str, Any]:
+    """Print the log of a job as it grows, and return the job when it has ended."""
+    from terracrew.client.http import segment
+
+    outages.wait_out(api)
+    for event in api.events(f"/fleet-jobs/{segment(job_id)}/log/stream"):
+        if event.name == "log" and not is_silent:
+            for line in msgspec.json.decode(event.data):
+                click.echo(msgspec.json.encode(line).decode() if as_json else plain(line["text"]))
+        elif event.name == "end":
+            break
+    return api.get(f"/fleet-jobs/{segment(job_id)}")
+
+
+def _ended(job: dict[str, Any]) -> int:
+    colour = "green" if job["status"] == "SUCCEEDED" else "red"
+    words = f"job {job['number']} {job['status']}" + (f": {plain(job['error'])}" if job["error"] else "")
+    click.echo(click.style(words, fg=colour), err=True)
+    return EXIT_CODES[job["status"]]
+
+
+def _step(step: dict[str, Any]) -> str:
+    took = output.duration(step["started_at"], step["finished_at"]) if step["finished_at"] else ""
+    parts = [f"{_MARKS[step['status']]} {plain(step['words'])}", plain(step["detail"]), plain(step["reference"]), took]
+    line = "  ".join(filter(None, parts))
+    return line + (f"\n    {plain(step['remedy'])}" if step["remedy"] else "")
