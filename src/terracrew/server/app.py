@@ -17,7 +17,11 @@ from terracrew import __version__, durable, ids
 from terracrew.clouds.model import CloudIdentity
 from terracrew.logging import get_logger
 from terracrew.server.api import routes as api
+from terracrew.server.cloud_hosted.cloud_calls import CloudCalls
 from terracrew.server.cloud_hosted.connection_tests import ConnectionTestHandler
+from terracrew.server.cloud_hosted.deploy_jobs import DeployHandler
+from terracrew.server.cloud_hosted.describing import ServerFacts
+from terracrew.server.cloud_hosted.destroy_jobs import DestroyHandler
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.context import Server
@@ -26,6 +30,7 @@ from terracrew.server.dashboard import routes as pages
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import from_unrouted
 from terracrew.server.db import open_database
+from terracrew.server.fleet_jobs.handlers import FleetHandlers
 from terracrew.server.fleet_jobs.model import FleetJobType
 from terracrew.server.fleet_process.link import FleetLink
 from terracrew.server.groups.quotas import Quotas
@@ -54,7 +59,7 @@ from terracrew.server.rekey import key_holders
 from terracrew.server.runs.follow import Watchers
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.server.scheduling.standing_claims import NewJobClaims
-from terracrew.server.secrets.keyring import open_keyring
+from terracrew.server.secrets.keyring import Keyring, open_keyring
 from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import Tasks
 
@@ -118,6 +123,7 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
     async def sign(cloud: CloudIdentity, is_probe: bool) -> str:
         return (await mint_for_identity(access.tokens.signing, cloud, is_probe=is_probe)).token
 
+    fleet = FleetLink(sign, settings.private_paths)
     return Server(
         id=server_id,
         settings=settings,
@@ -145,9 +151,21 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
         watchers=Watchers(registry, objects),
         streams=Streams(db),
         tasks=tasks,
-        fleet=FleetLink(sign, settings.private_paths),
-        fleet_handlers={FleetJobType.CONNECTION_TEST: ConnectionTestHandler(settings)},
+        fleet=fleet,
+        fleet_handlers=fleet_handlers(settings, keys, fleet),
     )
+
+
+def fleet_handlers(settings: ServerSettings, keys: Keyring, calls: CloudCalls) -> FleetHandlers:
+    """Return what the types of fleet jobs mean on a server with these settings."""
+    facts = ServerFacts(settings.url, settings.issuer, __version__, settings.cloud_runner_image)
+    deploying = DeployHandler(facts, keys, calls)
+    return {
+        FleetJobType.CONNECTION_TEST: ConnectionTestHandler(settings),
+        FleetJobType.DEPLOY_WORKER: deploying,
+        FleetJobType.UPDATE_WORKER: deploying,
+        FleetJobType.DESTROY_WORKER: DestroyHandler(facts),
+    }
 
 
 async def close(server: Server) -> None:

@@ -34,6 +34,8 @@ from terracrew.server.secrets import credentials
 from terracrew.server.secrets.credentials import Secret
 from terracrew.server.tags import normalized
 
+CLOUD_TOKEN_SECONDS = 10 * 365 * 24 * 3600.0
+
 
 def place(runner: Runner | RunnerView) -> Place:
     """Return the place whose rights count: the runner's group, or the server for a shared runner, which only administrators change."""
@@ -96,6 +98,15 @@ async def create(tx: Tx, who: Principal, new: NewRunner) -> Runner:
 async def create_cloud_hosted(tx: Tx, who: Principal, new: NewRunner, region: str) -> Runner:
     """Create the record of a runner that is deployed in a cloud. Its deployment gives it a token, unless it has a service account."""
     return await _insert(tx, who, new, await _group(tx, who, new.group), None, region=region)
+
+
+async def set_cloud_token(tx: Tx, runner_id: str, token: str) -> None:
+    """Set the worker token of a cloud-hosted runner, which its deployment puts into the cloud's secret store.
+
+    A runner may sleep for longer than an unused token lasts, so this one ends with the next deployment that makes another.
+    """
+    await store.set_worker_token(tx, runner_id, credentials.digest(token), tx.now + CLOUD_TOKEN_SECONDS)
+    tx.wake("access", runner_id)
 
 
 async def register(tx: Tx, who: Principal, new: Registration, url: str, token_seconds: float) -> Registered:
