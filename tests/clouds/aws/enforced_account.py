@@ -14,6 +14,14 @@ from terracrew.clouds.model import AwsAccount, CloudIdentity, Way
 
 ACCOUNT = "000000000000"
 REGION = "us-east-1"
+NOT_NARROWED = {
+    "ecs": "MiniStack evaluates most actions of ECS on the cluster or on everything, where AWS has task definitions and tasks",
+    "ec2": "MiniStack evaluates actions of EC2 on everything",
+    "iam:CreateServiceLinkedRole": "MiniStack does not read the conditions of a simulated request",
+    "iam:PassRole": "MiniStack does not read the conditions of a simulated request",
+    "iam:SimulatePrincipalPolicy": "MiniStack evaluates it on everything, and AWS on the role",
+}
+"""Where MiniStack differs from AWS. In these statements every resource is allowed, without a condition."""
 SERVER = f"arn:aws:iam::{ACCOUNT}:user/server"
 
 
@@ -69,6 +77,11 @@ class EnforcedAccount:
         policy = policies.permission_policy(identity)
         for statement in policy["Statement"]:
             statement["Action"] = [action for action in statement["Action"] if action != without]
+            if any(
+                action in NOT_NARROWED or action.partition(":")[0] in NOT_NARROWED for action in statement["Action"]
+            ):
+                statement["Resource"] = "*"
+                statement.pop("Condition", None)
         policy["Statement"] = [each for each in policy["Statement"] if each["Action"]]
         name = policies.account_of(identity).role_arn.rpartition("/")[2]
         self._iam.put_role_policy(RoleName=name, PolicyName="terracrew", PolicyDocument=json.dumps(policy))

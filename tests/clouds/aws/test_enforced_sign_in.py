@@ -40,8 +40,8 @@ async def test_what_the_role_may_not_do_is_refused_with_the_name_of_the_action(a
     with pytest.raises(AwsRefused, match="ecs:ListClusters") as caught:
         await api.call("ecs", "list_clusters")
     assert caught.value.is_denied
-    await api.call("ec2", "describe_vpcs")
-    with pytest.raises(AwsRefused, match="ecs:CreateCluster"):
-        await api.call("ecs", "create_cluster", clusterName="of-somebody-else")
+    await api.call("ec2", "describe_subnets")
+    with pytest.raises(AwsRefused, match="logs:CreateLogGroup"):
+        await api.call("logs", "create_log_group", logGroupName="/of/somebody-else")
     with pytest.raises(AwsRefused, match="iam:CreateRole"):
         await api.call("iam", "create_role", RoleName="administrator", AssumeRolePolicyDocument="{}")

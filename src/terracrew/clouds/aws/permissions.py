@@ -1,6 +1,6 @@
 """The permissions that the role of a cloud identity needs, and no further ones.
 
-`tests/contracts/` proves it against an implementation that enforces policies: without any one of them, a deployment fails and names it.
+Tests prove it against an implementation that enforces policies: without any one of them, something fails and names it.
 """
 
 from collections.abc import Sequence
@@ -64,6 +64,14 @@ def needed(account: AwsAccount, *, clusters: Sequence[str] = (), job_roles: Sequ
 
     ours = f"{PREFIX}*"
     in_clusters = [ours, *clusters]
+    named_clusters = [
+        Statement(
+            sid="NamedClusters",
+            words="See the clusters that people have named",
+            actions=["ecs:DescribeClusters"],
+            resources=[of("ecs", f"cluster/{cluster}") for cluster in clusters],
+        )
+    ]
     return [
         Statement(
             sid="StartTasks",
@@ -80,21 +88,28 @@ def needed(account: AwsAccount, *, clusters: Sequence[str] = (), job_roles: Sequ
         Statement(
             sid="Clusters",
             words=f"Clusters named {ours}",
-            actions=[
-                "ecs:CreateCluster",
-                "ecs:DeleteCluster",
-                "ecs:DescribeClusters",
-                "ecs:TagResource",
-            ],
-            resources=[
-                *(of("ecs", f"cluster/{cluster}") for cluster in in_clusters),
-            ],
+            actions=["ecs:CreateCluster", "ecs:DeleteCluster", "ecs:DescribeClusters", "ecs:TagResource"],
+            resources=[of("ecs", f"cluster/{ours}")],
+        ),
+        *(named_clusters if clusters else []),
+        Statement(
+            sid="FirstCluster",
+            words="The role that ECS itself has in an account that has never used it",
+            actions=["iam:CreateServiceLinkedRole"],
+            resources=[of("iam", "role/aws-service-role/ecs.amazonaws.com/*", region="")],
+            condition={"StringEquals": {"iam:AWSServiceName": "ecs.amazonaws.com"}},
         ),
         Statement(
             sid="TaskDefinitions",
             words=f"Task definitions named {ours}",
             actions=["ecs:DeleteTaskDefinitions", "ecs:RegisterTaskDefinition", "ecs:TagResource"],
             resources=[of("ecs", f"task-definition/{ours}")],
+        ),
+        Statement(
+            sid="OldTaskDefinitions",
+            words="Deregister old task definitions",
+            actions=["ecs:DeregisterTaskDefinition"],
+            resources=["*"],  # AWS does not narrow it
         ),
         Statement(
             sid="Roles",
@@ -165,35 +180,29 @@ def needed(account: AwsAccount, *, clusters: Sequence[str] = (), job_roles: Sequ
             condition={"Null": {f"aws:ResourceTag/{RUNNER_TAG}": "false"}},
         ),
         Statement(
-            sid="Look",
-            words="Read what is there: networks, lists of our things",
+            sid="Read",
+            words="Read networks, quotas and lists",
             actions=[
                 "ec2:DescribeSecurityGroups",
                 "ec2:DescribeSubnets",
-                "ec2:DescribeVpcs",
-                "ecs:DeregisterTaskDefinition",
                 "ecs:DescribeTaskDefinition",
                 "ecs:ListClusters",
-                "ecs:ListServices",
                 "ecs:ListTaskDefinitionFamilies",
                 "ecs:ListTaskDefinitions",
                 "ecs:ListTasks",
                 "iam:ListRoles",
                 "logs:DescribeLogGroups",
                 "secretsmanager:ListSecrets",
+                "servicequotas:GetServiceQuota",
                 "tag:GetResources",
             ],
             resources=["*"],  # AWS does not narrow these further
         ),
         Statement(
-            sid="Checks",
-            words="Check quotas and images",
-            actions=["ecr:DescribeImages", "servicequotas:GetServiceQuota"],
-            resources=[
-                of("servicequotas", f"fargate/{FARGATE_VCPU_QUOTA}"),
-                of("servicequotas", f"fargate/{FARGATE_SPOT_VCPU_QUOTA}"),
-                of("ecr", "repository/*"),
-            ],
+            sid="Images",
+            words="See whether ECR has the image",
+            actions=["ecr:DescribeImages"],
+            resources=[of("ecr", "repository/*")],
         ),
         Statement(
             sid="CheckItself",

@@ -24,10 +24,8 @@ from terracrew.clouds.aws.names import (
 )
 from terracrew.clouds.model import FoundResource
 
-_MAX_DESCRIBED_SERVICES_COUNT = 10
 _MAX_DESCRIBED_COUNT = 100
 _UNTAGGED = "It has a name like ours, but not our tags: look at it before you remove it."
-_SERVICE_MARK = "service:"
 
 
 async def found(api: AwsApi) -> list[FoundResource]:
@@ -94,30 +92,27 @@ class _Looking:
                     self.add("cluster", each["clusterName"], each["clusterArn"], tags, "Its tasks run in it.")
         for arn in arns:
             await self._tasks(arn, await self._api.listed("ecs", "list_tasks", "taskArns", cluster=arn))
-            await self._services(arn, await self._api.listed("ecs", "list_services", "serviceArns", cluster=arn))
 
     async def tagged(self) -> None:
-        """Tasks and services with our tags in clusters that people have named."""
+        """Tasks with our tags in clusters that people have named."""
         entries = await self._api.listed(
             "resourcegroupstaggingapi",
             "get_resources",
             "ResourceTagMappingList",
             TagFilters=[{"Key": RUNNER_TAG}],
-            ResourceTypeFilters=["ecs:task", "ecs:service"],
+            ResourceTypeFilters=["ecs:task"],
         )
         for each in entries:
             arn, tags = str(each["ResourceARN"]), from_list(each.get("Tags"))
             if arn in self._references:
                 continue
-            is_task, cluster = ":task/" in arn, arn.rpartition("/")[0].rpartition("/")[2]
             try:
-                await (self._tasks if is_task else self._services)(cluster, [arn])
+                await self._tasks(arn.rpartition("/")[0].rpartition("/")[2], [arn])
             except AwsRefused as error:
                 if not error.is_denied:
                     raise
-                # The role may not look into that cluster, but the thing is there.
-                kind, why = ("task", "It runs jobs.") if is_task else ("service", "It keeps instances running.")
-                self.add(kind, _last(arn), arn, tags, why, dollars=None if is_task else 0.0)
+                # The role may not look into that cluster, but the task is there.
+                self.add("task", _last(arn), arn, tags, "It runs jobs.", dollars=None)
 
     async def _tasks(self, cluster: str, arns: Sequence[str]) -> None:
         described: list[dict[str, Any]] = []
@@ -127,8 +122,7 @@ class _Looking:
         for task in described:
             started_by, tags = str(task.get("startedBy", "")), from_list(task.get("tags"))
             is_marked = started_by.startswith(STARTED_BY_PREFIX)
-            is_of_service = str(task.get("group", "")).startswith(_SERVICE_MARK + PREFIX)
-            if task.get("lastStatus") == "STOPPED" or not (is_marked or is_of_service or RUNNER_TAG in tags):
+            if task.get("lastStatus") == "STOPPED" or not (is_marked or RUNNER_TAG in tags):
                 continue
             hourly = task_price(self._region, task)
             self.add(
@@ -141,16 +135,6 @@ class _Looking:
                 dollars=None if hourly is None else hourly * prices.HOURS_A_MONTH_COUNT,
                 runner_id=started_by.removeprefix(STARTED_BY_PREFIX) if is_marked else "",
             )
-
-    async def _services(self, cluster: str, arns: Sequence[str]) -> None:
-        for part in _parts(arns, _MAX_DESCRIBED_SERVICES_COUNT):
-            answer = await self._api.call("ecs", "describe_services", cluster=cluster, services=part, include=["TAGS"])
-            for each in answer.get("services", []):
-                if each.get("status") == "INACTIVE" or not str(each["serviceName"]).startswith(PREFIX):
-                    continue
-                why = f"It keeps {each.get('desiredCount', 0)} instances running, which are listed as tasks."
-                tags, made_at = from_list(each.get("tags")), each.get("createdAt")
-                self.add("service", each["serviceName"], each["serviceArn"], tags, why, made_at=made_at)
 
     async def task_definitions(self) -> None:
         families = await self._api.listed(
