@@ -70,6 +70,7 @@ def leave_all() -> None:
 def _known() -> dict[str, Platform]:
     from tests.machine.platforms.aws import Aws
     from tests.machine.platforms.docker import Docker
+    from tests.machine.platforms.ec2_metadata import Ec2MetadataMock
     from tests.machine.platforms.kubernetes import Kubernetes
     from tests.machine.platforms.ministack import MiniStack
     from tests.machine.platforms.opa import Opa
@@ -78,6 +79,7 @@ def _known() -> dict[str, Platform]:
     return {
         "aws": Aws(),
         "docker": Docker(),
+        "ec2-metadata": Ec2MetadataMock(),
         "kubernetes": Kubernetes(),
         "ministack": MiniStack(),
         "opa": Opa(),

@@ -22,7 +22,7 @@ def scheduled(code: str, not_before: str = "18 Nov 2024 12:10:00 GMT", state: st
         (MetadataAnswers(), None),
         (
             MetadataAnswers(spot='{"action": "terminate", "time": "2024-11-18T12:02:00Z"}'),
-            AnnouncedEnd("spot notice", NOON + 120),
+            AnnouncedEnd("spot notice", NOON + 120, is_final=True),
         ),
         (MetadataAnswers(rebalance='{"noticeTime": "2024-11-18T12:00:00Z"}'), AnnouncedEnd("rebalance recommendation")),
         (
@@ -51,7 +51,7 @@ def test_the_end_that_comes_first_counts_and_one_without_a_time_comes_last() -> 
         scheduled=scheduled("instance-stop"),
         lifecycle="Terminated",
     )
-    assert ec2_events.announced(answers, NOON) == AnnouncedEnd("spot notice", NOON + 120)
+    assert ec2_events.announced(answers, NOON) == AnnouncedEnd("spot notice", NOON + 120, is_final=True)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,8 @@ class AnnouncedEnd(msgspec.Struct, frozen=True):
     reason: str
     ends_at: float | None = None
     """Seconds since 1970."""
+    is_final: bool = False
+    """Whether it is never moved to a later time."""
 
 
 class _SpotAction(msgspec.Struct, frozen=True):
@@ -56,7 +58,7 @@ def _spot(text: str | None) -> list[AnnouncedEnd]:
     if text is None:
         return []
     action = msgspec.json.decode(text, type=_SpotAction)
-    return [AnnouncedEnd("spot notice", _utc(action.time).timestamp())]
+    return [AnnouncedEnd("spot notice", _utc(action.time).timestamp(), is_final=True)]
 
 
 def _scheduled(text: str | None, now: float) -> list[AnnouncedEnd]:

@@ -11,6 +11,7 @@ from terracrew.errors import Unavailable
 from terracrew.runner.config import NoticeSource
 from terracrew.runner.departure import Departure, Departures
 from terracrew.runner.notices import ec2_events, ec2_metadata
+from terracrew.runner.notices.ec2_events import AnnouncedEnd
 from terracrew.runner.notices.ec2_metadata import Ec2Metadata
 
 log = logging.getLogger(__name__)
@@ -49,12 +50,9 @@ class NoticeWatch:
                 log.warning("notices about this machine cannot be read: %s", error)
             return
         self._failures, self._has_answered = 0, True
-        before = self._current
-        if end is None:
-            self._current = None
-        elif before is None or (before.reason, before.ends_at) != (end.reason, end.ends_at):
-            self._current = Departure(end.reason, now, end.ends_at)
-            log.warning("this runner takes no more jobs, because its machine goes away: %s", _words(end))
+        before, self._current = self._current, _departure(self._current, end, now)
+        if self._current is not None and (before is None or before.reason != self._current.reason):
+            log.warning("this runner takes no more jobs, because its machine goes away: %s", _words(self._current))
         if before is not None and self._current is None:
             log.warning("this machine stays after all: the %s was withdrawn", before.reason)
         self._departures.announce(_SOURCE, self._current)
@@ -74,6 +72,15 @@ def find(source: NoticeSource, environment: Mapping[str, str], departures: Depar
     return NoticeWatch(Ec2Metadata(address), departures, gives_up=source == "auto")
 
 
-def _words(end: ec2_events.AnnouncedEnd) -> str:
+def _departure(known: Departure | None, end: AnnouncedEnd | None, now: float) -> Departure | None:
+    """Return what is announced now. A scheduled event may be moved, but a later time of the same spot notice is not believed."""
+    if end is None or known is None or known.reason != end.reason:
+        return None if end is None else Departure(end.reason, now, end.ends_at)
+    if end.is_final and known.ends_at is not None and end.ends_at is not None and end.ends_at >= known.ends_at:
+        return known
+    return Departure(end.reason, known.noticed_at, end.ends_at)
+
+
+def _words(end: Departure) -> str:
     at = "" if end.ends_at is None else f", at {time.strftime('%H:%M:%S', time.gmtime(end.ends_at))} UTC"
     return f"{end.reason}{at}"
