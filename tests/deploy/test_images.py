@@ -151,3 +151,41 @@ def test_a_runner_started_with_an_env_file_applies_a_module(
         assert "home = true" in log, "the directory ~/.aws is not seen"
         docker.run("stop", "--time", "60", name)
         assert docker.run("inspect", "--format", "{{.State.ExitCode}}", name).strip() == "0"
+
+
+PAUSED = """
+resource "terraform_data" "made" {
+  input = "made"
+}
+resource "terraform_data" "slow" {
+  input = terraform_data.made.output
+  provisioner "local-exec" { command = "echo in the middle; sleep 3600" }
+}
+"""
+
+
+@pytest.mark.feature("O2.notices")
+def test_a_container_that_is_stopped_saves_the_state_of_a_job_that_would_take_longer(
+    docker: Docker, server: ContainedServer, tmp_path: Path
+) -> None:
+    """Fargate does the same: SIGTERM to the first process, and SIGKILL to all of them some time later. Its disk is lost."""
+    variables = tmp_path / "runner.env"
+    chosen = server.register_runner() | {
+        "TERRACREW_API_URL": server.url,
+        "TERRACREW_RUNNER__INSTANCE": "in-a-container",
+        "TERRACREW_RUNNER__STOP_SECONDS": "20",
+        "TERRACREW_RUNNER__ROTATE_WORKER_TOKEN": "false",
+    }
+    variables.write_text("".join(f"{name}={value}\n" for name, value in chosen.items()))
+    server.module("a", PAUSED)
+    volume = ("--volume", "/home/terracrew/.terracrew")
+    with docker.started(containers.image("runner"), *HARDENED, *volume, "--env-file", str(variables)) as name:
+        job = server.run("a", "APPLY")
+        eventually(lambda: "in the middle" in server.log(job), within=180, what="the middle of the apply")
+        docker.run("stop", "--time", "25", name)
+        assert docker.run("inspect", "--format", "{{.State.ExitCode}}", name).strip() == "0", docker.logs(name)
+    after = server.job(job)
+    (first,) = after["attempts"]
+    assert (after["status"], after["cancel_mode"], first["is_in_doubt"]) == ("QUEUED", None, False)
+    assert "its runner had to end: SIGTERM at" in first["reason"]
+    assert "terraform_data.made" in str(server.api.get("/modules/a/resources"))
