@@ -118,7 +118,7 @@ async def test_an_unknown_query_parameter_is_refused(application: Application, q
 async def test_an_error_about_an_enumeration_names_its_values(application: Application) -> None:
     """The error was "Invalid enum value 'on'", and one had to guess what is possible."""
     words = await application.admin.refused("GET", "/api/v1/runners?status=on", 400)
-    assert words == "status: 'on' is not one of ONLINE, OFFLINE, DRAINING"
+    assert words == "status: 'on' is not one of ONLINE, OFFLINE, DRAINING, ASLEEP, WAKING"
     words = await application.admin.refused("GET", "/api/v1/jobs/1/log?format=pdf", 400)
     assert words == "format: 'pdf' is not one of events, text"
     body = {"principal": "x", "role": "VIEWER", "kind": "planet"}

@@ -5,14 +5,17 @@ from datetime import UTC, datetime
 
 import pytest
 
+from terracrew.server.cloud_hosted import starting
 from terracrew.server.dashboard.runners import rows as pages
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import service
 from terracrew.server.identity.people import store as people
 from terracrew.server.identity.people.sessions import person
+from terracrew.server.runners import view_reads
 from terracrew.server.runners.model import Instance, RunnerStatus, instance_status
-from terracrew.testing.job_rows import insert_instance
+from terracrew.testing.job_rows import JobRows, insert_instance
 from tests.server.application import Application
+from tests.server.deployments.cloud_rows import cloud_runner
 from tests.server.runners.connected import connect
 
 ONLINE, OFFLINE, DRAINING = RunnerStatus.ONLINE, RunnerStatus.OFFLINE, RunnerStatus.DRAINING
@@ -31,7 +34,8 @@ def test_an_instance_is_what_it_was_heard_to_be(is_connected: bool, is_draining:
 
 @pytest.mark.feature("O2.draining")
 async def test_a_runner_is_what_its_best_instance_is_and_drains_when_told(application: Application) -> None:
-    fleets = [fleet for count in range(3) for fleet in itertools.product(RunnerStatus, repeat=count)]
+    statuses = (ONLINE, OFFLINE, DRAINING)
+    fleets = [fleet for count in range(3) for fleet in itertools.product(statuses, repeat=count)]
     expected: dict[str, RunnerStatus] = {}
     for is_told, fleet in itertools.product((False, True), fleets):
         name = f"r{len(expected)}"
@@ -51,12 +55,47 @@ async def test_a_runner_is_what_its_best_instance_is_and_drains_when_told(applic
         await application.server.db.read(lambda tx, typed=typed: pages.read_page(tx, who, None, typed, 1))
         for typed in ("", "r")
     ]
-    statuses = list(expected.values())
-    assert all_.counts == {"ALL": len(expected), **{each.value: statuses.count(each) for each in RunnerStatus}}
+    found = list(expected.values())
+    assert all_.counts == {"ALL": len(expected), **{each.value: found.count(each) for each in RunnerStatus}}
     assert searched.counts == all_.counts
     paths = [row.runner.path for row in all_.rows]
     assert paths == sorted(expected)
     assert [row.runner.path for row in searched.rows] == paths
+
+
+@pytest.mark.feature("O2.status", "R1.cloud")
+async def test_a_cloud_hosted_runner_without_an_instance_is_asleep_or_waking_and_not_offline(
+    application: Application,
+) -> None:
+    rows = await JobRows.of_organization(application.server.db, application.admin.principal.organization_id or "")
+    runners = {
+        "asleep": await cloud_runner(rows),
+        "waking": await cloud_runner(rows),
+        "online": await cloud_runner(rows),
+        "draining": await cloud_runner(rows),
+        "new": await cloud_runner(rows, status="new"),
+    }
+    await application.server.db.write(lambda tx: starting.decide(tx, runners["waking"], 1))
+    await connect(application, runners["online"], "one")
+    await application.admin.post(f"/api/v1/runners/{runners['draining']}/drain", json={"on": True})
+    expected = {
+        "asleep": RunnerStatus.ASLEEP,
+        "waking": RunnerStatus.WAKING,
+        "online": ONLINE,
+        "draining": DRAINING,
+        "new": OFFLINE,
+    }
+    for name, runner_id in runners.items():
+        shown = (await application.admin.get(f"/api/v1/runners/{runner_id}")).json()
+        assert shown["status"] == expected[name], name
+        listed = await application.admin.listed("/api/v1/runners", status=expected[name].value)
+        assert [each["id"] for each in listed] == [runner_id]
+    who = person(await application.server.db.read(lambda tx: people.user(tx, service.ADMINISTRATOR)), None)
+    for typed in ("", "rnr"):
+        page = await application.server.db.read(lambda tx, typed=typed: pages.read_page(tx, who, None, typed, 1))
+        assert page.counts == {"ALL": 5, **dict.fromkeys(RunnerStatus, 1)}
+    counted = await application.server.db.read(view_reads.counts_by_status)
+    assert {row["status"]: row["runners"] for row in counted} == dict.fromkeys(RunnerStatus, 1)
 
 
 @pytest.mark.feature("O2.status", "V1.reported")

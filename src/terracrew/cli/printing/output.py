@@ -27,6 +27,7 @@ _COLOURS = {
     "PROCESSING": "cyan",
     "RUNNING": "cyan",
     "CLAIMED": "cyan",
+    "WAKING": "cyan",
 }
 
 

@@ -24,7 +24,7 @@ from terracrew.server.runners.model import Runner, RunnerStatus, RunnerView
 from terracrew.server.scheduling.model import Reason
 
 Tone = Literal["ok", "warn", "bad", "busy", "idle"]
-Shape = Literal["circle", "half", "cross", "arc", "clock", "tick", "slash", "mark"]
+Shape = Literal["circle", "half", "cross", "arc", "clock", "tick", "slash", "moon", "mark"]
 
 
 class Badge(msgspec.Struct, frozen=True):
@@ -37,6 +37,8 @@ _RUNNERS = {
     RunnerStatus.ONLINE: Badge("ok", "circle", "Online"),
     RunnerStatus.DRAINING: Badge("warn", "half", "Draining"),
     RunnerStatus.OFFLINE: Badge("bad", "cross", "Offline"),
+    RunnerStatus.ASLEEP: Badge("idle", "moon", "Asleep"),
+    RunnerStatus.WAKING: Badge("busy", "arc", "Waking"),
 }
 _JOBS = {
     JobStatus.QUEUED: Badge("idle", "clock", "Waiting"),
@@ -70,6 +72,8 @@ _ACTIVITIES = {
 }
 RUNNER_FILTERS = {"": "All", **{status.value: badge.word for status, badge in _RUNNERS.items()}}
 """The filters of the runners page: the parameter `status`, and its word."""
+CLOUD_STATUSES = ("ASLEEP", "WAKING")
+"""The statuses that only cloud-hosted runners have. The page has a filter for each while a runner has it."""
 RUNNER_TYPES = {"self-hosted": "Self-hosted", "cloud-hosted": "Cloud-hosted"}
 REVISIONS = {
     "": "Default branch",

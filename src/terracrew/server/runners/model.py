@@ -27,6 +27,10 @@ class RunnerStatus(StrEnum):
     ONLINE = "ONLINE"
     OFFLINE = "OFFLINE"
     DRAINING = "DRAINING"
+    ASLEEP = "ASLEEP"
+    """A cloud-hosted runner without an instance: a job wakes it."""
+    WAKING = "WAKING"
+    """A cloud-hosted runner whose first instance is being started."""
 
 
 class Runner(msgspec.Struct, frozen=True, kw_only=True):

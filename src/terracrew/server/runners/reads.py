@@ -17,9 +17,16 @@ from terracrew.server.principals.authorize import Visible
 
 MIN_KEPT_RUNNERS = 200
 """The runners of an organization with fewer are counted for each request."""
-STATUS: LiteralString = """CASE
+AWAY_STATUS: LiteralString = """CASE
+    WHEN EXISTS (SELECT 1 FROM cloud_instances
+        WHERE cloud_instances.runner_id = runners.id AND cloud_instances.status IN ('wanted', 'starting')) THEN 'WAKING'
+    WHEN NOT EXISTS (SELECT 1 FROM cloud_deployments
+        WHERE cloud_deployments.runner_id = runners.id AND cloud_deployments.status = 'deployed') THEN 'OFFLINE'
+    WHEN runners.is_draining THEN 'DRAINING' ELSE 'ASLEEP' END"""
+"""The status of a runner without a connected instance."""
+STATUS: LiteralString = f"""CASE
     WHEN NOT EXISTS (SELECT 1 FROM instances WHERE instances.runner_id = runners.id AND instances.is_connected)
-        THEN 'OFFLINE'
+        THEN {AWAY_STATUS}
     WHEN NOT runners.is_draining AND EXISTS (SELECT 1 FROM instances
         WHERE instances.runner_id = runners.id AND instances.is_connected AND NOT instances.is_draining) THEN 'ONLINE'
     ELSE 'DRAINING' END"""
@@ -95,16 +102,22 @@ _COUNTS: LiteralString = (
     " SELECT found.status, count(*) AS runners FROM found GROUP BY found.status"
 )
 """The relation is materialized, because SQLite would otherwise compute each status twice: for the group and for the answer."""
-_COUNTS_OF_ORGANIZATION: LiteralString = """
+_COUNTS_OF_ORGANIZATION: LiteralString = f"""
 SELECT CASE WHEN runners.is_draining OR here.is_taking = 0 THEN 'DRAINING' ELSE 'ONLINE' END AS status, count(*) AS runners
 FROM (SELECT instances.runner_id, max(CASE WHEN instances.is_draining THEN 0 ELSE 1 END) AS is_taking
     FROM instances WHERE instances.is_connected GROUP BY instances.runner_id) AS here
 JOIN runners ON runners.id = here.runner_id
 WHERE runners.organization_id = :organization_id OR runners.organization_id IS NULL AND CAST(:is_shared AS boolean)
 GROUP BY 1
+UNION ALL SELECT found.status, count(*) FROM (
+    SELECT {AWAY_STATUS} AS status FROM cloud_deployments JOIN runners ON runners.id = cloud_deployments.runner_id
+    WHERE runners.organization_id = :organization_id AND NOT EXISTS (
+        SELECT 1 FROM instances WHERE instances.runner_id = runners.id AND instances.is_connected)) AS found
+WHERE found.status <> 'OFFLINE' GROUP BY found.status
 UNION ALL SELECT 'ALL', count(*) FROM runners WHERE runners.organization_id = :organization_id
 UNION ALL SELECT 'ALL', count(*) FROM runners WHERE runners.organization_id IS NULL AND CAST(:is_shared AS boolean)"""
-"""Without a search every runner counts: the connected instances are read once, and the other runners are only counted."""
+"""Without a search every runner counts: the connected instances and the cloud-hosted runners are read once, and the other runners
+are only counted."""
 _FIRST_BY_PATH: LiteralString = """
 SELECT found.id FROM (
     SELECT own.id, own.path FROM (SELECT runners.id, runners.path FROM runners
@@ -169,9 +182,11 @@ async def _read_counts(tx: Tx, wanted: Collection[tuple[str, bool]]) -> dict[tup
     found: dict[tuple[str, bool], dict[str, int]] = {}
     for organization_id, is_shared in wanted:
         rows = await tx.all(_COUNTS_OF_ORGANIZATION, organization_id=organization_id, is_shared=is_shared)
-        connected = {row["status"]: row["runners"] for row in rows if row["status"] != "ALL"}
-        total = sum(row["runners"] for row in rows if row["status"] == "ALL")
-        found[organization_id, is_shared] = {**connected, "OFFLINE": total - sum(connected.values())}
+        by_status: dict[str, int] = {}
+        for row in rows:
+            by_status[row["status"]] = by_status.get(row["status"], 0) + row["runners"]
+        total = by_status.pop("ALL")
+        found[organization_id, is_shared] = {**by_status, "OFFLINE": total - sum(by_status.values())}
     return found
 
 

@@ -55,14 +55,7 @@ async def facts(tx: Tx, runner_ids: Sequence[str]) -> list[Row]:
 async def counts_by_status(tx: Tx) -> list[Row]:
     """Count all runners by their status. Disabled runners are counted separately."""
     return await tx.all(
-        """SELECT is_disabled, CASE WHEN connected = 0 THEN 'OFFLINE' WHEN is_draining OR online = 0 THEN 'DRAINING'
-            ELSE 'ONLINE' END AS status, count(*) AS runners
-        FROM (
-            SELECT runners.is_disabled, runners.is_draining,
-                (SELECT count(*) FROM instances WHERE instances.runner_id = runners.id AND instances.is_connected) AS connected,
-                (SELECT count(*) FROM instances WHERE instances.runner_id = runners.id AND instances.is_connected
-                    AND NOT instances.is_draining) AS online
-            FROM runners) AS found
-        GROUP BY is_disabled, CASE WHEN connected = 0 THEN 'OFFLINE' WHEN is_draining OR online = 0 THEN 'DRAINING'
-            ELSE 'ONLINE' END"""
+        f"""SELECT found.is_disabled, found.status, count(*) AS runners
+        FROM (SELECT runners.is_disabled, {reads.STATUS} AS status FROM runners) AS found
+        GROUP BY found.is_disabled, found.status"""
     )

@@ -17,7 +17,7 @@ TOKEN_WARNING_SECONDS = 5 * 24 * 3600.0
 @click.command("list")
 @click.option(
     "--status",
-    type=click.Choice(["ONLINE", "OFFLINE", "DRAINING"], case_sensitive=False),
+    type=click.Choice(["ONLINE", "OFFLINE", "DRAINING", "ASLEEP", "WAKING"], case_sensitive=False),
     help="Only runners with this status.",
 )
 @click.option("--group", metavar="PATH", shell_complete=name_completion.groups, help="Only runners of this group.")
