@@ -84,6 +84,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "runner.takeover_refused": ("was refused as the instance {instance}", ": {reason}"),
     "runner.token_reuse": ("used a worker token that {runner} had replaced",),
     "runner.token_rotate": ("replaced its worker token",),
+    "runner.wake": ("woke the runner {place}",),
     "runner.withdraw": ("withdrew the runner {place}", " from {target}"),
     "secret.remove": ("removed the secret {name} of {place}",),
     "secret.set": ("set the secret {name} of {place}", ", version {version}"),

@@ -240,6 +240,7 @@ BODIES: dict[str, Any] = {
     "POST /runners/{runner}/deploy": {},
     "POST /runners/{runner}/destroy": {},
     "POST /fleet-jobs/{fleet_job}/cancel": {},
+    "POST /runners/{runner}/wake": {},
     "PATCH /runners/{runner}": {"is_disabled": True},
     "POST /runners/{runner}/drain": {},
     "POST /runners/{runner}/reregister": {},

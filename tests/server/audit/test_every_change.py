@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from terracrew.server.db.seam import Tx
+from terracrew.server.deployments import store as deployment_store
 from tests.server.application import Application, Person, on_one
 from tests.server.dashboard.company.kept_plans import kept_plan, planned_group
 from tests.server.dashboard.company.rows import Company
@@ -76,7 +78,7 @@ async def test_every_operation_that_changes_something_leaves_an_entry(applicatio
     await _tree(change)
     await _runs(change, application, jobs)
     await _runners(change)
-    await _deployments(change)
+    await _deployments(change, application)
     await _access(change, application, elena)
     document = (await admin.get("/openapi.json")).json()
     operations = {
@@ -178,7 +180,15 @@ async def _runners(change: Changes) -> None:
     await change("DELETE /runners/{runner}", None, "registered")
 
 
-async def _deployments(change: Changes) -> None:
+async def _deployed(tx: Tx, runner_id: str) -> None:
+    """Note that a deployment has been made, as its job does."""
+    before = await deployment_store.get(tx, runner_id)
+    assert before is not None
+    await deployment_store.save(tx, before, msgspec.structs.replace(before, status="deployed"))
+
+
+async def _deployments(change: Changes, application: Application) -> None:
+    db = application.server.db
     role = "arn:aws:iam::123456789012:role/terracrew"
     for name in ("spare", "aws"):
         await change("POST /cloud-identities", {"name": name, "role_arn": role, "region": "eu-central-1"})
@@ -189,6 +199,8 @@ async def _deployments(change: Changes) -> None:
     made = await change("POST /runners/deploy", wanted)
     await change("POST /fleet-jobs/{fleet_job}/cancel", None, made["job"]["id"])
     await change("POST /runners/{runner}/deploy", {"capacity": 2}, "burst")
+    await db.write(lambda tx: _deployed(tx, made["runner"]["id"]))
+    await change("POST /runners/{runner}/wake", {}, "burst")
     await change("POST /runners/{runner}/destroy", {}, "burst")
 
 

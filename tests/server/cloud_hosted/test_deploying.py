@@ -1,5 +1,7 @@
 """Cloud-hosted runners are made, changed and removed by jobs of the fleet, and only by those who may change runners of the group."""
 
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -7,6 +9,9 @@ import pytest
 
 from terracrew.server.cloud_identities import service as identities
 from terracrew.server.cloud_identities.model import IdentityRecord, NewIdentity
+from terracrew.server.db.seam import Tx
+from terracrew.server.deployments import store
+from terracrew.server.deployments.model import CloudDeployment
 from tests.server.application import Application
 
 IMAGE = "registry.example.com/terracrew-runner:0.1.0"
@@ -68,6 +73,37 @@ async def test_another_deployment_waits_for_the_open_job(application: Applicatio
     assert f"job {made['job']['number']}" in answer.text
     shown = (await application.admin.get("/api/v1/runners/payments%2Fburst/deployment")).json()
     assert shown["settings"]["capacity"] == 3, "nothing is changed by a request that was refused"
+
+
+@pytest.mark.usefixtures("identity")
+@pytest.mark.feature("W3.scale")
+async def test_a_runner_that_sleeps_is_woken_once_and_only_if_something_can_be_started(
+    application: Application,
+) -> None:
+    made = await application.admin.made("/api/v1/runners/deploy", NEW)
+    runner_id, here = made["runner"]["id"], "/api/v1/runners/payments%2Fburst"
+    assert "is not deployed" in (await application.admin.post(f"{here}/wake", json={})).text
+
+    async def change(to: Callable[[CloudDeployment], CloudDeployment]) -> None:
+        async def work(tx: Tx) -> None:
+            before = await store.hold(tx, runner_id)
+            assert before is not None
+            await store.save(tx, before, to(before))
+
+        await application.server.db.write(work)
+
+    now = datetime.now(UTC)
+    await change(lambda it: msgspec.structs.replace(it, status="deployed"))
+    await change(lambda it: it.refused("quota", "the quota is 0 vCPU", now, now + timedelta(minutes=5)))
+    refused = await application.admin.post(f"{here}/wake", json={})
+    assert (refused.status_code, "the quota is 0 vCPU" in refused.text) == (409, True)
+    await change(CloudDeployment.accepted)
+    first, second = [(await application.admin.made(f"{here}/wake", {}))["instances"] for _ in range(2)]
+    assert [each["status"] for each in first] == ["wanted"]
+    assert first == second, "one is coming already"
+    assert first[0]["asked_at"] is None, "a loop asks for it at once"
+    await application.admin.post(f"{here}/drain", json={"on": True})
+    assert "takes no jobs" in (await application.admin.post(f"{here}/wake", json={})).text
 
 
 @pytest.mark.usefixtures("identity")

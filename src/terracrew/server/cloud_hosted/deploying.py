@@ -7,6 +7,8 @@ from msgspec import UNSET
 
 from terracrew.clouds.model import AwsAccount, DeploymentSettings
 from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.server.audit import service as audit
+from terracrew.server.cloud_hosted import starting
 from terracrew.server.cloud_hosted.model import (
     DeployAgain,
     DeployedRunner,
@@ -85,6 +87,24 @@ async def destroy(tx: Tx, who: Principal, reference: str, wanted: DestroyRequest
     await store.save(tx, before, msgspec.structs.replace(before, status="removing"))
     spec = {FORCE: "true"} if wanted.force else {}
     return await _queued(tx, who, runner, identity, FleetJobType.DESTROY_WORKER, spec)
+
+
+async def wake(tx: Tx, who: Principal, reference: str) -> DeploymentView:
+    """Start an instance of a runner that sleeps, without a job that needs it. It sleeps again if none comes."""
+    runner, deployment = await _held(tx, who, reference)
+    if deployment.status != "deployed":
+        raise Conflict(f"`{runner.path}` is not deployed, so nothing of it can be started")
+    if runner.is_draining or runner.is_disabled:
+        raise Conflict(f"`{runner.path}` takes no jobs, so nothing of it is started: it is drained or disabled")
+    now = store.moment(tx)
+    if not deployment.can_wake(now):
+        raise Conflict(
+            f"the cloud has just refused to start an instance of `{runner.path}`: {deployment.refusal_words}"
+        )
+    if started := await starting.wake(tx, runner.id):
+        details = {"path": runner.path, "instance": started[0].name}
+        await audit.record(tx, who, "runner.wake", "runner", runner.id, details, organization_id=runner.organization_id)
+    return await show(tx, who, runner.id)
 
 
 async def show(tx: Tx, who: Principal, reference: str) -> DeploymentView:

@@ -42,8 +42,9 @@ _JITTER_RATIO = 0.2
 log = get_logger("terracrew.server.cloud_hosted")
 
 
-async def decide(tx: Tx, runner_id: str, queued: int) -> list[CloudInstance]:
-    """Write the rows of the instances that a runner needs for `queued` waiting jobs, and return them. The caller asks for them."""
+async def decide(tx: Tx, runner_id: str, queued: int, *, is_asked: bool = True) -> list[CloudInstance]:
+    """Write the rows of the instances that a runner needs for `queued` waiting jobs, and return them. With `is_asked`, the caller
+    asks for them."""
     deployment = await store.hold(tx, runner_id)
     runner = (await cloud_reads.records(tx, [runner_id])).get(runner_id)
     if deployment is None or runner is None or deployment.status != "deployed":
@@ -52,11 +53,16 @@ async def decide(tx: Tx, runner_id: str, queued: int) -> list[CloudInstance]:
     seats = {seat.name: seat for seat in await seat_reads.seats(tx, [runner_id])}
     limits, now = supply.limits(deployment, runner), store.moment(tx)
     count = instances_to_start(queued, supply.supplied(live, seats), limits, deployment.retry_at, now)
-    return await want(tx, deployment, count) if count else []
+    return await want(tx, deployment, count, is_asked=is_asked) if count else []
 
 
-async def want(tx: Tx, deployment: CloudDeployment, count: int) -> list[CloudInstance]:
-    """Write the rows of further instances of a deployment that the transaction holds. They count as asked for by the caller."""
+async def wake(tx: Tx, runner_id: str) -> list[CloudInstance]:
+    """Write the row of an instance, unless one with a free slot is there or coming. The loop of any server asks for it."""
+    return await decide(tx, runner_id, 1, is_asked=False)
+
+
+async def want(tx: Tx, deployment: CloudDeployment, count: int, *, is_asked: bool = True) -> list[CloudInstance]:
+    """Write the rows of further instances of a deployment that the transaction holds. With `is_asked`, the caller asks for them."""
     epoch, now = deployment.epoch + 1, store.moment(tx)
     await store.save(tx, deployment, msgspec.structs.replace(deployment, epoch=epoch))
     wanted = [
@@ -66,7 +72,7 @@ async def want(tx: Tx, deployment: CloudDeployment, count: int) -> list[CloudIns
             name=instance_name(deployment.runner_id, epoch, number),
             epoch=epoch,
             wanted_at=now,
-            asked_at=now,
+            asked_at=now if is_asked else None,
         )
         for number in range(1, count + 1)
     ]

@@ -42,6 +42,7 @@ COMMANDS: dict[str, str] = {
     "GET /api/v1/runners/{runner}/deployment": "runner deployment",
     "POST /api/v1/runners/{runner}/deploy": "runner redeploy",
     "POST /api/v1/runners/{runner}/destroy": "runner destroy",
+    "POST /api/v1/runners/{runner}/wake": "runner wake",
     "PATCH /api/v1/runners/{runner}": "runner update",
     "DELETE /api/v1/runners/{runner}": "runner remove",
     "POST /api/v1/runners/{runner}/reregister": "runner reregister",

@@ -1,4 +1,4 @@
-"""`terracrew runner deploy`, `redeploy`, `destroy` and `deployment`: runners in clouds."""
+"""`terracrew runner deploy`, `redeploy`, `wake`, `destroy` and `deployment`: runners in clouds."""
 
 import re
 from collections.abc import Callable
@@ -198,6 +198,18 @@ def deployment(target: Target, path: str, as_json: bool) -> None:
         [(each["name"], each["status"], each["wanted_at"], each["words"]) for each in live],
         empty="no instance: it is asleep",
     )
+
+
+@click.command("wake")
+@click.argument("path", shell_complete=name_completion.runners)
+@output.json_option
+@pass_target
+def wake(target: Target, path: str, as_json: bool) -> None:
+    """Start an instance of the cloud-hosted runner PATH before a job needs it. It sleeps again if no job comes."""
+    found = target.api().post(f"{api_path(path)}/wake", {})
+    if as_json:
+        return output.as_json(found)
+    return click.echo(f"{found['path']}: awake in about {found['typical_start_seconds']:.0f} s, if it was asleep")
 
 
 def _chosen(given: dict[str, Any]) -> dict[str, Any]:

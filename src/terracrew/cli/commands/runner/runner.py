@@ -42,6 +42,7 @@ for _command in (
     register.create,
     deploy.deploy,
     deploy.redeploy,
+    deploy.wake,
     deploy.deployment,
     deploy.destroy,
     update.update,

@@ -47,4 +47,13 @@ async def destroy(request: TreeCall, runner: FromPath[str], data: JSONBody[Destr
     return await request.context.db.write(lambda tx: deploying.destroy(tx, who, tree_path(runner), data))
 
 
-router = Router(path="/api/v1", route_handlers=[deploy, show, deploy_again, destroy], tags=["runners"])
+@post("/runners/{runner:str}/wake", summary="Wake a cloud-hosted runner")
+async def wake(request: TreeCall, runner: FromPath[str]) -> DeploymentView:
+    """Start an instance of a runner that sleeps, before a job needs it. It sleeps again if none comes. A runner that is awake, or
+    waking, stays as it is.
+    """
+    who = request.user
+    return await request.context.db.write(lambda tx: deploying.wake(tx, who, tree_path(runner)))
+
+
+router = Router(path="/api/v1", route_handlers=[deploy, show, deploy_again, destroy, wake], tags=["runners"])
