@@ -15,6 +15,7 @@ from terracrew.clouds.aws.api import Answer, AwsApi, Service
 from terracrew.clouds.aws.cloud import AwsCloud
 from terracrew.clouds.aws.errors import AwsRefused, action_name
 from terracrew.clouds.aws.names import RUNNER_TAG, from_list, names_of
+from terracrew.clouds.aws.pacing import Pacer
 from terracrew.clouds.aws.steps.work import Waits
 from terracrew.clouds.contract import Canceled, CloudSilent
 from terracrew.clouds.model import AwsAccount, CloudIdentity, Deployment, DeploymentSettings
@@ -39,7 +40,7 @@ class CutApi(AwsApi):
     """The actions that changed something, in their order."""
 
     def __init__(self, identity: CloudIdentity) -> None:
-        super().__init__(identity, _no_token)
+        super().__init__(identity, _no_token, pacer=Pacer(share=1000.0))
         self.changes = []
         self.cut_at, self.fault, self.happens = -1, "killed", True
         self.on_call: Callable[[str], Awaitable[None]] = _nothing
@@ -127,6 +128,11 @@ def opened() -> Generator[None]:
         patch.delenv("AWS_PROFILE", raising=False)
         patch.delenv("AWS_ENDPOINT_URL", raising=False)
         yield
+
+
+def api(pacer: Pacer | None = None) -> AwsApi:
+    """An API that repeats calls as the product does."""
+    return AwsApi(identity(), _no_token, pacer=pacer)
 
 
 def cloud(api: AwsApi, waits: Waits) -> AwsCloud:

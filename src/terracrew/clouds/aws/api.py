@@ -16,6 +16,8 @@ from typing import Any, Literal
 
 from terracrew.backoff import Backoff
 from terracrew.clouds.aws.errors import ENDED_SESSION_CODES, AwsRefused, SignInRefused, action_name, translated
+from terracrew.clouds.aws.pacing import Pacer, pacer_of
+from terracrew.clouds.aws.permissions import parsed_arn
 from terracrew.clouds.aws.sessions import RoleSession
 from terracrew.clouds.contract import CloudSilent, SignToken
 from terracrew.clouds.model import AwsAccount, CloudIdentity
@@ -42,7 +44,9 @@ class AwsApi:
         sign_token: SignToken,
         *,
         on_request: Callable[[str], None] | None = None,
+        pacer: Pacer | None = None,
     ) -> None:
+        """`pacer` is by default that of the account and region, which all identities share."""
         if find_spec("boto3") is None:
             raise Invalid("a cloud identity of AWS needs boto3: install terracrew[aws]")
         self._threads = ThreadPoolExecutor(_MAX_CALLS, "aws")
@@ -51,6 +55,7 @@ class AwsApi:
         assert isinstance(identity.cloud, AwsAccount)
         self.identity = identity
         self.account: AwsAccount = identity.cloud
+        self._pacer = pacer or pacer_of(parsed_arn(self.account.role_arn).account, self.account.region)
         self.requests: Counter[str] = Counter()
         """How often each action was asked for, such as `ecs:RunTask`, with repetitions."""
 
@@ -70,7 +75,10 @@ class AwsApi:
         while True:
             try:
                 await self._session.require()
-                self._count(action_name(service, operation))
+                action = action_name(service, operation)
+                if wait := self._pacer.reserve(action):
+                    await asyncio.sleep(wait)
+                self._count(action)
                 return await self._in_thread(self._call, service, operation, arguments)
             except AwsRefused as error:
                 if has_renewed or isinstance(error, SignInRefused) or error.aws_code not in ENDED_SESSION_CODES:

@@ -24,8 +24,8 @@ RefusalCode = Literal[
 ]
 _MAX_STARTS = 8
 """How many requests of one runner are under way at once."""
-_MAX_ANSWER_SECONDS = 30.0
-_FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 1.0, 8.0
+MAX_ANSWER_SECONDS = 30.0
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 8.0
 _ROLE_LAG_WORDS = "unable to assume"
 _REMEDIES: tuple[tuple[RefusalCode, tuple[str, ...], str], ...] = (
     (
@@ -99,11 +99,11 @@ class Starter:
 
     async def _run(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Request a task. A role that was just made may not be visible to ECS yet, so that refusal is repeated for a while."""
-        delays = Backoff(_FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS)
+        delays = Backoff(FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS)
         until = time.monotonic() + self._waits.propagation_seconds
         while True:
             try:
-                return await self._api.call("ecs", "run_task", max_seconds=_MAX_ANSWER_SECONDS, **arguments)
+                return await self._api.call("ecs", "run_task", max_seconds=MAX_ANSWER_SECONDS, **arguments)
             except AwsRefused as error:
                 is_lag = not isinstance(error, SignInRefused) and _ROLE_LAG_WORDS in error.message.lower()
                 if not is_lag or time.monotonic() > until:
