@@ -1,106 +1,19 @@
 """Deployments on a real cluster, by an identity that may do what its page shows and nothing else."""
 
 import asyncio
-import base64
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
 from terracrew import ids
-from terracrew.clouds.contract import Canceled, CloudRefused
-from terracrew.clouds.kubernetes import names, policies
+from terracrew.clouds.contract import CloudRefused
+from terracrew.clouds.kubernetes import policies
 from terracrew.clouds.model import StartRequest
-from terracrew.kubernetes_api.api import KubernetesApi
 from tests.clouds.kubernetes.bench import ACCOUNT, CloudBench, Steps, worker_token
 
 pytestmark = [
     pytest.mark.platform("kubernetes"),
     pytest.mark.timeout(300),
 ]
-
-
-class Cut(BaseException):
-    """The process of the fleet is killed."""
-
-
-def cut_at(number: int, monkeypatch: pytest.MonkeyPatch, *, is_done: bool) -> list[str]:
-    """Kill the process at the request of this number, before or after the API server has done it. Returns what was asked for."""
-    request, asked = KubernetesApi.request, list[str]()
-
-    async def cut(self: KubernetesApi, method: str, path: str, body: Any, query: Mapping[str, str]) -> bytes:
-        asked.append(f"{method} {path}")
-        if len(asked) > number:
-            raise Cut
-        if len(asked) == number:
-            if is_done:
-                await request(self, method, path, body, query)
-            raise Cut
-        return await request(self, method, path, body, query)
-
-    monkeypatch.setattr(KubernetesApi, "request", cut)
-    return asked
-
-
-def stored_token(bench: CloudBench, runner_id: str) -> str:
-    secret = bench.cluster.get(bench.namespace, "secret", names.object_name(runner_id))
-    return base64.b64decode(secret["data"][names.TOKEN_KEY]).decode()
-
-
-async def test_a_deployment_is_made_once_found_again_and_removed_without_a_trace(bench: CloudBench) -> None:
-    deployment, token, job = bench.deployment(), worker_token(), ids.new("fjb")
-    steps = Steps()
-    facts = await bench.cloud.deploy(deployment, token, job, steps)
-    assert list(steps.done_steps) == ["namespace", "service_account", "secret", "trial"]
-    assert (stored_token(bench, deployment.runner_id), facts["namespace"]) == (token, bench.namespace)
-    name = names.object_name(deployment.runner_id)
-    assert bench.names() == [f"secret/{name}", f"serviceaccount/{name}"]
-
-    assert await bench.cloud.deploy(deployment, "", ids.new("fjb"), Steps()) == facts
-    assert stored_token(bench, deployment.runner_id) == token, "an empty token keeps the one that is there"
-    other = worker_token()
-    assert await bench.cloud.deploy(deployment, other, ids.new("fjb"), Steps()) == facts
-    assert stored_token(bench, deployment.runner_id) == other
-    found = await bench.cloud.found()
-    assert {(each.kind, each.runner_id, each.job_id) for each in found} == {
-        ("secret", deployment.runner_id, job),
-        ("service account", deployment.runner_id, job),
-    }
-
-    await bench.cloud.destroy(deployment, ids.new("fjb"), Steps())
-    assert (bench.names(), await bench.cloud.found()) == ([], [])
-    await bench.cloud.destroy(deployment, ids.new("fjb"), Steps())
-
-
-async def test_a_deployment_that_is_killed_at_any_request_ends_well_the_next_time_and_nothing_exists_twice(
-    bench: CloudBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for is_done in (False, True):
-        number, is_cut = 0, True
-        while is_cut:
-            number += 1
-            deployment, token, job = bench.deployment(), worker_token(), ids.new("fjb")
-            with monkeypatch.context() as patch:
-                asked = cut_at(number, patch, is_done=is_done)
-                try:
-                    await bench.cloud.deploy(deployment, token, job, Steps())
-                    is_cut = False
-                except Cut:
-                    pass
-            facts = await bench.cloud.deploy(deployment, worker_token(), job, Steps())
-            assert facts["secret"] == facts["service_account"] == names.object_name(deployment.runner_id), asked
-            selector = names.runner_selector(deployment)
-            assert len(bench.names(selector=selector)) == 2, asked
-
-            with monkeypatch.context() as patch:
-                cut_at(number, patch, is_done=is_done)
-                try:
-                    await bench.cloud.destroy(deployment, ids.new("fjb"), Steps())
-                except Cut:
-                    is_cut = True
-            await bench.cloud.destroy(deployment, ids.new("fjb"), Steps())
-            assert bench.names(selector=selector) == [], asked
-        assert number > 5
 
 
 async def test_a_deployment_that_fails_half_way_removes_what_it_made_and_nothing_else(bench: CloudBench) -> None:
@@ -125,31 +38,10 @@ async def test_a_deployment_that_fails_half_way_removes_what_it_made_and_nothing
     assert len(bench.names()) == 2, "what an earlier job has made stays"
 
 
-async def test_a_canceled_deployment_removes_what_it_made(bench: CloudBench) -> None:
-    class CanceledLater(Steps):
-        def done(self, step: str, reference: str = "", words: str = "") -> None:
-            super().done(step, reference, words)
-            self.is_canceled = step == "secret"
-
-    with pytest.raises(Canceled):
-        await bench.cloud.deploy(bench.deployment(), worker_token(), ids.new("fjb"), CanceledLater())
-    assert bench.names() == []
-
-
-async def test_objects_of_strangers_are_never_used_changed_or_removed(bench: CloudBench) -> None:
+async def test_pods_of_strangers_are_never_used_or_removed(bench: CloudBench) -> None:
     deployment = bench.deployment()
-    name = names.object_name(deployment.runner_id)
-    bench.kubectl("create", "secret", "generic", name, "--from-literal=worker-token=theirs")
-    bench.kubectl("label", "secret", name, f"{names.RUNNER_LABEL}={deployment.runner_id}")
-    with pytest.raises(CloudRefused, match="was not made for this runner"):
-        await bench.cloud.deploy(deployment, worker_token(), ids.new("fjb"), Steps())
-    assert bench.names("serviceaccounts") == []
-    await bench.cloud.destroy(deployment, ids.new("fjb"), Steps())
-    assert stored_token(bench, deployment.runner_id) == "theirs"
-
     pod = {"containers": [{"name": "a", "image": deployment.settings.image}], "terminationGracePeriodSeconds": 1}
     bench.cluster.apply(bench.namespace, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "tc-1"}, "spec": pod})
-    bench.kubectl("delete", "secret", name)
     await bench.cloud.deploy(deployment, worker_token(), ids.new("fjb"), Steps())
     [refused] = await bench.cloud.start(deployment, [StartRequest("tc-1")])
     assert "was not made by Terracrew" in getattr(refused, "words", "")
