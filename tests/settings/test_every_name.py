@@ -21,6 +21,8 @@ VALUES: dict[str, Any] = {
     "runner.capacity": 7,
     "runner.rotate_worker_token": False,
     "runner.stop_seconds": 110.0,
+    "runner.idle_seconds": 300.0,
+    "runner.max_lifetime_seconds": 86_400.0,
     "runner.notices": "ec2",
     "working_directory.working_directory": "/srv/crew",
     "working_directory.temp_directory": "/srv/scratch",

@@ -81,6 +81,8 @@ class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=F
     """The points of the server's history that it was told last. A server whose database lacks one of them was set back."""
     machine: str = ""
     """A digest of the id of the machine, by which the server notices that an instance has moved; empty if it has no id."""
+    may_leave: bool = False
+    """Whether the runner asks to leave when it was idle for a while."""
 
 
 class WaitingStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -155,7 +157,12 @@ class StandingClaims(_FromClient, frozen=True, tag="standing_claims"):
     """How many grants with `is_ahead` the runner has received on this connection. Those that are on their way use some of `slots`."""
 
 
-FromRunner = RunnerHello | Heartbeat | Claim | HandBack | Gone | Renew | StandingClaims
+class Leave(_FromClient, frozen=True, tag="leave"):
+    """Asks whether the process may end, because it had no attempt for its idle time. The answer is `LeaveAnswer`. Only a runner whose
+    hello says `may_leave` sends it."""
+
+
+FromRunner = RunnerHello | Heartbeat | Claim | HandBack | Gone | Renew | StandingClaims | Leave
 
 
 # ---- server → runner
@@ -181,6 +188,8 @@ class RunnerWelcome(_FromServer, frozen=True, tag="welcome"):
     """The newest point of the server's history, to be remembered on disk."""
     reads_standing_claims: bool = False
     """Whether the server reads `StandingClaims`. An older one would refuse them."""
+    reads_leave: bool = False
+    """Whether the server reads `Leave`. An older one would refuse it."""
 
 
 class Offer(_FromServer, frozen=True, tag="offer"):
@@ -227,6 +236,15 @@ class Drain(_FromServer, frozen=True, tag="drain"):
     on: bool
 
 
+class LeaveAnswer(_FromServer, frozen=True, tag="leave_answer"):
+    """If it is granted, this connection is given no job any more, and the process ends. It counts only for the connection on which
+    it was asked: a process that connects again takes jobs again."""
+
+    is_granted: bool
+    reason: str = ""
+    """Why it is refused."""
+
+
 class Settled(_FromServer, frozen=True, tag="settled"):
     """The server has processed a hand-back or a `Gone`; the runner may remove the attempt's directory."""
 
@@ -251,6 +269,7 @@ FromServerToRunner = (
     | ConfigureRunner
     | HistoryPoint
     | Drain
+    | LeaveAnswer
     | Settled
     | Refused
 )

@@ -73,6 +73,10 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     """The names of further variables that engines of a built-in runner get; `AWS_*` stands for all that begin like this."""
     stop_seconds: float | None = None
     """How long the runner and its executors live after a signal; None if they may take as long as their jobs do."""
+    idle_seconds: float = 0.0
+    """After this long without a job, the runner asks the server whether it may end; 0: it stays."""
+    max_lifetime_seconds: float = 0.0
+    """After this long the runner takes no further jobs and ends after the last one; 0: it has no such end."""
     notices: NoticeSource = "auto"
     """What announces the end of the machine."""
     is_for_one_job: bool = False

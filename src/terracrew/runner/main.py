@@ -19,6 +19,7 @@ from terracrew.runner.config import RunnerConfig
 from terracrew.runner.connection.hub_connection import HubConnection
 from terracrew.runner.dispatch import registry
 from terracrew.runner.instance import LocalInstance
+from terracrew.runner.lifetime import Lifetime
 from terracrew.runner.notices import watch as notices
 from terracrew.runner.one_job import OneJob
 from terracrew.runner.reload import ConfigUpdates
@@ -73,6 +74,8 @@ async def run(
             supervisor.recover()
             background = [tasks.create_task(Interruption(stop, supervisor, config.stop_seconds).run())]
             watch = None if is_built_in else notices.find(config.notices, os.environ, stop.departures)
+            lifetime = Lifetime(config, stop, connection, claims, lambda: supervisor.is_idle)
+            background.append(tasks.create_task(lifetime.run()))
             if watch is not None:
                 await watch.step()  # a runner that is started again before its machine ends must not take a job first
                 background.append(tasks.create_task(watch.run()))

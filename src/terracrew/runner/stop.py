@@ -10,6 +10,7 @@ import time
 from terracrew.runner.departure import Departure, Departures
 
 _SIGNAL = "signal"
+_LIFETIME = "lifetime"
 
 
 class Stop:
@@ -19,13 +20,15 @@ class Stop:
         """The runner claims no more jobs and ends when its attempts have ended."""
         self.exit = asyncio.Event()
         """The runner ends at once. Its executors continue, and the next runner process finds them."""
+        self._is_signaled = False
         self.departures = Departures()
         self.is_hurried = False
         """Whether attempts that end with the runner are interrupted now."""
 
     def request(self, name: str = "a signal") -> None:
         """Handle a signal: the first one drains, the last one exits."""
-        if not self.drain.is_set():
+        if not self._is_signaled:
+            self._is_signaled = True
             now = time.time()
             ends_at = None if self._stop_seconds is None else now + self._stop_seconds
             self.departures.announce(_SIGNAL, Departure(name, now, ends_at, "runner"))
@@ -34,6 +37,12 @@ class Stop:
             self.departures.changed.set()
         else:
             self.exit.set()
+        self.drain.set()
+
+    def end_when_idle(self, reason: str = "") -> None:
+        """Take no further jobs and end after the last one, however long it takes. A signal later on has its usual meaning."""
+        if reason:
+            self.departures.announce(_LIFETIME, Departure(reason, time.time(), None, "runner"))
         self.drain.set()
 
     def exit_now(self) -> None:

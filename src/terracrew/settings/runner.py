@@ -133,6 +133,20 @@ class RunnerSection(SettingsSection):
         "runner waits for its jobs however long they take. Set it a little lower than the time that the place gives: 110 for "
         "Fargate with `stopTimeout` 120.",
     )
+    idle_seconds: float = Field(
+        default=0,
+        ge=0,
+        le=86_400,
+        description="After how many seconds without a job the runner asks the server whether it may end. The server agrees only if it "
+        "gives it no job any more, and the process exits with the code 0; otherwise the runner stays, and asks again after the same "
+        "time. For runners that something else starts when they are needed, such as cloud-hosted ones. 0: it never asks.",
+    )
+    max_lifetime_seconds: float = Field(
+        default=0,
+        ge=0,
+        le=31_536_000,
+        description="After how many seconds the runner takes no further jobs, and exits after its last one. 0: never.",
+    )
     notices: NoticeSource = Field(
         default="auto",
         description="What announces that the machine goes away, so that the runner takes no new jobs and interrupts those that do "
@@ -298,6 +312,8 @@ class RunnerSettings(SettingsSection):
             rotates_worker_token=self.runner.rotate_worker_token,
             capacity=self.runner.capacity,
             stop_seconds=self.runner.stop_seconds,
+            idle_seconds=self.runner.idle_seconds,
+            max_lifetime_seconds=self.runner.max_lifetime_seconds,
             notices=self.runner.notices,
             cgroup=self.working_directory.cgroup,
             dispatcher=self.job_dispatcher.type,

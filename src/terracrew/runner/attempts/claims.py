@@ -29,6 +29,8 @@ class Claims:
         """The standing claims that the server knows of and has not used."""
         self._received = 0
         """The grants of this connection that answered a standing claim."""
+        self.taken = 0
+        """How many attempts have taken a slot. A runner of which this number stays the same had no new job."""
 
     @property
     def pending(self) -> int:
@@ -94,6 +96,7 @@ class Claims:
         """Let an attempt take a slot. An offer of it that was kept meanwhile is not claimed any more."""
         self._running.add(ref)
         self._has_taken = True
+        self.taken += 1
         self._offers.pop(ref, None)
 
     def missed(self, ref: AttemptRef) -> None:

@@ -73,8 +73,11 @@ class HubConnection:
         self._resume = ""
         self._runner_id = config.runner_id
         self._is_drained_by_server = False
+        self._reads_leave = False
         self._disk = Disk(config.working_directory, instance.warm_folder(config.working_directory))
         self._announcements = Announcements(supervisor.dispatchers.opened)
+        self.on_leave_answer: Callable[[bool, str], None] = lambda _granted, _reason: None
+        """Called with the answer to `ask_to_leave`."""
         reports.send = self._send
         supervisor.on_slot_freed = self._claim
         stop.departures.on_change = self.drain
@@ -133,6 +136,14 @@ class HubConnection:
         if self._heartbeat:
             self._heartbeat.wake()
 
+    @property
+    def is_welcome(self) -> bool:
+        """Whether there is a connection on which the server has answered the hello, and reads `Leave`."""
+        return self._queue is not None and self._reads_leave
+
+    def ask_to_leave(self) -> None:
+        self._send(messages.Leave())
+
     def _is_final(self, error: TerracrewError) -> bool:
         """Return whether to give up. A conflict before the first welcome means that another process uses this instance, which a
         person has to resolve; after a welcome, it is an old connection of this process."""
@@ -163,6 +174,7 @@ class HubConnection:
             isolation=isolation.in_force(self._config.isolation),
             resume=self._resume,
             machine=machine.digest(),
+            may_leave=self._config.idle_seconds > 0,
             history=self._supervisor.history.points,
         )
         try:
@@ -203,6 +215,7 @@ class HubConnection:
         )
         self._is_drained_by_server = welcome.is_draining
         self._claims.is_ahead = welcome.reads_standing_claims
+        self._reads_leave = welcome.reads_leave
         self._update_claims()
         self._reports.repeat()
         async with asyncio.TaskGroup() as tasks:
@@ -255,6 +268,8 @@ class HubConnection:
                 log.info("the server says: %s", "take no new jobs" if on else "take jobs again")
                 self._is_drained_by_server = on
                 self._update_claims()
+            case messages.LeaveAnswer(is_granted, reason):
+                self.on_leave_answer(is_granted, reason)
             case messages.ConfigureRunner(heartbeat_seconds, log_level):
                 self._configure(heartbeat_seconds, log_level)
             case messages.Refused(code, text):

@@ -50,6 +50,7 @@ class RunnerSession:
         version: str = "",
         tags: frozenset[str] = frozenset(),
         is_draining: bool = False,
+        may_leave: bool = False,
         drain_sent: bool = False,
         configuration: Configuration = UNCONFIGURED,
     ) -> None:
@@ -68,6 +69,10 @@ class RunnerSession:
         self.is_draining = is_draining
         """Reported by the runner in its last hello or heartbeat, like its version."""
         self.is_disk_full = False
+        self.may_leave = may_leave
+        """Whether it may ask to leave: then a claim for it excludes that it is let go, and the reverse."""
+        self.is_leaving = False
+        """Whether the server is deciding that it may leave, or has agreed."""
         self.drain_reason = ""
         self.ends_at: float | None = None
         self.is_closed = False
@@ -146,7 +151,7 @@ class RunnerSession:
 
     @property
     def takes_jobs(self) -> bool:
-        return not (self.is_draining or self.is_closed)
+        return not (self.is_draining or self.is_closed or self.is_leaving)
 
     @property
     def free(self) -> int:

@@ -1,6 +1,6 @@
 """Rows of instances (the processes of runners that are connected, or were), and the last contact of attempts."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import LiteralString
 
 import msgspec
@@ -74,7 +74,7 @@ _REPLACED: tuple[LiteralString, ...] = (
 _CONNECT: LiteralString = (
     INSTANCES.insert("id", "epoch", "is_connected", "connected_at", "heard_at")
     + f""" ON CONFLICT (runner_id, name) DO UPDATE SET {excluded_assignments(*_REPLACED)},
-    epoch = instances.epoch + 1, disconnected_at = NULL, asked_at = NULL
+    epoch = instances.epoch + 1, disconnected_at = NULL, asked_at = NULL, is_leaving = false
 WHERE NOT instances.is_connected
     OR (instances.key_sha256 = excluded.key_sha256 AND instances.resume_sha256 = :resumed)
 RETURNING id, epoch"""
@@ -104,7 +104,7 @@ _CONNECT_NEW: LiteralString = (
 )
 _CONNECT_AGAIN: LiteralString = f"""
 UPDATE instances SET {batch_assignments(*_REPLACED)}, address = batch.address,
-    epoch = instances.epoch + 1, disconnected_at = NULL, asked_at = NULL
+    epoch = instances.epoch + 1, disconnected_at = NULL, asked_at = NULL, is_leaving = false
 FROM batch WHERE instances.id = batch.id AND instances.epoch = batch.epoch AND (NOT instances.is_connected
     OR (instances.key_sha256 = batch.key_sha256 AND instances.resume_sha256 = batch.resumed))
 RETURNING instances.id, instances.epoch"""
@@ -240,8 +240,8 @@ async def answer(tx: Tx, instance_id: str, epoch: int) -> None:
 async def set_reported(tx: Tx, runner_id: str, instance_id: str, epoch: int, beat: Heartbeat) -> None:
     """Note what an instance reported in a heartbeat: its version, whether it takes new jobs, and why not."""
     await tx.run(
-        """UPDATE instances SET version = :version, is_draining = :is_draining, is_disk_full = :is_disk_full,
-            drain_reason = :drain_reason, ends_at = :ends_at
+        """UPDATE instances SET version = :version, is_draining = CAST(:is_draining AS boolean) OR is_leaving,
+            is_disk_full = :is_disk_full, drain_reason = :drain_reason, ends_at = :ends_at
         WHERE id = :id AND epoch = :epoch""",
         version=beat.version,
         is_draining=beat.is_draining,
@@ -251,6 +251,35 @@ async def set_reported(tx: Tx, runner_id: str, instance_id: str, epoch: int, bea
         id=instance_id,
         epoch=epoch,
     )
+    _changed(tx, runner_id, instance_id)
+
+
+async def hold(tx: Tx, instance_id: str, epoch: int) -> bool:
+    """Lock an instance until the transaction ends, so that nothing is claimed for it. Returns whether it has this connection."""
+    row = await tx.one(
+        "SELECT id FROM instances WHERE id = :id AND epoch = :epoch AND is_connected FOR UPDATE",
+        id=instance_id,
+        epoch=epoch,
+    )
+    return row is not None
+
+
+async def keep(tx: Tx, instance_ids: Collection[str]) -> None:
+    """Keep instances from being let go until the transaction ends. A claim after this sees what was decided about them before.
+
+    The lock does not exclude other claims for the same instance, or notes about its contact.
+    """
+    await tx.each(
+        """SELECT instances.id FROM batch JOIN instances ON instances.id = batch.id
+        ORDER BY instances.id FOR KEY SHARE OF instances""",
+        {"id": "text"},
+        [(each,) for each in sorted(instance_ids)],
+    )
+
+
+async def let_go(tx: Tx, runner_id: str, instance_id: str) -> None:
+    """Note that the process of an instance may end: it takes no jobs until it connects again. The transaction holds the instance."""
+    await tx.run("UPDATE instances SET is_draining = true, is_leaving = true WHERE id = :id", id=instance_id)
     _changed(tx, runner_id, instance_id)
 
 

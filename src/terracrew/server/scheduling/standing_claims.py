@@ -124,4 +124,4 @@ def _claimed(tx: Tx, job: Job, session: RunnerSession, won: ClaimWon) -> Job:
 
 def _request(job: Job, session: RunnerSession) -> ClaimRequest:
     claimant = Claimant(job.id, job.attempt, session.runner_id, session.instance_id, session.epoch)
-    return ClaimRequest(claimant, claims.make_credentials())
+    return ClaimRequest(claimant, claims.make_credentials(), session.may_leave)

@@ -48,6 +48,7 @@ async def take_place(
         version=hello.version,
         tags=record.tags,
         is_draining=hello.is_draining,
+        may_leave=hello.may_leave,
         drain_sent=record.is_draining,
         configuration=record.configuration,
     )
@@ -165,6 +166,7 @@ async def welcome(hub: RunnerContext, session: RunnerSession, place: InstanceRow
             history=session.next_point(hub.history.latest) or "",
             reads_starting=True,
             reads_standing_claims=True,
+            reads_leave=True,
         )
     )
     await ended_attempts.requeue_missing(hub, place.current - session.reported_attempts)

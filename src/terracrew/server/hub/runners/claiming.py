@@ -17,7 +17,7 @@ log = get_logger("terracrew.hub")
 async def claim(hub: RunnerContext, session: RunnerSession, message: messages.Claim) -> None:
     ref = AttemptRef(message.job_id, message.attempt)
     claimant = claim_store.Claimant(ref.job_id, ref.attempt, session.runner_id, session.instance_id, session.epoch)
-    request = claim_store.ClaimRequest(claimant, claims.make_credentials())
+    request = claim_store.ClaimRequest(claimant, claims.make_credentials(), session.may_leave)
     try:
         won = await _decide(hub, session, request) if hub.scheduler.claiming(ref.job_id, session) else None
     finally:

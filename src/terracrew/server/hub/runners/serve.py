@@ -17,7 +17,7 @@ from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.availability import retry_when_back
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub.runners import arrival, claiming, ended_attempts, instances, starts, takeover
+from terracrew.server.hub.runners import arrival, claiming, ended_attempts, instances, leaving, starts, takeover
 from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.jobs import decide
@@ -89,6 +89,10 @@ async def _take(hub: RunnerContext, session: RunnerSession, message: messages.Fr
             await _in_task(hub, ended_attempts.gone(hub, session, ref, message), len(session.ending))
         case messages.StandingClaims():
             hub.registry.stand(session, message)
+        case messages.Leave():
+            if not session.may_leave:
+                raise Invalid("a runner that asks to leave must say so in its hello")
+            hub.tasks.start(leaving.answer(hub, session))
         case messages.Renew():
             await _renew(hub, session, message)
         case messages.RunnerHello():

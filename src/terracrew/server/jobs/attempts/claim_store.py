@@ -30,6 +30,8 @@ class ClaimRequest(msgspec.Struct, frozen=True):
 
     claimant: Claimant
     credentials: Credentials
+    may_leave: bool = False
+    """Whether the instance may be let go at the same time (`cloud_hosted/leaving.py`): the row of the instance decides then."""
 
 
 # A deleted module is moved out of its jobs' organization, so that a job which was queued at that moment does not run.

@@ -12,6 +12,7 @@ from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.messages import MAX_INLINE_ARCHIVE_BYTES, AttemptRef, Granted
 from terracrew.protocol.spec import Credentials, JobLimits, JobSpec, JobType, KnownRevision, Resume, Source, StateSeed
+from terracrew.server.connections import store as instances
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.engines import model as engines
@@ -83,6 +84,8 @@ class ClaimGroup:
 
     async def work(self, tx: Tx, items: list[ClaimRequest]) -> list[ClaimWon | Exception | None]:
         places = await PlacesInGroups.lock(tx, items) if self._has_caps else PlacesInGroups({}, {})
+        if leaving := {item.claimant.instance_id for item in items if item.may_leave}:
+            await instances.keep(tx, leaving)
         winners: list[ClaimRequest] = []
         rest = sorted(items, key=lambda item: item.claimant.job_id)
         while rest:

@@ -1,0 +1,82 @@
+"""Ends a runner that had nothing to do for a while, if the server agrees, and one that is old, after its last job.
+
+A runner that ended by itself while a job is on its way to it would lose the job's time. So it asks, and stays until the server has
+answered on the same connection that it gives it no job any more.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from terracrew.durations import duration
+from terracrew.runner.attempts.claims import Claims
+from terracrew.runner.config import RunnerConfig
+from terracrew.runner.stop import Stop
+
+_MIN_LOOK_SECONDS, _MAX_LOOK_SECONDS = 0.05, 2.0
+_LOOKS_PER_IDLE_TIME_COUNT = 20
+log = logging.getLogger(__name__)
+
+
+class LeaveConnection(Protocol):
+    """The connection to the server, as far as leaving needs it."""
+
+    on_leave_answer: Callable[[bool, str], None]
+
+    @property
+    def is_welcome(self) -> bool: ...
+    def ask_to_leave(self) -> None: ...
+
+
+class Lifetime:
+    def __init__(
+        self,
+        config: RunnerConfig,
+        stop: Stop,
+        connection: LeaveConnection,
+        claims: Claims,
+        is_idle: Callable[[], bool],
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        """`is_idle` says whether the runner has no attempt, also none that still delivers."""
+        self._config, self._stop, self._connection = config, stop, connection
+        self._claims, self._is_idle = claims, is_idle
+        self._clock = clock or asyncio.get_running_loop().time
+        self._started_at = self._idle_since = self._clock()
+        self._taken = claims.taken
+        self._was_welcome = False
+        connection.on_leave_answer = self._answered
+
+    async def run(self) -> None:
+        if not (self._config.idle_seconds or self._config.max_lifetime_seconds):
+            return
+        while not self._stop.drain.is_set():
+            self.step()
+            pause = min(self._config.idle_seconds or _MAX_LOOK_SECONDS, self._config.max_lifetime_seconds or 1e9)
+            await asyncio.sleep(min(max(pause / _LOOKS_PER_IDLE_TIME_COUNT, _MIN_LOOK_SECONDS), _MAX_LOOK_SECONDS))
+
+    def step(self) -> None:
+        """Ask to leave if there was nothing to do for the idle time, and take no more jobs at the end of the lifetime."""
+        now, config = self._clock(), self._config
+        if config.max_lifetime_seconds and now - self._started_at >= config.max_lifetime_seconds:
+            log.info("taking no more jobs: this runner is %s old", duration(now - self._started_at))
+            self._stop.end_when_idle("the end of its lifetime")
+            return
+        is_used = not self._is_idle() or self._claims.pending > 0 or self._claims.taken != self._taken
+        self._taken = self._claims.taken
+        is_new = self._connection.is_welcome and not self._was_welcome
+        self._was_welcome = self._connection.is_welcome
+        if is_used or is_new:  # after an interruption, jobs that waited for it may come
+            self._idle_since = now
+        elif config.idle_seconds and self._was_welcome and now - self._idle_since >= config.idle_seconds:
+            self._idle_since = now  # without an answer, it asks again after another idle time
+            self._connection.ask_to_leave()
+
+    def _answered(self, is_granted: bool, reason: str) -> None:
+        if not is_granted:
+            log.info("this runner stays: %s", reason)
+            self._idle_since = self._clock()
+            return
+        log.info("leaving: there was no job for %s, and the server gives it none", duration(self._config.idle_seconds))
+        self._stop.end_when_idle()

@@ -1,0 +1,58 @@
+"""Decides that an idle instance may end. Nobody ends an instance that has a job, because nobody ends an instance at all.
+
+The rule: an instance that was let go has no job, and gets none on the connection on which it asked. One transaction sees that it has
+none and stops it from being given one. It locks the row of the instance, and so does the claim of an instance that may leave
+(`connections.store.keep`): whichever comes second sees what the first one has committed. A claim that was made on an earlier
+connection is seen, too, and one that is made on a later connection is for a process that has not had the answer.
+"""
+
+import msgspec
+
+from terracrew.server.connections import reads as connections
+from terracrew.server.connections import store as instances
+from terracrew.server.db.seam import Tx
+from terracrew.server.deployments import store
+from terracrew.server.deployments.model import CloudDeployment
+from terracrew.server.runners import cloud_reads
+
+
+class Idle(msgspec.Struct, frozen=True):
+    """The connection of an instance that asks to leave."""
+
+    runner_id: str
+    instance_id: str
+    name: str
+    epoch: int
+
+
+async def leave(tx: Tx, idle: Idle) -> str:
+    """Let an instance go. Returns why it has to stay; empty if it may end."""
+    deployment = await store.hold(tx, idle.runner_id)
+    if not await instances.hold(tx, idle.instance_id, idle.epoch):
+        return "a newer connection of this instance has taken its place"
+    if (await connections.active_attempts(tx, [idle.instance_id]))[idle.instance_id]:
+        return "it has a job"
+    if deployment is not None and (reason := await _kept(tx, deployment, idle.name)):
+        return reason
+    await instances.let_go(tx, idle.runner_id, idle.instance_id)
+    return ""
+
+
+async def _kept(tx: Tx, deployment: CloudDeployment, name: str) -> str:
+    """Return why an instance of a cloud-hosted runner has to stay. If it may go, its row says that it leaves."""
+    live = await store.live_instances(tx, deployment.runner_id)
+    own = next((each for each in live if each.name == name), None)
+    if own is None or own.status == "leaving":  # a person started it, or it asks again
+        return ""
+    least = deployment.settings.min_instances
+    others = sum(each.name != name and each.status != "leaving" for each in live)
+    record = (await cloud_reads.records(tx, [deployment.runner_id])).get(deployment.runner_id)
+    is_wanted = deployment.status == "deployed" and record is not None and not record.is_closed
+    if is_wanted and others < least:
+        return f"{least} instance{' of this runner is' if least == 1 else 's of this runner are'} always wanted"
+    if own.status != "running":  # its hello was not noted yet
+        running = own.to("running", store.moment(tx))
+        await store.save_instance(tx, own, running)
+        own = running
+    await store.save_instance(tx, own, own.to("leaving", store.moment(tx)))
+    return ""

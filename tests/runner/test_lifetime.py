@@ -1,0 +1,135 @@
+"""A runner that had nothing to do asks to leave and ends only if the server agrees; an old one ends after its last job."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from terracrew.protocol.messages import AttemptRef, Heartbeat, Leave, LeaveAnswer
+from terracrew.runner.attempts.claims import Claims
+from terracrew.runner.config import RunnerConfig
+from terracrew.runner.lifetime import Lifetime
+from terracrew.runner.stop import Stop
+from terracrew.testing.clock import ManualClock
+from tests.runner.conftest import TERM, Runners
+
+pytestmark = pytest.mark.feature("W3.scale")
+
+
+class Asked:
+    """A connection that counts the requests to leave."""
+
+    def __init__(self) -> None:
+        self.on_leave_answer: Callable[[bool, str], None] = lambda _granted, _reason: None
+        self.is_welcome = True
+        self.requests = 0
+
+    def ask_to_leave(self) -> None:
+        self.requests += 1
+
+
+class Idling:
+    """A runner whose clock and attempts a test moves."""
+
+    def __init__(self, **settings: float) -> None:
+        config = RunnerConfig("http://localhost", "rnr", "one", "id", "secret", "/w", "/t")
+        config = msgspec.structs.replace(config, **settings)
+        self.clock, self.connection, self.claims, self.stop = ManualClock(1000.0), Asked(), Claims(2), Stop(110.0)
+        self.is_idle = True
+        self.lifetime = Lifetime(config, self.stop, self.connection, self.claims, lambda: self.is_idle, self.clock)
+
+    def pass_seconds(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.clock.advance(1.0)
+            self.lifetime.step()
+
+
+async def test_it_asks_after_its_idle_time_and_again_only_after_another_one() -> None:
+    runner = Idling(idle_seconds=60)
+    runner.pass_seconds(60)
+    assert runner.connection.requests == 0
+    runner.pass_seconds(1)
+    assert runner.connection.requests == 1
+    runner.connection.on_leave_answer(False, "it is wanted")
+    runner.pass_seconds(59)
+    assert (runner.connection.requests, runner.stop.drain.is_set()) == (1, False)
+    runner.pass_seconds(1)
+    assert runner.connection.requests == 2
+    runner.connection.on_leave_answer(True, "")
+    assert runner.stop.drain.is_set()
+    assert runner.stop.departures.current is None
+
+
+async def test_a_job_a_claim_and_a_new_connection_begin_the_idle_time_anew() -> None:
+    runner = Idling(idle_seconds=60)
+    runner.pass_seconds(50)
+    ref = AttemptRef("job_1", 1)
+    runner.claims.adopted(ref)
+    runner.claims.freed(ref)  # a job that was over before the next look counts, too
+    runner.pass_seconds(60)
+    assert runner.connection.requests == 0
+    runner.is_idle = False
+    runner.pass_seconds(300)
+    runner.is_idle = True
+    runner.claims.offered(AttemptRef("job_2", 1), 0.0)
+    assert runner.claims.next(0.0) is not None
+    runner.pass_seconds(300)
+    assert runner.connection.requests == 0, "a claim is on its way"
+    runner.claims.missed(AttemptRef("job_2", 1))
+    runner.pass_seconds(50)
+    runner.connection.is_welcome = False
+    runner.pass_seconds(300)
+    runner.connection.is_welcome = True
+    runner.pass_seconds(60)
+    assert runner.connection.requests == 0
+    runner.pass_seconds(1)
+    assert runner.connection.requests == 1
+
+
+async def test_at_the_end_of_its_lifetime_it_takes_no_more_jobs_and_a_signal_keeps_its_meaning() -> None:
+    runner = Idling(max_lifetime_seconds=100)
+    runner.is_idle = False
+    runner.pass_seconds(99)
+    assert not runner.stop.drain.is_set()
+    runner.pass_seconds(1)
+    assert runner.stop.drain.is_set()
+    departure = runner.stop.departures.current
+    assert departure is not None
+    assert (departure.reason, departure.ends_at) == ("the end of its lifetime", None)
+    runner.stop.request("SIGTERM")
+    assert not runner.stop.is_hurried, "the first signal gives its attempts all of its time"
+    departure = runner.stop.departures.current
+    assert departure is not None
+    assert departure.ends_at is not None
+
+
+async def test_a_runner_without_these_settings_stays() -> None:
+    runner = Idling()
+    runner.pass_seconds(1000)
+    assert (runner.connection.requests, runner.stop.drain.is_set()) == (0, False)
+
+
+async def test_a_process_ends_with_the_code_0_only_after_the_server_has_agreed(runners: Runners) -> None:
+    runners.hub.welcome = msgspec.structs.replace(runners.hub.welcome, reads_leave=True)
+    runner, peer = await runners.connected(idle_seconds=0.3)
+    await peer.receive(Leave)
+    await peer.send(LeaveAnswer(False, "it is wanted"))
+    executor = await runners.grant(peer, "job_2")
+    before = len(peer.received(Leave))
+    for _ in range(10):
+        await peer.receive(Heartbeat)
+    assert len(peer.received(Leave)) == before, "a runner with a job does not ask"
+    await executor.tell("finish")
+    await peer.receive(Leave)
+    await peer.send(LeaveAnswer(True))
+    assert await runner.ended() == 0
+    assert "leaving: there was no job" in runner.output
+
+
+async def test_a_server_that_does_not_know_the_message_is_not_asked(runners: Runners) -> None:
+    runner, peer = await runners.connected(idle_seconds=0.1)
+    for _ in range(10):
+        await peer.receive(Heartbeat)
+    assert not peer.received(Leave)
+    runner.signal(TERM)
+    assert await runner.ended() == 0
