@@ -1,5 +1,6 @@
 """What every cloud must do. A test class of a cloud inherits `CloudContract` and has a fixture `place`."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -220,6 +221,18 @@ class CloudContract:
         assert (place.things(wanted), place.instances(wanted)) == ([], [])
         left = await place.cloud.watch(wanted, references)
         assert {each.phase for each in left} <= {"ended"}
+
+    async def test_an_instance_that_is_asked_for_again_is_the_same(self, place: CloudPlace) -> None:
+        """Also by another server at the same moment, and after a change of the deployment."""
+        wanted, asked = await deployed(place), [StartRequest("tc-2-1-0"), StartRequest("tc-2-1-1")]
+        first, second = await asyncio.gather(place.cloud.start(wanted, asked), place.cloud.start(wanted, asked))
+        assert all(isinstance(each, InstanceStarted) for each in first), first
+        changed = msgspec.structs.replace(wanted, settings=msgspec.structs.replace(wanted.settings, capacity=3))
+        facts = await place.cloud.deploy(changed, "", ids.new("fjb"), Reported())
+        third = await place.cloud.start(msgspec.structs.replace(changed, facts=facts), asked)
+        assert first == second == third
+        assert sorted(place.instances(wanted)) == ["tc-2-1-0", "tc-2-1-1"]
+        await place.cloud.destroy(wanted, ids.new("fjb"), Reported())
 
     async def test_a_test_of_the_connection_changes_nothing_and_says_what_it_found(self, place: CloudPlace) -> None:
         wanted, reported = place.deployment(), Reported()

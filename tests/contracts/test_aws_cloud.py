@@ -13,6 +13,7 @@ from terracrew.clouds.model import Deployment
 from tests.contracts.cloud import CloudContract, Killed
 from tests.machine import aws_account
 from tests.machine.aws_account import Account, CutApi
+from tests.machine.platforms.fargate import Clock, Fargate
 
 QUICK = Waits(propagation_seconds=0.05, stopping_seconds=0.05, emptying_seconds=0.05, detaching_seconds=0.05)
 
@@ -64,6 +65,7 @@ def api() -> Iterator[CutApi]:
 
 class TestAws(CloudContract):
     @pytest.fixture
-    def place(self, api: CutApi) -> AwsPlace:
+    def place(self, api: CutApi) -> Iterator[AwsPlace]:
         api.heal()
-        return AwsPlace(api)
+        with Fargate(Clock()).installed():
+            yield AwsPlace(api)

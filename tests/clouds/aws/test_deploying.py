@@ -11,7 +11,7 @@ from terracrew.clouds.aws.cloud import AwsCloud
 from terracrew.clouds.aws.errors import AwsRefused
 from terracrew.clouds.aws.names import JOB_TAG, RUNNER_TAG, from_list, names_of
 from terracrew.clouds.aws.steps.work import Waits
-from terracrew.clouds.contract import Canceled, CloudRefused, CloudSilent
+from terracrew.clouds.contract import CloudRefused, CloudSilent
 from tests.machine import aws_account
 from tests.machine.aws_account import Account, CutApi, Killed, SaidSteps
 
@@ -133,20 +133,6 @@ async def test_a_role_and_a_cluster_that_people_name_are_used_and_never_removed(
 
 
 @pytest.mark.parametrize("at", range(CHANGES))
-@pytest.mark.parametrize("happens", [False, True])
-async def test_a_deployment_that_is_killed_anywhere_is_continued_and_nothing_exists_twice(
-    account: Account, api: CutApi, cloud: AwsCloud, at: int, happens: bool
-) -> None:
-    wanted = aws_account.deployment()
-    api.cut(at, "killed", happens=happens)
-    with pytest.raises(Killed):
-        await cloud.deploy(wanted, "tcw_1", "fjb_1", SaidSteps())
-    api.heal()
-    await cloud.deploy(wanted, "tcw_2", "fjb_1", SaidSteps())
-    assert counted(account.things(wanted.runner_id)) == ONE_OF_EACH
-
-
-@pytest.mark.parametrize("at", range(CHANGES))
 async def test_a_call_that_is_repeated_because_its_answer_was_lost_makes_nothing_twice(
     account: Account, api: CutApi, cloud: AwsCloud, at: int
 ) -> None:
@@ -224,14 +210,6 @@ async def test_the_revision_that_tasks_were_started_from_last_stays_beside_the_n
         new = await cloud.deploy(changed, "", f"fjb_{number}", SaidSteps())
         active = account.ecs.list_task_definitions(familyPrefix=family, status="ACTIVE")["taskDefinitionArns"]
         assert active == [facts["task_definition"], new["task_definition"]]
-
-
-async def test_a_person_who_cancels_a_deployment_finds_nothing_left(account: Account, cloud: AwsCloud) -> None:
-    wanted, said = aws_account.deployment(), SaidSteps(cancels_at="log_group")
-    with pytest.raises(Canceled):
-        await cloud.deploy(wanted, "tcw_1", "fjb_1", said)
-    assert account.things(wanted.runner_id) == {}
-    assert "task_role" not in said.steps
 
 
 async def test_what_cannot_be_removed_after_a_failure_is_named(account: Account, api: CutApi, cloud: AwsCloud) -> None:

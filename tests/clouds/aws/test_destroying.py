@@ -17,7 +17,6 @@ from tests.machine.aws_account import Account, CutApi, Killed, SaidSteps
 QUICK = Waits(propagation_seconds=0.05, stopping_seconds=0.05, emptying_seconds=0.05, detaching_seconds=0.05)
 CHANGES = 10
 """How many calls of a removal with one task change something."""
-DEPLOYING_CHANGES = 9
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -89,27 +88,6 @@ async def test_a_removal_that_is_killed_or_fails_anywhere_is_continued(
     api.heal()
     await cloud.destroy(made, "fjb_2", SaidSteps())
     assert account.things(made.runner_id) == {}
-
-
-@pytest.mark.parametrize("at", range(DEPLOYING_CHANGES))
-async def test_what_a_deployment_left_that_was_killed_is_removed(
-    account: Account, api: CutApi, cloud: AwsCloud, at: int
-) -> None:
-    wanted = aws_account.deployment()
-    api.cut(at, "killed", happens=True)
-    with pytest.raises(Killed):
-        await cloud.deploy(wanted, "tcw_1", "fjb_1", SaidSteps())
-    api.heal()
-    await cloud.destroy(wanted, "fjb_2", SaidSteps())
-    assert account.things(wanted.runner_id) == {}
-
-
-async def test_the_things_of_another_runner_stay(account: Account, cloud: AwsCloud) -> None:
-    one, other = await deployed(cloud), await deployed(cloud)
-    before = account.things(other.runner_id)
-    await cloud.destroy(one, "fjb_2", SaidSteps())
-    assert account.things(other.runner_id) == before
-    assert running(account, other.facts["cluster"])
 
 
 async def test_a_cluster_with_the_task_of_somebody_else_stays_and_is_named(account: Account, cloud: AwsCloud) -> None:

@@ -19,6 +19,7 @@ import pytest
 ACCOUNT, REGION = "123456789012", "eu-central-1"
 STOP_TIMEOUT_SECONDS = 120
 _PROVISIONING_RATIO, _PULLED_RATIO = 0.4, 0.9
+_MOVE_SECONDS = 0.1
 _OPERATIONS = (
     *("run_task", "stop_task", "describe_tasks", "list_tasks"),
     *("register_task_definition", "deregister_task_definition", "create_cluster", "delete_task_definitions"),
@@ -119,7 +120,15 @@ class Fargate:
         with pytest.MonkeyPatch.context() as patch:
             for operation in _OPERATIONS:
                 patch.setattr(responses, operation, self._wrapped(operation, getattr(responses, operation)))
+            if isinstance(self.clock, Clock):
+                yield self
+                return
+            is_over = threading.Event()
+            moving = threading.Thread(target=self._move_until, args=(is_over,), daemon=True)
+            moving.start()
             yield self
+            is_over.set()
+            moving.join()
 
     # ---- what tests look at and do
 
@@ -171,6 +180,10 @@ class Fargate:
                 self._move(task)
 
     # ---- what ECS does
+
+    def _move_until(self, is_over: threading.Event) -> None:
+        while not is_over.wait(_MOVE_SECONDS):
+            self.move()
 
     def _wrapped(self, operation: str, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         special = {
