@@ -156,9 +156,14 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
     )
 
 
+def cloud_facts(settings: ServerSettings) -> ServerFacts:
+    """Return what clouds and the instances in them know of a server with these settings."""
+    return ServerFacts(settings.url, settings.issuer, __version__, settings.cloud_runner_image)
+
+
 def fleet_handlers(settings: ServerSettings, keys: Keyring, calls: CloudCalls) -> FleetHandlers:
     """Return what the types of fleet jobs mean on a server with these settings."""
-    facts = ServerFacts(settings.url, settings.issuer, __version__, settings.cloud_runner_image)
+    facts = cloud_facts(settings)
     deploying = DeployHandler(facts, keys, calls)
     return {
         FleetJobType.CONNECTION_TEST: ConnectionTestHandler(settings),

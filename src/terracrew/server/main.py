@@ -12,6 +12,7 @@ import msgspec
 from terracrew import durable, procfs
 from terracrew.runner.stop import Stop
 from terracrew.server import app
+from terracrew.server.cloud_hosted.scaling import Scaling
 from terracrew.server.context import Server
 from terracrew.server.dashboard import render
 from terracrew.server.db import kept
@@ -132,6 +133,9 @@ async def _serve(
         "reaper": Reaper(server.db, server.registry, timedelta(seconds=server.settings.apply_lease_seconds)).run,
         "triggers": Triggers(server.db, server.keys, server.settings.local_roots).run,
         "group runs": GroupRuns(server.db, server.keys, server.settings.local_roots).run,
+        "cloud-hosted runners": Scaling(
+            server.db, server.scheduler, server.fleet, app.cloud_facts(server.settings), server.tasks
+        ).run,
         "fleet jobs": FleetJobs(server.db, server.id, server.fleet, server.fleet_handlers).run,
         "lost resources": LostResourceSearch(server.db, server.objects, server.keys).run,
         "heartbeats": server.heartbeats.run,

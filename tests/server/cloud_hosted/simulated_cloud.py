@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from terracrew.clouds.contract import CloudRefused
 from terracrew.clouds.model import (
     CloudIdentity,
     Deployment,
@@ -28,6 +29,7 @@ class SimulatedCloud:
         """The names that were started, in order. A repeated request starts nothing."""
         self.stopped: list[str] = []
         self.refusal: tuple[str, str] | None = None
+        self.error: CloudRefused | None = None
         self.is_away = False
         self.loses_answers = False
         """Whether a start happens although there is no answer."""
@@ -39,6 +41,8 @@ class SimulatedCloud:
         self.requests["start"] += 1
         if self.is_away:
             raise Unavailable("the cloud is away")
+        if self.error is not None:
+            raise self.error
         if self.refusal is not None:
             code, words = self.refusal
             return [

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from terracrew.clouds.contract import CloudRefused
 from terracrew.server.cloud_hosted import starting
 from terracrew.server.cloud_hosted.sweeping import HELLO_SECONDS
 from terracrew.server.connections import store as connections
@@ -193,6 +194,16 @@ async def test_a_refusal_is_respected_and_tried_again_later_and_later(
     assert len(scaler.cloud.started) == 2
     ended = [each for each in await instances(rows, runner_id) if each.status == "ended"]
     assert {each.end_reason for each in ended} == {f"the cloud says {code}"}
+
+
+async def test_an_identity_that_cannot_sign_in_is_a_refusal_too(rows: JobRows, scaler: ScalingServer) -> None:
+    runner_id = await cloud_runner(rows)
+    await jobs(rows, 1)
+    scaler.cloud.error = CloudRefused("the role cannot be assumed: wrong external id")
+    await scaler.step()
+    found = await deployment(rows, runner_id)
+    assert (found.refusals, found.refusal_words) == (1, "the role cannot be assumed: wrong external id")
+    assert [each.status for each in await instances(rows, runner_id)] == ["ended"]
 
 
 async def test_the_words_of_the_cloud_are_shown_and_the_hello_ends_the_start(

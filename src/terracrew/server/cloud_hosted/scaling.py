@@ -4,7 +4,8 @@ While no runner in a cloud exists, it reads nothing. While all of them sleep, it
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 from terracrew.server.cloud_hosted import starting, supply, watching
@@ -13,6 +14,7 @@ from terracrew.server.cloud_hosted.demand import Waker, allot
 from terracrew.server.cloud_hosted.describing import ServerFacts
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.deployments import reads, scale, store
+from terracrew.server.deployments.model import CloudInstance
 from terracrew.server.deployments.reads import Activity
 from terracrew.server.runners import seat_reads
 from terracrew.server.scheduling.scheduler import Scheduler
@@ -37,6 +39,8 @@ class Scaling:
         self._db, self._scheduler, self._calls, self._server, self._tasks = db, scheduler, calls, server, tasks
         self._busy: set[tuple[str, str]] = set()
         """What is being asked of clouds: `start` or `watch`, and the runner."""
+        self._asked: Counter[str] = Counter()
+        """How many requests for instances of a runner have no answer yet."""
         self._minimums: set[str] = set()
         """The runners of which instances are always wanted."""
         self._changed: set[str] = set()
@@ -131,7 +135,14 @@ class Scaling:
             )
             if wanted:
                 self._awake |= {runner_id}
-                self._tasks.start(starting.ask(self._db, self._calls, self._server, runner_id, wanted))
+                self._tasks.start(self._ask(runner_id, wanted))
+
+    async def _ask(self, runner_id: str, wanted: Sequence[CloudInstance]) -> None:
+        self._asked[runner_id] += 1
+        try:
+            await starting.ask(self._db, self._calls, self._server, runner_id, wanted)
+        finally:
+            self._asked[runner_id] -= 1
 
     async def _needed(self, tx: Tx, demands: list[WakeDemand]) -> dict[str, int]:
         """Return the runners that lack instances, with the number of jobs that wait for each. The transaction counts again."""
@@ -150,7 +161,7 @@ class Scaling:
             self._last_looks[runner_id] = now + LAST_LOOK_SECONDS
             if due.presence:
                 await self._db.write(lambda tx, runner_id=runner_id: watching.note_presence(tx, runner_id))
-            if due.repeat:
+            if due.repeat and not self._asked[runner_id]:
                 self._once("start", runner_id, self._repeat)
             if due.watch:
                 self._once("watch", runner_id, self._watch)
@@ -174,7 +185,7 @@ class Scaling:
 
     async def _repeat(self, runner_id: str) -> None:
         if wanted := await self._db.write(lambda tx: starting.take_unanswered(tx, runner_id)):
-            await starting.ask(self._db, self._calls, self._server, runner_id, wanted)
+            await self._ask(runner_id, wanted)
 
     async def _watch(self, runner_id: str) -> None:
         live = await self._db.write(lambda tx: watching.take_watch(tx, runner_id))

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from terracrew import backoff, ids
+from terracrew.clouds.contract import CloudRefused
 from terracrew.clouds.model import InstanceRefused, InstanceStarted, StartAnswer, StartRequest
 from terracrew.errors import Unavailable
 from terracrew.logging import get_logger
@@ -118,6 +119,8 @@ async def _start(calls: CloudCalls, described: Described, wanted: Sequence[Cloud
     requests = [StartRequest(each.name) for each in wanted]
     try:
         return await calls.start(described.identity, described.deployment, requests)
+    except CloudRefused as error:
+        return [InstanceRefused(each.name, "other", error.message) for each in wanted]
     except Unavailable as error:
         log.warning("the cloud was not reached", runner=described.deployment.runner_path, reason=error.message)
         return []
