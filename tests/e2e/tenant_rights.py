@@ -36,6 +36,7 @@ _LISTS = {
     "GET /dashboard",
     "GET /dashboard/runners",
     "GET /dashboard/jobs",
+    "GET /dashboard/fleet-jobs",
     "GET /dashboard/modules",
     "GET /dashboard/runners/add",
 }
@@ -73,6 +74,7 @@ _SEES = (
         "GET /jobs/{job}/lost-resources",
         "GET /inputs",
         "GET /dashboard/jobs/{job}",
+        "GET /dashboard/fleet-jobs/{fleet_job}",
         "GET /dashboard/jobs/{job}/diff",
         "GET /dashboard/modules/{module}",
         "GET /dashboard/modules/{module}/contents",

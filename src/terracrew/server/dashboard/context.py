@@ -6,6 +6,7 @@ from pathlib import Path
 
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
+from terracrew.server.fleet_jobs.handlers import FleetHandlers
 from terracrew.server.http import request
 from terracrew.server.identity.context import Identity
 from terracrew.server.jobs.apply_plan import Apply
@@ -31,6 +32,7 @@ class DashboardContext:
     create_job: Create
     apply_plan: Apply
     watch: Watch
+    fleet_handlers: FleetHandlers
     local_roots: Sequence[Path]
     """The folders on runners that a module's source may be in."""
 
