@@ -36,9 +36,9 @@ _LISTS = {
     "GET /dashboard",
     "GET /dashboard/runners",
     "GET /dashboard/jobs",
-    "GET /dashboard/fleet-jobs",
     "GET /dashboard/modules",
     "GET /dashboard/runners/add",
+    "GET /dashboard/cloud-identities",
 }
 """These show only what the caller may see. The list may be empty."""
 
@@ -74,7 +74,6 @@ _SEES = (
         "GET /jobs/{job}/lost-resources",
         "GET /inputs",
         "GET /dashboard/jobs/{job}",
-        "GET /dashboard/fleet-jobs/{fleet_job}",
         "GET /dashboard/jobs/{job}/diff",
         "GET /dashboard/modules/{module}",
         "GET /dashboard/modules/{module}/contents",
@@ -83,6 +82,7 @@ _SEES = (
         "GET /dashboard/groups/{group}/settings",
         "GET /dashboard/groups/{group}/runs/{run}",
         "GET /dashboard/runners/{runner}",
+        "GET /dashboard/cloud-identities/{identity}",
         "GET /dashboard/runners/{runner}/started",
     }
 )
@@ -156,6 +156,8 @@ MAY: dict[str, set[str]] = {
         "GET /audit/export",
         "GET /dashboard/groups",
         "POST /dashboard/runners/add",
+        "GET /dashboard/cloud-identities/create",
+        "POST /dashboard/cloud-identities/create",
         "GET /dashboard/modules/create",
         "POST /dashboard/modules/create",
         "GET /dashboard/access",

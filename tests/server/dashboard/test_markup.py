@@ -27,6 +27,8 @@ async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(
     runner_id = await application.scalar("SELECT id FROM runners WHERE path = 'payments/prod'")
     runner = f"/dashboard/runners/{runner_id}"
     paths += [runner, f"{runner}/edit", "/dashboard/runners?group=payments"]
+    identity = f"/dashboard/cloud-identities/{await application.scalar('SELECT id FROM cloud_identities LIMIT 1')}"
+    paths += ["/dashboard/cloud-identities", "/dashboard/cloud-identities/create", identity, f"{identity}/edit"]
     paths += [f"/dashboard/modules/{await application.scalar('SELECT id FROM modules LIMIT 1')}/settings"]
     paths += [f"/dashboard/inputs/{await application.scalar('SELECT id FROM modules LIMIT 1')}"]
     paths += [f"/dashboard/steps/{await application.scalar('SELECT id FROM modules LIMIT 1')}"]
@@ -89,6 +91,11 @@ async def test_a_fragment_is_the_same_as_in_the_page(application: Application, j
         ("/dashboard", "overview"),
         ("/dashboard/runners", "runners"),
         (f"/dashboard/runners/{await application.scalar('SELECT id FROM runners LIMIT 1')}", "runner"),
+        ("/dashboard/cloud-identities", "cloud-identities"),
+        (
+            f"/dashboard/cloud-identities/{await application.scalar('SELECT id FROM cloud_identities LIMIT 1')}",
+            "identity",
+        ),
         ("/dashboard/jobs", "jobs"),
         ("/dashboard/modules", "modules"),
         ("/dashboard/groups/platform", "group"),

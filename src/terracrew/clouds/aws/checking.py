@@ -57,7 +57,7 @@ def _sign_in_words(api: AwsApi) -> str:
 
 
 async def _sign_in(api: AwsApi) -> str:
-    await api.sign_in()
+    await api.require_session()
     return str((await api.call("sts", "get_caller_identity"))["Arn"])
 
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from terracrew.server.cloud_hosted.cloud_calls import CloudCalls
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.fleet_jobs.handlers import FleetHandlers
 from terracrew.server.http import request
 from terracrew.server.identity.context import Identity
 from terracrew.server.jobs.apply_plan import Apply
@@ -15,6 +15,7 @@ from terracrew.server.objects import Objects
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.diff_process import DiffProcess
+from terracrew.server.supervise import Tasks
 from terracrew.server.uploads.service import Staging
 
 
@@ -32,7 +33,8 @@ class DashboardContext:
     create_job: Create
     apply_plan: Apply
     watch: Watch
-    fleet_handlers: FleetHandlers
+    cloud_calls: CloudCalls
+    tasks: Tasks
     local_roots: Sequence[Path]
     """The folders on runners that a module's source may be in."""
 

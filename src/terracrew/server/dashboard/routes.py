@@ -12,8 +12,8 @@ from terracrew.server.dashboard.access.service_accounts import pages as service_
 from terracrew.server.dashboard.access.trust import pages as trust
 from terracrew.server.dashboard.access.users import pages as users
 from terracrew.server.dashboard.account import pages as account
+from terracrew.server.dashboard.cloud_identities.handlers import pages as cloud_identities
 from terracrew.server.dashboard.errors import HANDLERS
-from terracrew.server.dashboard.fleet_jobs import pages as fleet_jobs
 from terracrew.server.dashboard.groups.handlers import pages as groups
 from terracrew.server.dashboard.groups.runs import pages as group_runs
 from terracrew.server.dashboard.hold import pages as hold
@@ -42,8 +42,8 @@ routers: list[ControllerRouterHandler] = [
     account,
     overview,
     runners,
+    cloud_identities,
     jobs,
-    fleet_jobs,
     modules,
     module_creation,
     module_settings,

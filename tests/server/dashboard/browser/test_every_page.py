@@ -19,7 +19,6 @@ from terracrew.server.identity.people import service
 from terracrew.server.principals.model import SYSTEM
 from tests.server.dashboard.browser import accessibility, keyboard
 from tests.server.dashboard.company.access import access
-from tests.server.dashboard.company.fleet import FleetCompany
 from tests.server.dashboard.company.stage import Stage
 from tests.server.dashboard.conftest import SHOTS
 
@@ -49,6 +48,7 @@ BEFORE_LOGIN = {"/login", "/login/link/{token}"}
 MORE = [
     "/dashboard/runners?group=platform",
     "/dashboard/runners?q=nothing-has-this-name",
+    "/dashboard/cloud-identities/create?cloud=kubernetes",
     "/dashboard/jobs?module=nothing-has-this-name&type=PLAN",
     "/dashboard/modules?q=nothing-has-this-name&status=FAILED",
     "/dashboard/modules?attention=true",
@@ -94,7 +94,6 @@ async def addresses(stage: Stage) -> dict[str, bool]:
     actor = msgspec.structs.replace(SYSTEM, organization_id=stage.server.organization_id)
     run = NewGroupRun("APPLY")  # the page of a group with a run has one more panel
     begun = await stage.server.db.write(lambda tx: group_runs.begin(tx, actor, "payments/prod", run))
-    fleet = FleetCompany(stage.server.db, stage.server.organization_id)
     rows = await stage.server.db.read(lambda tx: tx.all("SELECT id, path FROM runners ORDER BY path"))
     runners = {row["path"]: row["id"] for row in rows}
     jobs = [stage.jobs[name] for name in ("planning", "doubt", "asking", "lost", "applying", "failed", "done")]
@@ -102,6 +101,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
         await stage.server.db.read(lambda tx, job=job: tx.one("SELECT module_id FROM jobs WHERE id = :id", id=job))
         for job in (stage.jobs["doubt"], stage.jobs["done"])
     ]
+    identities = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM cloud_identities ORDER BY name"))
     states = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM states WHERE version = 2"))
     examples = {name: [each] for name, each in (await access(stage)).items()} | {
         "job": jobs,
@@ -111,7 +111,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
         "module": [row["module_id"] for row in found if row],
         "group": ["payments%2Fprod", "platform"],
         "run": [begun.id],
-        "fleet_job": [(await fleet.running())[0].id, (await fleet.failed()).id],
+        "identity": [row["id"] for row in identities],
         "place": ["payments%2Fprod"],
         "version": [row["id"] for row in states],
     }

@@ -13,6 +13,7 @@ from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.step_settings import store as step_settings
 from terracrew.server.step_settings.model import NewStepSettings
 from tests.server.dashboard.company import contents
+from tests.server.dashboard.company.cloud import cloud_identities
 from tests.server.dashboard.company.rows import Company
 
 PLAN_LOG = """\x1b[0m\x1b[1mmodule.vpc.terraform_data.subnet["a"]: Refreshing state... [id=9f2c]\x1b[0m
@@ -79,6 +80,7 @@ async def _everything(made: Company, keys: Keyring) -> dict[str, str]:
     pay = await made.instance(payments, "pay-1", silent=4, capacity=2)
     frankfurt = await made.runner("frankfurt-prod", type="cloud-hosted", region="eu-central-1")
     await made.instance(frankfurt, "i-0fe3", version="1.3.2")
+    await cloud_identities(made, frankfurt)
     warehouse = await made.runner("data/warehouse", "Warehouse loaders")
     await made.instance(warehouse, "dw", silent=1380)
     built_in = await made.runner("built-in", shared=True, max_jobs=100)
