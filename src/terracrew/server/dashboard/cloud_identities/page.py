@@ -58,7 +58,7 @@ class ShownDocument(msgspec.Struct, frozen=True):
     lines: list[PolicyLine]
 
 
-class FailedCheck(msgspec.Struct, frozen=True):
+class ShownFailure(msgspec.Struct, frozen=True):
     step: FleetStep
     paste: str
     """The name of the text that mends it; empty if no text does."""
@@ -73,7 +73,7 @@ class ShownTest(msgspec.Struct, frozen=True):
     """The last test of a connection. What has failed is shown first."""
 
     job: FleetJobView
-    failed: list[FailedCheck]
+    failed: list[ShownFailure]
     others: list[FleetStep]
     passed: int
     passed_before: FleetJob | None
@@ -148,7 +148,7 @@ async def read_one(tx: Tx, who: Principal, reference: str, issuer: str, shown_fo
 
 async def _test(tx: Tx, who: Principal, job: FleetJob) -> ShownTest:
     view = await fleet_jobs.view(tx, job)
-    failed = [FailedCheck(each, _paste(each)) for each in view.steps if each.status == "failed"]
+    failed = [ShownFailure(each, _paste(each)) for each in view.steps if each.status == "failed"]
     passed_before = None
     if job.status is FleetJobStatus.FAILED:
         wanted = FleetJobFilter(FleetJobType.CONNECTION_TEST, FleetJobStatus.SUCCEEDED, job.target_id)
@@ -169,7 +169,7 @@ def _paste(step: FleetStep) -> str:
     return "permissions" if step.name.startswith("may_") else ""
 
 
-def _missing(failed: Sequence[FailedCheck]) -> dict[str, set[str]]:
+def _missing(failed: Sequence[ShownFailure]) -> dict[str, set[str]]:
     """Return which permissions are missing, by the statement that has them."""
     return {
         each.step.name.removeprefix("may_"): set(_ACTION.findall(each.step.detail))
