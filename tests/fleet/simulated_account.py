@@ -16,6 +16,8 @@ class SimulatedAccount:
         self.url = ""
         self.resources: dict[str, str] = {}
         """What exists, with the job that made it."""
+        self.values: dict[str, str] = {}
+        """What was stored in what exists."""
         self.requests: list[dict[str, Any]] = []
         self.refusals: dict[str, str] = {}
         """What is refused, by `operation name`, with the words."""
@@ -60,6 +62,7 @@ class SimulatedAccount:
         if request["operation"] == "put":
             is_new = name not in self.resources
             self.resources.setdefault(name, request.get("job", ""))
+            self.values[name] = request.get("value", "")
             return {"is_new": is_new}
         if request["operation"] == "remove":
             return {"existed": self.resources.pop(name, None) is not None}

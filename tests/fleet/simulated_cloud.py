@@ -57,9 +57,10 @@ class SimulatedCloud:
                 if (await self._ask("put", name, job=job_id))["is_new"]:
                     made.append(name)
                 reporter.done(step, reference=f"ref:{name}")
+            await self._ask("put", f"{deployment.runner_id}/secret", job=job_id, value=worker_token)
             reporter.line(f"the secret store has {worker_token}")
         except (CloudRefused, CloudSilent, Canceled):
-            for name in reversed(made):
+            for name in [f"{deployment.runner_id}/secret", *reversed(made)]:
                 await self._ask("remove", name)
                 reporter.line(f"removed {name}")
             raise
@@ -92,11 +93,12 @@ class SimulatedCloud:
 
     async def destroy(self, deployment: Deployment, job_id: str, reporter: Reporter) -> None:
         del job_id
-        for step in reversed(STEPS):
-            reporter.require_wanted()
-            reporter.begin(step, f"Remove {step}")
-            await self._ask("remove", f"{deployment.runner_id}/{step}")
-            reporter.done(step)
+        for name in reversed((await self._ask("list", "all"))["names"]):
+            if name.startswith(f"{deployment.runner_id}/"):
+                reporter.require_wanted()
+                reporter.begin(name, f"Remove {name}")
+                await self._ask("remove", name)
+                reporter.done(name)
 
     async def found(self) -> list[FoundResource]:
         names = (await self._ask("list", "all"))["names"]
