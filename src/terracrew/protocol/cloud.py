@@ -1,4 +1,4 @@
-"""The cloud identities of a job: as whom its engine logs in to clouds, in each phase. They name roles and contain no secret."""
+"""The cloud logins of a job: as whom its engine logs in to clouds, in each phase. They name roles and contain no secret."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""The variables of cloud identities name the role of the phase, and leave no other way to log in."""
+"""The variables of cloud logins name the role of the phase, and leave no other way to log in."""
 
 from pathlib import Path
 
@@ -50,9 +50,7 @@ def test_a_secret_in_a_file_of_the_runner_does_not_come_before_the_identity_in_a
 
 def test_a_module_with_credentials_of_its_own_is_refused_and_they_are_named() -> None:
     cloud_variables.check({"AWS_REGION": "eu-1", "VAULT_TOKEN": "hush"}, CLOUDS)
-    with pytest.raises(
-        Invalid, match=r"sets AWS_PROFILE, AWS_ROLE_ARN, and it has a cloud identity for aws"
-    ) as refused:
+    with pytest.raises(Invalid, match=r"sets AWS_PROFILE, AWS_ROLE_ARN, and it has a cloud login for aws") as refused:
         cloud_variables.check({"AWS_ROLE_ARN": "arn:secret", "AWS_PROFILE": "ops"}, CLOUDS)
     assert "arn:secret" not in refused.value.message
 

@@ -1,4 +1,4 @@
-"""Cloud identities are set on groups and modules; for each cloud, the nearest place decides."""
+"""Cloud logins are set on groups and modules; for each cloud, the nearest place decides."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The options for the cloud identities of a group or a module."""
+"""The options for the cloud logins of a group or a module."""
 
 import json
 from collections.abc import Callable

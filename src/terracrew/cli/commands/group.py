@@ -63,7 +63,7 @@ def show_group(target: Target, path: str, as_json: bool) -> None:
     ]
     rest.append(("limits", ", ".join(limit_words.described(found.get("limits") or {}))))
     rest.append(("dispatcher", ", ".join(dispatcher_words.described(found.get("dispatcher") or {}))))
-    rest.append(("cloud identities", cloud_options.described(found.get("cloud") or {})))
+    rest.append(("cloud logins", cloud_options.described(found.get("cloud") or {})))
     found["path"] = found["path"] or "/ (the organization)"
     return output.facts([*((name, found[name]) for name in known), *rest, ("created", output.age(found["created_at"]))])
 

@@ -1,4 +1,4 @@
-"""Tokens for clouds. There is a file for each audience and for each cloud identity of the job.
+"""Tokens for clouds. There is a file for each audience and for each cloud login of the job.
 
 A file is fetched before a phase starts and renewed while the phase runs."""
 
@@ -39,7 +39,7 @@ class _Token(msgspec.Struct, frozen=True):
 
 
 class CloudTokens:
-    """The cloud tokens of one attempt. A module without audiences and cloud identities has none."""
+    """The cloud tokens of one attempt. A module without audiences and cloud logins has none."""
 
     def __init__(self, files: EngineDirectory, spec: JobSpec, *, transfer: Transfer, recorder: Recorder) -> None:
         self._folder, self._account_file = files.provided / _FOLDER, files.provided / _ACCOUNT_FILE
@@ -47,7 +47,7 @@ class CloudTokens:
         self._clouds, self._number = spec.cloud, spec.number
         self._given = {*spec.environment, *(each.name for each in spec.definitions if each.target == "environment")}
         self._wanted = {audience_slug(each): each for each in self._audiences}
-        """The audiences, by the names of their files. A file of a cloud identity has lower-case letters, so no other has its name."""
+        """The audiences, by the names of their files. A file of a cloud login has lower-case letters, so no other has its name."""
         self._wanted |= {f"cloud-{name}": each for name, each in spec.cloud.audiences().items()}
         self._transfer, self._recorder = transfer, recorder
         self._phase: Phase | None = None
@@ -69,7 +69,7 @@ class CloudTokens:
             await self._fetch(phase)
 
     def environment(self, given: Collection[str] | None = None) -> dict[str, str]:
-        """Return the variables that name the token files, and those of the cloud identities. The first audience's token also has a
+        """Return the variables that name the token files, and those of the cloud logins. The first audience's token also has a
         variable without its name. What the environment of the job sets is not replaced; for a hook of a group, this is what
         `given` names."""
         if self._phase is None:

@@ -1,7 +1,7 @@
 """The environment variables with which the tools of clouds find the identity of a job.
 
 Each function returns the variables of one cloud. `CREDENTIALS` has further ones, which would make a tool use something else: the
-runner's are removed, and a module that sets one of them cannot have a cloud identity as well.
+runner's are removed, and a module that sets one of them cannot have a cloud login as well.
 """
 
 import json
@@ -83,7 +83,7 @@ def check(given: Mapping[str, str], clouds: CloudIdentities) -> None:
     for cloud in clouds.audiences():
         if own := sorted(CREDENTIALS[cloud] & given.keys()):
             raise Invalid(
-                f"the environment of this module sets {', '.join(own)}, and it has a cloud identity for {cloud}: remove the "
+                f"the environment of this module sets {', '.join(own)}, and it has a cloud login for {cloud}: remove the "
                 "variable, or the identity (`cloud` of the module or of a group above it)"
             )
 

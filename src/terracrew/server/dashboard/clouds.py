@@ -1,4 +1,4 @@
-"""The fields for cloud identities in the forms of groups and modules: what was typed, and the change that it asks for."""
+"""The fields for cloud logins in the forms of groups and modules: what was typed, and the change that it asks for."""
 
 from collections.abc import Mapping
 from typing import Any, get_args

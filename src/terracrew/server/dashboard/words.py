@@ -157,7 +157,7 @@ MAX_RUNNING_JOBS = "Jobs that run at once"
 """The limit of a group, which applies together with those of the groups above it."""
 LIMITS = "Limits of jobs"
 DISPATCHER = "Dispatcher of jobs"
-CLOUD = "Cloud identities"
+CLOUD = "Cloud logins"
 """What jobs may use; of each limit, the smallest of the job, its module and the groups above applies."""
 FAILURE_KINDS = limit_words.FAILURE_KINDS
 PLAN_FIRST = "It makes a plan and changes nothing. Its page shows the plan, and lets you apply exactly this plan."

@@ -1,4 +1,4 @@
-"""Cloud identities at places of the tree: how they are changed, and which ones apply to a module."""
+"""Cloud logins at places of the tree: how they are changed, and which ones apply to a module."""
 
 from collections.abc import Iterable
 

@@ -41,7 +41,7 @@ def _settings(module: Module, above: Sequence[Row]) -> JobSettings:
     return JobSettings(
         inheritance.DEFAULTS["interrupted"] if at is None else interrupted[at],
         limits.applying([*_of_groups(above, "limits", "Limits", JobLimits), module.limits]),
-        clouds.applying([*_of_groups(above, "cloud", "Cloud identities", CloudIdentities), module.cloud]),
+        clouds.applying([*_of_groups(above, "cloud", "Cloud logins", CloudIdentities), module.cloud]),
         dispatchers.applying([*_of_groups(above, "dispatcher", "The dispatcher", PlaceChoice), module.dispatcher]),
     )
 

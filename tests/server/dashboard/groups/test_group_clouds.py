@@ -1,4 +1,4 @@
-"""Cloud identities on the pages of a group and a module."""
+"""Cloud logins on the pages of a group and a module."""
 
 import pytest
 
@@ -44,6 +44,6 @@ async def test_an_owner_sets_cloud_identities_on_the_pages_of_a_group_and_of_a_m
         assert '<details class="more" id="cloud-aws" open>' in refused or "vault_address" in wrong
     assert (await someone.submit(f"{settings}/clouds", **FIELDS)).status_code == 303
     assert (await admin.get("/api/v1/modules/net%2Fvpc")).json()["cloud"] == CLOUD
-    assert "Cloud identities" in await someone.see(f"/dashboard/modules/{module['id']}")
+    assert "Cloud logins" in await someone.see(f"/dashboard/modules/{module['id']}")
     assert (await someone.submit(f"{settings}/clouds")).status_code == 303
     assert (await admin.get("/api/v1/modules/net%2Fvpc")).json()["cloud"] == {}, "an empty field removes them"

@@ -70,7 +70,7 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             ("limits", ", ".join(limit_words.described(found.get("limits") or {}))),
             ("oidc audiences", found.get("oidc_audiences")),
             ("dispatcher", _dispatcher(found)),
-            ("cloud identities", cloud_options.described(found.get("cloud") or {})),
+            ("cloud logins", cloud_options.described(found.get("cloud") or {})),
             ("state", f"version {found['state_version']}" if found.get("state_version") else "none yet"),
             ("lock", render.lock(found.get("lock"))),
             ("backend lock", render.held_lock(found.get("held_lock"))),

@@ -136,7 +136,7 @@ SECTIONS: Mapping[str, FormSection[GroupSettingsPage, GroupChange]] = {
         lambda form, _: GroupChange(dispatcher=dispatchers.wanted(form)),
     ),
     "clouds": FormSection(
-        "Cloud identities",
+        "Cloud logins",
         clouds.CloudFields,
         lambda page: clouds.typed(page.group.cloud),
         lambda form, _: GroupChange(cloud=clouds.wanted(form)),

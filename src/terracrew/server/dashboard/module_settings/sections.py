@@ -164,7 +164,7 @@ SECTIONS: Mapping[str, FormSection[ModuleSettingsPage, ModuleChange]] = {
         lambda form, _: ModuleChange(dispatcher=dispatchers.wanted(form)),
     ),
     "clouds": FormSection(
-        "Cloud identities",
+        "Cloud logins",
         clouds.CloudFields,
         lambda page: clouds.typed(page.module.cloud),
         lambda form, _: ModuleChange(cloud=clouds.wanted(form)),

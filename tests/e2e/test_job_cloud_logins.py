@@ -1,4 +1,4 @@
-"""Cloud identities with the real engine: what the tools of clouds find when a module is planned and when it is applied."""
+"""Cloud logins with the real engine: what the tools of clouds find when a module is planned and when it is applied."""
 
 import json
 from pathlib import Path
@@ -129,6 +129,6 @@ def test_a_module_that_sets_credentials_itself_is_told_before_anything_runs(syst
     system.module("vpc", quick(), cloud={"aws": CLOUD["aws"]}, environment={"AWS_ACCESS_KEY_ID": "AKIA"})
     job = system.wait(system.run("vpc", "APPLY"))
     assert job["status"] == "FAILED"
-    assert "sets AWS_ACCESS_KEY_ID, and it has a cloud identity for aws" in job["message"]
+    assert "sets AWS_ACCESS_KEY_ID, and it has a cloud login for aws" in job["message"]
     statuses = {step["name"]: step["status"] for step in job["steps"]}
     assert {statuses[name] for name in ("init", "plan", "apply")} == {"SKIPPED"}
