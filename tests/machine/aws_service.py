@@ -57,6 +57,7 @@ class AwsService:
         self.session_seconds: int | None = None
         """How long sessions last, if it is not what was asked for."""
         self.secret_keys: list[str] = []
+        self.session_tokens: list[str] = []
         self.answers: defaultdict[str, list[Any]] = defaultdict(list)
         """What actions such as `RunTask` answer: the first entry of a list is taken until one is left. A Refusal is an error, and
         a text is sent as it is."""
@@ -120,10 +121,11 @@ class AwsService:
     def _credentials(self, asked: dict[str, Any]) -> dict[str, str]:
         ends_at = time.time() + (self.session_seconds or int(asked["DurationSeconds"]))
         self.secret_keys.append("secret-" + secrets.token_hex(16))
+        self.session_tokens.append("session-" + secrets.token_hex(32))
         return {
             "AccessKeyId": f"ASIA{len(self.secret_keys):016}",
             "SecretAccessKey": self.secret_keys[-1],
-            "SessionToken": "session-" + secrets.token_hex(32),
+            "SessionToken": self.session_tokens[-1],
             "Expiration": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(ends_at)),
         }
 

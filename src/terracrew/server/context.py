@@ -151,6 +151,7 @@ class Server:
             create_job=self.create_job,
             apply_plan=self.apply_plan,
             watch=self.watch,
+            fleet_handlers=self.fleet_handlers,
             cloud_calls=self.fleet,
             tasks=self.tasks,
             local_roots=self.settings.local_roots,

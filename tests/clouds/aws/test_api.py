@@ -139,7 +139,7 @@ async def test_what_is_wrong_with_a_web_identity_is_said_with_its_remedy(
 
         opened = AwsApi(chosen, sign)
         with pytest.raises(SignInRefused, match=words):
-            await opened.require_session()
+            await opened.sign_in()
 
 
 async def test_throttling_is_repeated_also_in_disguise(aws: AwsService, api: AwsApi) -> None:

@@ -26,11 +26,11 @@ async def test_the_trust_policy_lets_in_whom_it_names_and_nobody_else(account: E
     assert ":assumed-role/fleet-sign-in-" in who["Arn"]
     for wrong in ("", "tc-of-another"):
         with pytest.raises(SignInRefused, match=r"AccessDenied.*external id"):
-            await account.open(identity, external_id=wrong).require_session()
+            await account.open(identity, external_id=wrong).sign_in()
         with pytest.raises(SignInRefused):
             await api.probe(external_id=wrong)
     with pytest.raises(SignInRefused):
-        await account.open(identity, role_arn=policies.account_of(identity).role_arn + "-missing").require_session()
+        await account.open(identity, role_arn=policies.account_of(identity).role_arn + "-missing").sign_in()
 
 
 async def test_what_the_role_may_not_do_is_refused_with_the_name_of_the_action(account: EnforcedAccount) -> None:

@@ -111,9 +111,9 @@ class AwsApi:
         """Return a token that the server signs for the identity. Raises SignInRefused or CloudSilent."""
         return await self._session.new_token()
 
-    async def require_session(self) -> None:
-        """Sign in, if that is necessary. Raises SignInRefused or CloudSilent."""
-        await self._session.require()
+    async def sign_in(self) -> None:
+        """Sign in anew, even if there is a session: its role may have been changed since. Raises SignInRefused or CloudSilent."""
+        await self._session.require(is_new=True)
 
     async def probe(self, *, external_id: str = "") -> None:
         """Try to sign in as somebody else: with this external id, or with a token of a subject that no identity has.

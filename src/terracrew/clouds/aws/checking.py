@@ -57,7 +57,7 @@ def _sign_in_words(api: AwsApi) -> str:
 
 
 async def _sign_in(api: AwsApi) -> str:
-    await api.require_session()
+    await api.sign_in()
     return str((await api.call("sts", "get_caller_identity"))["Arn"])
 
 

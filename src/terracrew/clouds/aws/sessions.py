@@ -123,10 +123,10 @@ class RoleSession:
         self.clients = Clients(self._account.region, self.keys)
         self._renewal = asyncio.Lock()
 
-    async def require(self) -> None:
-        """Sign in if there is no session, or one that is about to end. Raises SignInRefused or CloudSilent."""
+    async def require(self, *, is_new: bool = False) -> None:
+        """Sign in if there is no session, or one that is about to end, or in any case. Raises SignInRefused or CloudSilent."""
         async with self._renewal:
-            if not self.keys.are_valid_for(RENEW_BEFORE_SECONDS):
+            if is_new or not self.keys.are_valid_for(RENEW_BEFORE_SECONDS):
                 token = await self.new_token() if self._account.way == "web_identity" else ""
                 self.keys.replace(await self.assume(token=token, external_id=self._account.external_id))
 

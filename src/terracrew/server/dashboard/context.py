@@ -7,6 +7,7 @@ from pathlib import Path
 from terracrew.server.cloud_hosted.cloud_calls import CloudCalls
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
+from terracrew.server.fleet_jobs.handlers import FleetHandlers
 from terracrew.server.http import request
 from terracrew.server.identity.context import Identity
 from terracrew.server.jobs.apply_plan import Apply
@@ -33,6 +34,7 @@ class DashboardContext:
     create_job: Create
     apply_plan: Apply
     watch: Watch
+    fleet_handlers: FleetHandlers
     cloud_calls: CloudCalls
     tasks: Tasks
     local_roots: Sequence[Path]

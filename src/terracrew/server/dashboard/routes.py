@@ -14,6 +14,7 @@ from terracrew.server.dashboard.access.users import pages as users
 from terracrew.server.dashboard.account import pages as account
 from terracrew.server.dashboard.cloud_identities.handlers import pages as cloud_identities
 from terracrew.server.dashboard.errors import HANDLERS
+from terracrew.server.dashboard.fleet_jobs import pages as fleet_jobs
 from terracrew.server.dashboard.groups.handlers import pages as groups
 from terracrew.server.dashboard.groups.runs import pages as group_runs
 from terracrew.server.dashboard.hold import pages as hold
@@ -44,6 +45,7 @@ routers: list[ControllerRouterHandler] = [
     runners,
     cloud_identities,
     jobs,
+    fleet_jobs,
     modules,
     module_creation,
     module_settings,

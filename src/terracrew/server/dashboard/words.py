@@ -18,6 +18,7 @@ from terracrew.protocol.spec import (
     Source,
     Step,
 )
+from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType
 from terracrew.server.jobs.model import JobStatus
 from terracrew.server.runner_alerts.model import RunnerAlert
 from terracrew.server.runners.model import Runner, RunnerStatus, RunnerView
@@ -59,6 +60,26 @@ _RUN_MODULES = {
     "CANCELED": Badge("idle", "slash", "Canceled"),
 }
 """The badges of a run of a group and of its modules."""
+_FLEET_JOBS = {
+    FleetJobType.DEPLOY_WORKER: "Deployment",
+    FleetJobType.UPDATE_WORKER: "Update",
+    FleetJobType.DESTROY_WORKER: "Removal",
+    FleetJobType.CONNECTION_TEST: "Connection test",
+}
+_FLEET_ACTIVITIES = {
+    FleetJobType.DEPLOY_WORKER: "Deploying",
+    FleetJobType.UPDATE_WORKER: "Updating",
+    FleetJobType.DESTROY_WORKER: "Removing",
+    FleetJobType.CONNECTION_TEST: "Testing",
+}
+FLEET_FILTERS = {
+    "": "All",
+    "PROCESSING": "Running",
+    "SUCCEEDED": "Succeeded",
+    "FAILED": "Failed",
+    "CANCELED": "Canceled",
+}
+"""The filters of the list of fleet jobs: the parameter `status`, and its word."""
 _NO_CONTACT = {"silent": Badge("warn", "mark", "No contact"), "lost": Badge("bad", "mark", "Lost")}
 _ACTIVITIES = {
     Step.FETCH: "Fetching",
@@ -302,6 +323,39 @@ def job_badge(
     if status is JobStatus.PROCESSING and step is not None:
         return Badge("busy", "arc", _ACTIVITIES[step])
     return _JOBS[status]
+
+
+def fleet_job_badge(job: FleetJob) -> Badge:
+    """Return the badge of a fleet job: while it runs, what it does."""
+    if job.is_active:
+        if job.canceled_at is not None:
+            return Badge("warn", "arc", "Canceling")
+        return Badge("busy", "arc", _FLEET_ACTIVITIES[job.type])
+    return _JOBS[JobStatus(job.status.value)]
+
+
+def fleet_cancel_words(job: FleetJob, made: int) -> tuple[str, str]:
+    """Return what the button that cancels a fleet job says, and what the question before it names as the consequence."""
+    match job.type:
+        case FleetJobType.CONNECTION_TEST:
+            return "Cancel test…", "A test changes nothing in the account, so nothing is removed."
+        case FleetJobType.DESTROY_WORKER:
+            return "Cancel removal…", "What was removed stays removed. If nothing was, the runner takes jobs again."
+        case FleetJobType.UPDATE_WORKER:
+            return "Cancel update…", "What is new is removed again. The runner stays as it was deployed before."
+        case FleetJobType.DEPLOY_WORKER:
+            if not made:
+                return "Cancel deployment…", "Nothing was made in the account so far."
+            things = counted(made, "resource")
+            return (
+                f"Cancel and remove {things}…",
+                f"What this job has made in the account is removed again: {things}.",
+            )
+
+
+def fleet_job_word(job: FleetJob) -> str:
+    """Return what kind of fleet job it is, in words."""
+    return _FLEET_JOBS[job.type]
 
 
 def activity(step: Step) -> str:

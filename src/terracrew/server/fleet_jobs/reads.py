@@ -78,6 +78,17 @@ async def steps(tx: Tx, job_id: str, attempt: int) -> list[FleetStep]:
     return rows_to(FleetStep, rows)
 
 
+async def last_lines(tx: Tx, job_id: str, count: int) -> list[FleetLine]:
+    """Return the last lines of all attempts, in their order."""
+    rows = await tx.all(
+        "SELECT " + FLEET_LOG.columns + " FROM fleet_log WHERE job_id = :job_id"
+        " ORDER BY attempt DESC, number DESC LIMIT :count",
+        job_id=job_id,
+        count=count,
+    )
+    return rows_to(FleetLine, reversed(rows))
+
+
 async def lines(tx: Tx, job_id: str, attempt: int, since: int, count: int) -> list[FleetLine]:
     """Return lines of all attempts that follow line `since` of `attempt`, in their order."""
     rows = await tx.all(

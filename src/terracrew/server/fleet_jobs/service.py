@@ -65,7 +65,10 @@ async def find(tx: Tx, who: Principal, reference: str, verb: Verb = Verb.RUNNER_
         raise Invalid(f"`{reference[:100]}` is neither the id nor the number of a fleet job")
     if job is None:
         raise unseen
-    await authorize.require(tx, who, verb, await _place(tx, job), unseen)
+    place = await _place(tx, job)
+    if not (await authorize.decide(tx, who, Verb.RUNNER_READ, place)).is_allowed:
+        raise unseen  # also for a job of the organization itself, whose existence is nobody else's business
+    await authorize.require(tx, who, verb, place, unseen)
     return job
 
 
@@ -103,6 +106,11 @@ async def cancel(tx: Tx, who: Principal, reference: str, handlers: FleetHandlers
         await handlers[after.type].on_end(tx, after, {})
     await _record(tx, who, "fleet_job.cancel", after)
     return after
+
+
+async def may_cancel(tx: Tx, who: Principal, job: FleetJob) -> bool:
+    """Return whether the caller may cancel a job that they have found."""
+    return (await authorize.decide(tx, who, Verb.RUNNER_WRITE, await _place(tx, job))).is_allowed
 
 
 async def _place(tx: Tx, job: FleetJob) -> Place:

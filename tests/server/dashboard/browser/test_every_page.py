@@ -19,6 +19,7 @@ from terracrew.server.identity.people import service
 from terracrew.server.principals.model import SYSTEM
 from tests.server.dashboard.browser import accessibility, keyboard
 from tests.server.dashboard.company.access import access
+from tests.server.dashboard.company.fleet import FleetCompany
 from tests.server.dashboard.company.stage import Stage
 from tests.server.dashboard.conftest import SHOTS
 
@@ -94,6 +95,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
     actor = msgspec.structs.replace(SYSTEM, organization_id=stage.server.organization_id)
     run = NewGroupRun("APPLY")  # the page of a group with a run has one more panel
     begun = await stage.server.db.write(lambda tx: group_runs.begin(tx, actor, "payments/prod", run))
+    fleet = FleetCompany(stage.server.db, stage.server.organization_id)
     rows = await stage.server.db.read(lambda tx: tx.all("SELECT id, path FROM runners ORDER BY path"))
     runners = {row["path"]: row["id"] for row in rows}
     jobs = [stage.jobs[name] for name in ("planning", "doubt", "asking", "lost", "applying", "failed", "done")]
@@ -111,6 +113,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
         "module": [row["module_id"] for row in found if row],
         "group": ["payments%2Fprod", "platform"],
         "run": [begun.id],
+        "fleet_job": [(await fleet.running())[0].id, (await fleet.failed()).id],
         "identity": [row["id"] for row in identities],
         "place": ["payments%2Fprod"],
         "version": [row["id"] for row in states],

@@ -8,7 +8,9 @@ from collections.abc import Callable
 import pytest
 from playwright.async_api import Browser, BrowserContext, Error, Page, Route, expect
 
+from terracrew.fleet.messages import StepBegun, StepDone
 from terracrew.server.db.seam import Tx
+from tests.server.dashboard.company.fleet import TASK, FleetCompany, report
 from tests.server.dashboard.company.stage import PASSWORD, Stage
 from tests.server.dashboard.conftest import SHOTS
 
@@ -48,6 +50,22 @@ async def test_a_change_appears_without_a_reload_and_the_focus_stays_where_it_wa
     await stage.write(goes_away)
     await expect(row.locator(".st")).to_have_text("Offline")
     await expect(page.locator("#search")).to_be_focused()
+    assert await page.evaluate("window.sameDocument") is True
+
+
+@pytest.mark.feature("U4.live", "W4.fleet")
+async def test_a_deployment_is_followed_live_and_its_cancel_names_what_it_removes(page: Page, stage: Stage) -> None:
+    job, log = await FleetCompany(stage.server.db, stage.server.organization_id).running()
+    await page.goto(f"/dashboard/fleet-jobs/{job.number}")
+    await expect(page.locator(".checks .now")).to_contain_text("pulling the image")
+    await page.evaluate("window.sameDocument = true")
+    await report(log, StepDone(job.id, 1, "task", TASK, "41 s"), StepBegun(job.id, 1, "hello", "Says hello"))
+    await expect(page.locator(".checks .now")).to_contain_text("Says hello")
+    await expect(page.locator(".fleet-log")).to_contain_text("First task: 41 s")
+    await page.click("#cancel-fleet-job")
+    await expect(page.locator("#confirm")).to_contain_text("is removed again: 2 resources.")
+    await page.click("#confirm [data-yes]")
+    await expect(page.locator(".head .st")).to_have_text("Canceling")
     assert await page.evaluate("window.sameDocument") is True
 
 

@@ -10,7 +10,7 @@ from terracrew.cli.arguments import name_completion, numbers
 from terracrew.cli.arguments.durations import Duration
 from terracrew.cli.commands.runner.api_path import api_path
 from terracrew.cli.connection.target import Target, pass_target
-from terracrew.cli.printing import output
+from terracrew.cli.printing import fleet_progress, output
 
 VCPU_UNIT_COUNT = 1024
 _MEMORY = re.compile(r"(\d+)\s*(MB|GB|M|G)", re.IGNORECASE)
@@ -34,6 +34,8 @@ _SETTINGS = (
     "wakes_ahead",
     "log_days",
 )
+
+_wait_option = click.option("--wait/--no-wait", default=True, help="Whether to follow the job to its end [--wait].")
 
 
 class Memory(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - generic to the checker alone
@@ -124,14 +126,16 @@ def _settings_options(command: Callable[..., None]) -> Callable[..., None]:
     help="How instances prove who they are: a token in the cloud's secret store, or the role that they have [secret].",
 )
 @_settings_options
+@_wait_option
 @output.json_option
 @pass_target
-def deploy(target: Target, name: str, no_assign: bool, as_json: bool, **given: Any) -> None:
+def deploy(target: Target, name: str, no_assign: bool, wait: bool, as_json: bool, **given: Any) -> None:
     """Deploy a runner called NAME in the account of a cloud identity. It sleeps while there are no jobs."""
     kept = ("identity", "group", "region", "description", "tags", "service_account")
     body = {"name": name} | {field: given[field] for field in kept if given[field]}
     body |= {"settings": _chosen(given)} | ({"assign": False} if no_assign else {})
-    _tell(target.api().post("/runners/deploy", body), "deploying {path}", as_json)
+    made = target.api().post("/runners/deploy", body)
+    _follow(target, made, "deploying {path}", wait=wait, as_json=as_json)
 
 
 @click.command(
@@ -139,20 +143,23 @@ def deploy(target: Target, name: str, no_assign: bool, as_json: bool, **given: A
 )
 @click.argument("path", shell_complete=name_completion.runners)
 @_settings_options
+@_wait_option
 @output.json_option
 @pass_target
-def redeploy(target: Target, path: str, as_json: bool, **given: Any) -> None:
+def redeploy(target: Target, path: str, wait: bool, as_json: bool, **given: Any) -> None:
     """Deploy the cloud-hosted runner PATH again, with other settings if there are any. Jobs that run finish where they are."""
-    _tell(target.api().post(f"{api_path(path)}/deploy", _chosen(given)), "deploying {path} again", as_json)
+    made = target.api().post(f"{api_path(path)}/deploy", _chosen(given))
+    _follow(target, made, "deploying {path} again", wait=wait, as_json=as_json)
 
 
 @click.command("destroy")
 @click.argument("path", shell_complete=name_completion.runners)
 @click.option("--force", is_flag=True, help="Do not wait for its jobs: they count as lost.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@_wait_option
 @output.json_option
 @pass_target
-def destroy(target: Target, path: str, force: bool, yes: bool, as_json: bool) -> None:
+def destroy(target: Target, path: str, force: bool, yes: bool, wait: bool, as_json: bool) -> None:
     """Remove the cloud-hosted runner PATH with everything that was made for it in the cloud. It drains first."""
     api = target.api()
     if not yes:
@@ -163,7 +170,8 @@ def destroy(target: Target, path: str, force: bool, yes: bool, as_json: bool) ->
             + ("Its jobs count as lost." if force else "Its jobs end first."),
             "Not removed.",
         )
-    _tell(api.post(f"{api_path(path)}/destroy", {"force": force}), "removing {path}", as_json)
+    made = api.post(f"{api_path(path)}/destroy", {"force": force})
+    _follow(target, made, "removing {path}", wait=wait, as_json=as_json)
 
 
 @click.command("deployment")
@@ -222,8 +230,17 @@ def _chosen(given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tell(made: dict[str, Any], words: str, as_json: bool) -> None:
-    if as_json:
-        return output.as_json(made)
+def _follow(target: Target, made: dict[str, Any], words: str, *, wait: bool, as_json: bool) -> None:
+    """Follow the job of the fleet to its end, or say which one it is. A job that fails ends the command with exit code 1."""
     job = made["job"]
-    return click.echo(f"{words.format(path=made['runner']['path'])}: {job['type']} #{job['number']} is {job['status']}")
+    output.note(f"{words.format(path=made['runner']['path'])}: {job['type']} #{job['number']}")
+    if wait:
+        job = fleet_progress.follow(target.api(), job["id"], is_shown=not as_json)
+    if as_json:
+        output.as_json(made | {"job": job})
+    elif wait:
+        fleet_progress.print_end(job)
+    else:
+        click.echo(f"`terracrew fleet-job logs {job['number']} --follow` shows how far it is")
+    if job["status"] in ("FAILED", "CANCELED"):
+        raise SystemExit(1)
