@@ -64,8 +64,8 @@ class Issuer:
 
 
 @contextmanager
-def running(host: str = "127.0.0.1", pair: tuple[Path, Path] | None = None) -> Generator[Issuer]:
-    """Run an issuer, by https if it has a certificate and its key."""
+def running(host: str = "127.0.0.1", pair: tuple[Path, Path] | None = None, port: int = 0) -> Generator[Issuer]:
+    """Run an issuer, by https if it has a certificate and its key, at a free port or at a given one."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -89,12 +89,13 @@ def running(host: str = "127.0.0.1", pair: tuple[Path, Path] | None = None) -> G
 
         def handle_error(self, request: Any, client_address: Any) -> None: ...
 
-    web = Server((host, 0), Handler)
+    web = Server((host, port), Handler)
     if pair:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(*pair)
         web.socket = context.wrap_socket(web.socket, server_side=True, do_handshake_on_connect=False)
-    issuer = Issuer(f"http{'s' if pair else ''}://{host}:{web.server_address[1]}")
+    scheme, shown = ("https" if pair else "http"), "" if pair and port == 443 else f":{web.server_address[1]}"
+    issuer = Issuer(f"{scheme}://{host}{shown}")
     thread = threading.Thread(target=web.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
