@@ -128,14 +128,15 @@ async def _serve(
     reload: SettingsReload,
 ) -> None:
     is_declaring = server.settings.shared_runners is not None
+    facts = app.cloud_facts(server.settings)
+    scaling = Scaling(server.db, server.scheduler, server.fleet, facts, server.tasks)
     loops: dict[str, Callable[[], Awaitable[None]]] = {
         "scheduler": server.scheduler.run,
         "reaper": Reaper(server.db, server.registry, timedelta(seconds=server.settings.apply_lease_seconds)).run,
         "triggers": Triggers(server.db, server.keys, server.settings.local_roots).run,
         "group runs": GroupRuns(server.db, server.keys, server.settings.local_roots).run,
-        "cloud-hosted runners": Scaling(
-            server.db, server.scheduler, server.fleet, app.cloud_facts(server.settings), server.tasks
-        ).run,
+        "cloud-hosted runners": scaling.run,
+        "fleet process": lambda: server.fleet.stay_ready(lambda: scaling.has_any),
         "fleet jobs": FleetJobs(server.db, server.id, server.fleet, server.fleet_handlers).run,
         "lost resources": LostResourceSearch(server.db, server.objects, server.keys).run,
         "heartbeats": server.heartbeats.run,

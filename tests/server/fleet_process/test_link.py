@@ -15,6 +15,7 @@ from terracrew.errors import Unavailable
 from terracrew.executor.isolation import landlock
 from terracrew.fleet.messages import CheckWork, DeployWork, RunJob, StepDone, WorkEvent
 from terracrew.server.fleet_process import child
+from terracrew.server.fleet_process import link as link_module
 from terracrew.server.fleet_process.link import FleetLink, FleetLost
 from tests.fleet.simulated_account import SimulatedAccount, deployment, identity
 
@@ -120,6 +121,24 @@ async def test_a_process_without_work_is_ended(monkeypatch: pytest.MonkeyPatch, 
             await asyncio.sleep(0.01)
     assert await link.found(identity(account)) == [], "it is started again"
     await link.close()
+
+
+async def test_a_process_that_is_to_stay_ready_is_started_ahead_and_again_after_a_crash(
+    link: FleetLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_module, "READY_CHECK_SECONDS", 0.02)
+    has_runners = asyncio.Event()
+    ready = asyncio.create_task(link.stay_ready(has_runners.is_set))
+    await asyncio.sleep(0.1)
+    assert link.process_id is None
+    has_runners.set()
+    async with asyncio.timeout(20):
+        while (pid := link.process_id) is None:
+            await asyncio.sleep(0.01)
+        os.kill(pid, signal.SIGKILL)
+        while link.process_id in (pid, None):
+            await asyncio.sleep(0.01)
+    ready.cancel()
 
 
 async def test_something_that_is_no_message_ends_the_process(

@@ -39,7 +39,8 @@ from terracrew.server.fleet_process import child
 Sign = Callable[[CloudIdentity, bool], Awaitable[str]]
 """Signs a token for an identity; the second argument asks for one that a cloud must turn away."""
 IDLE_SECONDS = 300.0
-"""The process ends after it had nothing to do for this long."""
+"""The process ends after it had nothing to do for this long, unless it is to stay ready."""
+READY_CHECK_SECONDS = 5.0
 CALL_SECONDS = 150.0
 """How long a call may take. Clouds repeat requests for up to 90 s while they are throttled."""
 FIRST_RESTART_SECONDS, MAX_RESTART_SECONDS = 0.2, 30.0
@@ -73,11 +74,20 @@ class FleetLink:
         self._crashed_at = float("-inf")
         self._crash_delay = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._is_kept_ready: Callable[[], bool] = lambda: False
 
     @property
     def process_id(self) -> int | None:
         """The id of the process, while there is one."""
         return self._connection.process.pid if self._connection else None
+
+    async def stay_ready(self, is_wanted: Callable[[], bool]) -> None:
+        """Keep the process running while this is true, so that a sleeping runner is woken without waiting for its start."""
+        self._is_kept_ready = is_wanted
+        while True:
+            if is_wanted() and self._connection is None:
+                await self._connected()
+            await asyncio.sleep(READY_CHECK_SECONDS)
 
     async def run(self, job: RunJob, take: Callable[[WorkEvent], None]) -> WorkEnded:
         """Have the work of an attempt done, and return how it ended. Raises FleetLost if the process ends in the middle."""
@@ -145,6 +155,7 @@ class FleetLink:
             process, connection = await asyncio.to_thread(child.start, self._private, self._program)
             log.info("the fleet process is started", pid=process.pid)
             self._connection = await _Connection.open(process, connection, self._sign, self._ended)
+            self._end_when_idle(self._connection)
             return self._connection
 
     def _ended(self, connection: "_Connection") -> None:
@@ -165,15 +176,21 @@ class FleetLink:
         finally:
             connection.users -= 1
             if not connection.users:
-                if self._timer is not None:
-                    self._timer.cancel()
-                loop = asyncio.get_running_loop()
-                self._timer = loop.call_later(self._idle_seconds, self._end_if_idle, connection)
+                self._end_when_idle(connection)
 
     def _end_if_idle(self, connection: "_Connection") -> None:
-        if not connection.users and self._connection is connection:
+        if connection.users or self._connection is not connection:
+            return
+        if self._is_kept_ready():
+            self._end_when_idle(connection)
+        else:
             self._connection = None
             connection.end_soon()
+
+    def _end_when_idle(self, connection: "_Connection") -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(self._idle_seconds, self._end_if_idle, connection)
 
 
 class _Connection:
