@@ -33,6 +33,7 @@ from tests.bench import (
     scale,
     silent,
     start,
+    wake,
 )
 from tests.bench.figures import table
 from tests.bench.filled_server import Env
@@ -62,6 +63,7 @@ BENCHMARKS: dict[str, Callable[[Env], dict[str, float]]] = {
     "lists": lists.run,
     "caps": caps.run,
     "scale": scale.run,
+    "wake": wake.run,
     "demo": demo.run,
 }
 FILE = Path("build/bench.json")

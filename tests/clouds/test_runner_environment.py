@@ -25,10 +25,10 @@ def _deployment(url: str = "https://terracrew.example.com", **settings: Any) -> 
 
 
 def test_an_instance_with_a_worker_token_names_its_runner_and_does_not_rotate_the_token_of_all_instances() -> None:
-    found = runner_environment.variables(_deployment(capacity=2, idle_seconds=60), helper="/opt/credhelpers/aws")
+    found = runner_environment.variables(_deployment(capacity=2, idle_seconds=20), helper="/opt/credhelpers/aws")
     assert found["TERRACREW_RUNNER__CREDENTIALS__WORKER_ID"] == found["TERRACREW_RUNNER__ID"] == RUNNER
     assert found["TERRACREW_RUNNER__ROTATE_WORKER_TOKEN"] == "false"
-    assert (found["TERRACREW_RUNNER__CAPACITY"], found["TERRACREW_RUNNER__IDLE_SECONDS"]) == ("2", "60")
+    assert (found["TERRACREW_RUNNER__CAPACITY"], found["TERRACREW_RUNNER__IDLE_SECONDS"]) == ("2", "20")
     assert int(found["TERRACREW_RUNNER__STOP_SECONDS"]) < runner_environment.STOP_TIMEOUT_SECONDS
     assert "TERRACREW_RUNNER__CREDENTIALS__HELPER__COMMAND" not in found
     assert not {WORKER_TOKEN_VARIABLE, INSTANCE_VARIABLE} & set(found)

@@ -23,9 +23,11 @@ class Asked:
         self.on_leave_answer: Callable[[bool, str], None] = lambda _granted, _reason: None
         self.is_welcome = True
         self.requests = 0
+        self.idle_seconds = 0.0
 
-    def ask_to_leave(self) -> None:
+    def ask_to_leave(self, idle_seconds: float) -> None:
         self.requests += 1
+        self.idle_seconds = idle_seconds
 
 
 class Idling:
@@ -54,7 +56,7 @@ async def test_it_asks_after_its_idle_time_and_again_only_after_another_one() ->
     runner.pass_seconds(59)
     assert (runner.connection.requests, runner.stop.drain.is_set()) == (1, False)
     runner.pass_seconds(1)
-    assert runner.connection.requests == 2
+    assert (runner.connection.requests, runner.connection.idle_seconds) == (2, 120.0)
     runner.connection.on_leave_answer(True, "")
     assert runner.stop.drain.is_set()
     assert runner.stop.departures.current is None

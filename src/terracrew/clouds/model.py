@@ -81,7 +81,7 @@ class DeploymentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     capacity: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
     """How many jobs an instance runs at once."""
     idle_seconds: Annotated[int, msgspec.Meta(ge=10, le=86_400)] = 300
-    """An instance without a job for this long asks to leave."""
+    """The last instance without a job stays for this long. Further ones leave after half a minute without a job."""
     max_lifetime_seconds: Annotated[int, msgspec.Meta(ge=3600, le=1_209_600)] = 86_400
     """An instance that is this old takes no further jobs and leaves after its last one."""
     wakes_ahead: bool = False

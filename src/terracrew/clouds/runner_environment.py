@@ -5,6 +5,8 @@ from terracrew.clouds.model import Deployment
 INSTANCE_VARIABLE = "TERRACREW_RUNNER__INSTANCE"
 WORKER_TOKEN_VARIABLE = "TERRACREW_RUNNER__CREDENTIALS__WORKER_TOKEN"  # noqa: S105  (the name of a variable)
 """Comes from the secret store of the cloud, and is in no definition of a task or a pod."""
+ASK_SECONDS = 30
+"""How often an idle instance asks to leave. The server keeps the last one for the idle time that people chose, and no other."""
 STOP_TIMEOUT_SECONDS = 120
 """How long a cloud waits after SIGTERM before it kills an instance: the most that Fargate allows."""
 STOP_SECONDS = 110
@@ -17,7 +19,7 @@ def variables(deployment: Deployment, *, helper: str) -> dict[str, str]:
     found = {
         "TERRACREW_SERVER__URL": deployment.server_url,
         "TERRACREW_RUNNER__CAPACITY": str(chosen.capacity),
-        "TERRACREW_RUNNER__IDLE_SECONDS": str(chosen.idle_seconds),
+        "TERRACREW_RUNNER__IDLE_SECONDS": str(min(chosen.idle_seconds, ASK_SECONDS)),
         "TERRACREW_RUNNER__MAX_LIFETIME_SECONDS": str(chosen.max_lifetime_seconds),
         "TERRACREW_RUNNER__STOP_SECONDS": str(STOP_SECONDS),
     }

@@ -161,6 +161,9 @@ class Leave(_FromClient, frozen=True, tag="leave"):
     """Asks whether the process may end, because it had no attempt for its idle time. The answer is `LeaveAnswer`. Only a runner whose
     hello says `may_leave` sends it."""
 
+    idle_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    """For how long it has had no attempt. After a refusal it asks again, and this number is larger."""
+
 
 FromRunner = RunnerHello | Heartbeat | Claim | HandBack | Gone | Renew | StandingClaims | Leave
 

@@ -26,7 +26,7 @@ class LeaveConnection(Protocol):
 
     @property
     def is_welcome(self) -> bool: ...
-    def ask_to_leave(self) -> None: ...
+    def ask_to_leave(self, idle_seconds: float) -> None: ...
 
 
 class Lifetime:
@@ -43,7 +43,7 @@ class Lifetime:
         self._config, self._stop, self._connection = config, stop, connection
         self._claims, self._is_idle = claims, is_idle
         self._clock = clock or asyncio.get_running_loop().time
-        self._started_at = self._idle_since = self._clock()
+        self._started_at = self._used_at = self._asked_at = self._clock()
         self._taken = claims.taken
         self._was_welcome = False
         connection.on_leave_answer = self._answered
@@ -68,15 +68,15 @@ class Lifetime:
         is_new = self._connection.is_welcome and not self._was_welcome
         self._was_welcome = self._connection.is_welcome
         if is_used or is_new:  # after an interruption, jobs that waited for it may come
-            self._idle_since = now
-        elif config.idle_seconds and self._was_welcome and now - self._idle_since >= config.idle_seconds:
-            self._idle_since = now  # without an answer, it asks again after another idle time
-            self._connection.ask_to_leave()
+            self._used_at = self._asked_at = now
+        elif config.idle_seconds and self._was_welcome and now - self._asked_at >= config.idle_seconds:
+            self._asked_at = now  # if it is refused, or not answered, it asks again after another idle time
+            self._connection.ask_to_leave(now - self._used_at)
 
     def _answered(self, is_granted: bool, reason: str) -> None:
         if not is_granted:
-            log.info("this runner stays: %s", reason)
-            self._idle_since = self._clock()
+            log.debug("this runner stays: %s", reason)
             return
-        log.info("leaving: there was no job for %s, and the server gives it none", duration(self._config.idle_seconds))
+        idle = duration(self._clock() - self._used_at)
+        log.info("leaving: there was no job for %s, and the server gives it none", idle)
         self._stop.end_when_idle()

@@ -21,8 +21,10 @@ pytestmark = pytest.mark.feature("W3.scale")
 ROUNDS = 250
 
 
-async def leave(rows: JobRows, instance: Instance, name: str = "one", epoch: int = 1) -> str:
-    idle = Idle(instance.runner_id, instance.id, name, epoch)
+async def leave(
+    rows: JobRows, instance: Instance, name: str = "one", epoch: int = 1, idle_seconds: float = 1000.0
+) -> str:
+    idle = Idle(instance.runner_id, instance.id, name, epoch, idle_seconds)
     return await rows.db.write(lambda tx: leaving.leave(tx, idle))
 
 
@@ -123,16 +125,30 @@ async def report(tx: Tx, instance: Instance) -> None:
     await connections.set_reported(tx, instance.runner_id, instance.id, 1, Heartbeat("0", False, []))
 
 
-async def test_the_wanted_minimum_stays(rows: JobRows) -> None:
-    runner_id = await cloud_runner(rows, min_instances=1, max_instances=2)
+async def started(rows: JobRows, runner_id: str, count: int) -> dict[str, Instance]:
+    """Let the cloud start instances, and let them say hello."""
 
     async def want(tx: Tx) -> list[str]:
         held = await store.hold(tx, runner_id)
         assert held is not None
-        return [each.name for each in await starting.want(tx, held, 2)]
+        return [each.name for each in await starting.want(tx, held, count)]
 
-    names = await rows.db.write(want)
-    instances = {name: await rows.instance_of(runner_id, name=name) for name in names}
+    return {name: await rows.instance_of(runner_id, name=name, slots=1) for name in await rows.db.write(want)}
+
+
+async def test_the_last_free_instance_stays_for_the_whole_idle_time_and_no_other(rows: JobRows) -> None:
+    instances = await started(rows, await cloud_runner(rows, idle_seconds=300), 3)
+    early = await asyncio.gather(*(leave(rows, each, name, idle_seconds=30.0) for name, each in instances.items()))
+    kept = "it is the last one with a free slot, and is kept for 5 m 00 s after its last job"
+    assert sorted(early) == ["", "", kept]
+    name = list(instances)[early.index(kept)]
+    assert await leave(rows, instances[name], name, idle_seconds=299.0) == kept
+    assert await leave(rows, instances[name], name, idle_seconds=300.0) == ""
+
+
+async def test_the_wanted_minimum_stays(rows: JobRows) -> None:
+    runner_id = await cloud_runner(rows, min_instances=1, max_instances=2)
+    instances = await started(rows, runner_id, 2)
     answers = await asyncio.gather(*(leave(rows, instance, name) for name, instance in instances.items()))
     assert sorted(answers) == ["", "1 instance of this runner is always wanted"]
     live = (await rows.db.read(lambda tx: reads.live_of(tx, [runner_id])))[runner_id]

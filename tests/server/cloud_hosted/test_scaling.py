@@ -14,7 +14,7 @@ from terracrew.server.deployments import reads, store
 from terracrew.server.deployments.model import CloudDeployment, CloudInstance
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.job_rows import Instance, JobRows
-from tests.server.cloud_hosted.conftest import ScalingServer
+from tests.server.cloud_hosted.scaling_server import ScalingServer
 from tests.server.cloud_hosted.simulated_cloud import SimulatedCloud, refused
 from tests.server.deployments.cloud_rows import cloud_runner
 

@@ -10,6 +10,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
 from terracrew.server.deployments.model import CloudDeployment, DeploymentStatus
 from terracrew.testing.job_rows import JobRows
+from terracrew.testing.rows import insert
 
 
 async def identity(rows: JobRows) -> str:
@@ -63,3 +64,23 @@ async def cloud_runner(
     )
     await rows.db.write(lambda tx: store.insert(tx, deployment))
     return runner_id
+
+
+async def cloud_runners(rows: JobRows, count: int) -> None:
+    """Insert many cloud-hosted runners that sleep, all in one transaction."""
+    identity_id = await identity(rows)
+
+    async def work(tx: Tx) -> None:
+        for _ in range(count):
+            runner_id = ids.new("rnr")
+            names = {"id": runner_id, "name": runner_id, "path": runner_id, "type": "cloud-hosted"}
+            of = {"organization_id": rows.organization, "created_at": tx.now}
+            await insert(tx, "runners", group_id=rows.root, max_jobs=100, allow_multiple_instances=True, **names, **of)
+            place = {"place_id": rows.root, "kind": "group", "path": ""}
+            await insert(tx, "assignments", runner_id=runner_id, **place, **of)
+            deployment = CloudDeployment(
+                runner_id=runner_id, identity_id=identity_id, settings=DeploymentSettings(), status="deployed"
+            )
+            await store.insert(tx, deployment)
+
+    await rows.db.write(work)

@@ -141,8 +141,8 @@ class HubConnection:
         """Whether there is a connection on which the server has answered the hello, and reads `Leave`."""
         return self._queue is not None and self._reads_leave
 
-    def ask_to_leave(self) -> None:
-        self._send(messages.Leave())
+    def ask_to_leave(self, idle_seconds: float) -> None:
+        self._send(messages.Leave(round(idle_seconds, 1)))
 
     def _is_final(self, error: TerracrewError) -> bool:
         """Return whether to give up. A conflict before the first welcome means that another process uses this instance, which a

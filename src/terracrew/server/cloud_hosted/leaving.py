@@ -6,14 +6,17 @@ none and stops it from being given one. It locks the row of the instance, and so
 connection is seen, too, and one that is made on a later connection is for a process that has not had the answer.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
+from terracrew.durations import duration
 from terracrew.server.connections import reads as connections
 from terracrew.server.connections import store as instances
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
-from terracrew.server.deployments.model import CloudDeployment
-from terracrew.server.runners import cloud_reads
+from terracrew.server.deployments.model import CloudDeployment, CloudInstance
+from terracrew.server.runners import cloud_reads, seat_reads
 
 
 class Idle(msgspec.Struct, frozen=True):
@@ -23,6 +26,8 @@ class Idle(msgspec.Struct, frozen=True):
     instance_id: str
     name: str
     epoch: int
+    idle_seconds: float
+    """For how long it has had no job, as it says."""
 
 
 async def leave(tx: Tx, idle: Idle) -> str:
@@ -32,27 +37,38 @@ async def leave(tx: Tx, idle: Idle) -> str:
         return "a newer connection of this instance has taken its place"
     if (await connections.active_attempts(tx, [idle.instance_id]))[idle.instance_id]:
         return "it has a job"
-    if deployment is not None and (reason := await _kept(tx, deployment, idle.name)):
+    if deployment is not None and (reason := await _kept(tx, deployment, idle)):
         return reason
     await instances.let_go(tx, idle.runner_id, idle.instance_id)
     return ""
 
 
-async def _kept(tx: Tx, deployment: CloudDeployment, name: str) -> str:
-    """Return why an instance of a cloud-hosted runner has to stay. If it may go, its row says that it leaves."""
+async def _kept(tx: Tx, deployment: CloudDeployment, idle: Idle) -> str:
+    """Return why an instance of a cloud-hosted runner has to stay. If it may go, its row says that it leaves.
+
+    The last one with a free slot stays for the whole idle time that people chose. Beside another one it is not missed, and costs.
+    """
     live = await store.live_instances(tx, deployment.runner_id)
-    own = next((each for each in live if each.name == name), None)
+    own = next((each for each in live if each.name == idle.name), None)
     if own is None or own.status == "leaving":  # a person started it, or it asks again
         return ""
-    least = deployment.settings.min_instances
-    others = sum(each.name != name and each.status != "leaving" for each in live)
+    least, kept_seconds = deployment.settings.min_instances, deployment.settings.idle_seconds
+    others = sum(each.name != idle.name and each.status != "leaving" for each in live)
     record = (await cloud_reads.records(tx, [deployment.runner_id])).get(deployment.runner_id)
     is_wanted = deployment.status == "deployed" and record is not None and not record.is_closed
     if is_wanted and others < least:
         return f"{least} instance{' of this runner is' if least == 1 else 's of this runner are'} always wanted"
+    if is_wanted and idle.idle_seconds < kept_seconds and not await _has_other_free(tx, live, idle):
+        return f"it is the last one with a free slot, and is kept for {duration(kept_seconds)} after its last job"
     if own.status != "running":  # its hello was not noted yet
         running = own.to("running", store.moment(tx))
         await store.save_instance(tx, own, running)
         own = running
     await store.save_instance(tx, own, own.to("leaving", store.moment(tx)))
     return ""
+
+
+async def _has_other_free(tx: Tx, live: Sequence[CloudInstance], idle: Idle) -> bool:
+    """Return whether another instance that stays has a free slot."""
+    staying = {each.name for each in live if each.name != idle.name and each.status != "leaving"}
+    return any(seat.name in staying and seat.free > 0 for seat in await seat_reads.seats(tx, [idle.runner_id]))

@@ -71,6 +71,8 @@ class RunnerSession:
         self.is_disk_full = False
         self.may_leave = may_leave
         """Whether it may ask to leave: then a claim for it excludes that it is let go, and the reverse."""
+        self.used_at = 0.0
+        """When a job was last given to it or ended, in monotonic seconds."""
         self.is_leaving = False
         """Whether the server is deciding that it may leave, or has agreed."""
         self.drain_reason = ""

@@ -48,7 +48,7 @@ class Candidates:
         is_able = maker is not None and maker.runner_id == route.runner_id and select.lacks(route, maker) is None
         if maker is not None and is_able and not _has_paused(maker, route, job):
             return maker
-        return max(islice(self.of(route, job), MAX_COMPARED_INSTANCES), key=lambda session: session.free, default=None)
+        return max(islice(self.of(route, job), MAX_COMPARED_INSTANCES), key=_preference, default=None)
 
     def best_tier(self, route: Route) -> AssignedRunners | None:
         """Return the nearest tier that is available, even if it is full; None if there is none."""
@@ -56,6 +56,15 @@ class Candidates:
         name = route.instance_name if required == "online_with_name" else None
         tiers = self._assigned.tiers(route)
         return next((each for each in tiers if required == "assigned" or self._online.has_one_of(each, name)), None)
+
+
+def _preference(session: RunnerSession) -> tuple[bool, int, float]:
+    """Return the sort key of an instance for a job; the highest gets it.
+
+    The freest one has the most to spare. Of those that leave when they are idle, the fullest one comes first, then the one that had
+    a job last: otherwise a few jobs would keep all of them busy in turn, and none would ever leave.
+    """
+    return (False, -session.free, session.used_at) if session.may_leave else (True, session.free, 0.0)
 
 
 def _has_paused(session: RunnerSession, route: Route, job: Waiting | None) -> bool:

@@ -5,6 +5,7 @@ acts on wake-ups, and a slow sweep checks everything again in case a wake-up was
 """
 
 import asyncio
+import time
 from collections.abc import Iterable, Sequence
 
 from terracrew.server.connections.registry import Registry, RunnerSession
@@ -328,6 +329,7 @@ class Scheduler:
         self._modules.busy.add(module_id)
         session.deciding.discard(job_id)
         session.active_jobs.add(job_id)
+        session.used_at = time.monotonic()
         if job := self._waiting.get(job_id):
             self._caps.start(job)
         self._drop(job_id)
@@ -362,6 +364,7 @@ class Scheduler:
         self._modules.busy.discard(module_id)
         if session := self._registry.runners.get(instance_id):
             session.active_jobs.discard(job_id)
+            session.used_at = time.monotonic()
         if head := self._modules.head(module_id):
             self._line_up(head)
         self._fill(self._caps.end(job_id))

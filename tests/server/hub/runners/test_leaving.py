@@ -11,7 +11,7 @@ pytestmark = pytest.mark.feature("W3.scale")
 async def test_a_runner_that_is_let_go_is_offered_nothing_and_claims_nothing(hub: Hub) -> None:
     async with hub.runner(may_leave=True) as runner:
         await hub.until(lambda: hub.session().takes_jobs)
-        answer = await runner.ask(messages.Leave())
+        answer = await runner.ask(messages.Leave(30.0))
         assert (answer["type"], answer["is_granted"]) == ("leave_answer", True)
         assert not hub.session().takes_jobs
         job_id = await hub.crew.rows.job(await hub.crew.rows.module())
@@ -30,14 +30,14 @@ async def test_a_runner_to_which_a_job_is_on_its_way_has_to_stay(hub: Hub) -> No
         job_id = await hub.crew.rows.job(await hub.crew.rows.module())
         await hub.server.scheduler.sweep()
         assert (await runner.get())["type"] == "offer"
-        answer = await runner.ask(messages.Leave())
+        answer = await runner.ask(messages.Leave(30.0))
         assert (answer["is_granted"], answer["reason"]) == (False, "a job is on its way to it")
         assert (await runner.ask(messages.Claim(job_id, 1)))["type"] == "granted"
-        assert not (await runner.ask(messages.Leave()))["is_granted"]
+        assert not (await runner.ask(messages.Leave(30.0)))["is_granted"]
         assert hub.session().takes_jobs
 
 
 async def test_only_a_runner_whose_hello_said_so_may_ask(hub: Hub) -> None:
     async with hub.runner() as runner:
-        answer = await runner.ask(messages.Leave())
+        answer = await runner.ask(messages.Leave(30.0))
         assert (answer["type"], answer["code"]) == ("refused", "invalid")

@@ -10,7 +10,7 @@ from terracrew.server.hub.runners.context import RunnerContext
 log = get_logger("terracrew.hub")
 
 
-async def answer(hub: RunnerContext, session: RunnerSession) -> None:
+async def answer(hub: RunnerContext, session: RunnerSession, idle_seconds: float) -> None:
     """Decide whether the process may end. While that is decided, and afterwards if it may, nothing is offered to it."""
     if session.is_leaving:
         return
@@ -18,7 +18,7 @@ async def answer(hub: RunnerContext, session: RunnerSession) -> None:
         session.socket.post(messages.LeaveAnswer(False, "a job is on its way to it"))
         return
     session.is_leaving = True
-    idle = leaving.Idle(session.runner_id, session.instance_id, session.name, session.epoch)
+    idle = leaving.Idle(session.runner_id, session.instance_id, session.name, session.epoch, idle_seconds)
     try:
         reason = await hub.db.write(lambda tx: leaving.leave(tx, idle))
     except BaseException:

@@ -92,7 +92,7 @@ async def _take(hub: RunnerContext, session: RunnerSession, message: messages.Fr
         case messages.Leave():
             if not session.may_leave:
                 raise Invalid("a runner that asks to leave must say so in its hello")
-            hub.tasks.start(leaving.answer(hub, session))
+            hub.tasks.start(leaving.answer(hub, session, message.idle_seconds))
         case messages.Renew():
             await _renew(hub, session, message)
         case messages.RunnerHello():
