@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from terracrew.clouds.contract import CloudRefused
-from terracrew.errors import Conflict, Superseded
+from terracrew.errors import Conflict, Superseded, Unavailable
 from terracrew.fleet.messages import DestroyWork, LinePrinted, RunJob, StepBegun, StepDone, StepFailed
 from terracrew.server.db.seam import Tx
-from terracrew.server.fleet_jobs import decide, reads, service, store
+from terracrew.server.fleet_jobs import decide, reads, running, service, store
 from terracrew.server.fleet_jobs.handlers import ServerReporter
 from terracrew.server.fleet_jobs.loop import FleetJobs
 from terracrew.server.fleet_jobs.model import (
@@ -76,6 +76,30 @@ async def begun(fleet: FleetRows, server: Server, count: int = 1) -> tuple[Fleet
     job = await fleet.job()
     await server.loop.step()
     return job, await server.runner.given(count)
+
+
+async def test_a_database_that_is_away_for_a_moment_fails_no_job(
+    fleet: FleetRows, servers: Callable[[str], Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise what the job made would be left in the account, because nobody unwinds it."""
+    monkeypatch.setattr(running, "RETRY_SECONDS", 0.01)
+    server, answers = servers("srv_1"), [Unavailable("the database is away"), Unavailable("the database is away")]
+
+    async def work(tx: Tx) -> str:
+        del tx
+        if answers:
+            raise answers.pop()
+        return "stored"
+
+    async def part(reporter: ServerReporter) -> None:
+        reporter.line(await reporter.write(work))
+
+    server.handler.part = part
+    job, given = await begun(fleet, server)
+    server.runner.end(given, role="arn:role")
+    ended = await eventually(fleet, job, "SUCCEEDED", "FAILED")
+    assert (ended.status, ended.error) == ("SUCCEEDED", "")
+    assert await log_of(fleet, job) == ["stored"]
 
 
 async def test_a_job_runs_to_its_end_with_its_steps_and_its_facts(

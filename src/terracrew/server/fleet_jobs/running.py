@@ -87,7 +87,8 @@ class AttemptRun:
 
     async def _work(self) -> tuple[FleetOutcome, str, Mapping[str, str]]:
         try:
-            await self._log.flush()
+            if self._log.has_more:
+                await self.write(_nothing_else)
             if self.job.is_unwinding:
                 await self.have_done(self._grant.work)
                 return "succeeded", "", {}
@@ -128,8 +129,12 @@ class AttemptRun:
         self._arrived.set()
 
     async def write(self, work: Callable[[Tx], Awaitable[T]]) -> T:
-        """Run a unit of work, provided that the attempt still has the job."""
-        return await self._log.write(work)
+        """Run a unit of work, provided that the attempt still has the job. A database that is away for some time is waited for."""
+        while True:
+            try:
+                return await self._log.write(work)
+            except Unavailable:
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def _flush_regularly(self) -> None:
         while True:
@@ -146,15 +151,10 @@ class AttemptRun:
 
     async def _until_stored(self, work: Callable[[Tx], Awaitable[None]]) -> None:
         """Store how the attempt ended, also if the database is away for some time. The lease bounds how long this matters."""
-        while True:
-            try:
-                await self._log.write(work)
-                return
-            except Unavailable:
-                await asyncio.sleep(RETRY_SECONDS)
-            except Superseded:
-                log.info("this server has lost an attempt of a fleet job", job=self.job.id)
-                return
+        try:
+            await self.write(work)
+        except Superseded:
+            log.info("this server has lost an attempt of a fleet job", job=self.job.id)
 
     async def _end(self, tx: Tx, outcome: FleetOutcome, error: str, facts: Mapping[str, str]) -> None:
         before = await store.hold(tx, self.job.id)
@@ -171,6 +171,11 @@ class AttemptRun:
         after = decide.lose(before, self.job.attempt, self._server_id, reason, store.moment(tx))
         if after is not None:
             await lost(tx, before, after, self._handler)
+
+
+async def _nothing_else(tx: Tx) -> None:
+    """Write only what every write of an attempt does: that it has begun, its steps and its lines."""
+    del tx
 
 
 async def lost(tx: Tx, before: FleetJob, after: FleetJob, handler: FleetHandler | None) -> None:
