@@ -1,7 +1,7 @@
 """A cloud in memory: it starts instances by name, refuses, lies and falls silent as a test asks, and counts every request."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -33,6 +33,8 @@ class SimulatedCloud:
         self.is_away = False
         self.loses_answers = False
         """Whether a start happens although there is no answer."""
+        self.on_watch: Callable[[], Awaitable[None]] | None = None
+        """What happens while the cloud is asked what runs."""
 
     async def start(
         self, identity: CloudIdentity, deployment: Deployment, wanted: Sequence[StartRequest]
@@ -73,6 +75,8 @@ class SimulatedCloud:
     ) -> list[InstanceState]:
         assert identity.id
         self.requests["watch"] += 1
+        if self.on_watch is not None:
+            await self.on_watch()
         if self.is_away:
             raise Unavailable("the cloud is away")
         own = [each for each in self.tasks.values() if each.reference.startswith(deployment.runner_id)]

@@ -8,13 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from terracrew import ids
 from terracrew.fleet.messages import DeployWork, DestroyWork, RunJob
 from terracrew.server.app import fleet_handlers
 from terracrew.server.cloud_hosted import deploy_jobs
 from terracrew.server.cloud_identities import service as identities
 from terracrew.server.cloud_identities.model import NewIdentity
+from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
-from terracrew.server.deployments.model import CloudDeployment
+from terracrew.server.deployments.model import CloudDeployment, CloudInstance
 from terracrew.server.fleet_jobs import reads as fleet_reads
 from terracrew.server.fleet_jobs import service as fleet_jobs
 from terracrew.server.fleet_jobs.loop import FleetJobs
@@ -168,6 +170,56 @@ async def test_another_attempt_finds_the_instance_of_the_first_one(fleet: Fleet)
     fleet.process.end(second, **FACTS)
     await fleet.hello(made["runner"]["id"], await fleet.started(made))
     assert await fleet.ended(made) == "SUCCEEDED"
+
+
+async def test_a_first_instance_that_has_left_before_the_next_attempt_has_proven_it(fleet: Fleet) -> None:
+    """A server was lost after the hello. When the next attempt has found everything again, the instance had nothing to do and left."""
+    made, first = await deploy(fleet)
+    runner_id, db = made["runner"]["id"], fleet.application.server.db
+    fleet.process.crash(first)
+    second = await fleet.process.given(2)
+    job = await db.read(lambda tx: fleet_jobs.find(tx, fleet.application.admin.principal, made["job"]["id"]))
+    name = deploy_jobs.proof_name(job)
+
+    async def has_left(tx: Tx) -> None:
+        now = store.moment(tx)
+        left = CloudInstance(id=ids.new("cin"), runner_id=runner_id, name=name, epoch=0, wanted_at=now, hello_at=now)
+        await store.insert_instances(tx, [left.to("ended", now, "it had nothing to do, and left")])
+
+    await db.write(has_left)
+    fleet.process.end(second, **FACTS)
+    assert await fleet.ended(made) == "SUCCEEDED"
+    assert not fleet.cloud.started, "no second one is started"
+
+
+async def test_a_cancel_does_not_stop_a_first_instance_that_has_just_said_hello(fleet: Fleet) -> None:
+    """From its hello on it is given jobs, like any other instance."""
+    await deployed(fleet)
+    again = await fleet.ask(f"{RUNNER}/deploy", {"log_days": 7})
+    job = await fleet.process.given(2)
+
+    async def canceled_and_says_hello() -> None:
+        fleet.cloud.on_watch = None
+        await fleet.cancel(again)
+        while not fleet.process.canceled:
+            await asyncio.sleep(0.01)
+        instance = await fleet.hello(again["runner"]["id"], fleet.cloud.started[-1])
+        await instance.claimed(await fleet.rows.job(await fleet.rows.module()))
+
+    fleet.cloud.on_watch = canceled_and_says_hello
+    fleet.process.end(job, cluster="arn:cluster", task_definition="arn:definition:2")
+    assert await fleet.ended(again) == "SUCCEEDED"
+    assert fleet.cloud.stopped == []
+
+
+async def test_a_first_deployment_that_cannot_be_proven_for_any_reason_is_unwound(fleet: Fleet) -> None:
+    made, job = await deploy(fleet)
+    fleet.cloud.is_away = True
+    fleet.process.end(job, **FACTS)
+    undone = await fleet.process.given(2)
+    assert isinstance(undone.work, DestroyWork)
+    fleet.process.end(undone)
+    assert (await fleet.ended(made)).startswith("FAILED the cloud is away")
 
 
 async def test_a_failed_update_leaves_the_deployment_as_it_was(fleet: Fleet) -> None:

@@ -8,7 +8,7 @@ import msgspec
 from terracrew import ids
 from terracrew.clouds.contract import Canceled, CloudRefused
 from terracrew.clouds.model import CloudIdentity, Deployment, InstanceRefused, InstanceState, StartRequest
-from terracrew.errors import Conflict, TerracrewError
+from terracrew.errors import Conflict, Superseded, TerracrewError
 from terracrew.fleet.messages import DeployWork, DestroyWork
 from terracrew.server.cloud_hosted.cloud_calls import CloudCalls
 from terracrew.server.cloud_hosted.describing import Described, ServerFacts, describe
@@ -17,6 +17,7 @@ from terracrew.server.deployments import reads, store
 from terracrew.server.deployments.model import CloudInstance
 from terracrew.server.fleet_jobs.handlers import FleetGrant, ServerReporter
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobType
+from terracrew.server.fleet_process.link import FleetLost
 from terracrew.server.runners import service as runners
 from terracrew.server.secrets.keyring import Keyring
 
@@ -61,7 +62,9 @@ class DeployHandler:
         made = msgspec.structs.replace(found.deployment, facts=dict(facts))
         try:
             await self._prove(job, found.identity, made, reporter)
-        except (CloudRefused, Canceled):
+        except (FleetLost, Superseded):
+            raise  # another attempt goes on with what was made
+        except TerracrewError:
             if is_first(job):
                 reporter.line("What was made is removed again.")
                 await reporter.run(DestroyWork(made))
@@ -73,6 +76,11 @@ class DeployHandler:
     ) -> None:
         name = proof_name(job)
         reporter.begin(FIRST_INSTANCE, "First instance")
+        if await reporter.write(
+            lambda tx: _has_said_hello(tx, job, name)
+        ):  # in an earlier attempt, and it may have left since
+            self._proven(name, "", 0.0, reporter)
+            return
         [answer] = await self._calls.start(identity, deployment, [StartRequest(name)])
         if isinstance(answer, InstanceRefused):
             reporter.failed(FIRST_INSTANCE, answer.words)
@@ -84,9 +92,17 @@ class DeployHandler:
             await self._until_hello(identity, deployment, name, reference, reporter)
         except (CloudRefused, Canceled) as error:
             reason = error.message
-            await self._give_up(identity, deployment, reference, reason)
-            await reporter.write(lambda tx: _note_end(tx, deployment.runner_id, name, reason))
-            raise
+            if await reporter.write(lambda tx: _give_up(tx, job, name, reason)):
+                await self._stop(identity, deployment, reference, reason)
+                raise
+            reporter.line("The first instance has just said hello, and may have a job: it is not stopped.")
+            self._proven(name, reference, 0.0, reporter)
+
+    def _proven(self, name: str, reference: str, seconds: float, reporter: ServerReporter) -> None:
+        took = f"{seconds:.0f} s" if seconds else ""
+        reporter.done(FIRST_INSTANCE, reference, took)
+        reporter.begin(HELLO, "Says hello")
+        reporter.done(HELLO, name, took)
 
     async def _until_hello(
         self,
@@ -101,10 +117,7 @@ class DeployHandler:
             connected = await reporter.write(lambda tx: reads.connected_names(tx, deployment.runner_id))
             seconds = time.monotonic() - began
             if name in connected:
-                if not is_running:
-                    reporter.done(FIRST_INSTANCE, reference, f"{seconds:.0f} s")
-                    reporter.begin(HELLO, "Says hello")
-                reporter.done(HELLO, name, f"{seconds:.0f} s")
+                self._proven(name, reference, seconds, reporter)
                 return
             if time.monotonic() - watched > WATCH_SECONDS:
                 watched = time.monotonic()
@@ -145,7 +158,7 @@ class DeployHandler:
         )
         raise CloudRefused(f"the first instance ended before it said hello: {words}")
 
-    async def _give_up(self, identity: CloudIdentity, deployment: Deployment, reference: str, reason: str) -> None:
+    async def _stop(self, identity: CloudIdentity, deployment: Deployment, reference: str, reason: str) -> None:
         """Stop an instance that did not prove anything. If the cloud does not answer, the sweeper ends it later."""
         try:
             await self._calls.stop(identity, deployment, reference, f"the deployment ended: {reason}"[:200])
@@ -188,7 +201,7 @@ async def _note_start(tx: Tx, job: FleetJob, name: str, reference: str) -> None:
     """Write the row of the first instance, which the loop that watches instances then knows, too."""
     if await store.hold(tx, job.target_id) is None:
         raise Conflict(f"`{job.target_name}` was removed")
-    if await _instance(tx, job.target_id, name) is not None:
+    if await _instance(tx, job, name) is not None:
         return
     now = store.moment(tx)
     await store.insert_instances(
@@ -209,11 +222,21 @@ async def _note_start(tx: Tx, job: FleetJob, name: str, reference: str) -> None:
     )
 
 
-async def _instance(tx: Tx, runner_id: str, name: str) -> CloudInstance | None:
-    return next((each for each in await store.live_instances(tx, runner_id) if each.name == name), None)
+async def _instance(tx: Tx, job: FleetJob, name: str) -> CloudInstance | None:
+    return next((each for each in await reads.instances(tx, job.target_id) if each.name == name), None)
 
 
-async def _note_end(tx: Tx, runner_id: str, name: str, reason: str) -> None:
-    instance = await _instance(tx, runner_id, name)
-    if instance is not None:
-        await store.save_instance(tx, instance, instance.to("ended", store.moment(tx), reason))
+async def _has_said_hello(tx: Tx, job: FleetJob, name: str) -> bool:
+    found = await _instance(tx, job, name)
+    return (found is not None and found.hello_at is not None) or name in await reads.connected_names(tx, job.target_id)
+
+
+async def _give_up(tx: Tx, job: FleetJob, name: str, reason: str) -> bool:
+    """End the row of the first instance. Returns False if its process is connected: it may have a job, and is not stopped."""
+    await store.hold(tx, job.target_id)
+    if name in await reads.connected_names(tx, job.target_id):
+        return False
+    found = await _instance(tx, job, name)
+    if found is not None and found.is_live:
+        await store.save_instance(tx, found, found.to("ended", store.moment(tx), reason))
+    return True
