@@ -254,6 +254,8 @@ async def test_a_cancel_reaches_the_process_and_the_job_ends_after_it_has_unwoun
     await server.loop.step()
     assert server.runner.canceled == [(job.id, 1)]
     assert (await server.cancel(job)).canceled_at == asked.canceled_at, "a repetition changes nothing"
+    await server.loop.step()
+    assert server.runner.canceled == [(job.id, 1)] * 2, "the process may not have had the job at the first time"
     server.runner.report(work, LinePrinted(job.id, 1, "removed role"))
     server.runner.end(work, "canceled")
     ended = await eventually(fleet, job, "CANCELED")
@@ -375,6 +377,8 @@ async def test_the_part_of_the_server_is_fenced_and_can_have_things_removed(
     await server.loop.step()
     removal = await server.runner.given(2)
     assert isinstance(removal.work, DestroyWork)
+    await server.loop.step()
+    assert server.runner.canceled == [], "what is removed because of a cancel is not canceled itself"
     server.runner.end(removal)
     await eventually(fleet, job, "CANCELED")
 

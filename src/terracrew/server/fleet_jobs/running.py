@@ -56,6 +56,8 @@ class AttemptRun:
         self._arrived = asyncio.Event()
         self.canceled = asyncio.Event()
         """Set when a person has canceled the job while it runs here."""
+        self._is_process_at_work = False
+        """Whether the process does the work of the grant, which a cancel ends. What is removed after a cancel is not canceled."""
 
     async def run(self) -> None:
         """Run the attempt to its end. Returns also if the attempt was lost; what was reported then changes nothing."""
@@ -74,9 +76,14 @@ class AttemptRun:
                 self._runner.abort(self.job.id, self.job.attempt)
 
     def cancel(self) -> None:
-        """Ask the attempt to unwind. One that was claimed after the cancel does nothing else anyway."""
-        if not self.job.is_unwinding and not self.canceled.is_set():
-            self.canceled.set()
+        """Ask the attempt to unwind. One that was claimed after the cancel does nothing else anyway.
+
+        It is repeated with each renewal of the lease, because the process may not have had the job yet.
+        """
+        if self.job.is_unwinding:
+            return
+        self.canceled.set()
+        if self._is_process_at_work:
             with contextlib.suppress(FleetLost):
                 self._runner.cancel(self.job.id, self.job.attempt)
 
@@ -95,7 +102,11 @@ class AttemptRun:
             own = _ServerPart(self)
             await self._handler.before(self.job, own)
             own.require_wanted()  # a cancel that came meanwhile did not reach the process
-            facts = await self.have_done(self._grant.work)
+            self._is_process_at_work = True
+            try:
+                facts = await self.have_done(self._grant.work)
+            finally:
+                self._is_process_at_work = False
             facts = await self._handler.after(self.job, facts, own)
         except Canceled:
             return "canceled", "", {}

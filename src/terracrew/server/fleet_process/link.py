@@ -44,6 +44,8 @@ READY_CHECK_SECONDS = 5.0
 CALL_SECONDS = 150.0
 """How long a call may take. Clouds repeat requests for up to 90 s while they are throttled."""
 FIRST_RESTART_SECONDS, MAX_RESTART_SECONDS = 0.2, 30.0
+MAX_SIGNINGS = 50
+"""How many tokens are being signed at a time. An identity needs one in ten minutes, so more than this is a fault."""
 END_SECONDS = 2.0
 """How long the process may take to end after its socket was closed, before it is killed."""
 log = get_logger("terracrew.fleet")
@@ -301,7 +303,8 @@ class _Connection:
                 if known and not known[1].done():
                     known[1].set_result(message)
             case TokenWanted():
-                self._start(self._answer(message))
+                if len(self._tasks) < MAX_SIGNINGS:
+                    self._start(self._answer(message))
             case _:
                 found = self._runs.get((message.job_id, message.attempt))
                 if found and not found[2].done():
