@@ -11,6 +11,9 @@ from terracrew.clouds.contract import OpenCloud
 from terracrew.fleet.opening import open_cloud
 from terracrew.fleet.process import FleetProcess
 
+LOG_LEVELS = {"botocore": "warning", "boto3": "warning", "urllib3": "warning"}
+"""These libraries tell about every connection and client."""
+
 
 def main(arguments: list[str], open_one: OpenCloud = open_cloud) -> None:
     """Serve the descriptor of `--fd`. The process ends at once when its socket does: calls that were made may have happened."""
@@ -18,7 +21,7 @@ def main(arguments: list[str], open_one: OpenCloud = open_cloud) -> None:
         sys.exit("usage: python -m terracrew.fleet --fd DESCRIPTOR (the server starts it)")
     procfs.forbid_inspection()  # its memory has the sessions of cloud accounts
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    logging.configure({}, sys.stderr)
+    logging.configure(LOG_LEVELS, sys.stderr)
     connection = socket.socket(fileno=int(arguments[1]))
     connection.setblocking(False)
     asyncio.run(_serve(connection, open_one))
