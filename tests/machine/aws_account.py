@@ -177,7 +177,7 @@ def client(service: str) -> Any:
 class Account:
     """Looks into the account past what is tested."""
 
-    def __init__(self) -> None:
+    def __init__(self, client: Callable[[str], Any] = client) -> None:
         self.ecs, self.iam, self.logs, self.ec2, self.secrets = (
             client(each) for each in ("ecs", "iam", "logs", "ec2", "secretsmanager")
         )

@@ -13,7 +13,7 @@ from terracrew.clouds.aws.api import AwsApi
 from terracrew.clouds.model import AwsAccount, CloudIdentity, Way
 
 ACCOUNT = "000000000000"
-REGION = "us-east-1"
+REGION = "eu-central-1"
 NOT_NARROWED = {
     "ecs": "MiniStack evaluates most actions of ECS on the cluster or on everything, where AWS has task definitions and tasks",
     "ec2": "MiniStack evaluates actions of EC2 on everything",

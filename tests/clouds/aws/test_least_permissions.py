@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from terracrew.clouds.aws import permissions, report
+from terracrew.clouds.aws import permissions
 from terracrew.clouds.aws.api import AwsApi
 from terracrew.clouds.aws.cloud import AwsCloud
 from terracrew.clouds.aws.names import names_of
@@ -77,13 +77,17 @@ class Stay:
             step: said for step, said in checked.refused.items() if step in ("image", "may_CheckItself", "subnets")
         }
         assert wrong == {}, wrong
-        assert len(await self.cloud.found()) > 5
+        assert len(await self.left(deployment)) > 5
         # Somebody has attached a policy to a role of ours, which must not keep it from being removed.
         self._iam.attach_role_policy(
             RoleName=names_of(deployment.runner_id).task_role, PolicyArn="arn:aws:iam::aws:policy/ReadOnlyAccess"
         )
         await self.cloud.destroy(deployed, "fjb_3", RecordedSteps())
-        assert await report.found(self.api) == []
+        assert await self.left(deployment) == []
+
+    async def left(self, deployment: Deployment) -> list[str]:
+        """Return what is in the account for this runner. Other tests may have left something of theirs."""
+        return [each.reference for each in await self.cloud.found() if each.runner_id == deployment.runner_id]
 
 
 @pytest.fixture(scope="module")
@@ -124,8 +128,8 @@ async def test_without_one_of_them_something_fails_and_names_it(stay: Stay, acti
         await stay.live(deployment)
     stay.account.allow(stay.identity)
     if stay.stage == "first deployment" and "left in the account" not in str(caught.value):
-        assert await stay.cloud.found() == [], (
+        assert await stay.left(deployment) == [], (
             "a deployment that failed half-way has left something and does not say so"
         )
     await stay.cloud.destroy(deployment, "fjb_4", RecordedSteps())
-    assert await stay.cloud.found() == []
+    assert await stay.left(deployment) == []
