@@ -75,6 +75,10 @@ async def test_people_see_the_jobs_of_their_groups(application: Application) -> 
     assert (await viewer.get(f"{API}/{jobs[0].number}")).json()["id"] == jobs[0].id
     for path in (f"/{jobs[1].number}", f"/{jobs[1].id}", f"/{jobs[1].id}/log", f"/{jobs[1].id}/log/stream"):
         await viewer.refused("GET", API + path, 404)
+    words = await viewer.refused("GET", f"/api/v1/jobs/{jobs[0].number}", 404)
+    assert f"`terracrew fleet-job show {jobs[0].number}` shows it" in words
+    words = await viewer.refused("GET", f"/api/v1/jobs/{jobs[1].number}", 404)
+    assert words == f"there is no job number {jobs[1].number}"
     words = await viewer.refused("POST", f"{API}/{jobs[0].number}/cancel", 403)
     assert "owner" in words
     canceled = (await owner.post(f"{API}/{jobs[0].number}/cancel")).json()

@@ -72,6 +72,14 @@ async def find(tx: Tx, who: Principal, reference: str, verb: Verb = Verb.RUNNER_
     return job
 
 
+async def seen(tx: Tx, who: Principal, number: int) -> FleetJob | None:
+    """Return the job with this number of the caller's organization, if the caller may see it."""
+    job = await store.numbered(tx, who.organization_id or "", number)
+    if job is None or not (await authorize.decide(tx, who, Verb.RUNNER_READ, await _place(tx, job))).is_allowed:
+        return None
+    return job
+
+
 async def show(tx: Tx, who: Principal, reference: str) -> FleetJobView:
     """Return a job with the steps of its current attempt."""
     return await view(tx, await find(tx, who, reference))

@@ -11,6 +11,7 @@ from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.fleet_jobs import service as fleet_jobs
 from terracrew.server.jobs import attempt_store, decide, reads, store
 from terracrew.server.jobs.decide import Decision
 from terracrew.server.jobs.model import Attempt, Job, Lock
@@ -58,7 +59,7 @@ async def find(tx: Tx, principal: Principal, name: str, verb: Verb) -> Job:
         unseen = NotFound(f"there is no job number {name}")  # the error must not reveal that the job exists
         numbered = await reads.id_of_number(tx, principal.organization_id, int(name))
         if numbered is None:
-            raise unseen
+            raise await _fleet_job_of(tx, principal, int(name)) or unseen
         name = numbered
     job_id = ids.parse("job", name)
     unseen = unseen or NotFound(f"there is no job {job_id}")
@@ -69,6 +70,15 @@ async def find(tx: Tx, principal: Principal, name: str, verb: Verb) -> Job:
     place = authorize.module(job.organization_id, path, job.id, job.attempt)
     await authorize.require(tx, principal, verb, place, unseen)
     return job
+
+
+async def _fleet_job_of(tx: Tx, principal: Principal, number: int) -> NotFound | None:
+    """Return the error that says where to look, if the number is that of a fleet job that the principal may see."""
+    found = await fleet_jobs.seen(tx, principal, number)
+    if found is None:
+        return None
+    words = f"number {number} is the {found.type} of `{found.target_name}`, which is a job of the fleet"
+    return NotFound(f"{words}: `terracrew fleet-job show {number}` shows it", fleet_job_id=found.id)
 
 
 async def cancel(db: Database, principal: Principal, name: str, mode: CancelMode) -> Job:
