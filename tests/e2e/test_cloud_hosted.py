@@ -1,6 +1,8 @@
 """A cloud-hosted runner from its deployment to its removal: a real server and fleet process, an emulated account, and tasks that are
 real runners."""
 
+import importlib
+import os
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -8,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.system import System, eventually
+from tests.machine import leaks
 from tests.machine.platforms.aws import Aws
 from tests.machine.platforms.fargate import ACCOUNT, REGION, Fargate
 from tests.machine.task_processes import TaskProcesses
@@ -34,7 +37,8 @@ class Account:
             "AWS_SECRET_ACCESS_KEY": "test",
             "AWS_DEFAULT_REGION": REGION,
         }
-        system.start_server(runner=False)
+        system.starts_real_commands = True  # a test reads the memory of the server
+        self.server = system.start_server(runner=False)
         identity = {"name": "aws", "role_arn": ROLE, "region": REGION, "way": "workload"}
         system.api.post("/cloud-identities", identity)
 
@@ -53,6 +57,12 @@ class Account:
 
     def status(self) -> str:
         return str(self.system.api.get("/runners/burst")["status"])
+
+    def session_keys(self) -> list[str]:
+        """The secret keys and tokens of all sessions that the account has given away."""
+        backends: Any = importlib.import_module("moto.sts.models").sts_backends
+        found = [role for backend in backends.values() for each in backend.values() for role in each.assumed_roles]
+        return [key for role in found for key in (role.secret_access_key, role.session_token)]
 
     def found(self) -> list[dict[str, Any]]:
         """What of ours is in the account."""
@@ -73,7 +83,7 @@ def account(system: System) -> Iterator[Account]:
         emulator.leave()
 
 
-@pytest.mark.feature("W2.deploy", "W3.scale", "W5.destroy")
+@pytest.mark.feature("W2.deploy", "W3.scale", "W5.destroy", "X1.runners")
 def test_a_runner_is_deployed_sleeps_wakes_for_a_job_and_is_removed(account: Account) -> None:
     system = account.system
     deployed = account.deploy()
@@ -81,7 +91,7 @@ def test_a_runner_is_deployed_sleeps_wakes_for_a_job_and_is_removed(account: Acc
     assert {step["status"] for step in deployed["steps"]} == {"done"}
     assert account.status() == "ONLINE"
     eventually(lambda: account.status() == "ASLEEP", what="the sleep of the idle runner")
-    assert set(account.tasks.exit_codes.values()) == {0}, "it left by itself"
+    eventually(lambda: set(account.tasks.exit_codes.values()) == {0}, what="the end of the process, by itself")
 
     system.module("network", SMALL)
     before = len(account.fargate.requests)
@@ -94,9 +104,22 @@ def test_a_runner_is_deployed_sleeps_wakes_for_a_job_and_is_removed(account: Acc
     ended = system.wait(job)
     assert ended["status"] == "SUCCEEDED"
     eventually(lambda: account.status() == "ASLEEP", what="the sleep after the job")
+    _require_secret_sessions(account)
 
     gone = system.api.post("/runners/burst/destroy", {})
     removed = account.ended(gone["job"]["id"])
     assert (removed["status"], removed["error"]) == ("SUCCEEDED", "")
     assert account.found() == []
     assert system.api.get("/runners")["items"] == []
+
+
+def _require_secret_sessions(account: Account) -> None:
+    """After a deployment and starts, the keys of the sessions are in the memory of the fleet process and nowhere else."""
+    keys = account.session_keys()
+    assert keys
+    for path, content in leaks.files(account.system.directory):
+        assert not [each for each in keys if each.encode() in content], path
+    if os.getuid() == 0:  # only root can read the memory of these processes
+        holders = [pid for pid in leaks.fleet_processes() if leaks.held_in_memory(pid, *keys)]
+        assert holders, "the search does not find what is there"
+        assert leaks.held_in_memory(account.server.pid, *keys) == []

@@ -2,17 +2,14 @@
 gives away is found nowhere else.
 """
 
-import contextlib
 import os
-import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.system import System, eventually
-from tests.machine import aws_service
+from tests.machine import aws_service, leaks
 from tests.machine.aws_service import ACCOUNT, AwsService, Role
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.feature("W1.identities", "W4.fleet", "X1.runners")]
@@ -50,11 +47,12 @@ def test_the_server_signs_in_with_its_own_tokens_and_keeps_nothing_of_the_sessio
     tokens = [asked["WebIdentityToken"] for _, asked in aws.asked if "WebIdentityToken" in asked]
     assert secrets
     assert len(tokens) > 1
-    for path, content in files(system.directory):
+    for path, content in leaks.files(system.directory):
         assert not [each for each in (*secrets, *tokens) if each.encode() in content], path
     if os.getuid() == 0:  # only root can read the memory of these processes
-        assert any(holds(pid, secrets[0]) for pid in fleet_processes()), "the search does not find what is there"
-        assert not [each for each in secrets if holds(server.pid, each)]
+        holders = [pid for pid in leaks.fleet_processes() if leaks.held_in_memory(pid, secrets[0])]
+        assert holders, "the search does not find what is there"
+        assert leaks.held_in_memory(server.pid, *secrets) == []
 
     aws.roles[ROLE].subject = "organization:default:cloud-identity:aws-prod:of-before"
     refused = steps_of_a_check(system)["sign_in"]
@@ -72,31 +70,3 @@ def steps_of_a_check(system: System) -> dict[str, dict[str, Any]]:
         return shown if shown["status"] in ended else None
 
     return {step["name"]: step for step in eventually(found, what="the end of the test")["steps"]}
-
-
-def files(directory: Path) -> Iterator[tuple[str, bytes]]:
-    for path in directory.rglob("*"):
-        if path.is_file() and not path.is_symlink():
-            with contextlib.suppress(FileNotFoundError):  # a part of the database that was removed meanwhile
-                yield str(path), path.read_bytes()
-
-
-def fleet_processes() -> list[int]:
-    found: list[int] = []
-    for folder in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if folder.name.isdigit() and b"terracrew.fleet" in (folder / "cmdline").read_bytes():
-                found.append(int(folder.name))
-    return found
-
-
-def holds(pid: int, text: str) -> bool:
-    """Return whether a text is anywhere in the memory of a process."""
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb") as memory:
-        for line in maps:
-            begin, end, rights = re.split("[- ]", line)[:3]
-            with contextlib.suppress(OSError, ValueError, OverflowError):  # some special regions cannot be read
-                memory.seek(int(begin, 16))
-                if rights.startswith("r") and text.encode() in memory.read(int(end, 16) - int(begin, 16)):
-                    return True
-    return False
