@@ -149,7 +149,7 @@ class DeployHandler:
 
     def _report_end(self, state: InstanceState, step: str, reporter: ServerReporter) -> None:
         words = state.words or "it ended"
-        if state.exit_code is not None:
+        if state.exit_code is not None and "exit code" not in words:
             words += f" (exit code {state.exit_code})"
         for line in state.last_lines[-MAX_SHOWN_LINES:]:
             reporter.line(f"instance: {line}")

@@ -172,7 +172,7 @@ def _last_words(row: CloudInstance, state: InstanceState) -> str:
     if row.status == "leaving":
         return LEFT_WORDS
     words = state.words or "the cloud has ended it"
-    if state.exit_code is not None:
+    if state.exit_code is not None and "exit code" not in words:
         words += f" (exit code {state.exit_code})"
     if row.hello_at is None:
         lines = "\n".join(state.last_lines[-MAX_LINES:])
