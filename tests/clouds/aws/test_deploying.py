@@ -296,6 +296,21 @@ async def test_a_role_that_ecs_does_not_know_yet_is_waited_for_with_words(
     assert counted(account.things(wanted.runner_id)) == ONE_OF_EACH
 
 
+async def test_a_named_role_that_may_not_be_given_to_tasks_is_refused_at_once(api: CutApi) -> None:
+    named = "arn:aws:iam::123456789012:role/jobs"
+
+    async def refuse(action: str) -> None:
+        if action == "ecs:RegisterTaskDefinition":
+            words = f"{action}: AccessDenied: not authorized to perform iam:PassRole on resource: {named}"
+            raise AwsRefused(words, aws_code="AccessDenied", action=action)
+
+    api.on_call = refuse
+    patient, said = aws_account.cloud(api, Waits()), SaidSteps()
+    with pytest.raises(CloudRefused, match="PassRole"):
+        await patient.deploy(aws_account.deployment(job_role=named), "tcw_1", "fjb_1", said)
+    assert not [line for line in said.lines if "Asking again" in line]
+
+
 async def test_everything_says_for_which_runner_and_by_which_job_it_was_made(account: Account, cloud: AwsCloud) -> None:
     wanted, job = aws_account.deployment(), ids.new("fjb")
     facts = await cloud.deploy(wanted, "tcw_1", job, SaidSteps())

@@ -310,6 +310,24 @@ async def test_a_task_that_somebody_else_started_with_our_mark_is_shown_without_
     await cloud.stop(made, f"{state.reference[:-4]}0000", "it does not exist")
 
 
+async def test_instances_in_the_cluster_before_a_change_are_followed_until_they_have_ended(
+    account: Account, cloud: AwsCloud, fargate: Fargate, made: Deployment
+) -> None:
+    old = await start(cloud, made)
+    account.ecs.create_cluster(clusterName="shared")
+    changed = aws_account.deployment(made.runner_id, made.facts, cluster="shared")
+    facts = await cloud.deploy(changed, "", "fjb_2", SaidSteps())
+    moved = aws_account.deployment(made.runner_id, facts, cluster="shared")
+    new = await start(cloud, moved, "cloud-2-1")
+    assert {each.reference for each in await cloud.watch(moved, [old, new])} == {old, new}
+    fargate.requests.clear()
+    assert [each.reference for each in await cloud.watch(moved, [new])] == [new]
+    assert fargate.requests == ["list_tasks", "describe_tasks"]
+    await cloud.destroy(moved, "fjb_3", SaidSteps())
+    assert {each.desired_status for each in fargate.tasks if each.task_arn in (old, new)} == {"STOPPED"}
+    assert account.things(made.runner_id) == {}
+
+
 async def test_the_tasks_of_another_runner_are_not_shown(cloud: AwsCloud, fargate: Fargate, made: Deployment) -> None:
     other = aws_account.deployment()
     facts = await cloud.deploy(other, "tcw_1", "fjb_1", SaidSteps())

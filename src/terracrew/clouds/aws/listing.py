@@ -14,7 +14,7 @@ _MISSING_CLUSTER = "ClusterNotFoundException"
 
 
 def clusters(deployment: Deployment) -> list[str]:
-    """Return the clusters that tasks of the runner can be in: where they are started now, and where they were before."""
+    """Return the clusters that tasks of the runner can be in. The first one is where they are started now."""
     own = names_of(deployment.runner_id).cluster
     recorded = deployment.facts.get("cluster", "")
     named = (recorded, deployment.settings.cluster, own)

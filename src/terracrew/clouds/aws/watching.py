@@ -24,10 +24,11 @@ async def watch(api: AwsApi, deployment: Deployment, references: Sequence[str]) 
     """Return the tasks of the runner, and those with these ARNs. A task that ECS does not know, or not yet, is left out."""
     found: dict[str, Task] = {}
     wanted = {arn: listing.cluster_of(arn) for arn in references}
-    for cluster in listing.clusters(deployment):
-        name = cluster.rpartition("/")[2]
-        listed = await listing.list_tasks(api, cluster, deployment)
-        here = [arn for arn, where in wanted.items() if where in (name, "")]
+    current = listing.clusters(deployment)[0].rpartition("/")[2]
+    for cluster in dict.fromkeys([current, *(each for each in wanted.values() if each)]):
+        # Tasks in a cluster that was named before a change are known by their ARNs.
+        listed = await listing.list_tasks(api, cluster, deployment) if cluster == current else []
+        here = [arn for arn, where in wanted.items() if (where or current) == cluster]
         for task in await listing.describe_tasks(api, cluster, [*listed, *here]):
             found[str(task["taskArn"])] = task
     ended_badly = [task for task in found.values() if _ended_badly(task) and task["taskArn"] in wanted]

@@ -139,4 +139,5 @@ async def _described(work: Work, name: str) -> tuple[str, Tags] | None:
 
 def _lag(work: Work, error: AwsRefused) -> str:
     is_lag = "PassRole" in error.message or "role is not valid" in error.message.lower()
-    return "ECS does not know the new role yet." if work.has_new_role and is_lag else ""
+    is_named = bool(work.settings.job_role) and work.settings.job_role in error.message
+    return "ECS does not know the new role yet." if work.has_new_role and is_lag and not is_named else ""
