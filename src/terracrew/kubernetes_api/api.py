@@ -128,7 +128,7 @@ class KubernetesApi:
         name = self._access.certificate_name
         async with session.get(url, params=params, headers=headers, timeout=timeout, server_hostname=name) as response:
             if response.status != 200:
-                self._refuse("GET", response.status, await response.content.read(_MAX_ANSWER_BYTES))
+                self._refuse("GET", response.status, await _read(response))
             rest = b""
             async for chunk in response.content.iter_any():
                 *lines, rest = (rest + chunk).split(b"\n")
@@ -153,7 +153,7 @@ class KubernetesApi:
             allow_redirects=False,
             server_hostname=self._access.certificate_name,
         ) as response:
-            answer = await response.read()
+            answer = await _read(response)
             if not 200 <= response.status < 300:
                 self._refuse(method, response.status, answer)
             return answer
@@ -183,3 +183,14 @@ class KubernetesApi:
         if said.kind != "Status" or status >= 500 or status in _SILENT_STATUSES or is_unreadable:
             raise ApiSilenceError(message, status)
         raise ApiRefusal(status, said.reason or "", message)
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    """Return an answer. What an address answers that people have given is not read without a limit."""
+    chunks, size = list[bytes](), 0
+    async for chunk in response.content.iter_any():
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > _MAX_ANSWER_BYTES:
+            raise ApiSilenceError(f"its answer has more than {_MAX_ANSWER_BYTES >> 20} MiB")
+    return b"".join(chunks)

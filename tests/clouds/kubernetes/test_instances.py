@@ -104,7 +104,7 @@ async def test_an_instance_that_leaves_is_kept_until_its_request_cannot_be_repea
     await started(bench, deployment, "tc-a-1-0")
     assert (await bench.cloud.watch(deployment, [reference]))[0].phase == "ended", "it was not started again"
 
-    monkeypatch.setattr(instances, "KEPT_MINUTES", -1)
+    monkeypatch.setattr(instances, "KEPT_SECONDS", -60.0)
     await bench.cloud.watch(deployment, [reference])
     assert len(bench.names("pods")) == 1, "somebody still asks for it"
     await bench.cloud.watch(deployment, [])
@@ -113,7 +113,7 @@ async def test_an_instance_that_leaves_is_kept_until_its_request_cannot_be_repea
 
 async def test_an_instance_that_fails_says_its_last_lines(bench: CloudBench, monkeypatch: pytest.MonkeyPatch) -> None:
     deployment = await deployed(bench)
-    use_shell(monkeypatch, "echo begins; echo the server is not reachable >&2; exit 3")
+    use_shell(monkeypatch, "echo begins; echo the server is not reachable; exit 3")
     [reference] = await started(bench, deployment, "tc-a-1-0")
     state = await watched(bench, deployment, reference, "ended", "it ended with exit code 3")
     assert (state.exit_code, state.last_lines) == (3, ["begins", "the server is not reachable"])

@@ -17,6 +17,7 @@ from terracrew.clouds.kubernetes import client as cluster_client
 from terracrew.clouds.kubernetes.client import ClusterClient
 from terracrew.clouds.kubernetes.cloud import KubernetesCloud
 from terracrew.clouds.model import KubernetesCluster, StartRequest
+from terracrew.kubernetes_api import api as kubernetes_api
 from terracrew.kubernetes_api.objects import AnyObject
 from tests.clouds.kubernetes import examples
 from tests.machine import certificates
@@ -103,6 +104,27 @@ async def test_what_a_proxy_answers_says_nothing_about_the_cluster(tmp_path: Pat
         with pytest.raises(CloudSilent, match="no object of Kubernetes"):
             await client.get(AnyObject, "pods/a")
         await client.close()
+
+
+async def test_an_answer_without_an_end_is_not_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubernetes_api, "_MAX_ANSWER_BYTES", 1 << 20)
+    sent = 0
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        nonlocal sent
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for _ in range(200):
+            await response.write(b" " * 65536)
+            sent += 65536
+        return response
+
+    async with served(handle, tmp_path) as cluster:
+        client = ClusterClient(cluster, Signer())
+        with pytest.raises(CloudSilent, match="more than 1 MiB"):
+            await client.get(AnyObject, "pods/a")
+        await client.close()
+    assert sent > 1 << 20
 
 
 @pytest.mark.parametrize(

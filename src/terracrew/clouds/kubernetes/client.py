@@ -15,6 +15,7 @@ from terracrew.clouds.kubernetes import sign_in
 from terracrew.clouds.kubernetes.refusals import ClusterRefused, ClusterThrottled
 from terracrew.clouds.model import KubernetesCluster
 from terracrew.errors import TerracrewError
+from terracrew.kubernetes_api import pod_words
 from terracrew.kubernetes_api.api import SILENCE, ApiRefusal, ApiSilenceError, KubernetesApi
 
 T = TypeVar("T")
@@ -68,7 +69,7 @@ class ClusterClient:
         """Return the last lines that a pod has printed."""
         query = {"container": container, "tailLines": str(count), "limitBytes": str(_MAX_LOG_BYTES)}
         text = await self._repeated("GET", f"pods/{pod}/log", None, query, bytes)
-        return text.decode(errors="replace").splitlines()
+        return text.decode(errors="replace").splitlines()[-count:]
 
     async def ask(
         self, kind: type[T], method: str, path: str, *, body: Any = None, query: Mapping[str, str] | None = None
@@ -121,7 +122,8 @@ class ClusterClient:
                 pause = delays.next()
                 if time.monotonic() + pause > until:
                     silence = ClusterThrottled if status == _TOO_MANY_CODE else CloudSilent
-                    raise silence(f"{what}: {self._api.server} does not answer: {_words(error)}") from None
+                    words = f"{what}: {self._api.server} does not answer: {_words(error)}"
+                    raise silence(pod_words.shorten(words)) from None
             await asyncio.sleep(pause)
 
     def __repr__(self) -> str:

@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from terracrew.clouds.contract import CloudRefused, CloudSilent
 from terracrew.clouds.kubernetes import manifests, names, states
@@ -27,11 +26,12 @@ from terracrew.kubernetes_api.objects import AnyObject, ClusterEvent, ClusterEve
 
 log = logging.getLogger(__name__)
 
-KEPT_MINUTES = 10
+KEPT_SECONDS = 180.0
 """How long a pod that has ended is kept at least: a request to start it can be repeated that long."""
 _MAX_START_COUNT = 10
 """How many pods are asked for at the same time."""
 _LAST_LINE_COUNT = 20
+_MAX_EVENTS = 500
 
 
 class Instances:
@@ -118,7 +118,7 @@ class Instances:
         """Return what Kubernetes notes about the pods that have not started, by their uids."""
         if not any(states.is_starting(pod) for pod in pods):
             return {}
-        query: Any = {"fieldSelector": "involvedObject.kind=Pod"}
+        query = {"fieldSelector": "involvedObject.kind=Pod", "limit": str(_MAX_EVENTS)}
         try:
             answer = await self._client.ask(ClusterEventList, "GET", "events", query=query)
         except (CloudRefused, CloudSilent):
@@ -130,7 +130,7 @@ class Instances:
 
     async def _remove_old(self, pods: Iterable[Pod], references: Sequence[str]) -> None:
         """Remove pods that ended a while ago and that nobody asks for: what became of them is known."""
-        before = datetime.now(UTC) - timedelta(minutes=KEPT_MINUTES)
+        before = datetime.now(UTC) - timedelta(seconds=KEPT_SECONDS)
         for pod in pods:
             ended_at = states.ended_at(pod)
             if ended_at is not None and ended_at < before and self._reference(pod) not in references:

@@ -37,7 +37,11 @@ def state_of(pod: Pod, reference: str, events: Iterable[ClusterEvent] = ()) -> I
             instance=instance, reference=reference, phase="running", words=words, started_at=started_at
         )
     return InstanceState(
-        instance=instance, reference=reference, phase="starting", words=_why_starting(pod, list(events))
+        instance=instance,
+        reference=reference,
+        phase="starting",
+        words=_why_starting(pod, list(events)),
+        started_at=parse_time(pod.metadata.creation_timestamp),  # so that one which never starts is noticed
     )
 
 
