@@ -50,6 +50,8 @@ class Scaling:
         self._awake: frozenset[str] = frozenset()
         self.has_any = False
         """Whether there is a cloud-hosted runner, as far as this server knows."""
+        self._began_at: float | None = None
+        """When this server looked for the first time, by the database's clock."""
 
     async def run(self) -> None:
         with self._db.listen("deployments", "instances") as wakeups:
@@ -90,6 +92,7 @@ class Scaling:
             return ASLEEP_SECONDS
         activity = await self._db.read(reads.activity)
         self._awake = frozenset(activity.awake)
+        self._began_at = self._began_at or activity.at
         for runner_id in activity.retries:
             await self._db.write(lambda tx, runner_id=runner_id: starting.end_back_off(tx, runner_id))
         await self._start(self._scheduler.demand())
@@ -190,12 +193,12 @@ class Scaling:
     async def _watch(self, runner_id: str) -> None:
         live = await self._db.write(lambda tx: watching.take_watch(tx, runner_id))
         if live is not None:
-            await watching.watch(self._db, self._calls, self._server, runner_id, live)
+            await watching.watch(self._db, self._calls, self._server, runner_id, live, self._began_at)
 
     async def _look_once_more(self, runner_id: str) -> None:
         live = await self._db.write(lambda tx: watching.take_watch(tx, runner_id, is_last=True))
         if live is not None:
-            await watching.watch(self._db, self._calls, self._server, runner_id, live)
+            await watching.watch(self._db, self._calls, self._server, runner_id, live, self._began_at)
 
 
 class _Due(NamedTuple):

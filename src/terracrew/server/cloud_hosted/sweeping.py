@@ -1,6 +1,7 @@
 """Finds instances in a cloud that nobody owns: they cost money, and no job of theirs can end well. It is pure.
 
-An instance with a connected process is never among them, whoever started it.
+An instance is never among them while its process is connected, was connected lately, or has a job, whoever started it. A database
+that was set back has lost rows of instances that run, so one without a row is spared until that is settled.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -28,25 +29,36 @@ class Ownerless(msgspec.Struct, frozen=True):
 def ownerless(
     states: Iterable[InstanceState],
     rows: Mapping[str, CloudInstance],
-    connected: Collection[str],
+    spared: Collection[str],
     now: datetime,
+    *,
+    knows_all: bool = True,
 ) -> list[Ownerless]:
-    """Return the instances that nobody owns. `rows` are all known ones of the runner by name, also those that have ended."""
+    """Return the instances that nobody owns. `rows` are all known ones of the runner by name, also those that have ended.
+
+    `knows_all`: whether an instance without a row is certainly one that the server has not asked for.
+    """
     found: list[Ownerless] = []
     for state in states:
-        if state.phase == "ended" or state.instance in connected:
-            continue
         row = rows.get(state.instance)
+        if state.phase == "ended" or state.instance in spared or (row is None and not knows_all):
+            continue
         reason = _of_unknown(state, now) if row is None else _of_row(row, now)
         if reason:
             found.append(Ownerless(state.instance, state.reference, reason))
     return found
 
 
-def is_overdue(row: CloudInstance, connected: Collection[str], now: datetime) -> bool:
+def is_overdue(row: CloudInstance, spared: Collection[str], now: datetime) -> bool:
     """Return whether an instance had all the time to say hello, and did not."""
-    is_waited_for = row.status in ("wanted", "starting") and row.name not in connected
+    is_waited_for = row.status in ("wanted", "starting") and row.name not in spared
     return is_waited_for and now - row.wanted_at > timedelta(seconds=HELLO_SECONDS)
+
+
+def is_forgotten(row: CloudInstance, spared: Collection[str], now: datetime) -> bool:
+    """Return whether an instance is over that once ran, if its cloud lists the others and does not know it any more."""
+    has_run = row.status in ("running", "leaving") and row.name not in spared
+    return has_run and (row.hello_at is None or now - row.hello_at > timedelta(seconds=HELLO_SECONDS))
 
 
 def _of_row(row: CloudInstance, now: datetime) -> str:

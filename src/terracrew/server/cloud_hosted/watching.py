@@ -17,6 +17,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.deployments import reads, store
 from terracrew.server.deployments.model import CloudInstance, CloudInstanceStatus
 from terracrew.server.deployments.reads import InstancePresence
+from terracrew.server.history import store as history
 from terracrew.server.principals.model import SYSTEM
 
 STARTING_SECONDS = 4.0
@@ -30,6 +31,7 @@ LEFT_SECONDS = 5.0
 MAX_LINES = 5
 """How many of the last lines of an instance are told that ended before it said hello."""
 LEFT_WORDS = "it had nothing to do, and left"
+FORGOTTEN_WORDS = "its process is gone, and the cloud does not know it any more"
 log = get_logger("terracrew.server.cloud_hosted")
 
 
@@ -77,7 +79,7 @@ async def note_presence(tx: Tx, runner_id: str) -> None:
             continue
         status = _status(each, found, now)
         if status == "running" and each.status != status:
-            if each.hello_at is None:
+            if each.hello_at is None and found.connected_at >= each.wanted_at:  # it may be older than its row
                 after = after.started_in((found.connected_at - each.wanted_at).total_seconds())
             await store.save_instance(tx, each, each.to("running", found.connected_at))
         elif status == "ended":
@@ -108,9 +110,17 @@ async def take_watch(tx: Tx, runner_id: str, *, is_last: bool = False) -> list[C
 
 
 async def watch(
-    db: Database, calls: CloudCalls, server: ServerFacts, runner_id: str, live: Sequence[CloudInstance]
+    db: Database,
+    calls: CloudCalls,
+    server: ServerFacts,
+    runner_id: str,
+    live: Sequence[CloudInstance],
+    began_at: float | None,
 ) -> None:
-    """Ask the cloud about the instances of a runner, store what it says, and stop what nobody owns."""
+    """Ask the cloud about the instances of a runner, store what it says, and stop what nobody owns.
+
+    `began_at`: since when the server runs. Instances that live need some time to connect again after that.
+    """
     described = await db.read(lambda tx: describe(tx, runner_id, server))
     if described is None:
         return
@@ -119,19 +129,23 @@ async def watch(
         states = await calls.watch(described.identity, described.deployment, references)
     except TerracrewError as error:  # it is asked again after the usual time
         log.warning("the cloud did not say what runs", runner=described.deployment.runner_path, reason=error.message)
-        states = []
-    ownerless = await db.write(lambda tx: store_states(tx, runner_id, states))
+        states = None
+    ownerless = await db.write(lambda tx: store_states(tx, runner_id, states, began_at))
     for each in ownerless:
         await _stop(db, calls, described, each)
 
 
-async def store_states(tx: Tx, runner_id: str, states: Sequence[InstanceState]) -> list[Ownerless]:
-    """Store what the cloud says about the instances of a runner. Returns those that are to be stopped."""
+async def store_states(
+    tx: Tx, runner_id: str, answer: Sequence[InstanceState] | None, began_at: float | None
+) -> list[Ownerless]:
+    """Store what the cloud says about the instances of a runner; None: it has not answered. Returns those that are to be stopped."""
     before = await store.hold(tx, runner_id)
     if before is None:
         return []
     rows = {each.name: each for each in await reads.instances(tx, runner_id)}
-    connected, now, after = await reads.connected_names(tx, runner_id), store.moment(tx), before
+    states = answer or ()
+    connected, spared = await reads.connected_names(tx, runner_id), await _spared(tx, runner_id)
+    now, after = store.moment(tx), before
     by_reference = {state.reference: state for state in states}
     by_name = {state.instance: state for state in states}
     given_up: list[Ownerless] = []
@@ -139,16 +153,25 @@ async def store_states(tx: Tx, runner_id: str, states: Sequence[InstanceState]) 
         state = by_reference.get(row.reference) or by_name.get(row.name)
         if not row.is_live or (state is not None and not _is_of(state, row)):
             continue
-        ended, words = _ended(row, state, connected, now)
+        ended, words = _ended(row, state, connected, spared, now)
+        if not ended and answer is not None and state is None and sweeping.is_forgotten(row, spared, now):
+            ended, words = True, FORGOTTEN_WORDS
         if ended and await store.save_instance(tx, row, row.to("ended", now, words)):
             if row.hello_at is None and row.status != "leaving" and after.refusals == before.refusals:
                 after = starting.refuse(after, "start", words, tx)
-            if row.reference and (state is None or state.phase != "ended"):
+            is_waited_for = row.status in ("wanted", "starting")
+            if is_waited_for and row.reference and (state is None or state.phase != "ended"):
                 given_up.append(Ownerless(row.name, row.reference, words))
         elif not ended and state is not None:
             await store.save_instance(tx, row, _seen(row, state, now))
     await store.save(tx, before, after)
-    return [*given_up, *sweeping.ownerless(states, rows, connected, now)]
+    is_settled = began_at is not None and tx.now - began_at > sweeping.HELLO_SECONDS
+    knows_all = is_settled and await history.open_hold(tx) is None
+    return [*given_up, *sweeping.ownerless(states, rows, spared, now, knows_all=knows_all)]
+
+
+async def _spared(tx: Tx, runner_id: str) -> set[str]:
+    return await reads.spared_names(tx, runner_id, tx.now - sweeping.HELLO_SECONDS)
 
 
 def _is_of(state: InstanceState, row: CloudInstance) -> bool:
@@ -156,13 +179,15 @@ def _is_of(state: InstanceState, row: CloudInstance) -> bool:
     return state.reference == row.reference or (not row.reference and state.instance == row.name)
 
 
-def _ended(row: CloudInstance, state: InstanceState | None, connected: set[str], now: datetime) -> tuple[bool, str]:
+def _ended(
+    row: CloudInstance, state: InstanceState | None, connected: set[str], spared: set[str], now: datetime
+) -> tuple[bool, str]:
     """Return whether an instance counts as ended, and why. One whose process is connected never does."""
     if row.name in connected:
         return False, ""
     if state is not None and state.phase == "ended":
         return True, _last_words(row, state)
-    if sweeping.is_overdue(row, connected, now):
+    if sweeping.is_overdue(row, spared, now):
         said = f" ({state.words})" if state is not None and state.words else ""
         return True, f"it did not say hello in {sweeping.HELLO_SECONDS / 60:.0f} minutes{said}"
     return False, ""
@@ -194,10 +219,10 @@ async def _stop(db: Database, calls: CloudCalls, described: Described, ownerless
     """Stop an instance that nobody owns, and say so in the log and in the audit log."""
     deployment = described.deployment
 
-    async def is_connected(tx: Tx) -> bool:
-        return ownerless.name in await reads.connected_names(tx, deployment.runner_id)
+    async def is_spared(tx: Tx) -> bool:
+        return ownerless.name in await _spared(tx, deployment.runner_id)
 
-    if await db.read(is_connected):  # it has said hello meanwhile
+    if await db.read(is_spared):  # it has said hello meanwhile
         return
     try:
         await calls.stop(described.identity, deployment, ownerless.reference, ownerless.reason)

@@ -82,6 +82,8 @@ class Activity(msgspec.Struct, frozen=True):
     """Those whose back-off after a refusal is over."""
     next_retry_at: float | None = None
     """When the next back-off is over."""
+    at: float = 0.0
+    """When this was so, by the database's clock."""
 
 
 async def activity(tx: Tx) -> Activity:
@@ -92,7 +94,7 @@ async def activity(tx: Tx) -> Activity:
     )
     due = tuple(row["runner_id"] for row in refused if row["retry_at"] <= tx.now)
     later = [row["retry_at"] for row in refused if row["retry_at"] > tx.now]
-    return Activity(tuple(row["runner_id"] for row in awake), due, min(later, default=None))
+    return Activity(tuple(row["runner_id"] for row in awake), due, min(later, default=None), tx.now)
 
 
 class InstancePresence(msgspec.Struct, frozen=True):
@@ -129,5 +131,22 @@ async def connected_names(tx: Tx, runner_id: str) -> set[str]:
         """SELECT instances.name FROM cloud_deployments JOIN instances ON instances.runner_id = cloud_deployments.runner_id
         WHERE cloud_deployments.runner_id = :id AND instances.is_connected""",
         id=runner_id,
+    )
+    return {row["name"] for row in rows}
+
+
+async def spared_names(tx: Tx, runner_id: str, since: float) -> set[str]:
+    """Return the names of the instances of a runner that nobody may stop, whoever started them.
+
+    These are the connected ones, those that have lost their connection after `since`, and those with a job that has not ended or of
+    which that is not known: the process, or the executor of the job, may be in contact again in a moment.
+    """
+    rows = await tx.all(
+        """SELECT instances.name FROM cloud_deployments JOIN instances ON instances.runner_id = cloud_deployments.runner_id
+        WHERE cloud_deployments.runner_id = :id AND (instances.is_connected OR instances.disconnected_at > :since
+            OR instances.id IN (SELECT instance_id FROM attempts WHERE ended_at IS NULL
+                UNION SELECT instance_id FROM attempts WHERE is_in_doubt))""",
+        id=runner_id,
+        since=since,
     )
     return {row["name"] for row in rows}
