@@ -300,7 +300,7 @@ async def test_an_instance_with_a_job_is_not_stopped_while_it_has_no_connection(
     [name] = scaler.cloud.started
     instance = await rows.instance_of(runner_id, name=name, slots=1)
     await instance.has(job_id)
-    await rows.run("UPDATE cloud_instances SET status = 'ended', ended_at = wanted_at WHERE name = :name", name=name)
+    await end(rows, runner_id)
     await rows.instance_of(runner_id, name=(other := await another(rows, scaler)), slots=1)
     await disconnect(rows, instance)
     for _ in range(2):
@@ -308,6 +308,16 @@ async def test_an_instance_with_a_job_is_not_stopped_while_it_has_no_connection(
         await scaler.step()
     assert other in scaler.cloud.started
     assert scaler.cloud.stopped == []
+
+
+async def end(rows: JobRows, runner_id: str) -> None:
+    """End the rows of the instances of a runner."""
+
+    async def work(tx: Tx) -> None:
+        for each in await store.live_instances(tx, runner_id):
+            await store.save_instance(tx, each, each.to("ended", store.moment(tx), "it left"))
+
+    await rows.db.write(work)
 
 
 async def another(rows: JobRows, scaler: ScalingServer) -> str:
