@@ -21,6 +21,7 @@ from tests.machine.platforms.kubernetes import Cluster
 pytestmark = [pytest.mark.engine, pytest.mark.platform("docker", "kubernetes"), pytest.mark.timeout(900)]
 
 WITHIN_SECONDS = 240.0
+QUICK = 'resource "terraform_data" "a" {}\noutput "said" { value = "hello" }\n'
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
@@ -98,8 +99,13 @@ def pods(cluster: Cluster, namespace: str) -> dict[str, str]:
     return {each["metadata"]["name"]: each["status"]["phase"] for each in cluster.get(namespace, "pods")["items"]}
 
 
-@pytest.mark.feature("W1.identities", "W1.issuer", "W2.deploy", "W4.fleet", "W5.destroy", "W5.report")
-def test_a_runner_is_deployed_leaves_by_itself_and_is_removed_without_a_trace(
+def _are_asleep(found: dict[str, str], count: int) -> bool:
+    """Return whether this many pods have run, and all have left by themselves."""
+    return list(found.values()) == ["Succeeded"] * count
+
+
+@pytest.mark.feature("W1.identities", "W1.issuer", "W2.deploy", "W3.scale", "W4.fleet", "W5.destroy", "W5.report")
+def test_a_runner_is_deployed_sleeps_wakes_for_a_job_and_is_removed_without_a_trace(
     system: CloudSystem, cluster: Cluster, namespace: str, tmp_path: Path
 ) -> None:
     system.start_server(runner=False)
@@ -129,7 +135,15 @@ def test_a_runner_is_deployed_leaves_by_itself_and_is_removed_without_a_trace(
         deployed = system.fleet_job(made["job"])
         assert deployed["status"] == "SUCCEEDED", json.dumps(deployed, indent=1)
         # The instance that proved the deployment has no job, and leaves.
-        eventually(lambda: set(pods(cluster, namespace).values()) == {"Succeeded"}, within=WITHIN_SECONDS, what="sleep")
+        eventually(lambda: _are_asleep(pods(cluster, namespace), 1), within=WITHIN_SECONDS, what="sleep")
+        assert system.instances() == []
+
+        # One pod is woken for a job, and leaves after it.
+        system.module("app", QUICK)
+        job = system.run("app", "APPLY")
+        assert system.wait(job, WITHIN_SECONDS)["status"] == "SUCCEEDED", system.job(job)
+        assert "Apply complete! Resources: 1 added" in system.log(job)
+        eventually(lambda: _are_asleep(pods(cluster, namespace), 2), within=WITHIN_SECONDS, what="sleep after the job")
         assert system.instances() == []
 
         found = system.api.post("/cloud-identities/prod/report")
