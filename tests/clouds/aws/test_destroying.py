@@ -135,6 +135,21 @@ async def test_a_security_group_is_removed_as_soon_as_its_interfaces_are_detache
     assert [line for line in said.lines if "still being detached" in line]
 
 
+async def test_a_role_whose_policies_are_still_shown_is_removed_a_moment_later(
+    account: Account, api: CutApi, cloud: AwsCloud
+) -> None:
+    made, said, refusals = await deployed(cloud), SaidSteps(), [1]
+
+    async def refuse(action: str) -> None:
+        if action == "iam:DeleteRole" and refusals:
+            refusals.pop()
+            raise AwsRefused("must delete policies first", aws_code="DeleteConflict", action=action)
+
+    api.on_call = refuse
+    await aws_account.cloud(api, Waits(propagation_seconds=30)).destroy(made, "fjb_2", said)
+    assert account.things(made.runner_id) == {}
+
+
 async def test_one_thing_that_cannot_be_removed_does_not_keep_the_others(
     account: Account, api: CutApi, cloud: AwsCloud
 ) -> None:

@@ -66,7 +66,9 @@ _THROTTLED_CODES = frozenset(
 )
 _THROTTLED_WORDS = re.compile(r"Rate exceeded|ErrorCode: Throttling|RequestLimitExceeded")
 """ECS passes the throttling of other services on as `InvalidParameterException`."""
-_TEMPORARY_CODES = frozenset({"IDPCommunicationError", "InternalError", "InternalFailure", "ServerException"})
+_TEMPORARY_CODES = frozenset(
+    {"IDPCommunicationError", "InternalError", "InternalFailure", "OperationAbortedException", "ServerException"}
+)
 ENDED_SESSION_CODES = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
 """A call with a session that has ended. With a new session it may succeed."""
 

@@ -10,7 +10,7 @@ SUBNETS_STEP, SUBNETS_WORDS = "subnets", "Network"
 STEP, WORDS = "security_group", "Security group"
 _IN_USE = frozenset({"DependencyViolation", "InvalidGroup.InUse"})
 _GONE = frozenset({"InvalidGroup.NotFound"})
-_MISSING_SUBNET = frozenset({"InvalidSubnetID.NotFound", "InvalidSubnetID.Malformed"})
+_MISSING_SUBNET = frozenset({"InvalidSubnetID.NotFound", "InvalidSubnetID.Malformed", "InvalidSubnetId.Malformed"})
 _EXISTS = frozenset({"InvalidGroup.Duplicate"})
 
 

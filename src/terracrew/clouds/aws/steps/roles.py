@@ -59,7 +59,11 @@ async def remove(work: Work, name: str) -> str:
         await work.find("iam", "detach_role_policy", _MISSING, RoleName=name, PolicyArn=each["PolicyArn"])
     for policy in await work.api.listed("iam", "list_role_policies", "PolicyNames", RoleName=name):
         await work.find("iam", "delete_role_policy", _MISSING, RoleName=name, PolicyName=policy)
-    await work.find("iam", "delete_role", _MISSING, RoleName=name)
+    await work.retry(
+        lambda: work.find("iam", "delete_role", _MISSING, RoleName=name),
+        lambda error: "IAM still shows policies of the role." if error.aws_code == "DeleteConflict" else "",
+        work.waits.propagation_seconds,
+    )
     return str(found["Role"]["Arn"])
 
 
