@@ -76,6 +76,13 @@ def fleet_process(server: Process) -> int:
     return eventually(found, what="the fleet process")
 
 
+def assert_has_nothing_of_the_server(process: int, system: System) -> None:
+    variables = Path(f"/proc/{process}/environ").read_bytes()
+    assert b"TERRACREW_" not in variables
+    opened = [os.readlink(each) for each in Path(f"/proc/{process}/fd").iterdir()]
+    assert [each for each in opened if each.startswith(f"{system.data}/")] == []
+
+
 def started(system: System) -> Process:
     path = {"PYTHONPATH": os.pathsep.join([DURATIONS["PYTHONPATH"], str(ROOT)])}
     with environment(system, DURATIONS | path):
@@ -105,6 +112,7 @@ def test_a_deployment_that_is_killed_at_every_step_ends_well_and_a_removal_leave
     account.do(lambda: account.release("put role"))
     reached(account, "put logs")
     process = fleet_process(server)
+    assert_has_nothing_of_the_server(process, system)
     server.kill()
     eventually(lambda: procfs.stat(process) is None, what="the end of the fleet process of a killed server")
     server = started(system)

@@ -1,6 +1,7 @@
 """A cloud account of the tests: a server on loopback that remembers what was made in it, and can refuse, wait or be silent."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -45,15 +46,15 @@ class SimulatedAccount:
         return sum(_key(each) == key for each in self.requests)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while line := await reader.readline():
-            request: dict[str, Any] = json.loads(line)
-            async with self._arrived:
-                self.requests.append(request)
-                self._arrived.notify_all()
-            if event := self.held.get(_key(request)):
-                await event.wait()
-            writer.write(json.dumps(self._answer(request)).encode() + b"\n")
-        writer.close()
+        with contextlib.suppress(ConnectionError), contextlib.closing(writer):
+            while line := await reader.readline():
+                request: dict[str, Any] = json.loads(line)
+                async with self._arrived:
+                    self.requests.append(request)
+                    self._arrived.notify_all()
+                if event := self.held.get(_key(request)):
+                    await event.wait()
+                writer.write(json.dumps(self._answer(request)).encode() + b"\n")
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         if words := self.refusals.get(_key(request)):
