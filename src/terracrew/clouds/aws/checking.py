@@ -14,7 +14,7 @@ _TRUST_REMEDY = "Replace the trust policy of the role by the one on the page of 
 
 
 async def check(api: AwsApi, reporter: Reporter, deployment: Deployment | None, read: Fetch = fetch) -> bool:
-    """Make every check. Returns whether all passed. `read` reads the issuer and the registry."""
+    """Make every check. Returns whether all passed. `read` reads what the issuer publishes."""
     checks = Checks(reporter)
     with api.reporting(reporter.line):
         if api.account.way == "web_identity":
@@ -31,9 +31,7 @@ async def check(api: AwsApi, reporter: Reporter, deployment: Deployment | None, 
         else:
             reporter.line("Account, permissions, quota and subnets cannot be checked without a sign-in.")
         if deployment is not None and (image := deployment.settings.image):
-            await checks.make(
-                "image", "The image can be pulled", lambda: _image(api, deployment, image, read, has_session)
-            )
+            await checks.make("image", "The image can be pulled", lambda: _image(api, deployment, image, has_session))
     return not checks.has_failed
 
 
@@ -99,7 +97,7 @@ def _let_in(api: AwsApi, external_id: str) -> str:
     return f"the role can be assumed with {shown}, so that everybody who knows its ARN can use it through this server"
 
 
-async def _image(api: AwsApi, deployment: Deployment, image: str, read: Fetch, has_session: bool) -> str:
+async def _image(api: AwsApi, deployment: Deployment, image: str, has_session: bool) -> str:
     if (repository := preflight.ecr_repository(image)) is not None:
         return await preflight.check_ecr(api, repository, image) if has_session else "not checked without a sign-in"
-    return await images.check(image, deployment.settings.architecture, read)
+    return await images.check(image, deployment.settings.architecture)

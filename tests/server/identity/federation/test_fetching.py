@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from terracrew.client.public_addresses import is_public
 from terracrew.server.identity.federation import fetching, rules
-from terracrew.server.identity.federation.fetching import Fetcher, is_public
+from terracrew.server.identity.federation.fetching import Fetcher
 from terracrew.server.identity.federation.model import TokenRefused
 from tests.machine.oidc_issuer import DISCOVERY, Issuer
 

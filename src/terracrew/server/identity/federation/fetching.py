@@ -7,12 +7,12 @@ DNS that changes afterwards changes nothing. There are no redirects, no proxy, n
 import asyncio
 import ssl
 from functools import cached_property
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from urllib.parse import SplitResult, urlsplit
 
 import h11
 
 from terracrew import __version__
+from terracrew.client.public_addresses import is_public
 from terracrew.server.identity.federation import rules
 from terracrew.server.identity.federation.lookups import Lookups
 from terracrew.server.identity.federation.model import TokenRefused
@@ -24,11 +24,6 @@ _READ_BYTES = 16 << 10
 _ACCEPTED = "application/json, application/jwk-set+json"
 """Kubernetes refuses a request for its keys that does not accept the second one."""
 _MAX_ADDRESSES = 4
-_GLOBAL_UNICAST = IPv6Network("2000::/3")
-_NOT_PUBLIC_IPV4 = (IPv4Network("192.0.0.0/24"), IPv4Network("192.88.99.0/24"))
-"""Special addresses, among them a metadata service, and relays for 6to4. Python knows them in some versions only."""
-_NOT_PUBLIC_IPV6 = (IPv6Network("2001::/32"), IPv6Network("2002::/16"), IPv6Network("3fff::/20"))
-"""Teredo and 6to4, whose addresses lead to IPv4 addresses, which may be private ones; and addresses for documentation."""
 
 
 class Fetcher:
@@ -81,19 +76,6 @@ class Fetcher:
             except OSError as error:
                 last = error
         raise last
-
-
-def is_public(address: str) -> bool:
-    """Return whether an address belongs to the public internet, also by the IPv4 address that an IPv6 address may contain."""
-    try:
-        meant: IPv4Address | IPv6Address = ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(meant, IPv6Address):
-        is_unicast = meant in _GLOBAL_UNICAST and not any(meant in network for network in _NOT_PUBLIC_IPV6)
-        return is_unicast and meant.is_global
-    is_special = meant.is_multicast or meant.is_reserved or any(meant in network for network in _NOT_PUBLIC_IPV4)
-    return meant.is_global and not is_special
 
 
 async def _get(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, parts: SplitResult, max_bytes: int) -> bytes:
