@@ -97,6 +97,25 @@ def test_a_runner_in_a_container_that_starts_slowly_wakes_for_a_job_leaves_and_i
     assert system.api.post("/cloud-identities/aws/report", {})["resources"] == []
 
 
+@pytest.mark.feature("W3.scale")
+def test_a_job_says_why_aws_does_not_start_its_runner_and_runs_when_it_does(account: ContainerAccount) -> None:
+    system = account.system
+    deployed = account.deploy()
+    assert deployed["status"] == "SUCCEEDED", account.log(deployed)
+    eventually(lambda: account.status() == "ASLEEP", within=WITHIN_SECONDS, what="the sleep of the idle runner")
+    account.fargate.failures.append({"arn": "arn:aws:ecs", "reason": "Capacity is unavailable at this time"})
+    system.module("network", SMALL)
+    job = system.run("network", "APPLY")
+    words = eventually(
+        lambda: text if "Capacity is unavailable" in (text := str(system.job(job).get("reason"))) else None,
+        within=WITHIN_SECONDS,
+        what="the words of AWS",
+    )
+    assert "the cloud does not start the runner" in words
+    assert "on-demand instead" in words
+    assert system.wait(job, WITHIN_SECONDS)["status"] == "SUCCEEDED"
+
+
 @pytest.mark.feature("W2.deploy")
 def test_a_container_that_dies_at_its_start_fails_the_deployment_with_its_last_lines(account: ContainerAccount) -> None:
     account.containers.command = ["-c", "print('no such server'); raise SystemExit(3)"]

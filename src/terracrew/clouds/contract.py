@@ -88,7 +88,8 @@ class Cloud(Protocol):
     async def watch(self, deployment: Deployment, references: Sequence[str]) -> list[InstanceState]:
         """Return the instances of the runner that exist, and what became of those with these references.
 
-        Instances that nobody here started, but that have the runner's marks, are among them.
+        Instances that nobody here started, but that have the runner's marks, are among them. One that the cloud does not show, because it
+        was started a moment ago or ended long ago, is left out.
         """
         ...
 
