@@ -10,8 +10,8 @@ import pytest
 
 from terracrew import ids
 from terracrew.fleet.messages import DeployWork, DestroyWork, RunJob
-from terracrew.server.app import fleet_handlers
-from terracrew.server.cloud_hosted import deploy_jobs
+from terracrew.server.app import cloud_facts, fleet_handlers
+from terracrew.server.cloud_hosted import deploy_jobs, destroy_jobs, starting
 from terracrew.server.cloud_identities import service as identities
 from terracrew.server.cloud_identities.model import NewIdentity
 from terracrew.server.db.seam import Tx
@@ -201,7 +201,9 @@ async def test_a_cancel_does_not_stop_a_first_instance_that_has_just_said_hello(
     async def canceled_and_says_hello() -> None:
         fleet.cloud.on_watch = None
         await fleet.cancel(again)
-        while not fleet.process.canceled:
+        seen = fleet.process.renewals
+        while fleet.process.renewals < seen + 2:  # with each of them, the attempt is told that it was canceled
+            fleet.application.server.db.wake_here("fleet", "")
             await asyncio.sleep(0.01)
         instance = await fleet.hello(again["runner"]["id"], fleet.cloud.started[-1])
         await instance.claimed(await fleet.rows.job(await fleet.rows.module()))
@@ -251,6 +253,31 @@ async def test_a_removal_waits_for_jobs_and_takes_the_record_with_it(fleet: Flee
     assert await fleet.ended(gone) == "SUCCEEDED"
     assert (await fleet.application.admin.get(RUNNER)).status_code == 404
     assert await fleet.deployment(runner_id) is None
+
+
+async def test_a_removal_waits_for_the_answer_of_the_cloud_that_starts_an_instance(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An instance that started after the removal had listed them would be left, and cost money."""
+    monkeypatch.setattr(destroy_jobs, "LOOK_SECONDS", 0.02)
+    made, _ = await deployed(fleet)
+    runner_id, db = made["runner"]["id"], fleet.application.server.db
+    wanted = await db.write(lambda tx: wanted_one(tx, runner_id))
+    gone = await fleet.ask(f"{RUNNER}/destroy", {"force": True})
+    await until(lambda: fleet.steps(gone), {"drain": "running"})
+    await asyncio.sleep(0.2)
+    assert len(fleet.process.jobs) == 1, "nothing is removed before the cloud has answered"
+    assert await db.write(lambda tx: starting.take_unanswered(tx, runner_id)) == []
+    await starting.ask(db, fleet.cloud, cloud_facts(fleet.application.server.settings), runner_id, wanted)
+    assert len(fleet.cloud.started) == 1, "nothing is started behind the removal"
+    assert isinstance((await fleet.process.given(2)).work, DestroyWork)
+
+
+async def wanted_one(tx: Tx, runner_id: str) -> list[CloudInstance]:
+    """Decide that an instance is started; the cloud was not asked yet."""
+    held = await store.hold(tx, runner_id)
+    assert held is not None
+    return await starting.want(tx, held, 1)
 
 
 async def test_a_cancel_before_anything_was_removed_takes_the_removal_back(fleet: Fleet) -> None:

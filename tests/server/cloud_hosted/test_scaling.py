@@ -153,6 +153,23 @@ async def test_a_request_without_an_answer_is_repeated_with_the_same_name(
     assert len(scaler.cloud.started) == 1
 
 
+async def test_a_request_is_not_repeated_for_a_runner_that_takes_no_jobs(
+    rows: JobRows, scaler: ScalingServer, clock: ShiftedClock
+) -> None:
+    runner_id = await cloud_runner(rows)
+    await jobs(rows, 1)
+    scaler.cloud.is_away = True
+    await scaler.step()
+    scaler.cloud.is_away = False
+    await rows.run("UPDATE runners SET is_disabled = true WHERE id = :id", id=runner_id)
+    clock.advance(starting.REPEAT_SECONDS + 1)
+    await scaler.step()
+    assert scaler.cloud.started == []
+    await rows.run("UPDATE runners SET is_disabled = false WHERE id = :id", id=runner_id)
+    await scaler.step()
+    assert len(scaler.cloud.started) == 1
+
+
 async def test_a_cloud_that_is_away_for_a_minute_loses_nothing(
     rows: JobRows, scaler: ScalingServer, clock: ShiftedClock
 ) -> None:

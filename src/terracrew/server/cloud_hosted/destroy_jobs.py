@@ -6,6 +6,7 @@ import msgspec
 
 from terracrew.errors import Conflict
 from terracrew.fleet.messages import DestroyWork
+from terracrew.server.cloud_hosted import starting
 from terracrew.server.cloud_hosted.deploy_jobs import described
 from terracrew.server.cloud_hosted.deploying import FORCE
 from terracrew.server.cloud_hosted.describing import ServerFacts
@@ -34,7 +35,10 @@ class DestroyHandler:
         return FleetGrant(found.identity, DestroyWork(found.deployment))
 
     async def before(self, job: FleetJob, reporter: ServerReporter) -> None:
-        """Wait until the jobs of the runner have ended, unless it is removed by force."""
+        """Wait until the jobs of the runner have ended, unless it is removed by force, and until nothing of it is being started.
+
+        An instance that the cloud starts after the removal has listed them would be left, and nobody would know of it.
+        """
         reporter.begin(DRAIN, "Its jobs end")
         is_forced = job.spec.get(FORCE) == "true"
         while True:
@@ -42,6 +46,9 @@ class DestroyHandler:
             if not left:
                 break
             reporter.describe(DRAIN, f"{left} {'job has' if left == 1 else 'jobs have'} not ended")
+            await reporter.wait(LOOK_SECONDS)
+        while asked := await reporter.write(lambda tx: starting.asking(tx, job.target_id)):
+            reporter.describe(DRAIN, f"the cloud has not answered whether it starts {', '.join(asked)}")
             await reporter.wait(LOOK_SECONDS)
         await reporter.write(lambda tx: _begin(tx, job))
         reporter.done(DRAIN, words="by force" if is_forced else "no job is left")

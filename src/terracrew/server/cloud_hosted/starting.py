@@ -39,6 +39,8 @@ FIRST_RETRY_SECONDS = {
 }
 """How long nothing is started after the first refusal, by its code. Each further one in a row doubles it."""
 MAX_RETRY_SECONDS = 900.0
+MAX_ASKING_SECONDS = 180.0
+"""An answer is stored within this time, or the request was given up."""
 _JITTER_RATIO = 0.2
 log = get_logger("terracrew.server.cloud_hosted")
 
@@ -88,10 +90,14 @@ def is_unanswered(instance: CloudInstance, now: datetime) -> bool:
 
 
 async def take_unanswered(tx: Tx, runner_id: str) -> list[CloudInstance]:
-    """Return the instances for which the cloud is to be asked again. They count as asked for by the caller."""
+    """Return the instances for which the cloud is to be asked again. They count as asked for by the caller.
+
+    Nothing is started for a runner that is being removed, or that takes no jobs.
+    """
     deployment = await store.hold(tx, runner_id)
     now = store.moment(tx)
-    if deployment is None or (deployment.retry_at is not None and now < deployment.retry_at):
+    runner = (await cloud_reads.records(tx, [runner_id])).get(runner_id)
+    if deployment is None or runner is None or runner.is_closed or not deployment.can_wake(now):
         return []
     found: list[CloudInstance] = []
     for each in await store.live_instances(tx, runner_id):
@@ -102,17 +108,32 @@ async def take_unanswered(tx: Tx, runner_id: str) -> list[CloudInstance]:
     return found
 
 
+async def asking(tx: Tx, runner_id: str) -> list[str]:
+    """Return the names of the instances for which a request may be under way."""
+    since = store.moment(tx) - timedelta(seconds=MAX_ASKING_SECONDS)
+    live = await store.live_instances(tx, runner_id)
+    return [
+        each.name for each in live if each.status == "wanted" and each.asked_at is not None and each.asked_at > since
+    ]
+
+
 async def ask(
     db: Database, calls: CloudCalls, server: ServerFacts, runner_id: str, wanted: Sequence[CloudInstance]
 ) -> None:
     """Ask the cloud for instances, and store what it answers. Without an answer, the same is asked again later."""
-    described = await db.read(lambda tx: describe(tx, runner_id, server))
+    described = await db.read(lambda tx: _describe_deployed(tx, runner_id, server))
     if described is None:
         await db.write(lambda tx: _end(tx, wanted, "its deployment was removed"))
         return
     answers = await _start(calls, described, wanted)
     if answers:
         await db.write(lambda tx: store_answers(tx, runner_id, answers))
+
+
+async def _describe_deployed(tx: Tx, runner_id: str, server: ServerFacts) -> Described | None:
+    """Return how a runner is run; None if it was removed, or is being removed: nothing may be started behind that."""
+    deployment = await store.get(tx, runner_id)
+    return None if deployment is None or deployment.status != "deployed" else await describe(tx, runner_id, server)
 
 
 async def _start(calls: CloudCalls, described: Described, wanted: Sequence[CloudInstance]) -> list[StartAnswer]:
