@@ -6,6 +6,7 @@ import msgspec
 from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 
+from terracrew.server.cloud_identities import store as identities
 from terracrew.server.dashboard import render, words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
@@ -36,8 +37,8 @@ class FleetJobPage(msgspec.Struct, frozen=True):
     """The last lines of the log."""
     is_cut: bool
     """Whether the log has earlier lines."""
-    has_runner: bool
-    """Whether the runner that it is about still exists."""
+    target_url: str
+    """The page of the runner or identity that it is about; empty if that does not exist any more."""
     may_cancel: bool
 
     @property
@@ -62,9 +63,17 @@ class FleetJobPage(msgspec.Struct, frozen=True):
 async def read(tx: Tx, who: Principal, reference: str) -> FleetJobPage:
     job = await service.show(tx, who, reference)
     lines = await reads.last_lines(tx, job.id, MAX_SHOWN_LINES + 1)
-    has_runner = job.runner_id is not None and bool(await runners.places(tx, [job.runner_id]))
     may_cancel = not job.is_terminal and job.canceled_at is None and await service.may_cancel(tx, who, job)
-    return FleetJobPage(job, lines[-MAX_SHOWN_LINES:], len(lines) > MAX_SHOWN_LINES, has_runner, may_cancel)
+    return FleetJobPage(
+        job, lines[-MAX_SHOWN_LINES:], len(lines) > MAX_SHOWN_LINES, await _target_url(tx, job), may_cancel
+    )
+
+
+async def _target_url(tx: Tx, job: FleetJob) -> str:
+    if job.runner_id is None:
+        is_there = await identities.find(tx, job.identity_id) is not None
+        return f"/dashboard/cloud-identities/{job.identity_id}" if is_there else ""
+    return f"/dashboard/runners/{job.runner_id}" if await runners.places(tx, [job.runner_id]) else ""
 
 
 @get("/")
