@@ -239,6 +239,17 @@ async def test_a_failed_update_leaves_the_deployment_as_it_was(fleet: Fleet) -> 
     assert (after.status, after.facts) == ("deployed", FACTS)
 
 
+async def test_a_stolen_token_is_replaced_by_an_update(fleet: Fleet) -> None:
+    await deployed(fleet)
+    first = fleet.process.jobs[0].work
+    await fleet.ask(f"{RUNNER}/deploy", {"new_token": True})
+    work = (await fleet.process.given(2)).work
+    assert isinstance(first, DeployWork)
+    assert isinstance(work, DeployWork)
+    assert work.worker_token.startswith("tcw_")
+    assert work.worker_token != first.worker_token
+
+
 async def test_a_removal_waits_for_jobs_and_takes_the_record_with_it(fleet: Fleet) -> None:
     made, instance = await deployed(fleet)
     runner_id = made["runner"]["id"]

@@ -130,6 +130,13 @@ async def test_an_ordinary_removal_would_leave_things_in_the_account(application
     assert "terracrew runner destroy" in answer.text
 
 
+@pytest.mark.usefixtures("identity")
+async def test_a_new_token_is_made_where_its_instances_read_it(application: Application) -> None:
+    await application.admin.made("/api/v1/runners/deploy", NEW)
+    words = await application.admin.refused("POST", "/api/v1/runners/payments%2Fburst/reregister", 409)
+    assert "terracrew runner redeploy --new-token" in words
+
+
 async def test_a_self_hosted_runner_has_no_deployment(application: Application) -> None:
     await application.admin.made("/api/v1/runners/register", {"name": "edge"})
     for path in ("deploy", "destroy"):
@@ -144,4 +151,4 @@ def test_everything_that_can_be_changed_later_is_a_setting_of_a_deployment() -> 
 
     later = {field.name for field in msgspec.structs.fields(DeployAgain)}
     fixed = {"cluster", "credential"}
-    assert later | fixed == {field.name for field in msgspec.structs.fields(DeploymentSettings)}
+    assert later - {"new_token"} | fixed == {field.name for field in msgspec.structs.fields(DeploymentSettings)}

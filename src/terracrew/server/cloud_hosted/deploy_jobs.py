@@ -11,6 +11,7 @@ from terracrew.clouds.model import CloudIdentity, Deployment, InstanceRefused, I
 from terracrew.errors import Conflict, Superseded, TerracrewError
 from terracrew.fleet.messages import DeployWork, DestroyWork
 from terracrew.server.cloud_hosted.cloud_calls import CloudCalls
+from terracrew.server.cloud_hosted.deploying import NEW_TOKEN
 from terracrew.server.cloud_hosted.describing import Described, ServerFacts, describe
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import reads, store
@@ -47,7 +48,8 @@ class DeployHandler:
 
         Every attempt of a job makes the same one, so that the instance which an earlier attempt has started can still say hello.
         """
-        if deployment.settings.credential == "federated" or deployment.facts:
+        is_kept = deployment.facts and job.spec.get(NEW_TOKEN) != "true"
+        if deployment.settings.credential == "federated" or is_kept:
             return ""
         token = f"tcw_{self._keys.checksum(job.id.encode(), 'worker token of a deployment')}"
         await runners.set_cloud_token(tx, deployment.runner_id, token)

@@ -34,6 +34,8 @@ from terracrew.server.runners.model import NewRunner, Runner, RunnerChange
 
 FORCE = "force"
 """The word in the specification of a DESTROY_WORKER that does not wait for jobs."""
+NEW_TOKEN = "new_token"  # noqa: S105 - the name of a choice
+"""The word in the specification of an UPDATE_WORKER that replaces the worker token."""
 
 
 async def deploy(tx: Tx, who: Principal, new: NewCloudRunner, default_image: str) -> DeployedRunner:
@@ -66,6 +68,7 @@ async def deploy_again(
     if before.status == "removing":
         raise Conflict(f"`{runner.path}` is being removed: cancel that job first")
     given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
+    spec = {NEW_TOKEN: "true"} if given.pop("new_token") else {}
     settings = _changed(before.settings, given)
     _check(settings, runner.service_account_id, default_image)
     identity = await identity_store.get(tx, before.identity_id)
@@ -73,9 +76,8 @@ async def deploy_again(
     if settings.capacity != runner.max_jobs:
         await runners.change(tx, who, runner.id, RunnerChange(max_jobs=settings.capacity))
     is_first = before.status == "new" or not before.facts
-    return await _queued(
-        tx, who, runner, identity, FleetJobType.DEPLOY_WORKER if is_first else FleetJobType.UPDATE_WORKER
-    )
+    type_ = FleetJobType.DEPLOY_WORKER if is_first else FleetJobType.UPDATE_WORKER
+    return await _queued(tx, who, runner, identity, type_, spec)
 
 
 async def destroy(tx: Tx, who: Principal, reference: str, wanted: DestroyRequest) -> DeployedRunner:

@@ -51,6 +51,9 @@ class DeployAgain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     max_lifetime_seconds: int | UnsetType = UNSET
     wakes_ahead: bool | UnsetType = UNSET
     log_days: int | UnsetType = UNSET
+    new_token: bool = False
+    """Whether its instances get a new worker token. The old one ends at once, and with it the connections of the instances that run;
+    their jobs deliver without them."""
 
 
 class DestroyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

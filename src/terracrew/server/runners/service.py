@@ -123,6 +123,11 @@ async def reregister(tx: Tx, who: Principal, reference: str, url: str, token_sec
     """Give a runner a new worker token. The old one ends, and the connections that were opened with it end within seconds."""
     runner = await hold(tx, who, reference)
     rules.require_not_declared(runner, "get a new token")
+    if await deployments.get(tx, runner.id) is not None:
+        raise Conflict(
+            f"`{runner.path}` is cloud-hosted, and its token is in the secret store of its cloud: "
+            "`terracrew runner redeploy --new-token` replaces it there"
+        )
     if runner.removing_since is not None:
         raise Conflict(f"`{runner.path}` is being removed: undrain it first, which stops the removal")
     token = credentials.new("tcw")

@@ -143,12 +143,13 @@ def deploy(target: Target, name: str, no_assign: bool, wait: bool, as_json: bool
 )
 @click.argument("path", shell_complete=name_completion.runners)
 @_settings_options
+@click.option("--new-token", is_flag=True, help="Replace the token of its instances; those that run lose contact.")
 @_wait_option
 @output.json_option
 @pass_target
-def redeploy(target: Target, path: str, wait: bool, as_json: bool, **given: Any) -> None:
+def redeploy(target: Target, path: str, new_token: bool, wait: bool, as_json: bool, **given: Any) -> None:
     """Deploy the cloud-hosted runner PATH again, with other settings if there are any. Jobs that run finish where they are."""
-    made = target.api().post(f"{api_path(path)}/deploy", _chosen(given))
+    made = target.api().post(f"{api_path(path)}/deploy", _chosen(given) | ({"new_token": True} if new_token else {}))
     _follow(target, made, "deploying {path} again", wait=wait, as_json=as_json)
 
 
@@ -164,9 +165,8 @@ def destroy(target: Target, path: str, force: bool, yes: bool, wait: bool, as_js
     api = target.api()
     if not yes:
         found = api.get(f"{api_path(path)}/deployment")
-        made = len(found["facts"])
         output.ask(
-            f"{path} is removed, and with it the {made} things that were made for it in {found['identity']}. "
+            f"{path} is removed, and with it everything that was made for it with {found['identity']}. "
             + ("Its jobs count as lost." if force else "Its jobs end first."),
             "Not removed.",
         )
@@ -191,7 +191,8 @@ def deployment(target: Target, path: str, as_json: bool) -> None:
             ("region", found["region"]),
             ("status", found["status"]),
             ("size", f"{chosen['cpu_units'] / VCPU_UNIT_COUNT:g} vCPU, {chosen['memory_mb'] / 1024:g} GB"),
-            ("instances", f"{chosen['min_instances']} to {chosen['max_instances']}, {chosen['capacity']} jobs each"),
+            ("instances", f"{chosen['min_instances']} to {chosen['max_instances']}"),
+            ("jobs of each", chosen["capacity"]),
             ("sleeps after", f"{chosen['idle_seconds']} s without a job"),
             ("wakes in", f"about {found['typical_start_seconds']:.0f} s"),
             ("refused", found["refusal"]),
@@ -203,7 +204,7 @@ def deployment(target: Target, path: str, as_json: bool) -> None:
     live = [each for each in found["instances"] if each["status"] != "ended"]
     return output.table(
         ("INSTANCE", "STATUS", "SINCE", "WORDS"),
-        [(each["name"], each["status"], each["wanted_at"], each["words"]) for each in live],
+        [(each["name"], each["status"], output.age(each["wanted_at"]), each["words"]) for each in live],
         empty="no instance: it is asleep",
     )
 
