@@ -185,7 +185,7 @@ class _Job:
             found = await self._find(_StoredSecret, "secret", f"secrets/{self._name}")
             if found is None or TOKEN_KEY not in found.data:
                 raise CloudRefused(
-                    f"the Secret {self._name} has no worker token, and this job has none: deploy with a new token"
+                    f"the Secret {self._name} has no worker token, and this job has none: remove the runner, and deploy it again"
                 )
             return self._name, "has a token"
         manifest = manifests.secret(self.deployment, worker_token, self._job_id)
