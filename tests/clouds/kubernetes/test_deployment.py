@@ -1,13 +1,17 @@
 """Deployments on a real cluster, by an identity that may do what its page shows and nothing else."""
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from terracrew import ids
-from terracrew.clouds.contract import CloudRefused
+from terracrew.clouds.contract import CloudRefused, CloudSilent
+from terracrew.clouds.kubernetes import client as cluster_client
 from terracrew.clouds.kubernetes import policies
 from terracrew.clouds.model import StartRequest
+from terracrew.kubernetes_api.api import KubernetesApi
 from tests.clouds.kubernetes.bench import ACCOUNT, CloudBench, Steps, worker_token
 
 pytestmark = [
@@ -36,6 +40,29 @@ async def test_a_deployment_that_fails_half_way_removes_what_it_made_and_nothing
     with pytest.raises(CloudRefused, match="exceeded quota"):
         await bench.cloud.deploy(deployment, worker_token(), ids.new("fjb"), Steps())
     assert len(bench.names()) == 2, "what an earlier job has made stays"
+
+
+@pytest.mark.parametrize("kind", ["serviceaccounts", "secrets"])
+async def test_what_was_made_by_a_request_without_an_answer_is_removed_again(
+    bench: CloudBench, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_client, "MAX_RETRY_SECONDS", 1.0)
+    request, made = KubernetesApi.request, list[str]()
+
+    async def lose(api: KubernetesApi, method: str, path: str, body: Any, query: Mapping[str, str]) -> bytes:
+        if (method, path) != ("POST", kind):
+            return await request(api, method, path, body, query)
+        if not made:
+            await request(api, method, path, body, query)
+            made.extend(bench.names(kind))
+        raise TimeoutError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KubernetesApi, "request", lose)
+        with pytest.raises(CloudSilent, match="does not answer"):
+            await bench.cloud.deploy(bench.deployment(), worker_token(), ids.new("fjb"), Steps())
+    assert len(made) == 1
+    assert bench.names() == []
 
 
 async def test_pods_of_strangers_are_never_used_or_removed(bench: CloudBench) -> None:

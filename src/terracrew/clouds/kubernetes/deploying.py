@@ -64,6 +64,7 @@ class _Made(msgspec.Struct, frozen=True):
     kind: str
     path: str
     uid: str
+    """Empty if there was no answer: it may have been made."""
 
 
 class Deploying:
@@ -77,7 +78,7 @@ class Deploying:
         try:
             return await self._deploy(_Job(self._client, deployment, job_id, made), worker_token, reporter)
         except (Canceled, CloudRefused, CloudSilent) as error:
-            if left := await self._unwind(made, reporter):
+            if left := await self._unwind(made, job_id, reporter):
                 words = (
                     f"{error.message} What it made before is left, because it could not be removed: {', '.join(left)}."
                 )
@@ -114,17 +115,24 @@ class Deploying:
             "image": deployment.settings.image,
         }
 
-    async def _unwind(self, made: list[_Made], reporter: Reporter) -> list[str]:
+    async def _unwind(self, made: list[_Made], job_id: str, reporter: Reporter) -> list[str]:
         """Remove what the current job has made. Returns the names of what is left."""
         left: list[str] = []
         for each in reversed(made):
+            name = f"{each.kind} {each.path.rpartition('/')[2]}"
             try:
-                await self._client.delete(each.path, each.uid)
-                reporter.line(f"removed the {each.kind} {each.path.rpartition('/')[2]} again")
+                if uid := each.uid or await self._uid_of_job(each.path, job_id):
+                    await self._client.delete(each.path, uid)
+                    reporter.line(f"removed the {name} again")
             except (CloudRefused, CloudSilent) as error:
-                left.append(f"{each.kind} {each.path.rpartition('/')[2]}")
-                reporter.line(f"{left[-1]} could not be removed: {error.message}")
+                left.append(name if each.uid else f"{name}, if it was made")
+                reporter.line(f"the {left[-1]} could not be removed: {error.message}")
         return left
+
+    async def _uid_of_job(self, path: str, job_id: str) -> str:
+        """Return the object at this place if the current job has made it."""
+        found = await self._client.get(AnyObject, path)
+        return found.metadata.uid if found and found.metadata.labels.get(names.JOB_LABEL) == job_id else ""
 
     async def destroy(self, deployment: Deployment, reporter: Reporter) -> None:
         left: list[str] = []
@@ -211,6 +219,9 @@ class _Job:
         if found is None:
             try:
                 created = await self._client.create(kind, path, manifest)
+            except CloudSilent:
+                self._note(_Made(words, place, ""))
+                raise
             except ClusterRefused as refusal:
                 if not refusal.exists_already:
                     raise
