@@ -89,6 +89,10 @@ class KeepRunning(msgspec.Struct, frozen=True, tag="keep_running", forbid_unknow
     """The server has renewed the leases of its jobs."""
 
 
+class Ping(msgspec.Struct, frozen=True, tag="ping", forbid_unknown_fields=True):
+    """Asks whether the process hangs. It answers with Pong at once, whatever it does."""
+
+
 class CallCloud(msgspec.Struct, frozen=True, tag="call_cloud", forbid_unknown_fields=True):
     id: int
     identity: CloudIdentity
@@ -107,7 +111,7 @@ class TokenAnswer(msgspec.Struct, frozen=True, tag="signed_token", forbid_unknow
         return f"TokenAnswer({self.id})"
 
 
-ServerMessage = RunJob | CancelJob | AbortJob | KeepRunning | CallCloud | TokenAnswer
+ServerMessage = RunJob | CancelJob | AbortJob | KeepRunning | Ping | CallCloud | TokenAnswer
 
 
 # ---- from the process
@@ -172,7 +176,11 @@ class TokenWanted(msgspec.Struct, frozen=True, tag="token_wanted", forbid_unknow
     is_probe: bool = False
 
 
-ProcessMessage = StepBegun | StepDone | StepFailed | LinePrinted | WorkEnded | CloudAnswered | TokenWanted
+class Pong(msgspec.Struct, frozen=True, tag="pong", forbid_unknown_fields=True):
+    """The answer to Ping."""
+
+
+ProcessMessage = Pong | StepBegun | StepDone | StepFailed | LinePrinted | WorkEnded | CloudAnswered | TokenWanted
 
 _encoder = msgspec.json.Encoder()
 of_server = msgspec.json.Decoder(ServerMessage)

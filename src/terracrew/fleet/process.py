@@ -20,6 +20,8 @@ from terracrew.fleet.messages import (
     CloudAnswered,
     DeployWork,
     KeepRunning,
+    Ping,
+    Pong,
     ProcessMessage,
     RunJob,
     ServerMessage,
@@ -87,6 +89,8 @@ class FleetProcess:
                     found[0].cancel()
             case KeepRunning():
                 self._renewed_at = time.monotonic()
+            case Ping():
+                self._send(Pong())
             case CallCloud():
                 self._start(self._call(message))
             case TokenAnswer():

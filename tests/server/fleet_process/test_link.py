@@ -78,6 +78,24 @@ async def test_the_server_signs_for_identities_of_present_requests_alone(
     assert StepDone("fjb_1", 1, "sign_in", "", f"token of {identity(account).subject}") in events
 
 
+async def test_a_process_that_hangs_is_killed_and_the_next_one_goes_on(
+    link: FleetLink, account: SimulatedAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise its jobs would never end, and no instance would start again before a restart of the server."""
+    monkeypatch.setattr(link_module, "PING_SECONDS", 0.1)
+    monkeypatch.setattr(link_module, "MAX_UNANSWERED_COUNT", 30)
+    account.hold("put logs")
+    running = asyncio.create_task(link.run(job(account), lambda event: None))
+    await account.arrived("put logs")
+    assert link.process_id is not None
+    os.kill(link.process_id, signal.SIGSTOP)
+    async with asyncio.timeout(20):
+        with pytest.raises(FleetLost, match="it hung, and was killed after 30 pings without an answer"):
+            await running
+    account.release("put logs")
+    assert (await link.run(job(account, attempt=2), lambda event: None)).outcome == "succeeded"
+
+
 async def test_a_killed_process_loses_its_work_and_the_next_one_goes_on(
     link: FleetLink, account: SimulatedAccount
 ) -> None:

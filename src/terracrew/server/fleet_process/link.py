@@ -22,6 +22,8 @@ from terracrew.fleet.messages import (
     FleetCall,
     FoundCall,
     KeepRunning,
+    Ping,
+    Pong,
     ProcessMessage,
     RunJob,
     ServerMessage,
@@ -48,6 +50,10 @@ MAX_SIGNINGS = 50
 """How many tokens are being signed at a time. An identity needs one in ten minutes, so more than this is a fault."""
 END_SECONDS = 2.0
 """How long the process may take to end after its socket was closed, before it is killed."""
+PING_SECONDS = 5.0
+MAX_UNANSWERED_COUNT = 6
+"""A process that has answered none of so many pings in a row hangs, and is killed: its jobs would never end. Pings are counted and
+not seconds, because a server that was stopped itself has not waited."""
 log = get_logger("terracrew.fleet")
 
 
@@ -199,6 +205,7 @@ class _Connection:
     """One process, from its start to its end."""
 
     _writer: asyncio.StreamWriter
+    _pinging: asyncio.Task[None]
 
     def __init__(self, process: "subprocess.Popen[bytes]", sign: Sign, on_end: "Callable[[_Connection], None]") -> None:
         self.process, self._sign, self._on_end = process, sign, on_end
@@ -210,6 +217,8 @@ class _Connection:
         self._calls: dict[int, tuple[CloudIdentity, asyncio.Future[CloudAnswered]]] = {}
         self._numbers = count(1)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._unanswered = 0
+        """The pings since the last message of the process."""
 
     @classmethod
     async def open(
@@ -222,6 +231,7 @@ class _Connection:
         made = cls(process, sign, on_end)
         reader, made._writer = await asyncio.open_connection(sock=connection, limit=messages.MAX_MESSAGE_BYTES)
         made._start(made._read(reader))
+        made._pinging = asyncio.create_task(made._ping())
         return made
 
     async def run(self, job: RunJob, take: Callable[[WorkEvent], None]) -> WorkEnded:
@@ -255,6 +265,7 @@ class _Connection:
     async def close(self) -> None:
         """Close the socket, upon which the process ends."""
         self.is_closed = True
+        self._pinging.cancel()
         self._writer.close()
         await self._reap()
 
@@ -271,9 +282,20 @@ class _Connection:
         except (ValueError, Invalid) as error:
             problem = f"it has sent something that is no message ({str(error)[:200]})"
         finally:
+            self._pinging.cancel()
             self._writer.close()
             await self._reap(at_once=bool(problem))
-            self._lose(problem or _end_of(self.process))
+            self._lose(problem or self.end or _end_of(self.process))
+
+    async def _ping(self) -> None:
+        while not (self.is_ended or self.is_closed):
+            if self._unanswered >= MAX_UNANSWERED_COUNT:
+                self.end = f"it hung, and was killed after {self._unanswered} pings without an answer"
+                self.process.kill()
+                return
+            self._unanswered += 1
+            self.send(Ping())
+            await asyncio.sleep(PING_SECONDS)
 
     def _lose(self, reason: str) -> None:
         self.is_ended, self.end = True, reason
@@ -293,7 +315,10 @@ class _Connection:
         await asyncio.to_thread(self.process.wait)
 
     def _take(self, message: ProcessMessage) -> None:
+        self._unanswered = 0
         match message:
+            case Pong():
+                pass
             case WorkEnded():
                 found = self._runs.get((message.job_id, message.attempt))
                 if found and not found[2].done():
