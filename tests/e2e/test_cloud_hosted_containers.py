@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.system import System, eventually
+from tests.e2e.waiting_room import WaitingRoom
 from tests.machine import platforms
 from tests.machine.platforms import executor_image
 from tests.machine.platforms.fargate import ACCOUNT, REGION, Fargate
@@ -114,6 +115,27 @@ def test_a_job_says_why_aws_does_not_start_its_runner_and_runs_when_it_does(acco
     assert "the cloud does not start the runner" in words
     assert "on-demand instead" in words
     assert system.wait(job, WITHIN_SECONDS)["status"] == "SUCCEEDED"
+
+
+@pytest.mark.feature("W3.scale")
+def test_a_job_on_spot_capacity_that_is_taken_back_ends_well_if_it_can(account: ContainerAccount) -> None:
+    system = account.system
+    deployed = account.deploy(is_spot=True, idle_seconds=300)
+    assert deployed["status"] == "SUCCEEDED", account.log(deployed)
+    [task] = [each for each in account.fargate.tasks if each.last_status == "RUNNING"]
+    assert task.capacity_provider_name == "FARGATE_SPOT"
+    with WaitingRoom() as room:
+        system.module("app", room.module)
+        job = system.run("app", "APPLY")
+        room.reached(WITHIN_SECONDS)
+        account.fargate.interrupt(task)
+        eventually(lambda: task.desired_status == "STOPPED", what="the notice")
+        assert account.containers.running() == [task.id]
+        room.open()
+        assert system.wait(job, WITHIN_SECONDS)["status"] == "SUCCEEDED"
+    assert [each["number"] for each in system.job(job)["attempts"]] == [1]
+    codes = eventually(lambda: list(account.containers.exit_codes.values()), within=WITHIN_SECONDS, what="its end")
+    assert codes == [0]
 
 
 @pytest.mark.feature("W2.deploy")

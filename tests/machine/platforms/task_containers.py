@@ -41,7 +41,7 @@ class TaskContainers:
 
     def running(self) -> list[str]:
         """The ids of the tasks whose containers run."""
-        listed = [*self._docker, "ps", "--quiet", "--no-trunc", "--format", "{{.Names}}"]
+        listed = [*self._docker, "ps", "--no-trunc", "--format", "{{.Names}}"]
         names = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
         return [each for each in names if each in self._started]
 
