@@ -9,6 +9,7 @@ from terracrew.clouds.contract import CloudRefused
 from terracrew.errors import Conflict, Superseded
 from terracrew.fleet.messages import DestroyWork, LinePrinted
 from terracrew.server.db.seam import Tx
+from terracrew.server.fleet_jobs import running
 from terracrew.server.fleet_jobs.handlers import ServerReporter
 from terracrew.server.fleet_jobs.model import (
     FleetJobStatus,
@@ -56,6 +57,30 @@ async def test_a_cancel_while_the_server_waits_ends_the_job_before_the_process_h
     await eventually(fleet, job, "CANCELED")
     assert server.runner.jobs == []
     assert [(each.name, each.status) for each in await steps_of(fleet, job)] == [("drain", "failed")]
+
+
+async def test_an_attempt_that_hangs_after_a_cancel_is_cut_off(
+    fleet: FleetRows, servers: Callable[[str], FleetServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "MAX_UNWIND_SECONDS", 0.0)
+    server = servers("srv_1")
+    job, _ = await begun(fleet, server)
+    await server.cancel(job)
+    await server.loop.step()
+    await server.loop.step()
+    found = await eventually(fleet, job, "QUEUED")
+    assert found.losses == ["it did not end after it was canceled"]
+    assert server.runner.aborted == [(job.id, 1)]
+
+
+async def test_work_that_never_ends_is_cut_off(
+    fleet: FleetRows, servers: Callable[[str], FleetServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "MAX_WORK_SECONDS", 0.1)
+    server = servers("srv_1")
+    job, _ = await begun(fleet, server)
+    found = await eventually(fleet, job, "QUEUED")
+    assert found.losses == ["it has not ended within 0 minutes"]
 
 
 async def test_a_cancel_that_comes_too_late_changes_nothing(

@@ -33,7 +33,6 @@ class FleetJobs:
         self._db, self._server_id, self._runner, self._handlers = db, server_id, runner, handlers
         self._running: dict[tuple[str, int], tuple[AttemptRun, asyncio.Task[None]]] = {}
         self._failed = FailedRows("fleet jobs")
-        self._renewed_at = float("-inf")
 
     @property
     def running(self) -> int:
@@ -106,6 +105,9 @@ class FleetJobs:
             attempt, task = entry
             if key[0] not in still:
                 task.cancel()  # another server has it, or it has ended meanwhile
+            elif attempt.is_unwinding_for_too_long:
+                task.cancel()
+                await attempt.hand_back("it did not end after it was canceled")
             elif still[key[0]]:
                 attempt.cancel()
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import math
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeVar
 
@@ -28,6 +30,10 @@ from terracrew.server.fleet_process.link import FleetLost
 T = TypeVar("T")
 FLUSH_SECONDS = 0.2
 RETRY_SECONDS = 1.0
+MAX_WORK_SECONDS = 3600.0
+"""How long the process may take for the work of an attempt. Clouds bound each of their waits, so longer means that it hangs."""
+MAX_UNWIND_SECONDS = 600.0
+"""How long an attempt may take to end after a cancel, before it is cut off."""
 MAX_FACTS = 100
 log = get_logger("terracrew.fleet")
 
@@ -56,6 +62,7 @@ class AttemptRun:
         self._arrived = asyncio.Event()
         self.canceled = asyncio.Event()
         """Set when a person has canceled the job while it runs here."""
+        self._canceled_at = math.inf
         self._is_process_at_work = False
         """Whether the process does the work of the grant, which a cancel ends. What is removed after a cancel is not canceled."""
 
@@ -82,13 +89,19 @@ class AttemptRun:
         """
         if self.job.is_unwinding:
             return
+        if not self.canceled.is_set():
+            self._canceled_at = time.monotonic()
         self.canceled.set()
         if self._is_process_at_work:
             with contextlib.suppress(FleetLost):
                 self._runner.cancel(self.job.id, self.job.attempt)
 
+    @property
+    def is_unwinding_for_too_long(self) -> bool:
+        return time.monotonic() - self._canceled_at > MAX_UNWIND_SECONDS
+
     async def hand_back(self, reason: str) -> None:
-        """Queue the job again at once, because this server stops."""
+        """Queue the job again at once, because this server stops or the attempt hangs."""
         with contextlib.suppress(TerracrewError):
             await self._db.write(lambda tx: self._lose(tx, reason))
 
@@ -122,7 +135,11 @@ class AttemptRun:
     async def have_done(self, work: FleetWork) -> dict[str, str]:
         """Have work done by the fleet process, and return its facts. Raises CloudRefused, Canceled or FleetLost."""
         message = RunJob(self.job.id, self.job.attempt, self._grant.identity, work)
-        ended = await self._runner.run(message, self.take)
+        try:
+            async with asyncio.timeout(MAX_WORK_SECONDS):
+                ended = await self._runner.run(message, self.take)
+        except TimeoutError:
+            raise FleetLost(f"it has not ended within {MAX_WORK_SECONDS / 60:.0f} minutes") from None
         if ended.outcome == "canceled":
             raise Canceled("the job was canceled")
         if ended.outcome == "failed":
