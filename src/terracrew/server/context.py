@@ -12,6 +12,7 @@ from terracrew.server.api.operations.metrics.exposition import Measured
 from terracrew.server.api.operations.metrics.gauges import Gauges
 from terracrew.server.api.runs.context import RunsContext
 from terracrew.server.api.tree.context import TreeContext
+from terracrew.server.cloud_hosted.waking_ahead import WakingAhead
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.dashboard.context import DashboardContext
@@ -86,6 +87,10 @@ class Server:
         return Watch(self.registry, lease, precedence=self.settings.precedence)
 
     @cached_property
+    def waking_ahead(self) -> WakingAhead:
+        return WakingAhead(self.db, self.tasks)
+
+    @cached_property
     def disk(self) -> DiskReserve:
         local = self.settings.local_objects
         folders = [self.settings.directory, *([local] if local else [])]
@@ -123,6 +128,7 @@ class Server:
             watchers=self.watchers,
             streams=self.streams,
             fleet_handlers=self.fleet_handlers,
+            waking_ahead=self.waking_ahead,
             closing=self.closing,
         )
         tree = TreeContext(
@@ -152,6 +158,7 @@ class Server:
             apply_plan=self.apply_plan,
             watch=self.watch,
             fleet_handlers=self.fleet_handlers,
+            waking_ahead=self.waking_ahead,
             cloud_calls=self.fleet,
             tasks=self.tasks,
             local_roots=self.settings.local_roots,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from terracrew.server.cloud_hosted.cloud_calls import CloudCalls
+from terracrew.server.cloud_hosted.waking_ahead import WakingAhead
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.fleet_jobs.handlers import FleetHandlers
@@ -35,6 +36,7 @@ class DashboardContext:
     apply_plan: Apply
     watch: Watch
     fleet_handlers: FleetHandlers
+    waking_ahead: WakingAhead
     cloud_calls: CloudCalls
     tasks: Tasks
     local_roots: Sequence[Path]

@@ -218,6 +218,7 @@ _NEEDS_A_PERSON = {
     "wrong_tag",
     "instance_absent",
     "plan_runner",
+    "wake_refused",
     "undecryptable",
     "damaged",
     "dependency",

@@ -65,6 +65,19 @@ async def page(tx: Tx, after: str, count: int) -> list[CloudDeployment]:
     return rows_to(CloudDeployment, rows)
 
 
+async def maker_of_open_plan(tx: Tx, job_id: str) -> str | None:
+    """Return the cloud-hosted runner that made the plan with which a job waits for approval; None if there is none."""
+    row = await tx.one(
+        """SELECT cloud_deployments.runner_id FROM jobs
+        JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt
+        JOIN attempts AS made ON made.job_id = plans.made_job_id AND made.number = plans.made_attempt
+        JOIN cloud_deployments ON cloud_deployments.runner_id = made.runner_id
+        WHERE jobs.id = :id AND jobs.status = 'AWAITING_APPROVAL'""",
+        id=job_id,
+    )
+    return None if row is None else row["runner_id"]
+
+
 async def of_identity(tx: Tx, identity_id: str) -> list[str]:
     """Return the runners (ids) that were deployed with an identity."""
     rows = await tx.all(

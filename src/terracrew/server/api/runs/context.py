@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
+from terracrew.server.cloud_hosted.waking_ahead import WakingAhead
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.fleet_jobs.handlers import FleetHandlers
@@ -30,6 +31,7 @@ class RunsContext:
     watchers: Watchers
     streams: Streams
     fleet_handlers: FleetHandlers
+    waking_ahead: WakingAhead
     closing: asyncio.Event
     """Set when the server begins to stop. A stream that never ends by itself ends when it sees this."""
 

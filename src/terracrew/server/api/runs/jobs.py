@@ -103,7 +103,9 @@ async def list_jobs(
 async def get_job(request: RunsCall, job: FromPath[str]) -> JobView:
     """Show a job by its id or number: its steps, its attempts, its plan, and why it waits."""
     who, watch = request.user, request.context.watch.for_reader(request.user)
-    return await view.current(request.context.db, lambda tx: service.find(tx, who, job, Verb.JOB_READ), watch)
+    found = await view.current(request.context.db, lambda tx: service.find(tx, who, job, Verb.JOB_READ), watch)
+    request.context.waking_ahead.open(who, found.id, found.attempt, found.status)
+    return found
 
 
 @patch("/jobs/{job:str}", summary="Change the priority of a job")

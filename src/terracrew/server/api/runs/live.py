@@ -17,10 +17,11 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads as runners
 
 TOPICS: tuple[Topic, ...] = ("access", "fleet", "jobs", "runners", "tree")
-"""The topics that pages receive. A change of an instance, whose key is `<runner> <instance>`, is sent as one of its runner."""
+"""The topics that pages receive. A change of an instance, whose key is `<runner> <instance>`, or of a deployment is sent as one of its
+runner."""
 _OF_ACCESS: tuple[Topic, ...] = ("access", "access_log", "roles")
 """The topics that are sent as `access`: their keys name an organization or a principal."""
-_LISTENED: tuple[Topic, ...] = (*TOPICS, "access_log", "instances", "roles")
+_LISTENED: tuple[Topic, ...] = (*TOPICS, "access_log", "deployments", "instances", "roles")
 KEEP_ALIVE_SECONDS = 15.0
 PING = b"event: ping\ndata: {}\n\n"  # a comment would be invisible to the page
 SEND_TIMEOUT_SECONDS = 2.0
@@ -77,7 +78,7 @@ async def _changes(db: Database, reader: Principal, closing: asyncio.Event) -> A
 def _shown(topic: str, key: str) -> tuple[str, str]:
     if topic in _OF_ACCESS:
         return "access", key
-    return ("runners", key.partition(" ")[0]) if topic == "instances" else (topic, key)
+    return ("runners", key.partition(" ")[0]) if topic in ("instances", "deployments") else (topic, key)
 
 
 async def visible_changes(db: Database, reader: Principal, woken: set[tuple[str, str]]) -> set[tuple[str, str]]:

@@ -131,6 +131,7 @@ async def job_page(
     found = await context.db.read_in_background(lambda tx: page.read(tx, who, job, attempt, context.keys, watch))
     if found.view.id != job:
         return Redirect(f"{HERE}/{found.view.id}", status_code=303)
+    context.waking_ahead.open(who, found.view.id, found.view.attempt, found.view.status)
     if found.may_have_lost:
         lost = await lost_resources.read(context.db, context.objects, context.keys, who, job, None, MAX_LOST_RESOURCES)
         found = msgspec.structs.replace(found, lost_resources=lost)

@@ -1,0 +1,56 @@
+"""A plan that waits for approval wakes its sleeping runner once, when somebody opens it who may approve it."""
+
+import pytest
+
+from terracrew.server.deployments import reads
+from terracrew.testing.deliveries import delivery
+from terracrew.testing.job_rows import JobRows, begin_code
+from tests.server.application import Application
+from tests.server.deployments.cloud_rows import cloud_runner
+from tests.server.jobs.waiting_jobs import waiting
+
+pytestmark = pytest.mark.feature("W3.scale")
+
+
+async def waiting_plan(rows: JobRows, runner_id: str) -> str:
+    """Let a runner make a plan that waits for approval, and fall asleep. Returns the id of the job."""
+    instance = await rows.instance_of(runner_id, name=f"maker-{runner_id}")
+    job_id = await rows.job(await rows.module(), kind="APPLY")
+    await rows.run("UPDATE jobs SET needs_approval = true WHERE id = :id", id=job_id)
+    ref = await instance.start(job_id)
+    assert await begin_code(rows.db, ref, 0) == "approval"
+    await rows.take(delivery(ref, 2, waiting()))
+    await instance.disconnect()
+    return job_id
+
+
+async def wanted(application: Application, runner_id: str) -> int:
+    await application.server.tasks.join()
+    return len(await application.server.db.read(lambda tx: reads.instances(tx, runner_id)))
+
+
+async def rows_of(application: Application) -> JobRows:
+    rows = await JobRows.of_organization(application.server.db, application.server.organization_id)
+    rows.claim, rows.take = application.server.claim, application.server.ingest
+    return rows
+
+
+async def test_whoever_may_approve_wakes_the_runner_once(application: Application) -> None:
+    rows = await rows_of(application)
+    runner_id = await cloud_runner(rows, wakes_ahead=True)
+    job_id = await waiting_plan(rows, runner_id)
+    viewer = await application.person("vera", "viewer")
+    assert (await viewer.get(f"/api/v1/jobs/{job_id}")).status_code == 200
+    assert await wanted(application, runner_id) == 0, "a viewer does not spend money"
+    for _ in range(3):
+        assert (await application.admin.get(f"/dashboard/jobs/{job_id}")).status_code == 200
+        assert (await application.admin.get(f"/api/v1/jobs/{job_id}")).json()["status"] == "AWAITING_APPROVAL"
+    assert await wanted(application, runner_id) == 1
+
+
+async def test_a_runner_that_is_not_to_be_woken_ahead_sleeps_on(application: Application) -> None:
+    rows = await rows_of(application)
+    runner_id = await cloud_runner(rows)
+    job_id = await waiting_plan(rows, runner_id)
+    await application.admin.get(f"/api/v1/jobs/{job_id}")
+    assert await wanted(application, runner_id) == 0
