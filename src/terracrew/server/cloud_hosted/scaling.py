@@ -12,6 +12,7 @@ from terracrew.server.cloud_hosted import starting, supply, watching
 from terracrew.server.cloud_hosted.cloud_calls import CloudCalls
 from terracrew.server.cloud_hosted.demand import Waker, allot
 from terracrew.server.cloud_hosted.describing import ServerFacts
+from terracrew.server.cloud_hosted.sweeping import HELLO_SECONDS
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.deployments import reads, scale, store
 from terracrew.server.deployments.model import CloudInstance
@@ -27,8 +28,10 @@ AWAKE_SECONDS = 2.0
 """How often instances are looked at while a runner has one."""
 ASLEEP_SECONDS = 60.0
 """How often everything is read again while all runners sleep, because a wake-up may have been lost."""
-LAST_LOOK_SECONDS = 240.0
-"""How long after its last instance a runner is looked at once more: nothing must be left that costs money."""
+LAST_LOOK_SECONDS = HELLO_SECONDS + 60.0
+"""How long after its last instance a runner is looked at once more: nothing must be left that costs money. An instance that was
+connected lately is not stopped, so a look before that would be in vain."""
+MIN_PAUSE_SECONDS = 0.1
 PAGE_ROWS = 200
 
 
@@ -97,11 +100,15 @@ class Scaling:
             await self._db.write(lambda tx, runner_id=runner_id: starting.end_back_off(tx, runner_id))
         await self._start(self._scheduler.demand())
         await self._follow(activity)
-        if self._awake or self._last_looks:
-            return AWAKE_SECONDS
+        return AWAKE_SECONDS if self._awake else self._pause_seconds(activity)
+
+    def _pause_seconds(self, activity: Activity) -> float:
+        """Return after how many seconds something is due although all runners sleep."""
+        now = asyncio.get_running_loop().time()
+        due = [at - now for at in self._last_looks.values()]
         if activity.next_retry_at is not None:
-            return AWAKE_SECONDS
-        return ASLEEP_SECONDS
+            due.append(activity.next_retry_at - activity.at)
+        return min([ASLEEP_SECONDS, *(max(each, MIN_PAUSE_SECONDS) for each in due)])
 
     async def _read(self, changed: set[str]) -> None:
         """Read the deployments that have changed: which of them want instances at all times, and whether there is one at all."""
