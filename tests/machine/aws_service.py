@@ -54,8 +54,6 @@ class AwsService:
         self.providers: set[str] = set()
         """The issuers that the account has an identity provider for."""
         self.now = time.time
-        self.session_seconds: int | None = None
-        """How long sessions last, if it is not what was asked for."""
         self.secret_keys: list[str] = []
         self.session_tokens: list[str] = []
         self.answers: defaultdict[str, list[Any]] = defaultdict(list)
@@ -119,7 +117,7 @@ class AwsService:
         return found
 
     def _credentials(self, asked: dict[str, Any]) -> dict[str, str]:
-        ends_at = time.time() + (self.session_seconds or int(asked["DurationSeconds"]))
+        ends_at = time.time() + int(asked["DurationSeconds"])
         self.secret_keys.append("secret-" + secrets.token_hex(16))
         self.session_tokens.append("session-" + secrets.token_hex(32))
         return {

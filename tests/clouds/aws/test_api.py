@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from terracrew.clouds.aws import api as aws_api
+from terracrew.clouds.aws import sessions
 from terracrew.clouds.aws.api import AwsApi
 from terracrew.clouds.aws.errors import AwsRefused, AwsThrottled, SignInRefused
 from terracrew.clouds.contract import CloudSilent
@@ -176,16 +177,44 @@ async def test_no_answer_is_silence_and_a_server_without_a_token_too(aws: AwsSer
         await AwsApi(identity("web_identity"), no_token).call("ecs", "list_tasks", max_seconds=0)
 
 
-async def test_a_session_is_renewed_before_it_ends_and_when_aws_says_that_it_has(aws: AwsService, api: AwsApi) -> None:
-    aws.session_seconds = 100
-    await api.call("ecs", "list_tasks")
-    await api.call("ecs", "list_tasks")
+async def test_a_session_is_renewed_before_it_ends_and_when_aws_says_that_it_has(
+    aws: AwsService, api: AwsApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sessions, "RENEW_BEFORE_SECONDS", sessions.SESSION_SECONDS + 1)
+        await api.call("ecs", "list_tasks")
+        await api.call("ecs", "list_tasks")
     assert api.requests["sts:AssumeRole"] == 2
-    aws.session_seconds = None
     aws.answers["ListTasks"] = [{}, Refusal("ExpiredTokenException", "The security token is expired"), {"taskArns": []}]
     await api.call("ecs", "list_tasks")
     assert (await api.call("ecs", "list_tasks"))["taskArns"] == []
-    assert api.requests["sts:AssumeRole"] == 4
+    assert api.requests["sts:AssumeRole"] == 3
+
+
+async def test_a_session_is_used_to_its_end_while_nobody_renews_it(
+    aws: AwsService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """STS was away for a minute, and everything stopped although the session was valid for two more."""
+    with oidc_issuer.running() as issuer:
+        chosen = identity("web_identity", issuer=issuer.url)
+        aws.add(Role(arn=ROLE, issuer=issuer.url, audience=chosen.audience, subject=chosen.subject))
+        is_away = False
+
+        async def sign(is_probe: bool = False) -> str:
+            if is_away:
+                raise Unavailable("the server is busy")
+            return issuer.token(chosen.audience, sub=chosen.subject)
+
+        opened = AwsApi(chosen, sign)
+        monkeypatch.setattr(sessions, "RENEW_BEFORE_SECONDS", sessions.SESSION_SECONDS + 1)
+        await opened.call("ecs", "list_tasks")
+        is_away = True
+        await opened.call("ecs", "list_tasks", max_seconds=0)
+        with pytest.raises(CloudSilent):
+            await opened.sign_in()
+        monkeypatch.setattr(sessions, "LAST_USE_SECONDS", sessions.SESSION_SECONDS + 1)
+        with pytest.raises(CloudSilent):
+            await opened.call("ecs", "list_tasks", max_seconds=0)
 
 
 async def test_a_list_is_read_page_by_page(aws: AwsService, api: AwsApi) -> None:

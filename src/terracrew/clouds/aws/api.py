@@ -43,7 +43,6 @@ class AwsApi:
         identity: CloudIdentity,
         sign_token: SignToken,
         *,
-        on_request: Callable[[str], None] | None = None,
         pacer: Pacer | None = None,
     ) -> None:
         """`pacer` is by default that of the account and region, which all identities share."""
@@ -51,7 +50,6 @@ class AwsApi:
             raise Invalid("a cloud identity of AWS needs boto3: install terracrew[aws]")
         self._threads = ThreadPoolExecutor(_MAX_CALLS, "aws")
         self._session = RoleSession(identity, sign_token, self._in_thread, self._count)
-        self._on_request = on_request
         assert isinstance(identity.cloud, AwsAccount)
         self.identity = identity
         self.account: AwsAccount = identity.cloud
@@ -149,8 +147,6 @@ class AwsApi:
 
     def _count(self, action: str) -> None:
         self.requests[action] += 1
-        if self._on_request is not None:
-            self._on_request(action)
 
     def _say(self, words: str) -> None:
         if (report := _report.get()) is not None:

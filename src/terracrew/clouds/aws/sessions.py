@@ -5,8 +5,8 @@ import importlib
 import logging
 import re
 import threading
+import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from terracrew.clouds.aws.errors import SignInRefused, action_name, translated
@@ -16,7 +16,9 @@ from terracrew.errors import TerracrewError
 
 SESSION_SECONDS = 900
 RENEW_BEFORE_SECONDS = 180
-"""A session is renewed when it is valid for less than this. Clocks may differ by a part of it."""
+"""A session is renewed when it is valid for less than this."""
+LAST_USE_SECONDS = 20
+"""A session is still used when it is valid for more than this and cannot be renewed, because nobody answers."""
 _CONNECT_SECONDS, _READ_SECONDS = 10.0, 30.0
 _MAX_CONNECTIONS = 8
 _MAX_SESSION_NAME_CHARACTERS = 64
@@ -26,27 +28,27 @@ _NOT_IN_A_SESSION_NAME = re.compile(r"[^\w+=,.@-]", re.ASCII)
 class Keys:
     """The credentials of a session, as botocore asks for them. They are replaced all at once, and nothing prints them."""
 
-    __slots__ = ("_frozen", "ends_at")
+    __slots__ = ("_ends_at", "_frozen")
     method = "terracrew"
     account_id = None
 
     def __init__(self) -> None:
         self._frozen: Any = None
-        self.ends_at: datetime | None = None
+        self._ends_at = 0.0
 
-    def replace(self, credentials: dict[str, Any]) -> None:
+    def replace(self, credentials: dict[str, Any], asked_at: float) -> None:
+        """Use new credentials. They end by the clock that counts from the request, because the time of day may be wrong here."""
         library: Any = importlib.import_module("botocore.credentials")
-        ends_at: Any = credentials["Expiration"]
         self._frozen = library.ReadOnlyCredentials(
             credentials["AccessKeyId"], credentials["SecretAccessKey"], credentials["SessionToken"], None
         )
-        self.ends_at = ends_at if isinstance(ends_at, datetime) else datetime.fromisoformat(str(ends_at))
+        self._ends_at = asked_at + SESSION_SECONDS
 
     def forget(self) -> None:
-        self._frozen, self.ends_at = None, None
+        self._frozen, self._ends_at = None, 0.0
 
     def are_valid_for(self, seconds: float) -> bool:
-        return self.ends_at is not None and self.ends_at - datetime.now(UTC) > timedelta(seconds=seconds)
+        return self._frozen is not None and self._ends_at - time.monotonic() > seconds
 
     def get_frozen_credentials(self) -> Any:
         return self._frozen
@@ -68,7 +70,7 @@ class Keys:
         return self._frozen.token
 
     def __repr__(self) -> str:
-        return f"<Keys until {self.ends_at}>"
+        return "<Keys>"
 
 
 class Clients:
@@ -127,8 +129,16 @@ class RoleSession:
         """Sign in if there is no session, or one that is about to end, or in any case. Raises SignInRefused or CloudSilent."""
         async with self._renewal:
             if is_new or not self.keys.are_valid_for(RENEW_BEFORE_SECONDS):
-                token = await self.new_token() if self._account.way == "web_identity" else ""
-                self.keys.replace(await self.assume(token=token, external_id=self._account.external_id))
+                try:
+                    await self._renew()
+                except CloudSilent:
+                    if is_new or not self.keys.are_valid_for(LAST_USE_SECONDS):
+                        raise
+
+    async def _renew(self) -> None:
+        asked_at = time.monotonic()
+        token = await self.new_token() if self._account.way == "web_identity" else ""
+        self.keys.replace(await self.assume(token=token, external_id=self._account.external_id), asked_at)
 
     async def new_token(self, *, is_probe: bool = False) -> str:
         try:
