@@ -105,6 +105,23 @@ async def test_a_free_slot_of_the_same_tier_serves_the_job(rows: JobRows, scaler
     assert len(scaler.cloud.started) == 1
 
 
+async def test_a_job_that_was_claimed_since_it_was_counted_wakes_nobody(rows: JobRows, scaler: ScalingServer) -> None:
+    """Its slot is taken, and it would count as a job that waits, too, if another server or the next moment has given it to somebody."""
+    runner_id = await cloud_runner(rows)
+    instance = await rows.instance_of(runner_id, name="one", slots=1)
+    [claimed] = await jobs(rows, 1)
+    await scaler.scheduler.sweep()
+    assert [each.jobs for each in scaler.scheduler.demand()] == [1]
+    await instance.has(claimed)
+    scaler.scaling.note_changes()
+    await scaler.scaling.step()
+    await scaler.tasks.join()
+    assert scaler.cloud.started == []
+    await jobs(rows, 2)
+    await scaler.step()
+    assert len(scaler.cloud.started) == 2
+
+
 async def test_of_several_runners_that_sleep_one_is_woken(rows: JobRows, scaler: ScalingServer) -> None:
     first, second = sorted([await cloud_runner(rows, max_instances=1), await cloud_runner(rows, max_instances=1)])
     await jobs(rows, 1)

@@ -140,9 +140,8 @@ class Scaling:
             return
         needed = await self._db.read(lambda tx: self._needed(tx, demands))
         for runner_id, queued in sorted(needed.items()):
-            wanted = await self._db.write(
-                lambda tx, runner_id=runner_id, queued=queued: starting.decide(tx, runner_id, queued)
-            )
+            counted = {each for demand in demands if runner_id in demand.wakeable for each in demand.job_ids}
+            wanted = await self._db.write(lambda tx, of=(runner_id, queued, counted): starting.decide(tx, *of))
             if wanted:
                 self._awake |= {runner_id}
                 self._tasks.start(self._ask(runner_id, wanted))

@@ -4,7 +4,7 @@ The transaction holds the row of the deployment, so two servers that see the sam
 repeated with the same names, by any server.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -21,6 +21,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.deployments import store
 from terracrew.server.deployments.model import CloudDeployment, CloudInstance, instance_name
 from terracrew.server.deployments.scale import instances_to_start
+from terracrew.server.jobs import queue_reads
 from terracrew.server.runners import cloud_reads, seat_reads
 
 REPEAT_SECONDS = 20.0
@@ -45,15 +46,22 @@ _JITTER_RATIO = 0.2
 log = get_logger("terracrew.server.cloud_hosted")
 
 
-async def decide(tx: Tx, runner_id: str, queued: int, *, is_asked: bool = True) -> list[CloudInstance]:
+async def decide(
+    tx: Tx, runner_id: str, queued: int, job_ids: Collection[str] = (), *, is_asked: bool = True
+) -> list[CloudInstance]:
     """Write the rows of the instances that a runner needs for `queued` waiting jobs, and return them. With `is_asked`, the caller
-    asks for them."""
+    asks for them.
+
+    `job_ids` are the jobs that were counted. One that was claimed since has taken a slot, and would otherwise count twice.
+    """
     deployment = await store.hold(tx, runner_id)
     runner = (await cloud_reads.records(tx, [runner_id])).get(runner_id)
     if deployment is None or runner is None or deployment.status != "deployed":
         return []
     live = await store.live_instances(tx, runner_id)
     seats = {seat.name: seat for seat in await seat_reads.seats(tx, [runner_id])}
+    if queued and job_ids:  # read after the slots: a job that is claimed in between wakes nobody
+        queued = max(0, queued - len(job_ids) + await queue_reads.still_queued(tx, job_ids))
     limits, now = supply.limits(deployment, runner), store.moment(tx)
     count = instances_to_start(queued, supply.supplied(live, seats), limits, deployment.retry_at, now)
     return await want(tx, deployment, count, is_asked=is_asked) if count else []

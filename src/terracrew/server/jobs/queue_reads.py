@@ -45,6 +45,16 @@ async def counts_by_status(tx: Tx) -> list[Row]:
     )
 
 
+async def still_queued(tx: Tx, job_ids: Collection[str]) -> int:
+    """Return how many of these jobs wait for a runner."""
+    rows = await tx.each(
+        "SELECT count(*) AS jobs FROM batch JOIN jobs ON jobs.id = batch.id AND jobs.status || '' = 'QUEUED'",
+        {"id": "text"},
+        [(each,) for each in sorted(job_ids)],
+    )
+    return sum(row["jobs"] for row in rows)
+
+
 async def trouble_counts(tx: Tx) -> Row | None:
     """Count the states in quarantine, the modules in doubt, and the active jobs whose attempts are lost."""
     return await tx.one(

@@ -22,6 +22,8 @@ class WakeDemand(msgspec.Struct, frozen=True):
     """The runners of the tier: a free slot of any of them serves a job."""
     wakeable: tuple[str, ...]
     """Those of them that can be woken, in the order in which they are."""
+    job_ids: tuple[str, ...] = ()
+    """The jobs. One of them may have been claimed meanwhile: the database knows."""
 
 
 def count(
@@ -37,18 +39,20 @@ def count(
     for an approval, is in no line. `offered` has the jobs that are being offered: each of them takes a free slot. A job for which
     a group above it has no place is not counted, and neither is one that is pinned to the name of an instance.
     """
-    found: Counter[Route] = Counter(route for route, _ in offered)
+    found: dict[Route, set[str]] = {}
+    for route, job in offered:
+        found.setdefault(route, set()).add(job.id)
     places: Counter[str] = Counter()
     for route, jobs in waiting:
         for number, job in enumerate(jobs):
             if number >= MAX_COUNTED_JOBS:
                 break
             if caps.take_if_free(job, places):
-                found[route] += 1
+                found.setdefault(route, set()).add(job.id)
     demands: list[WakeDemand] = []
     for route, jobs in found.items():
         tier = best_tier(route) if route.instance_name is None else None
         able = sorted(wakeable & tier.known) if tier is not None else []
         if tier is not None and able:
-            demands.append(WakeDemand(route, jobs, tier.runners, tuple(able)))
+            demands.append(WakeDemand(route, len(jobs), tier.runners, tuple(able), tuple(jobs)))
     return demands
