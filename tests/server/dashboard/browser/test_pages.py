@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import re
 from collections.abc import Callable
 
@@ -48,9 +49,33 @@ async def test_a_change_appears_without_a_reload_and_the_focus_stays_where_it_wa
 
     await page.locator("#search").focus()
     await stage.write(goes_away)
-    await expect(row.locator(".st")).to_have_text("Offline")
+    await expect(row.locator(".st")).to_have_text("Asleep")
     await expect(page.locator("#search")).to_be_focused()
     assert await page.evaluate("window.sameDocument") is True
+
+
+@pytest.mark.feature("U6.clouds", "W1.identities")
+async def test_a_cloud_identity_is_created_and_its_policy_copied(page: Page, context: BrowserContext) -> None:
+    await context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await page.goto("/dashboard/runners")
+    await page.click("#cloud-identities")
+    await page.click("#create")
+    await page.fill("#name", "aws-test")
+    await page.fill("#role-arn", "arn:aws:iam::123456789012:role/crew")
+    await page.fill("#region", "Frankfurt")
+    await page.get_by_role("button", name="Create cloud identity").click()
+    await expect(page.locator("#region-wrong")).to_contain_text("is not the name of an AWS region")
+    await page.fill("#region", "eu-central-1")
+    await page.get_by_role("button", name="Create cloud identity").click()
+    await expect(page.locator("h1")).to_have_text("aws-test")
+    await page.get_by_role("button", name="Copy trust policy").click()
+    await expect(page.get_by_role("button", name="Copy trust policy")).to_have_text("Copied")
+    copied = json.loads(await page.evaluate("navigator.clipboard.readText()"))
+    assert "cloud-identity:aws-test:" in str(copied["Statement"][0]["Condition"])
+    await page.get_by_role("link", name="OpenTofu").click()
+    await expect(page.locator("#policy-opentofu")).to_contain_text("aws_iam_role")
+    await page.click("#test")
+    await expect(page.locator(".head .st")).to_have_text("Testing")
 
 
 @pytest.mark.feature("U4.live", "W4.fleet")
@@ -257,7 +282,7 @@ async def test_the_keyboard_reaches_everything_in_the_order_of_the_page_and_focu
     await page.keyboard.press("Tab")
     await expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     seen: list[str] = []
-    for _ in range(17):
+    for _ in range(18):
         await page.keyboard.press("Tab")
         seen.append(
             await page.evaluate(
@@ -270,7 +295,7 @@ async def test_the_keyboard_reaches_everything_in_the_order_of_the_page_and_focu
     assert seen[4].startswith("Runners")
     assert seen[5] == "Access"
     assert [word.split()[0] for word in seen[11:15]] == ["All", "Online", "Draining", "Offline"]
-    assert seen[15:] == ["Search runners", "Add runner"]
+    assert seen[15:] == ["Search runners", "Cloud identities", "Add runner"]
 
 
 async def test_the_choice_of_light_or_dark_is_kept(page: Page) -> None:

@@ -1,5 +1,6 @@
 """Clouds may read the keys of this server from copies elsewhere; no key signs that the copies do not have."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,13 +8,16 @@ from pathlib import Path
 import pytest
 from joserfc import jws
 
+from terracrew.clouds.model import AwsAccount, CloudIdentity
 from terracrew.server.db.seam import Database
 from terracrew.server.identity.context import Identity, open_identity
 from terracrew.server.identity.keys.rotation import ROTATION_SECONDS, Rotation
 from terracrew.server.identity.keys.signing import PUBLISHED_SECONDS
+from terracrew.server.identity.oidc import cloud
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.testing.clock import ShiftedClock
 from tests.machine import oidc_issuer
+from tests.machine.aws_service import AwsService, Refusal, Role
 from tests.machine.oidc_issuer import DISCOVERY, Issuer
 from tests.server.application import open_application
 
@@ -46,13 +50,38 @@ async def signing_key(identity: Identity) -> str:
     return str(jws.extract_compact((await identity.tokens.signing.sign({}, "test")).encode()).headers()["kid"])
 
 
+async def sign_in(identity: Identity, account: AwsService) -> None:
+    """Assume a role of an account that fetches the keys from the bucket and verifies the signature."""
+    cloud_identity = CloudIdentity(
+        id="cid_1",
+        organization_id="org_1",
+        name="aws-prod",
+        subject="organization:acme:cloud-identity:aws-prod:7f",
+        audience="sts.amazonaws.com",
+        issuer=identity.issuer.url,
+        cloud=AwsAccount(role_arn="arn:aws:iam::123456789012:role/crew", region="eu-central-1"),
+    )
+    role = Role(
+        arn="arn:aws:iam::123456789012:role/crew",
+        issuer=identity.issuer.url,
+        audience=cloud_identity.audience,
+        subject=cloud_identity.subject,
+    )
+    account.add(role)
+    token = await cloud.mint_for_identity(identity.tokens.signing, cloud_identity)
+    asked = {"WebIdentityToken": token.token, "RoleArn": role.arn, "DurationSeconds": "900"}
+    await asyncio.to_thread(account.assume_role_with_web_identity, asked)
+
+
 async def test_a_key_that_the_copies_do_not_have_never_signs(
     identity: Identity, bucket: Issuer, database: Database, clock: ShiftedClock
 ) -> None:
     """The key was replaced every month: after the first one, clouds refused every token, and nothing said so."""
     signing = identity.tokens.signing
     rotation = Rotation(database, signing, "srv_1", identity.issuer)
-    first = await signing_key(identity)
+    first, account = await signing_key(identity), AwsService()
+    with pytest.raises(Refusal, match="retrieve verification key"):
+        await sign_in(identity, account)
     await rotation.step()
     assert "cannot be read: 127.0.0.1 answered 404" in identity.issuer.problem(signing)
     assert signing.state.next_id is not None, "the next key is there at once, so that one export lasts for months"
@@ -60,10 +89,13 @@ async def test_a_key_that_the_copies_do_not_have_never_signs(
     await rotation.step()
     assert identity.issuer.problem(signing) == ""
 
+    await sign_in(identity, account)
+
     clock.advance(ROTATION_SECONDS)
     await rotation.step()
     second = await signing_key(identity)
     assert second != first, "the copies have the next key, so it signs after a month"
+    await sign_in(identity, account)
     await rotation.step()  # publishes the one after
     third = signing.state.next_id
     assert third is not None
@@ -71,6 +103,7 @@ async def test_a_key_that_the_copies_do_not_have_never_signs(
         clock.advance(ROTATION_SECONDS + PUBLISHED_SECONDS)
         await rotation.step()
         assert await signing_key(identity) == second, "the copies do not have the third one"
+        await sign_in(identity, account)
     problem = identity.issuer.problem(signing)
     assert "does not have the next key, which is to sign from" in problem
     assert "terracrew server issuer export" in problem
@@ -82,6 +115,7 @@ async def test_a_key_that_the_copies_do_not_have_never_signs(
     export(identity, bucket)
     await rotation.step()
     assert await signing_key(identity) == third
+    await sign_in(identity, account)
     assert identity.issuer.problem(signing) == ""
 
 

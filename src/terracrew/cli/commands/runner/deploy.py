@@ -106,7 +106,13 @@ def _settings_options(command: Callable[..., None]) -> Callable[..., None]:
     ),
 )
 @click.argument("name")
-@click.option("--identity", required=True, metavar="PATH", help="The cloud identity with which it is deployed.")
+@click.option(
+    "--identity",
+    required=True,
+    metavar="PATH",
+    shell_complete=name_completion.cloud_identities,
+    help="The cloud identity with which it is deployed.",
+)
 @click.option(
     "--group",
     default="",
