@@ -28,7 +28,7 @@ def issuer() -> None:
 @output.json_option
 @pass_target
 def show(target: Target, as_json: bool) -> None:
-    """Show the issuer, its keys, and whether the files at its address are up to date."""
+    """Show the issuer, its keys, and whether its files are current."""
     found = target.api().get("/issuer")
     if as_json:
         return output.as_json(found)
@@ -58,7 +58,7 @@ def show(target: Target, as_json: bool) -> None:
 @output.json_option
 @pass_target
 def export(target: Target, directory: Path, as_json: bool) -> None:
-    """Write the two files that clouds read, for a server that they cannot reach.
+    """Write the two files that clouds read if they cannot reach it.
 
     Upload the content of DIRECTORY, so that both files are below the address that the setting `issuer_url` names.
     They hold public keys only. The server replaces its key every month, and says so when both files are needed again.
