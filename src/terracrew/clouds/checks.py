@@ -28,12 +28,14 @@ class Checks:
         try:
             said = await check()
         except (CheckFailed, CloudRefused, CloudSilent) as error:
-            self.fail(step, error)
+            self.has_failed = True
+            fail_step(self._reporter, step, error)
             return False
         self._reporter.done(step, words=said)
         return True
 
-    def fail(self, step: str, error: TerracrewError) -> None:
-        self.has_failed = True
-        remedy = str(getattr(error, "remedy", ""))
-        self._reporter.failed(step, error.message.removesuffix(remedy).rstrip(), remedy)
+
+def fail_step(reporter: Reporter, step: str, error: TerracrewError) -> None:
+    """End a step with what went wrong, and apart from that how to mend it, if the error says so."""
+    remedy = str(getattr(error, "remedy", ""))
+    reporter.failed(step, error.message.removesuffix(remedy).rstrip(), remedy)

@@ -12,6 +12,7 @@ from terracrew.clouds.aws.errors import AwsRefused
 from terracrew.clouds.aws.names import JOB_TAG, RUNNER_TAG, from_list, names_of
 from terracrew.clouds.aws.steps.work import Waits
 from terracrew.clouds.contract import CloudRefused, CloudSilent
+from tests.clouds.recorded_steps import RecordedSteps
 from tests.machine import aws_account
 from tests.machine.aws_account import Account, CutApi, Killed, SaidSteps
 
@@ -325,3 +326,15 @@ async def test_everything_says_for_which_runner_and_by_which_job_it_was_made(acc
         account.logs.list_tags_for_resource(resourceArn=facts["log_group"])["tags"],
     ):
         assert (tags[RUNNER_TAG], tags[JOB_TAG]) == (wanted.runner_id, job)
+
+
+async def test_a_failed_step_says_apart_how_to_mend_it(cloud: AwsCloud, api: CutApi) -> None:
+    async def refuse(action: str) -> None:
+        if action == "ecs:RegisterTaskDefinition":
+            raise AwsRefused(f"{action} is denied. Add it.", aws_code="AccessDenied", action=action, remedy="Add it.")
+
+    api.on_call = refuse
+    steps = RecordedSteps()
+    with pytest.raises(AwsRefused):
+        await cloud.deploy(aws_account.deployment(), "tcw_secret", ids.new("fjb"), steps)
+    assert steps.refused["task_definition"] == ("ecs:RegisterTaskDefinition is denied.", "Add it.")

@@ -6,8 +6,10 @@ from terracrew.clouds.aws import destroying, sizes
 from terracrew.clouds.aws.api import AwsApi
 from terracrew.clouds.aws.steps import cluster, log_group, network, roles, secret, task_definition
 from terracrew.clouds.aws.steps.work import Waits, Work
+from terracrew.clouds.checks import fail_step
 from terracrew.clouds.contract import Canceled, CloudRefused, CloudSilent, Reporter
 from terracrew.clouds.model import Deployment
+from terracrew.errors import TerracrewError
 
 SECURITY_GROUPS_FACT = "security_groups"
 """All groups of a task: the one that the deployment made, and those that people named."""
@@ -23,9 +25,11 @@ async def deploy(
         try:
             return await steps.run(worker_token)
         except (CloudRefused, CloudSilent, Canceled) as error:
-            steps.fail(error.message)
+            steps.fail(error)
             if left := await destroying.unwind(api, deployment, job_id, reporter, waits):
-                raise type(error)(f"{error.message}. This is left in the account: {left}", **error.details) from None
+                raise type(error)(
+                    f"{error.message.rstrip('.')}. This is left in the account: {left}", **error.details
+                ) from None
             raise
 
 
@@ -80,10 +84,10 @@ class _Steps:
             task_definition.STEP: definition,
         } | ({secret.STEP: secret_arn} if is_secret else {})
 
-    def fail(self, words: str) -> None:
+    def fail(self, error: TerracrewError) -> None:
         """End the step that runs, if one does."""
         if self._running:
-            self._reporter.failed(self._running, words)
+            fail_step(self._reporter, self._running, error)
             self._running = ""
 
     async def _step(self, step: str, words: str, ensure: Callable[[], Awaitable[tuple[str, str]]]) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from terracrew.clouds.aws.api import AwsApi
 from terracrew.clouds.aws.steps import cluster, log_group, network, roles, secret, task_definition, tasks
 from terracrew.clouds.aws.steps.work import Waits, Work
+from terracrew.clouds.checks import fail_step
 from terracrew.clouds.contract import Canceled, CloudRefused, CloudSilent, Reporter
 from terracrew.clouds.model import Deployment
 
@@ -31,7 +32,7 @@ async def destroy(api: AwsApi, deployment: Deployment, job_id: str, reporter: Re
         try:
             reporter.done(tasks.STEP, words=await tasks.stop_all(work))
         except (CloudRefused, CloudSilent, Canceled) as error:
-            reporter.failed(tasks.STEP, error.message)
+            fail_step(reporter, tasks.STEP, error)
             raise
         for step, words, remove in _REMOVALS:
             reporter.require_wanted()
@@ -39,10 +40,10 @@ async def destroy(api: AwsApi, deployment: Deployment, job_id: str, reporter: Re
             try:
                 removed = await remove(work)
             except CloudRefused as error:
-                reporter.failed(step, error.message)
+                fail_step(reporter, step, error)
                 left.append(f"{words.lower()}: {error.message}")
             except (CloudSilent, Canceled) as error:
-                reporter.failed(step, error.message)
+                fail_step(reporter, step, error)
                 raise
             else:
                 reporter.done(step, removed, "removed" if removed else "was not there")
