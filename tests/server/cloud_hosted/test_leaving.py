@@ -14,6 +14,8 @@ from terracrew.server.db.seam import Row, Tx
 from terracrew.server.deployments import reads, store
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
+from terracrew.testing.clock import ShiftedClock
+from terracrew.testing.deliveries import DONE, delivery
 from terracrew.testing.job_rows import Instance, JobRows
 from tests.server.deployments.cloud_rows import cloud_runner
 
@@ -153,3 +155,23 @@ async def test_the_wanted_minimum_stays(rows: JobRows) -> None:
     assert sorted(answers) == ["", "1 instance of this runner is always wanted"]
     live = (await rows.db.read(lambda tx: reads.live_of(tx, [runner_id])))[runner_id]
     assert sorted(each.status for each in live) == ["leaving", "wanted"]
+
+
+async def test_people_are_told_when_the_last_instance_sleeps_unless_a_job_comes(
+    rows: JobRows, clock: ShiftedClock
+) -> None:
+    runner_id = await cloud_runner(rows, idle_seconds=300)
+    assert await rows.db.read(lambda tx: reads.idle_since(tx, runner_id)) is None
+    [(name, instance)] = (await started(rows, runner_id, 1)).items()
+    hello_at = await rows.db.read(lambda tx: reads.idle_since(tx, runner_id))
+    assert hello_at is not None
+    clock.advance(60)
+    job_id = await rows.job(await rows.module())
+    ref = await instance.start(job_id)
+    assert await rows.db.read(lambda tx: reads.idle_since(tx, runner_id)) is None, "it has a job"
+    await rows.take(delivery(ref, 2, DONE))
+    after = await rows.db.read(lambda tx: reads.idle_since(tx, runner_id))
+    assert after is not None
+    assert after >= hello_at + 60
+    assert await leave(rows, instance, name) == ""
+    assert await rows.db.read(lambda tx: reads.idle_since(tx, runner_id)) is None

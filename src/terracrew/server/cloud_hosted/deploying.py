@@ -1,5 +1,6 @@
 """Deploys, changes, wakes and removes cloud-hosted runners: it writes the records and queues the jobs of the fleet that do the work."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -134,9 +135,15 @@ async def view(tx: Tx, runner: Runner, deployment: CloudDeployment) -> Deploymen
         refusal=deployment.refusal_words,
         retry_at=deployment.retry_at,
         typical_start_seconds=deployment.typical_start_seconds,
+        sleeps_at=await _sleeps_at(tx, deployment),
         job=await fleet_reads.newest(tx, runner.id),
         instances=await reads.instances(tx, runner.id),
     )
+
+
+async def _sleeps_at(tx: Tx, deployment: CloudDeployment) -> datetime | None:
+    idle_since = None if deployment.settings.min_instances else await reads.idle_since(tx, deployment.runner_id)
+    return None if idle_since is None else datetime.fromtimestamp(idle_since + deployment.settings.idle_seconds, UTC)
 
 
 async def _held(tx: Tx, who: Principal, reference: str) -> tuple[Runner, CloudDeployment]:

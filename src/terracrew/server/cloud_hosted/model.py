@@ -87,6 +87,8 @@ class DeploymentView(msgspec.Struct, frozen=True, kw_only=True):
     retry_at: datetime | None
     """When it is tried again."""
     typical_start_seconds: float
+    sleeps_at: datetime | None = None
+    """When its last instance leaves unless a job comes; null while it has a job, sleeps, or is always wanted."""
     job: FleetJob | None
     """The last fleet job of this runner."""
     instances: list[CloudInstance]

@@ -32,6 +32,8 @@ LAST_LOOK_SECONDS = HELLO_SECONDS + 60.0
 """How long after its last instance a runner is looked at once more: nothing must be left that costs money. An instance that was
 connected lately is not stopped, so a look before that would be in vain."""
 MIN_PAUSE_SECONDS = 0.1
+MAX_DECISIONS_AT_ONCE = 16
+"""About how many runners is decided at the same time: a burst of jobs for many runners must not wait for one after the other."""
 PAGE_ROWS = 200
 
 
@@ -139,12 +141,20 @@ class Scaling:
         if not demands and not self._minimums:
             return
         needed = await self._db.read(lambda tx: self._needed(tx, demands))
-        for runner_id, queued in sorted(needed.items()):
-            counted = {each for demand in demands if runner_id in demand.wakeable for each in demand.job_ids}
-            wanted = await self._db.write(lambda tx, of=(runner_id, queued, counted): starting.decide(tx, *of))
-            if wanted:
-                self._awake |= {runner_id}
-                self._tasks.start(self._ask(runner_id, wanted))
+        counted: dict[str, set[str]] = {runner_id: set() for runner_id in needed}
+        for demand in demands:
+            for runner_id in counted.keys() & set(demand.wakeable):
+                counted[runner_id].update(demand.job_ids)
+        lacking = sorted(needed)
+        for start in range(0, len(lacking), MAX_DECISIONS_AT_ONCE):
+            few = lacking[start : start + MAX_DECISIONS_AT_ONCE]
+            await asyncio.gather(*(self._decide(each, needed[each], counted[each]) for each in few))
+
+    async def _decide(self, runner_id: str, queued: int, counted: set[str]) -> None:
+        wanted = await self._db.write(lambda tx: starting.decide(tx, runner_id, queued, counted))
+        if wanted:
+            self._awake |= {runner_id}
+            self._tasks.start(self._ask(runner_id, wanted))
 
     async def _ask(self, runner_id: str, wanted: Sequence[CloudInstance]) -> None:
         self._asked[runner_id] += 1

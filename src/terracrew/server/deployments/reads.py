@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.deployments.model import CloudDeployment, CloudInstance
 from terracrew.server.deployments.store import CLOUD_INSTANCES, DEPLOYMENTS
@@ -76,6 +77,20 @@ async def maker_of_open_plan(tx: Tx, job_id: str) -> str | None:
         id=job_id,
     )
     return None if row is None else row["runner_id"]
+
+
+async def idle_since(tx: Tx, runner_id: str) -> float | None:
+    """Return since when the instances of a runner have had no job; None if one of them has a job, or if none is connected."""
+    row = await tx.one(
+        f"""SELECT max(coalesce((SELECT max(attempts.ended_at) FROM attempts WHERE attempts.instance_id = instances.id),
+            instances.connected_at)) AS since, max(CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE jobs.instance_id = instances.id
+                AND jobs.status IN {ACTIVE_STATUSES}) THEN 1 ELSE 0 END) AS is_busy
+        FROM cloud_instances JOIN instances ON instances.runner_id = cloud_instances.runner_id
+            AND instances.name = cloud_instances.name AND instances.is_connected AND NOT instances.is_leaving
+        WHERE cloud_instances.runner_id = :id AND cloud_instances.status <> 'ended'""",
+        id=runner_id,
+    )
+    return None if row is None or row["is_busy"] else row["since"]
 
 
 async def of_identity(tx: Tx, identity_id: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ from terracrew.cli.arguments.durations import Duration
 from terracrew.cli.commands.runner.api_path import api_path
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import fleet_progress, output
+from terracrew.durations import duration
 
 VCPU_UNIT_COUNT = 1024
 _MEMORY = re.compile(r"(\d+)\s*(MB|GB|M|G)", re.IGNORECASE)
@@ -180,6 +182,11 @@ def destroy(target: Target, path: str, force: bool, yes: bool, wait: bool, as_js
     _follow(target, made, "removing {path}", wait=wait, as_json=as_json)
 
 
+def _left(at: str) -> str:
+    """Return how long it is until a time, as the API tells it."""
+    return duration(max(0.0, (datetime.fromisoformat(at) - datetime.now(UTC)).total_seconds()))
+
+
 @click.command("deployment")
 @click.argument("path", shell_complete=name_completion.runners)
 @output.json_option
@@ -200,6 +207,7 @@ def deployment(target: Target, path: str, as_json: bool) -> None:
             ("instances", f"{chosen['min_instances']} to {chosen['max_instances']}"),
             ("jobs of each", chosen["capacity"]),
             ("sleeps after", f"{chosen['idle_seconds']} s without a job"),
+            ("sleeps", found["sleeps_at"] and f"in {_left(found['sleeps_at'])} unless a job comes"),
             ("wakes in", f"about {found['typical_start_seconds']:.0f} s"),
             ("refused", found["refusal"]),
             ("last job", found["job"] and f"{found['job']['type']} #{found['job']['number']} {found['job']['status']}"),
