@@ -50,8 +50,23 @@ async def test_as_many_instances_are_started_as_jobs_need_and_people_allow(
     await jobs(rows, 20)
     await scaler.step()
     assert len(scaler.cloud.started) == 3
-    names = [each.name for each in await instances(rows, runner_id)]
+    names = [each.name.rpartition("-")[0] for each in await instances(rows, runner_id)]
     assert names == [f"tc-{runner_id[-12:]}-{number}" for number in ("1-1", "1-2", "2-1")]
+
+
+async def test_a_database_that_was_set_back_gets_no_instance_that_has_ended_long_ago(
+    rows: JobRows, scaler: ScalingServer
+) -> None:
+    """It makes the same decision again. A cloud answers the same name with what it has started before."""
+    runner_id = await cloud_runner(rows)
+    await jobs(rows, 1)
+    await scaler.step()
+    [first] = scaler.cloud.started
+    scaler.cloud.change(first, phase="ended")
+    await rows.run("DELETE FROM cloud_instances WHERE runner_id = :id", id=runner_id)
+    await rows.run("UPDATE cloud_deployments SET epoch = 0 WHERE runner_id = :id", id=runner_id)
+    await scaler.step()
+    assert len(scaler.cloud.started) == 2
 
 
 async def test_jobs_that_nobody_could_start_wake_nobody(rows: JobRows, scaler: ScalingServer) -> None:

@@ -26,8 +26,9 @@ STATUSES: tuple[CloudInstanceStatus, ...] = (*LIVE, "ended")
 
 
 def _wanted(tx: Tx, runner_id: str, epoch: int = 1, number: int = 1) -> CloudInstance:
-    name = instance_name(runner_id, epoch, number)
-    return CloudInstance(id=ids.new("cin"), runner_id=runner_id, name=name, epoch=epoch, wanted_at=store.moment(tx))
+    row_id = ids.new("cin")
+    name = instance_name(runner_id, epoch, number, row_id)
+    return CloudInstance(id=row_id, runner_id=runner_id, name=name, epoch=epoch, wanted_at=store.moment(tx))
 
 
 async def _can_wake(rows: JobRows, runner_id: str) -> bool:

@@ -187,8 +187,11 @@ def is_first(job: FleetJob) -> bool:
 
 
 def proof_name(job: FleetJob) -> str:
-    """Return the name of the instance that proves a deployment: the same in each attempt of the job, so that one is started."""
-    return f"tc-{job.target_id[-12:]}-first-{job.number}"
+    """Return the name of the instance that proves a deployment: the same in each attempt of the job, so that one is started.
+
+    Numbers of jobs return after the database was set back, and their ids do not.
+    """
+    return f"tc-{job.target_id[-12:]}-first-{job.number}-{job.id[-4:]}"
 
 
 async def described(tx: Tx, job: FleetJob, server: ServerFacts) -> Described:

@@ -78,14 +78,15 @@ async def want(tx: Tx, deployment: CloudDeployment, count: int, *, is_asked: boo
     await store.save(tx, deployment, msgspec.structs.replace(deployment, epoch=epoch))
     wanted = [
         CloudInstance(
-            id=ids.new("cin"),
+            id=row_id,
             runner_id=deployment.runner_id,
-            name=instance_name(deployment.runner_id, epoch, number),
+            name=instance_name(deployment.runner_id, epoch, number, row_id),
             epoch=epoch,
             wanted_at=now,
             asked_at=now if is_asked else None,
         )
         for number in range(1, count + 1)
+        for row_id in [ids.new("cin")]
     ]
     await store.insert_instances(tx, wanted)
     return wanted

@@ -129,8 +129,12 @@ class CloudInstance(msgspec.Struct, frozen=True, kw_only=True):
         return changed
 
 
-def instance_name(runner_id: str, epoch: int, number: int) -> str:
-    """Return the name of an instance: the same decision names the same instances, on whatever server it is carried out."""
-    name = f"tc-{runner_id[-12:]}-{epoch}-{number}"
+def instance_name(runner_id: str, epoch: int, number: int, row_id: str) -> str:
+    """Return the name of an instance: made of its runner, of the decision that it belongs to, and of its row.
+
+    The row keeps it, so that each repetition of the request has the same. A database that was set back makes the same decisions again,
+    in other rows: with the same names, the cloud would answer with instances that have ended long ago.
+    """
+    name = f"tc-{runner_id[-12:]}-{epoch}-{number}-{row_id[-4:]}"
     assert len(name) <= MAX_NAME_CHARACTERS, name
     return name
