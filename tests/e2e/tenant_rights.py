@@ -39,6 +39,8 @@ _LISTS = {
     "GET /dashboard/fleet-jobs",
     "GET /dashboard/modules",
     "GET /dashboard/runners/add",
+    "GET /dashboard/runners/deploy",
+    "GET /dashboard/runners/deploy/costs",
     "GET /dashboard/cloud-identities",
 }
 """These show only what the caller may see. The list may be empty."""
@@ -158,6 +160,7 @@ MAY: dict[str, set[str]] = {
         "GET /audit/export",
         "GET /dashboard/groups",
         "POST /dashboard/runners/add",
+        "POST /dashboard/runners/deploy",
         "GET /dashboard/cloud-identities/create",
         "POST /dashboard/cloud-identities/create",
         "GET /dashboard/modules/create",

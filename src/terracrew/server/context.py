@@ -161,6 +161,7 @@ class Server:
             waking_ahead=self.waking_ahead,
             cloud_calls=self.fleet,
             tasks=self.tasks,
+            cloud_runner_image=self.settings.cloud_runner_image,
             local_roots=self.settings.local_roots,
         )
 

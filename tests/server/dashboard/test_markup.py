@@ -26,7 +26,9 @@ async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(
     paths += ["/dashboard/organizations/create", f"/dashboard/organizations/{application.server.organization_id}"]
     runner_id = await application.scalar("SELECT id FROM runners WHERE path = 'payments/prod'")
     runner = f"/dashboard/runners/{runner_id}"
-    paths += [runner, f"{runner}/edit", "/dashboard/runners?group=payments"]
+    paths += [runner, f"{runner}/edit", "/dashboard/runners?group=payments", "/dashboard/runners/deploy"]
+    cloud = f"/dashboard/runners/{await application.scalar('SELECT runner_id FROM cloud_deployments LIMIT 1')}"
+    paths += [cloud, f"{cloud}/deployment", f"{cloud}/destroy"]
     identity = f"/dashboard/cloud-identities/{await application.scalar('SELECT id FROM cloud_identities LIMIT 1')}"
     paths += ["/dashboard/cloud-identities", "/dashboard/cloud-identities/create", identity, f"{identity}/edit"]
     paths += [f"/dashboard/modules/{await application.scalar('SELECT id FROM modules LIMIT 1')}/settings"]

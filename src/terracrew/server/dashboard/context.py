@@ -39,6 +39,8 @@ class DashboardContext:
     waking_ahead: WakingAhead
     cloud_calls: CloudCalls
     tasks: Tasks
+    cloud_runner_image: str
+    """The image of cloud-hosted runners that name none; empty if the server's settings name none."""
     local_roots: Sequence[Path]
     """The folders on runners that a module's source may be in."""
 

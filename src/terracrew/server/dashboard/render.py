@@ -16,7 +16,17 @@ from markupsafe import Markup, escape
 from terracrew import __version__, approval_words, dependency_words, plan_words
 from terracrew.durations import duration
 from terracrew.protocol.spec import MUTATING
-from terracrew.server.dashboard import assets, change_words, clouds, dispatchers, limits, nav, place_words, words
+from terracrew.server.dashboard import (
+    assets,
+    change_words,
+    clouds,
+    deployment_words,
+    dispatchers,
+    limits,
+    nav,
+    place_words,
+    words,
+)
 from terracrew.server.dashboard.access import words as access_words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.runners.menus import RunnerMenus
@@ -139,6 +149,11 @@ def _sentence(text: str) -> Markup:
     return Markup(html)  # noqa: S704 - the text is escaped before
 
 
+def _dollars(amount: float) -> str:
+    """Return an amount of US dollars, with as many places as a small one needs."""
+    return f"${amount:,.3f}" if 0 < amount < 0.1 else f"${amount:,.2f}"
+
+
 def _bounded(count: int) -> str:
     """Return a count, or `999+` for one beyond `nav.MAX_COUNTED`."""
     return f"{nav.MAX_COUNTED:,}+" if count > nav.MAX_COUNTED else f"{count:,}"
@@ -147,6 +162,7 @@ def _bounded(count: int) -> str:
 _FILTERS: dict[str, Any] = {
     "number": "{:,}".format,
     "bounded": _bounded,
+    "dollars": _dollars,
     "sentence": _sentence,
     "plain_sentence": words.sentence,
     "type_word": words.job_type,
@@ -167,6 +183,7 @@ _GLOBALS: dict[str, Any] = {
     "version": __version__,
     "words": words,
     "change_words": change_words,
+    "deployment_words": deployment_words,
     "place_words": place_words,
     "cloud_words": clouds,
     "access_words": access_words,

@@ -42,6 +42,7 @@ NOT_PAGES = {
     "/dashboard/modules/{module}/contents": "is a part of the module's page",
     "/dashboard/runners/{runner}/started": "is the part of a page that waits for a runner",
     "/dashboard/runners/{runner}/places": "is the list of names that a field offers",
+    "/dashboard/runners/deploy/costs": "is a part of the page that deploys a runner",
     "/openapi.json": "is not HTML",
     "/static/{digest}/{path}": "is not HTML",
 }
@@ -122,6 +123,8 @@ async def addresses(stage: Stage) -> dict[str, bool]:
     for path in sorted(set(page_paths()) - BEFORE_LOGIN):
         first, *others = re.findall(r"\{(\w+)\}", path) or [""]
         values = examples[first] if first else [""]
+        if path.startswith("/dashboard/runners/") and path.endswith(("/deployment", "/destroy")):
+            values = [runners["frankfurt-prod"]]  # the cloud-hosted one
         is_whole_thing = path.endswith("}") and not others
         for each in others:
             path = path.replace(f"{{{each}}}", examples[each][0])

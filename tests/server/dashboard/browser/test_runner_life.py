@@ -8,9 +8,11 @@ from playwright.async_api import Page, expect
 
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Tx
+from terracrew.server.fleet_jobs.model import FleetJobStatus
 from terracrew.server.runners.removal.loop import Removals
 from terracrew.testing.job_rows import insert_instance
 from tests.server.dashboard.browser import accessibility
+from tests.server.dashboard.company import deployed
 from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.company.stage import Stage
 from tests.server.dashboard.conftest import SHOTS
@@ -170,3 +172,65 @@ async def test_a_runner_is_registered_assigned_drained_disabled_registered_again
     await page.get_by_role("link", name="Show runners").click()
     await expect(page.get_by_role("link", name="platform/network/runner", exact=True)).to_be_visible()
     await expect(page.get_by_role("link", name="platform/edge", exact=True)).to_have_count(0)
+
+
+@pytest.mark.feature("U3.deploy", "U4.live", "W2.deploy", "W5.destroy")
+async def test_a_runner_is_deployed_in_a_cloud_sleeps_is_woken_changed_and_removed(page: Page, stage: Stage) -> None:
+    db = stage.server.db
+    await page.goto("/dashboard/runners?group=platform")
+    await page.locator("#add").click()
+    await page.get_by_role("link", name="deploy one in a cloud account").click()
+    await expect(page.get_by_role("link", name="Deploy", exact=True)).to_have_attribute("aria-current", "true")
+    price = page.locator("#costs")
+    await expect(price).to_contain_text("about $0.06")
+    await page.get_by_label("Size").select_option(label="4 vCPU / 8 GB")
+    await expect(price).to_contain_text("about $0.23")
+    await page.get_by_label("Name", exact=True).fill("Burst")
+    await page.get_by_role("button", name="Deploy runner").click()
+    await expect(page.locator("#name-wrong")).to_contain_text("lowercase letters")
+    await page.get_by_label("Name", exact=True).fill("burst")
+    await page.get_by_role("button", name="Deploy runner").click()
+    await expect(page.locator("#image-wrong")).to_contain_text("cloud_runner_image")
+    await page.get_by_label("Image").fill("registry.example.com/terracrew-runner:1")
+    await look(page, "deploy")
+    await page.get_by_role("button", name="Deploy runner").click()
+
+    # The job is followed on the page, and its settings cannot be changed meanwhile.
+    await page.wait_for_url("**/deployment")
+    runner_id = page.url.split("/")[-2]
+    await expect(page.get_by_text("It waits for its turn.")).to_be_visible()
+    await expect(page.get_by_label("At most")).to_be_disabled()
+    await deployed.run_job(db, runner_id)
+    await expect(page.get_by_text(deployed.ROLE)).to_be_visible()
+    await expect(page.locator("#cancel-fleet-job")).to_have_text("Cancel and remove 1 resource…")
+    await look(page, "deploying")
+    await deployed.end_job(db, runner_id, FleetJobStatus.SUCCEEDED)
+    await deployed.change(db, runner_id, status="deployed", facts={"task_role": deployed.ROLE})
+    badge = page.locator("header .st")
+    await expect(badge).to_have_text("Asleep")
+
+    # What somebody types stays while the page changes under it.
+    await page.get_by_label("At most").fill("7")
+    await page.get_by_label("Spot").check()
+    await page.locator("#wake").click()
+    await expect(badge).to_have_text("Waking")
+    await expect(page.get_by_label("At most")).to_have_value("7")
+    await expect(page.get_by_label("Spot")).to_be_checked()
+    await look(page, "waking")
+    await page.get_by_role("button", name="Update").click()
+    await expect(page.get_by_text("Update #")).to_be_visible()
+    assert await page.get_by_label("At most").input_value() == "7"
+    await deployed.run_job(db, runner_id)
+    await deployed.end_job(db, runner_id, FleetJobStatus.SUCCEEDED)
+
+    await page.goto("/dashboard/runners")
+    row = page.locator(f"#{runner_id}")
+    await expect(row.locator(".st")).to_have_text("Waking")
+    await expect(row).to_contain_text("so far")
+    await row.get_by_role("button", name="Actions for platform/burst").click()
+    await row.get_by_role("link", name="Remove…").click()
+    await expect(page.get_by_text("1 resource that was made for it in aws-prod is removed")).to_be_visible()
+    await look(page, "destroy")
+    await page.get_by_role("button", name="Remove with 1 resource").click()
+    await page.wait_for_url("**/deployment")
+    await expect(page.get_by_text("Removal #")).to_be_visible()

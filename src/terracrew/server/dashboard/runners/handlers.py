@@ -12,7 +12,7 @@ from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.jobs.rows import JobRow
-from terracrew.server.dashboard.runners import actions, edit, page, questions, rows, start
+from terracrew.server.dashboard.runners import actions, deploy, deployment, edit, page, questions, rows, start
 from terracrew.server.dashboard.runners.actions import HERE
 from terracrew.server.dashboard.runners.rows import RunnersPage
 from terracrew.server.db.seam import Tx
@@ -123,8 +123,10 @@ pages = Router(
         list_page,
         add_page,
         add,
+        *deploy.handlers,
         runner_page,
         *actions.handlers,
+        *deployment.handlers,
         *edit.handlers,
         *questions.handlers,
         *start.handlers,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import msgspec
 from markupsafe import Markup
 
-from terracrew.server.runners.model import RunnerView
+from terracrew.server.runners.model import RunnerType, RunnerView
 
 _ID, _PATH = "id-of-the-runner", "path-of-the-runner"
 """What a menu contains in place of the id and the path."""
@@ -24,6 +24,7 @@ class RunnerCondition(msgspec.Struct, frozen=True):
     is_disabled: bool
     is_declared: bool
     has_worker_token: bool
+    type: RunnerType
     id: str = _ID
     path: str = _PATH
 
@@ -43,6 +44,7 @@ class RunnerMenus:
             runner.is_disabled,
             runner.is_declared,
             runner.has_worker_token,
+            runner.type,
         )
         if condition not in self._made:
             self._made[condition] = self._macro(condition, self._csrf)

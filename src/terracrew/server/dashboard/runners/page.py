@@ -2,10 +2,13 @@
 
 import msgspec
 
+from terracrew.server.cloud_hosted import deploying
+from terracrew.server.cloud_hosted.model import DeploymentView
 from terracrew.server.dashboard import words
 from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.jobs.rows import JobRow
-from terracrew.server.dashboard.runners import settings
+from terracrew.server.dashboard.runners import cloud, settings
+from terracrew.server.dashboard.runners.cloud import CloudState
 from terracrew.server.dashboard.runners.settings import SettingRow
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
@@ -76,10 +79,21 @@ class RunnerPage(msgspec.Struct, frozen=True):
     """The alerts that nobody has acknowledged; only for readers who may change the runner."""
     offered: list[str] = []
     """The paths of the first groups and modules that it can be assigned to."""
+    cloud: CloudState | None = None
+    """What is known of a cloud-hosted one beside its record."""
+    deployment: DeploymentView | None = None
 
     @property
     def badge(self) -> Badge:
-        return words.runner_badge(self.runner.status)
+        return self.cloud.badge(self.runner.status) if self.cloud else words.runner_badge(self.runner.status)
+
+    @property
+    def state(self) -> CloudState | None:
+        return self.cloud
+
+    @property
+    def can_wake(self) -> bool:
+        return self.cloud is not None and self.runner.status is RunnerStatus.ASLEEP and not self.cloud.refusal
 
     @property
     def connected(self) -> list[Instance]:
@@ -117,7 +131,8 @@ class RunnerPage(msgspec.Struct, frozen=True):
 
     @property
     def is_offline(self) -> bool:
-        return self.runner.status is RunnerStatus.OFFLINE
+        """Return whether it is away although it should be there. A cloud-hosted one says itself why it is not."""
+        return self.runner.status is RunnerStatus.OFFLINE and self.cloud is None
 
 
 async def read(tx: Tx, who: Principal, reference: str, watch: Watch) -> RunnerPage:
@@ -129,6 +144,7 @@ async def read(tx: Tx, who: Principal, reference: str, watch: Watch) -> RunnerPa
     waiting = await runner_reads.waiting(tx, organization_id, seen, runner.id, MAX_JOBS + 1)
     jobs = {row.id: row for row in await job_rows.read_these(tx, [*active, *waiting[:MAX_JOBS]], watch)}
     accounts = await _accounts(tx, who, runner)
+    state = (await cloud.states(tx, [runner])).get(runner.id)
     return RunnerPage(
         runner=runner,
         may_change=may_change,
@@ -144,6 +160,8 @@ async def read(tx: Tx, who: Principal, reference: str, watch: Watch) -> RunnerPa
         accounts=accounts if may_change else [],
         alerts=(await alerts.of(tx, who, runner.id)).items if may_change else [],
         offered=await offered(tx, who, record) if may_change else [],
+        cloud=state,
+        deployment=await deploying.show(tx, who, runner.id) if state else None,
     )
 
 

@@ -5,6 +5,8 @@ import msgspec
 from terracrew.server.dashboard import words
 from terracrew.server.dashboard.groups import page as group_page
 from terracrew.server.dashboard.groups.page import GroupHead
+from terracrew.server.dashboard.runners import cloud
+from terracrew.server.dashboard.runners.cloud import CloudState
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.search import patterns
@@ -36,6 +38,8 @@ class RunnerRow(msgspec.Struct, frozen=True):
     may_change: bool
     current: list[CurrentJob] = []
     """The newest jobs that it has now and that the reader may see."""
+    cloud: CloudState | None = None
+    """What is known of a cloud-hosted one beside its record."""
 
     @property
     def connected(self) -> list[Instance]:
@@ -43,7 +47,7 @@ class RunnerRow(msgspec.Struct, frozen=True):
 
     @property
     def badge(self) -> Badge:
-        return words.runner_badge(self.runner.status)
+        return self.cloud.badge(self.runner.status) if self.cloud else words.runner_badge(self.runner.status)
 
     @property
     def is_single(self) -> bool:
@@ -93,7 +97,11 @@ async def _rows(tx: Tx, who: Principal, runners: list[RunnerView]) -> list[Runne
     for row in await runner_reads.current(tx, [each.id for each in runners if each.jobs], MAX_CURRENT_JOBS):
         if readable.covers(authorize.module(row["organization_id"], row["path"])):
             current.setdefault(row["runner_id"], []).append(CurrentJob(row["id"], row["number"], row["path"]))
-    return [RunnerRow(each, changeable.covers(service.place(each)), current.get(each.id, [])) for each in runners]
+    clouds = await cloud.states(tx, runners)
+    return [
+        RunnerRow(each, changeable.covers(service.place(each)), current.get(each.id, []), clouds.get(each.id))
+        for each in runners
+    ]
 
 
 async def read_groups(tx: Tx, who: Principal) -> list[str]:

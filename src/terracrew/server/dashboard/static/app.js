@@ -5,7 +5,7 @@ import "./times.js";
 const byId = (id) => document.getElementById(id);
 
 /* What the reader opened stays open, and what they are typing stays typed. */
-Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, element) => name !== "open" && !((name === "value" || name === "selected") && element.closest("[data-typed], [data-search]"));
+Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, element) => name !== "open" && !(["value", "selected", "checked"].includes(name) && element.closest("[data-typed], [data-search]"));
 
 /* A search begins when the typing pauses. htmx would forget a trigger that it delays when a live refresh replaces the box. */
 const PAUSE_IN_TYPING_MS = 200;
