@@ -54,3 +54,14 @@ async def test_a_runner_that_is_not_to_be_woken_ahead_sleeps_on(application: App
     job_id = await waiting_plan(rows, runner_id)
     await application.admin.get(f"/api/v1/jobs/{job_id}")
     assert await wanted(application, runner_id) == 0
+
+
+async def test_the_page_of_a_job_says_how_long_the_start_of_its_runner_takes_so_far(application: Application) -> None:
+    rows = await rows_of(application)
+    runner_id = await cloud_runner(rows)
+    job_id = await rows.job(await rows.module())
+    await application.admin.post(f"/api/v1/runners/{runner_id}/wake")
+    page = (await application.admin.get(f"/dashboard/jobs/{job_id}")).text
+    assert "Starting a cloud-hosted runner: about 45 s." in page
+    assert "so far." in page
+    assert f"/dashboard/runners/{runner_id}" in page
