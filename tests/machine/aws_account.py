@@ -193,9 +193,9 @@ class Account:
                 if each["status"] != "INACTIVE"
             ],
             "roles": [
-                each["Arn"]
-                for each in self.iam.list_roles()["Roles"]
-                if each["RoleName"] in (names.execution_role, names.task_role)
+                arn
+                for name in (names.execution_role, names.task_role)
+                if (arn := self._found(lambda name=name: self.iam.get_role(RoleName=name)["Role"]["Arn"]))
             ],
             "log_group": [
                 each["arn"] for each in self.logs.describe_log_groups(logGroupNamePrefix=names.log_group)["logGroups"]
@@ -204,9 +204,9 @@ class Account:
                 each["GroupId"] for each in self.ec2.describe_security_groups(Filters=by_tag)["SecurityGroups"]
             ],
             "secret": [
-                each["ARN"]
-                for each in self.secrets.list_secrets(IncludePlannedDeletion=True)["SecretList"]
-                if from_list(each.get("Tags")).get(RUNNER_TAG) == runner_id
+                shown["ARN"]
+                for shown in [self._found(lambda: self.secrets.describe_secret(SecretId=names.secret))]
+                if shown and from_list(shown.get("Tags")).get(RUNNER_TAG) == runner_id
             ],
             "task_definition": [
                 each
@@ -217,6 +217,13 @@ class Account:
             ],
         }
         return {kind: each for kind, each in found.items() if each}
+
+    def _found(self, ask: Callable[[], Any]) -> Any:
+        """Return what a question for one thing answers; None if there is no such thing. Lists take longer with each test."""
+        try:
+            return ask()
+        except (self.iam.exceptions.NoSuchEntityException, self.secrets.exceptions.ResourceNotFoundException):
+            return None
 
 
 async def _no_token(_is_probe: bool = False) -> str:

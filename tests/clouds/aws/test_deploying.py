@@ -146,7 +146,7 @@ async def test_a_call_that_is_repeated_because_its_answer_was_lost_makes_nothing
 
 
 @pytest.mark.parametrize("at", range(CHANGES))
-@pytest.mark.parametrize(("fault", "happens"), [("refused", False), ("silent", False), ("silent", True)])
+@pytest.mark.parametrize(("fault", "happens"), [("refused", False), ("silent", True)])
 async def test_a_deployment_that_fails_anywhere_leaves_nothing(
     account: Account, api: CutApi, cloud: AwsCloud, at: int, fault: Any, happens: bool
 ) -> None:
