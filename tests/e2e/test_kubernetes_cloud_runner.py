@@ -40,8 +40,11 @@ class CloudSystem(System):
             "TERRACREW_SERVER_PUBLIC_URL": self.url,
             "TERRACREW_SERVER_ISSUER_URL": issuer.url,
             "TERRACREW_SERVER_CLOUD_RUNNER_IMAGE": f"docker.io/{image['repository']}:{image['tag']}",
-            "SSL_CERT_FILE": str(certificate),
+            "TERRACREW_SERVER_FEDERATION_PRIVATE_ISSUERS": cluster.url,
+            "SSL_CERT_FILE": str(directory / "authorities.pem"),
         }
+        trusted = (certificate, cluster.places.authority)
+        (directory / "authorities.pem").write_text("".join(each.read_text() for each in trusted))
 
     def publish_keys(self) -> None:
         """Do what `terracrew server issuer export` and an upload do."""
@@ -94,20 +97,9 @@ def system(tmp_path: Path, cluster: Cluster) -> Iterator[CloudSystem]:
             system.close()
 
 
-def pods(cluster: Cluster, namespace: str) -> dict[str, str]:
-    """The phases of the pods, by name."""
-    return {each["metadata"]["name"]: each["status"]["phase"] for each in cluster.get(namespace, "pods")["items"]}
-
-
-def _are_asleep(found: dict[str, str], count: int) -> bool:
-    """Return whether this many pods have run, and all have left by themselves."""
-    return list(found.values()) == ["Succeeded"] * count
-
-
-@pytest.mark.feature("W1.identities", "W1.issuer", "W2.deploy", "W3.scale", "W4.fleet", "W5.destroy", "W5.report")
-def test_a_runner_is_deployed_sleeps_wakes_for_a_job_and_is_removed_without_a_trace(
-    system: CloudSystem, cluster: Cluster, namespace: str, tmp_path: Path
-) -> None:
+@pytest.fixture
+def trusting(system: CloudSystem, cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[str]:
+    """A namespace that the cloud identity `prod` of a running server may use."""
     system.start_server(runner=False)
     system.publish_keys()
     body = {
@@ -129,29 +121,68 @@ def test_a_runner_is_deployed_sleeps_wakes_for_a_job_and_is_removed_without_a_tr
             return job["status"] == "SUCCEEDED"
 
         eventually(tested, within=WITHIN_SECONDS, what="a connection that passes")
+        yield namespace
 
-        settings = {"cpu_units": 256, "memory_mb": 512, "idle_seconds": 10}
-        made = system.api.post("/runners/deploy", {"name": "pods", "identity": "prod", "settings": settings})
-        deployed = system.fleet_job(made["job"])
-        assert deployed["status"] == "SUCCEEDED", json.dumps(deployed, indent=1)
-        # The instance that proved the deployment has no job, and leaves.
-        eventually(lambda: _are_asleep(pods(cluster, namespace), 1), within=WITHIN_SECONDS, what="sleep")
-        assert system.instances() == []
 
-        # One pod is woken for a job, and leaves after it.
-        system.module("app", QUICK)
-        job = system.run("app", "APPLY")
-        assert system.wait(job, WITHIN_SECONDS)["status"] == "SUCCEEDED", system.job(job)
-        assert "Apply complete! Resources: 1 added" in system.log(job)
-        eventually(lambda: _are_asleep(pods(cluster, namespace), 2), within=WITHIN_SECONDS, what="sleep after the job")
-        assert system.instances() == []
+def pods(cluster: Cluster, namespace: str) -> dict[str, str]:
+    """The phases of the pods, by name."""
+    return {each["metadata"]["name"]: each["status"]["phase"] for each in cluster.get(namespace, "pods")["items"]}
 
-        found = system.api.post("/cloud-identities/prod/report")
-        assert {each["kind"] for each in found["resources"]} == {"pod", "secret", "service account"}
 
-        removal = system.fleet_job(system.api.post("/runners/pods/destroy", {})["job"])
-        assert removal["status"] == "SUCCEEDED", removal
-        with pytest.raises(NotFound):
-            system.api.get("/runners/pods")
-        everything = ("get", "pods,secrets,serviceaccounts", "--namespace", namespace, "--output", "name")
-        assert cluster.kubectl(*everything).split() == ["serviceaccount/default"]
+def _are_asleep(found: dict[str, str], count: int) -> bool:
+    """Return whether this many pods have run, and all have left by themselves."""
+    return list(found.values()) == ["Succeeded"] * count
+
+
+@pytest.mark.feature("W1.identities", "W1.issuer", "W2.deploy", "W3.scale", "W4.fleet", "W5.destroy", "W5.report")
+def test_a_runner_is_deployed_sleeps_wakes_for_a_job_and_is_removed_without_a_trace(
+    system: CloudSystem, trusting: str, cluster: Cluster
+) -> None:
+    namespace = trusting
+    settings = {"cpu_units": 256, "memory_mb": 512, "idle_seconds": 10}
+    made = system.api.post("/runners/deploy", {"name": "pods", "identity": "prod", "settings": settings})
+    deployed = system.fleet_job(made["job"])
+    assert deployed["status"] == "SUCCEEDED", json.dumps(deployed, indent=1)
+    # The instance that proved the deployment has no job, and leaves.
+    eventually(lambda: _are_asleep(pods(cluster, namespace), 1), within=WITHIN_SECONDS, what="sleep")
+    assert system.instances() == []
+
+    # One pod is woken for a job, and leaves after it.
+    system.module("app", QUICK)
+    job = system.run("app", "APPLY")
+    assert system.wait(job, WITHIN_SECONDS)["status"] == "SUCCEEDED", system.job(job)
+    assert "Apply complete! Resources: 1 added" in system.log(job)
+    eventually(lambda: _are_asleep(pods(cluster, namespace), 2), within=WITHIN_SECONDS, what="sleep after the job")
+    assert system.instances() == []
+
+    found = system.api.post("/cloud-identities/prod/report")
+    assert {each["kind"] for each in found["resources"]} == {"pod", "secret", "service account"}
+
+    removal = system.fleet_job(system.api.post("/runners/pods/destroy", {})["job"])
+    assert removal["status"] == "SUCCEEDED", removal
+    with pytest.raises(NotFound):
+        system.api.get("/runners/pods")
+    everything = ("get", "pods,secrets,serviceaccounts", "--namespace", namespace, "--output", "name")
+    assert cluster.kubectl(*everything).split() == ["serviceaccount/default"]
+
+
+@pytest.mark.feature("W2.deploy")
+def test_a_federated_runner_needs_no_secret_in_the_cluster(
+    system: CloudSystem, trusting: str, cluster: Cluster
+) -> None:
+    """Its pods show the token of the service account that they have, which the account in Terracrew trusts."""
+    cluster.apply(trusting, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "crew"}})
+    system.api.post("/service-accounts", {"name": "bot", "group": ""})
+    claims = {"sub": f"system:serviceaccount:{trusting}:crew"}
+    policy = {"issuer": cluster.url, "audience": system.url, "claims": claims, "is_reusable": True}
+    system.api.post("/service-accounts/bot/trust-policies", policy)
+    settings = {"cpu_units": 256, "memory_mb": 512, "idle_seconds": 10, "credential": "federated", "job_role": "crew"}
+    body = {"name": "pods", "identity": "prod", "settings": settings, "service_account": "bot"}
+    deployed = system.fleet_job(system.api.post("/runners/deploy", body)["job"])
+    assert deployed["status"] == "SUCCEEDED", json.dumps(deployed, indent=1)
+    assert cluster.get(trusting, "secrets")["items"] == []
+    eventually(lambda: _are_asleep(pods(cluster, trusting), 1), within=WITHIN_SECONDS, what="sleep")
+    removal = system.fleet_job(system.api.post("/runners/pods/destroy", {})["job"])
+    assert removal["status"] == "SUCCEEDED", removal
+    assert pods(cluster, trusting) == {}
+    cluster.kubectl("get", "serviceaccount", "crew", "--namespace", trusting)

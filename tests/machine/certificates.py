@@ -2,6 +2,7 @@
 
 import datetime
 import ipaddress
+import secrets
 from pathlib import Path
 
 from cryptography import x509
@@ -14,7 +15,8 @@ def certificate(directory: Path, *addresses: str) -> tuple[Path, Path]:
     """A certificate for this machine, and for other addresses of it, that nobody trusts yet, and its key."""
     key, name = (
         ec.generate_private_key(ec.SECP256R1()),
-        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")]),
+        # A client that trusts two of these certificates tells them apart by their names.
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"localhost {secrets.token_hex(4)}")]),
     )
     now = datetime.datetime.now(datetime.UTC)
     names: list[x509.GeneralName] = [x509.DNSName("localhost")]
