@@ -3,6 +3,7 @@
 import pytest
 
 from terracrew import ids
+from terracrew.server.cloud_hosted import scaling, starting
 from terracrew.server.cloud_hosted.sweeping import HELLO_SECONDS
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
@@ -145,3 +146,25 @@ async def test_an_instance_that_said_hello_before_its_row_has_no_start_time(
     await scaler.step()
     assert [each.status for each in await instances(rows, runner_id)] == ["running"]
     assert (await deployment(rows, runner_id)).start_seconds == []
+
+
+async def test_a_server_that_starts_looks_once_more_and_again_until_the_cloud_has_answered(
+    rows: JobRows, cloud: SimulatedCloud, scaler: ScalingServer, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server before it has ended while an instance was left in the cloud whose row says that it has ended."""
+    runner_id = await cloud_runner(rows)
+    await rows.db.write(lambda tx: starting.wake(tx, runner_id))
+    await scaler.step()
+    [name] = cloud.started
+    await end(rows, runner_id)
+    clock.advance(HELLO_SECONDS + 1)
+    monkeypatch.setattr(scaling, "LAST_LOOK_SECONDS", 0.0)
+    next_one = ScalingServer(rows.db, cloud)
+    cloud.is_away = True
+    await next_one.step()
+    assert (cloud.requests["watch"], cloud.stopped) == (1, [])
+    cloud.is_away = False
+    await next_one.step()
+    assert cloud.stopped == [name]
+    await next_one.step()
+    assert cloud.requests["watch"] == 2, "a runner that sleeps is not looked at again"

@@ -31,6 +31,8 @@ ASLEEP_SECONDS = 60.0
 LAST_LOOK_SECONDS = HELLO_SECONDS + 60.0
 """How long after its last instance a runner is looked at once more: nothing must be left that costs money. An instance that was
 connected lately is not stopped, so a look before that would be in vain."""
+LATELY_SECONDS = 1800.0
+"""A server that starts looks once more at runners of which an instance has ended since then: its predecessor may not have done it."""
 MIN_PAUSE_SECONDS = 0.1
 MAX_DECISIONS_AT_ONCE = 16
 """About how many runners is decided at the same time: a burst of jobs for many runners must not wait for one after the other."""
@@ -97,7 +99,11 @@ class Scaling:
             return ASLEEP_SECONDS
         activity = await self._db.read(reads.activity)
         self._awake = frozenset(activity.awake)
-        self._began_at = self._began_at or activity.at
+        if self._began_at is None:
+            self._began_at = activity.at
+            now = asyncio.get_running_loop().time()
+            for runner_id in await self._db.read(lambda tx: reads.ended_since(tx, tx.now - LATELY_SECONDS)):
+                self._last_looks[runner_id] = now + LAST_LOOK_SECONDS
         for runner_id in activity.retries:
             await self._db.write(lambda tx, runner_id=runner_id: starting.end_back_off(tx, runner_id))
         await self._start(self._scheduler.demand())
@@ -213,8 +219,10 @@ class Scaling:
 
     async def _look_once_more(self, runner_id: str) -> None:
         live = await self._db.write(lambda tx: watching.take_watch(tx, runner_id, is_last=True))
-        if live is not None:
-            await watching.watch(self._db, self._calls, self._server, runner_id, live, self._began_at)
+        if live is None:
+            return
+        if not await watching.watch(self._db, self._calls, self._server, runner_id, live, self._began_at):
+            self._last_looks[runner_id] = asyncio.get_running_loop().time() + LAST_LOOK_SECONDS
 
 
 class _Due(NamedTuple):

@@ -116,14 +116,14 @@ async def watch(
     runner_id: str,
     live: Sequence[CloudInstance],
     began_at: float | None,
-) -> None:
-    """Ask the cloud about the instances of a runner, store what it says, and stop what nobody owns.
+) -> bool:
+    """Ask the cloud about the instances of a runner, store what it says, and stop what nobody owns. Returns whether that was done.
 
     `began_at`: since when the server runs. Instances that live need some time to connect again after that.
     """
     described = await db.read(lambda tx: describe(tx, runner_id, server))
     if described is None:
-        return
+        return True
     references = [each.reference for each in live if each.reference]
     try:
         states = await calls.watch(described.identity, described.deployment, references)
@@ -131,8 +131,8 @@ async def watch(
         log.warning("the cloud did not say what runs", runner=described.deployment.runner_path, reason=error.message)
         states = None
     ownerless = await db.write(lambda tx: store_states(tx, runner_id, states, began_at))
-    for each in ownerless:
-        await _stop(db, calls, described, each)
+    are_stopped = [await _stop(db, calls, described, each) for each in ownerless]
+    return states is not None and all(are_stopped)
 
 
 async def store_states(
@@ -215,20 +215,20 @@ def _seen(row: CloudInstance, state: InstanceState, now: datetime) -> CloudInsta
     )
 
 
-async def _stop(db: Database, calls: CloudCalls, described: Described, ownerless: Ownerless) -> None:
-    """Stop an instance that nobody owns, and say so in the log and in the audit log."""
+async def _stop(db: Database, calls: CloudCalls, described: Described, ownerless: Ownerless) -> bool:
+    """Stop an instance that nobody owns, and say so in the log and in the audit log. Returns False if the cloud did not do it."""
     deployment = described.deployment
 
     async def is_spared(tx: Tx) -> bool:
         return ownerless.name in await _spared(tx, deployment.runner_id)
 
     if await db.read(is_spared):  # it has said hello meanwhile
-        return
+        return True
     try:
         await calls.stop(described.identity, deployment, ownerless.reference, ownerless.reason)
     except TerracrewError as error:
         log.warning("an instance that nobody owns was not stopped", instance=ownerless.name, reason=error.message)
-        return
+        return False
     log.warning(
         "stopped an instance that nobody owns",
         runner=deployment.runner_path,
@@ -247,3 +247,4 @@ async def _stop(db: Database, calls: CloudCalls, described: Described, ownerless
             organization_id=deployment.organization_id,
         )
     )
+    return True

@@ -125,6 +125,15 @@ async def activity(tx: Tx) -> Activity:
     return Activity(tuple(row["runner_id"] for row in awake), due, min(later, default=None), tx.now)
 
 
+async def ended_since(tx: Tx, since: float) -> list[str]:
+    """Return the runners (ids) of which an instance has ended since this time."""
+    rows = await tx.all(
+        "SELECT DISTINCT runner_id FROM cloud_instances WHERE status = 'ended' AND ended_at > :since ORDER BY runner_id",
+        since=since,
+    )
+    return [row["runner_id"] for row in rows]
+
+
 class InstancePresence(msgspec.Struct, frozen=True):
     """What the connection of an instance says, beside its row."""
 
