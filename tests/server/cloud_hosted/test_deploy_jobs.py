@@ -304,6 +304,19 @@ async def test_a_cancel_before_anything_was_removed_takes_the_removal_back(fleet
     assert not (await fleet.application.admin.get(RUNNER)).json()["is_draining"]
 
 
+async def test_a_removal_that_waits_for_a_deployment_can_be_taken_back(fleet: Fleet) -> None:
+    made, job = await deploy(fleet)
+    gone = await fleet.ask(f"{RUNNER}/destroy", {})
+    await fleet.cancel(gone)
+    fleet.process.end(job, **FACTS)
+    await fleet.hello(made["runner"]["id"], await fleet.started(made))
+    assert await fleet.ended(made) == "SUCCEEDED"
+    after = await fleet.deployment(made["runner"]["id"])
+    assert after is not None
+    assert (after.status, after.facts) == ("deployed", FACTS)
+    assert not (await fleet.application.admin.get(RUNNER)).json()["is_draining"], "it would never be woken"
+
+
 async def test_a_removal_that_the_cloud_refuses_keeps_the_record(fleet: Fleet) -> None:
     await deployed(fleet)
     gone = await fleet.ask(f"{RUNNER}/destroy", {"force": True})
