@@ -53,6 +53,8 @@ async def test_a_deployment_makes_a_record_of_its_type_and_region_and_queues_a_j
         (with_settings(min_instances=5), "min_instances: 5 is more than max_instances"),
         (with_settings(credential="federated"), "service_account: instances that are federated"),
         (with_settings(cpu_units=1), "cpu_units"),
+        (with_settings(job_role="arn:aws:iam::123456789012:role/*"), "job_role: "),
+        (NEW | {"region": "eu-central-1 --aud other"}, "is not the region of the identity"),
         (NEW | {"identity": "other"}, "there is no cloud identity 'other'"),
     ],
 )
@@ -120,6 +122,16 @@ async def test_a_removal_drains_and_cannot_be_undone_beside_its_job(application:
         answer = await application.admin.post(path, json=body)
         assert answer.status_code == 409, answer.text
         assert words in answer.text
+
+
+@pytest.mark.usefixtures("identity")
+async def test_a_later_change_is_checked_like_a_new_runner(application: Application) -> None:
+    await application.admin.made("/api/v1/runners/deploy", NEW)
+    role = "arn:aws:iam::123456789012:role/terracrew-0123456789ab-execution"
+    words = await application.admin.refused(
+        "POST", "/api/v1/runners/payments%2Fburst/deploy", 400, json={"job_role": role}
+    )
+    assert "was made for one runner" in words
 
 
 @pytest.mark.usefixtures("identity")

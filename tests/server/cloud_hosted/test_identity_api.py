@@ -20,6 +20,7 @@ from tests.server.application import Application
 ROLE = "arn:aws:iam::123456789012:role/crew"
 AWS = {"name": "aws-prod", "role_arn": ROLE, "region": "eu-central-1"}
 IMAGE = "registry.example.com/runner:1"
+JOB_ROLE = "arn:aws:iam::123456789012:role/jobs"
 PATH = "/api/v1/cloud-identities"
 pytestmark = pytest.mark.feature("W1.identities")
 
@@ -83,6 +84,21 @@ async def test_an_identity_is_created_shown_changed_listed_and_deleted(applicati
     assert "there is no cloud identity" in await admin.refused("GET", f"{PATH}/{made['id']}", 404)
 
 
+async def test_who_may_use_an_identity_of_a_group_above_is_not_told_the_runners_of_other_groups(
+    application: Application,
+) -> None:
+    admin = application.admin
+    await admin.made(PATH, AWS)
+    for path in ("pay", "payroll"):
+        await admin.made("/api/v1/groups", {"path": path})
+        wanted = {"name": "burst", "group": path, "identity": "aws-prod", "settings": {"image": IMAGE}}
+        await admin.made("/api/v1/runners/deploy", wanted)
+    (found,) = await admin.listed(PATH, usable_in="pay")
+    assert [each["path"] for each in found["runners"]] == ["pay/burst"]
+    (found,) = await admin.listed(PATH)
+    assert [each["path"] for each in found["runners"]] == ["pay/burst", "payroll/burst"]
+
+
 @pytest.mark.parametrize("field", ["external_id", "subject", "id", "organization_id", "issuer"])
 async def test_what_the_server_makes_cannot_be_sent(application: Application, field: str) -> None:
     """Who could choose the external id of somebody else would get into an account that trusts this server."""
@@ -132,7 +148,7 @@ async def test_a_test_is_a_job_that_gets_the_identity_and_what_a_deployment_need
     made = await admin.made(PATH, AWS)
     await admin.made(
         "/api/v1/runners/deploy",
-        {"name": "burst", "identity": "aws-prod", "settings": {"image": IMAGE, "job_role": "arn:role"}},
+        {"name": "burst", "identity": "aws-prod", "settings": {"image": IMAGE, "job_role": JOB_ROLE}},
     )
     answer = await admin.post(f"{PATH}/aws-prod/test", json={})
     assert answer.status_code == 202
@@ -145,7 +161,7 @@ async def test_a_test_is_a_job_that_gets_the_identity_and_what_a_deployment_need
     assert (grant.identity.subject, grant.identity.issuer) == (made["subject"], server.settings.url)
     assert isinstance(grant.work, CheckWork)
     assert grant.work.deployment is not None
-    assert (grant.work.deployment.settings.image, grant.work.deployment.settings.job_role) == (IMAGE, "arn:role")
+    assert (grant.work.deployment.settings.image, grant.work.deployment.settings.job_role) == (IMAGE, JOB_ROLE)
     for role in ("viewer", "operator", "approver"):
         person = await application.person(role, role)
         await person.refused("POST", f"{PATH}/aws-prod/test", 403, json={})

@@ -69,6 +69,20 @@ async def test_calls_and_work_are_done_by_a_process_that_is_started_for_the_firs
         await link.found(identity(account))
 
 
+async def test_what_a_cloud_says_has_nothing_that_a_database_refuses_or_a_terminal_obeys(
+    link: FleetLink, account: SimulatedAccount
+) -> None:
+    account.refusals["put task-one"] = "no\0 \x1b]0;title\x07\x1b[2Jquota" + "!" * 5_000
+    account.refusals["list all"] = "not\0 \x1b[31mauthorized"
+    [answer] = await link.start(identity(account), deployment(), [StartRequest("one")])
+    assert isinstance(answer, InstanceRefused)
+    assert answer.words.startswith("no quota!!")
+    assert len(answer.words) < 5_000
+    with pytest.raises(CloudRefused) as refused:
+        await link.found(identity(account))
+    assert refused.value.message == "not authorized"
+
+
 async def test_the_server_signs_for_identities_of_present_requests_alone(
     link: FleetLink, account: SimulatedAccount
 ) -> None:

@@ -22,7 +22,7 @@ class NewCloudRunner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     identity: str
     """Path or id of the cloud identity with which it is deployed. It belongs to the runner's group or to one above it."""
     region: str | None = None
-    """Where it runs; by default the region of the identity."""
+    """Where it runs: the region of the identity, which is also the default."""
     description: Description = ""
     tags: Tags = []
     assign: bool = True
