@@ -170,7 +170,11 @@ class DeployHandler:
     async def on_end(self, tx: Tx, job: FleetJob, facts: Mapping[str, str]) -> None:
         """Store what was made. A failed update leaves the deployment as it was; a failed first one has made nothing."""
         before = await store.hold(tx, job.target_id)
-        if before is None or before.status == "removing":
+        if before is None:
+            return
+        if before.status == "removing":  # it is known what was made, if somebody cancels the removal that waits
+            if job.status is FleetJobStatus.SUCCEEDED:
+                await store.save(tx, before, msgspec.structs.replace(before.accepted(), facts=dict(facts)))
             return
         if job.status is FleetJobStatus.SUCCEEDED:
             after = msgspec.structs.replace(before.accepted(), status="deployed", facts=dict(facts))

@@ -12,6 +12,7 @@ from terracrew.server.cloud_hosted.deploying import FORCE
 from terracrew.server.cloud_hosted.describing import ServerFacts
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
+from terracrew.server.deployments.model import DeploymentStatus
 from terracrew.server.fleet_jobs.handlers import FleetGrant, ServerReporter
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus
 from terracrew.server.principals.model import SYSTEM
@@ -66,8 +67,9 @@ class DestroyHandler:
         if job.status is FleetJobStatus.SUCCEEDED:
             await removal.delete(tx, SYSTEM, await runners.hold(tx, SYSTEM, job.target_id))
             return
-        if job.status is FleetJobStatus.CANCELED and before.facts:
-            await store.save(tx, before, msgspec.structs.replace(before, status="deployed"))
+        if job.status is FleetJobStatus.CANCELED and (before.facts or job.started_at is None):
+            status: DeploymentStatus = "deployed" if before.facts else "failed"
+            await store.save(tx, before, msgspec.structs.replace(before, status=status))
             await runners.change(tx, SYSTEM, job.target_id, RunnerChange(is_draining=False))
             return
         await store.save(tx, before, msgspec.structs.replace(before, status="failed"))
