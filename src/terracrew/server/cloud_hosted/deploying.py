@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from terracrew.clouds.model import AwsAccount, DeploymentSettings
+from terracrew.clouds.model import DeploymentSettings
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.audit import service as audit
-from terracrew.server.cloud_hosted import starting
+from terracrew.server.cloud_hosted import setting_rules, starting
 from terracrew.server.cloud_hosted.model import (
     DeployAgain,
     DeployedRunner,
@@ -43,7 +43,7 @@ async def deploy(tx: Tx, who: Principal, new: NewCloudRunner, default_image: str
     """Create a cloud-hosted runner and queue its deployment. It is ONLINE when the job has succeeded."""
     group = await groups.find(tx, who, new.group)
     identity = await identities.hold_usable(tx, who, new.identity, group.path)
-    _check(new.settings, new.service_account, default_image)
+    _check(new.settings, identity, new.service_account, default_image)
     record = NewRunner(
         name=new.name,
         group=group.id,
@@ -54,7 +54,7 @@ async def deploy(tx: Tx, who: Principal, new: NewCloudRunner, default_image: str
         service_account=new.service_account,
         assign=new.assign,
     )
-    runner = await runners.create_cloud_hosted(tx, who, record, _region(identity, new.region))
+    runner = await runners.create_cloud_hosted(tx, who, record, setting_rules.region_of(identity.settings, new.region))
     await store.insert(
         tx, CloudDeployment(runner_id=runner.id, identity_id=identity.id, settings=new.settings, status="new")
     )
@@ -71,8 +71,8 @@ async def deploy_again(
     given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
     spec = {NEW_TOKEN: "true"} if given.pop("new_token") else {}
     settings = _changed(before.settings, given)
-    _check(settings, runner.service_account_id, default_image)
     identity = await identity_store.get(tx, before.identity_id)
+    _check(settings, identity, runner.service_account_id, default_image)
     await store.save(tx, before, msgspec.structs.replace(before, settings=settings))
     if settings.capacity != runner.max_jobs:
         await runners.change(tx, who, runner.id, RunnerChange(max_jobs=settings.capacity))
@@ -180,16 +180,8 @@ async def _queued(
     return DeployedRunner(await views.view(tx, found), job)
 
 
-def _region(identity: IdentityRecord, wanted: str | None) -> str:
-    """Return the region of a runner: the one that was asked for, or that of the identity. A cluster is its own region."""
-    if isinstance(identity.settings, AwsAccount):
-        return wanted or identity.settings.region
-    if wanted:
-        raise Invalid("region: a cluster has no regions; the identity says which cluster it is")
-    return ""
-
-
-def _check(settings: DeploymentSettings, account: str | None, default_image: str) -> None:
+def _check(settings: DeploymentSettings, identity: IdentityRecord, account: str | None, default_image: str) -> None:
+    setting_rules.check(settings, identity.settings)
     if not settings.image and not default_image:
         raise Invalid(
             "settings.image: name the image of the runner, where its cloud can pull it (`make images` builds one), or set "

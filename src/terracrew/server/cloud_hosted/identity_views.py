@@ -84,7 +84,14 @@ async def listing(
         return Page(await _views(tx, found.items, issuer), found.next)
     organization_id = who.organization_id or ""
     await authorize.require(tx, who, Verb.RUNNER_WRITE, authorize.group(organization_id, usable_in))
-    return Page(await _views(tx, await reads.usable_in(tx, organization_id, usable_in), issuer))
+    found = await _views(tx, await reads.usable_in(tx, organization_id, usable_in), issuer)
+    return Page([_without_others(each, usable_in) for each in found])
+
+
+def _without_others(view: IdentityView, group: str) -> IdentityView:
+    """Leave out the runners of other groups: the identity may be of a group above, in which the caller has no role."""
+    seen = [each for each in view.runners if not group or each.path.startswith(f"{group}/")]
+    return msgspec.structs.replace(view, runners=seen)
 
 
 async def show(tx: Tx, who: Principal, reference: str, issuer: str) -> IdentityView:

@@ -37,6 +37,7 @@ from terracrew.fleet.messages import (
 )
 from terracrew.logging import get_logger
 from terracrew.server.fleet_process import child
+from terracrew.server.fleet_process.plain import plain
 
 Sign = Callable[[CloudIdentity, bool], Awaitable[str]]
 """Signs a token for an identity; the second argument asks for one that a cloud must turn away."""
@@ -322,11 +323,11 @@ class _Connection:
             case WorkEnded():
                 found = self._runs.get((message.job_id, message.attempt))
                 if found and not found[2].done():
-                    found[2].set_result(message)
+                    found[2].set_result(plain(message))
             case CloudAnswered():
                 known = self._calls.get(message.id)
                 if known and not known[1].done():
-                    known[1].set_result(message)
+                    known[1].set_result(plain(message))
             case TokenWanted():
                 if len(self._tasks) < MAX_SIGNINGS:
                     self._start(self._answer(message))
