@@ -23,7 +23,6 @@ class DeploymentStep(msgspec.Struct, frozen=True):
 
 
 DEPLOYMENT_STEPS = (
-    DeploymentStep("Checks", "Permissions, quota, free addresses, image: before anything is made", "about 5 s"),
     DeploymentStep("Makes roles, log group, security group and task definition", "Each step says what it made", "20 s"),
     DeploymentStep("Starts one instance as proof", "It pulls the image and connects to this server", "about 1 min"),
     DeploymentStep("Online", "It sleeps when it has no job, and wakes for one", ""),

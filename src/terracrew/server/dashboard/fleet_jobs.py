@@ -48,7 +48,7 @@ class FleetJobPage(msgspec.Struct, frozen=True):
     @property
     def made(self) -> int:
         """Return how many things the attempt has made so far."""
-        return sum(each.status == "done" and bool(each.reference) for each in self.job.steps)
+        return words.things_made(self.job.steps)
 
     @property
     def done(self) -> int:

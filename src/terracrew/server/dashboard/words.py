@@ -1,6 +1,6 @@
 """The words and badges of the dashboard, the same on every page; templates see this module as `words`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal, Protocol
 
@@ -18,7 +18,7 @@ from terracrew.protocol.spec import (
     Source,
     Step,
 )
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType
+from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, FleetStep
 from terracrew.server.jobs.model import JobStatus
 from terracrew.server.runner_alerts.model import RunnerAlert
 from terracrew.server.runners.model import Runner, RunnerStatus, RunnerView
@@ -333,6 +333,12 @@ def fleet_job_badge(job: FleetJob) -> Badge:
             return Badge("warn", "arc", "Canceling")
         return Badge("busy", "arc", _FLEET_ACTIVITIES[job.type])
     return _JOBS[JobStatus(job.status.value)]
+
+
+def things_made(steps: Sequence[FleetStep]) -> int:
+    """Return how many things the steps of a deployment have made. The network is only chosen, and a hello names no new thing."""
+    made = [each for each in steps if each.status == "done" and each.reference]
+    return sum(each.name not in ("network", "hello") for each in made)
 
 
 def fleet_cancel_words(job: FleetJob, made: int) -> tuple[str, str]:

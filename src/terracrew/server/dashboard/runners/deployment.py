@@ -49,8 +49,7 @@ class DeploymentPage(msgspec.Struct, frozen=True):
     @property
     def made(self) -> int:
         """Return how many things the job has made so far."""
-        steps = self.job.steps if self.job else []
-        return sum(each.status == "done" and bool(each.reference) for each in steps)
+        return words.things_made(self.job.steps if self.job else [])
 
     @property
     def cancel_words(self) -> tuple[str, str]:
