@@ -96,6 +96,9 @@ WRONG: list[tuple[dict[str, str], str, str]] = [
     ({"min_instances": "9"}, "min-instances", "more than max_instances"),
     ({"identity": "other"}, "identity", "no cloud identity"),
     ({"size": "1/1"}, "size", "at least"),
+    ({"region": "mars-1"}, "region", "mars-1"),
+    ({"job_role": "administrator"}, "job-role", "administrator"),
+    ({"subnets": "everything"}, "subnets", "everything"),
 ]
 
 

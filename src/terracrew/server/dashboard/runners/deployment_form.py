@@ -1,5 +1,6 @@
 """The form of a cloud-hosted runner: what is typed, what it means as settings of a deployment, and what that costs."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -17,13 +18,8 @@ MINUTE_SECONDS = 60
 _SIZES = ((256, 512), (512, 1024), (1024, 2048), (2048, 4096), (4096, 8192), (8192, 16384))
 ARCHITECTURES = (("x86_64", "x86"), ("arm64", "ARM, about a fifth cheaper"))
 _FIELDS = {"cpu_units": "size", "memory_mb": "size", "idle_seconds": "idle_minutes"}
-_PLACES = {
-    "settings.image": "image",
-    "min_instances": "min_instances",
-    "region": "region",
-    "service_account": "name",
-}
-"""The fields of the form, by the beginnings of the messages of the service."""
+_PLACE = re.compile(r"(?:settings\.)?(\w+): ")
+"""How a message of the service begins that is about one field."""
 
 
 class DeploymentForm(msgspec.Struct, frozen=True):
@@ -130,10 +126,11 @@ def placed(error: Invalid) -> dict[str, str]:
     """Return the message of an error by the field of the form that it is about; under the empty name if that is not known."""
     if field := error.details.get("field"):
         return {str(field): error.message}
-    for start, field in _PLACES.items():
-        if error.message.startswith(f"{start}: "):
-            return {field: error.message.removeprefix(f"{start}: ")}
-    return {"": error.message}
+    found = _PLACE.match(error.message)
+    name = _FIELDS.get(found[1], found[1]) if found else ""
+    if found is None or name not in DeployForm.__struct_fields__:
+        return {"": error.message}
+    return {name: error.message[found.end() :]}
 
 
 def sizes(chosen: str) -> list[tuple[str, str]]:
