@@ -53,6 +53,20 @@ async def test_an_identity_is_found_by_its_id_and_its_path(application: Applicat
             await found(application, who, reference)
 
 
+async def test_a_group_of_another_organization_is_not_reached_by_its_id(application: Application) -> None:
+    group = await application.admin.made("/api/v1/groups", {"path": "payments"})
+    await made(application)
+    owner = await application.person("olga", "owner", organization="other")
+    without_kind = group["id"].removeprefix("grp_")  # an id looks like a path without it
+    with pytest.raises(NotFound, match="there is no group"):
+        await made(application, owner, aws(group=without_kind))
+    await made(application, owner)
+    for reference in (group["id"], without_kind):
+        wanted = {"name": "burst", "group": reference, "identity": "unknown", "settings": {"image": "a/b:1"}}
+        words = await owner.refused("POST", "/api/v1/runners/deploy", 404, json=wanted)
+        assert "payments" not in words
+
+
 async def test_external_id_and_subject_are_random_and_never_come_again(application: Application) -> None:
     who = application.admin.principal
     first = await made(application)

@@ -42,6 +42,8 @@ NEW_TOKEN = "new_token"  # noqa: S105 - the name of a choice
 async def deploy(tx: Tx, who: Principal, new: NewCloudRunner, default_image: str) -> DeployedRunner:
     """Create a cloud-hosted runner and queue its deployment. It is ONLINE when the job has succeeded."""
     group = await groups.find(tx, who, new.group)
+    if group.organization_id != who.organization_id:
+        raise groups.unseen(new.group)  # the identities are those of the caller's organization
     identity = await identities.hold_usable(tx, who, new.identity, group.path)
     _check(new.settings, identity, new.service_account, default_image)
     record = NewRunner(

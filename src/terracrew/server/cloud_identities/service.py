@@ -37,7 +37,7 @@ _RANDOM_BYTES = 16
 
 async def create(db: Database, who: Principal, wanted: NewIdentity) -> IdentityRecord:
     paths.name(wanted.name)
-    paths.parse(wanted.group)
+    path = paths.parse(wanted.group)
     settings, audience = rules.checked(wanted), rules.checked_audience(wanted.kind, wanted.audience)
 
     async def work(tx: Tx) -> IdentityRecord:
@@ -46,6 +46,8 @@ async def create(db: Database, who: Principal, wanted: NewIdentity) -> IdentityR
         await authorize.require(tx, who, Verb.ACCESS_WRITE, place)
         await _require_own_cluster(tx, who, settings)
         group = await groups.find(tx, who, wanted.group or "/")
+        if (group.organization_id, group.path) != (organization_id, path):
+            raise groups.unseen(wanted.group)  # it was named by its id, and may be of another organization
         organization = await organizations.find(tx, organization_id)
         if await store.count(tx, organization_id) >= MAX_IDENTITIES:
             raise Conflict(f"the organization has {MAX_IDENTITIES} cloud identities: delete one that is no longer used")
