@@ -36,6 +36,16 @@ async def test_a_module_is_created_shown_changed_and_deleted(application: Applic
     await application.admin.refused("GET", "/api/v1/modules/net%2Fvpc", 404)
 
 
+async def test_a_module_is_not_put_into_a_group_of_another_organization_by_its_id(application: Application) -> None:
+    """Its code would get the secrets of that group. An id without its kind also reads as a path."""
+    group = await application.admin.made("/api/v1/groups", {"path": "net"})
+    owner = await application.person("olga", "owner", organization="other")
+    source = {"kind": "git", "url": "https://git.example.com/a.git", "branch": "main"}
+    body = {"path": f"{group['id'].removeprefix('grp_')}/vpc", "source": source}
+    assert "there is no group" in await owner.refused("POST", "/api/v1/modules", 404, json=body)
+    assert await application.admin.listed("/api/v1/modules") == []
+
+
 @on_one
 @pytest.mark.feature("J4.pulumi")
 async def test_a_module_can_have_every_engine_of_terracrew(application: Application) -> None:

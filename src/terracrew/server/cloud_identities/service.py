@@ -45,9 +45,7 @@ async def create(db: Database, who: Principal, wanted: NewIdentity) -> IdentityR
         place = authorize.group(organization_id, wanted.group)
         await authorize.require(tx, who, Verb.ACCESS_WRITE, place)
         await _require_own_cluster(tx, who, settings)
-        group = await groups.find(tx, who, wanted.group or "/")
-        if (group.organization_id, group.path) != (organization_id, path):
-            raise groups.unseen(wanted.group)  # it was named by its id, and may be of another organization
+        group = await groups.at(tx, who, path)
         organization = await organizations.find(tx, organization_id)
         if await store.count(tx, organization_id) >= MAX_IDENTITIES:
             raise Conflict(f"the organization has {MAX_IDENTITIES} cloud identities: delete one that is no longer used")

@@ -57,6 +57,14 @@ async def find(tx: Tx, who: Principal, reference: str) -> Group:
     return group
 
 
+async def at(tx: Tx, who: Principal, path: str) -> Group:
+    """Find a group by its path in the caller's organization, and by nothing else: an id without its kind also reads as a path."""
+    group = await store.at(tx, who.organization_id or "", path)
+    if group is None:
+        raise unseen(path)
+    return group
+
+
 async def show(tx: Tx, who: Principal, reference: str) -> Group:
     group = await find(tx, who, reference)
     await authorize.require(tx, who, Verb.TREE_READ, place(group), unseen(reference))

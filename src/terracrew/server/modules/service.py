@@ -108,7 +108,7 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], 
     group_path, name = paths.split(paths.parse(new.path))
     organization_id = who.organization_id or ""
     await authorize.require(tx, who, Verb.TREE_WRITE, authorize.group(organization_id, group_path))
-    group = await groups.find(tx, who, group_path)
+    group = await groups.at(tx, who, group_path)
     path = await groups.hold(tx, group, name)
     await check_engine(tx, group.organization_id, new.engine)
     await _remember_versions(tx, new.engine, new.engine_version.strip())
