@@ -7,12 +7,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from terracrew import ids
+from terracrew.clouds.model import CloudIdentity
 from terracrew.errors import TerracrewError
 from terracrew.protocol.spec import LocalSource
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.context import Server
 from terracrew.server.db import Database, open_database
+from terracrew.server.fleet_process.link import FleetLink
 from terracrew.server.groups.quotas import Quotas
 from terracrew.server.groups.service import ensure_organization
 from terracrew.server.history.points import History
@@ -47,6 +49,11 @@ from tests.stateful.stale_choice import StaleChoice
 KEYS = Keyring([bytes(32)])
 ROOTS = (Path("/srv"),)
 WORKER_TOKEN_SECONDS = 90 * 86_400.0
+
+
+async def _refuse_token(identity: CloudIdentity, is_probe: bool) -> str:
+    """This server has no runner in a cloud, so nobody asks for a token."""
+    raise AssertionError(f"a token was asked for {identity.name}, probe: {is_probe}")
 
 
 class ServerUnderTest:
@@ -106,6 +113,8 @@ class ServerUnderTest:
             watchers=Watchers(registry, self.objects),
             streams=Streams(db),
             tasks=tasks,
+            fleet=FleetLink(_refuse_token, ()),
+            fleet_handlers={},
         )
         self.reaper, self.presence = Reaper(db, registry), Presence(self.server.hub.runners)
         self.removals = Removals(db)
