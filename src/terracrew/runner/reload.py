@@ -48,6 +48,8 @@ NEED_RESTART = {
     "rotates_worker_token": "runner.rotate_worker_token",
     "capacity": "runner.capacity",
     "stop_seconds": "runner.stop_seconds",
+    "idle_seconds": "runner.idle_seconds",
+    "max_lifetime_seconds": "runner.max_lifetime_seconds",
     "notices": "runner.notices",
     "cgroup": "working_directory.cgroup",
     "engine_accounts": "executor.user",
