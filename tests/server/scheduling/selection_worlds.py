@@ -219,6 +219,7 @@ def _change(world: World, change: tuple[int | None, int | None, str, Any]) -> Wo
 
 
 _ASLEEP = replace(_RUNNER, places=frozenset({"a/b"}), instances=(replace(_INSTANCE, state="gone"),), can_wake=True)
+_FULL = replace(_RUNNER, places=frozenset({"a/b"}), instances=(replace(_INSTANCE, capacity=1, held=("a/bb",)),))
 _CHANGES = (
     [(None, None, field, value) for field, values in _OF_WORLD.items() for value in values for _ in range(4)]
     + [(n, None, field, value) for n in range(4) for field, values in _OF_RUNNER.items() for value in values]
@@ -228,6 +229,8 @@ _CHANGES = (
         for field, values in _OF_INSTANCE.items()
         for value in values
     ]
+    + [(None, None, "caps", {"": 1}), (3, 0, "held", ("a/b",))] * 5
+    + [(None, None, "runners", (_FULL, *GOOD.runners[1:]))] * 10
     + [(None, None, "runners", (each, *GOOD.runners[1:])) for each in (_ASLEEP, replace(_ASLEEP, instances=()))] * 8
 )
 WORLDS = st.lists(st.sampled_from(_CHANGES), min_size=1, max_size=9).map(lambda changes: reduce(_change, changes, GOOD))

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from terracrew.protocol.messages import Heartbeat
 from terracrew.server.connections import store
 from terracrew.server.connections.registry import Registry
 from terracrew.server.runners.eligibility import GRACE_SECONDS
@@ -14,7 +15,7 @@ from terracrew.testing.clock import ManualClock, ShiftedClock
 from terracrew.testing.job_rows import Instance, JobRows
 from tests.server.scheduling.recorded_offers import OfferRecorder
 
-REPORTED: dict[str, Any] = {"version": "1", "is_draining": False, "is_disk_full": False}
+REPORTED = Heartbeat("1", is_draining=False, attempts=[])
 
 
 class Seen:
@@ -49,7 +50,7 @@ async def test_a_runner_that_comes_or_goes_elsewhere_is_read_alone(seen: Seen, c
         await seen.online.read()
         assert (seen.is_online(first), seen.whole_reads) == (True, 1)
         second = await seen.rows.runner()
-        await seen.rows.db.write(lambda tx: store.set_reported(tx, second.runner_id, second.id, 1, **REPORTED))
+        await seen.rows.db.write(lambda tx: store.set_reported(tx, second.runner_id, second.id, 1, REPORTED))
         await seen.online.read()
         assert seen.is_online(second)
         await seen.disconnect(first)
@@ -66,8 +67,8 @@ async def test_a_runner_that_drains_or_is_removed_is_not_online(seen: Seen) -> N
     first, second = await seen.rows.runner(), await seen.rows.runner()
     with seen.online.watching():
         await seen.online.read()
-        drained: dict[str, Any] = REPORTED | {"is_draining": True}
-        await seen.rows.db.write(lambda tx: store.set_reported(tx, first.runner_id, first.id, 1, **drained))
+        drained = Heartbeat("1", is_draining=True, attempts=[])
+        await seen.rows.db.write(lambda tx: store.set_reported(tx, first.runner_id, first.id, 1, drained))
         await seen.rows.run("DELETE FROM instances WHERE id = :id", id=second.id)
         seen.rows.db.wake_here("runners", second.runner_id)
         await seen.online.read()
