@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,14 +49,14 @@ class Repository:
     def gitlab(self, job: str, claims: dict[str, str]) -> int:
         """Run a job of the pipeline, except for the installation of the package, which is here."""
         lines = [*GITLAB[".terracrew"]["before_script"][1:], *GITLAB[job]["script"]]
-        token = self.issuer.token(self.system.url, **claims)
+        token = self.issuer.token(self.system.url, jti=uuid.uuid4().hex, **claims)
         return self.run("\n".join(lines), ID_TOKEN=token, CI_COMMIT_SHA=f"gitlab-{job}", **GITLAB[job]["variables"])
 
     def github(self, step: str, account: str, claims: dict[str, str]) -> int:
         """Log in, and run a step of the workflow."""
         path, variables = "/id?api-version=2", self.folder / "variables"
         variables.write_text("")
-        value = {"value": self.issuer.token(self.system.url, **GITHUB_REPOSITORY, **claims)}
+        value = {"value": self.issuer.token(self.system.url, jti=uuid.uuid4().hex, **GITHUB_REPOSITORY, **claims)}
         self.issuer.answers[f"{path}&audience={self.system.url}"] = (200, {}, json.dumps(value).encode())
         steps: dict[str, str] = {
             each["name"]: each["run"] for each in GITHUB["jobs"]["network"]["steps"] if "name" in each

@@ -220,6 +220,7 @@ def _change(world: World, change: tuple[int | None, int | None, str, Any]) -> Wo
 
 _ASLEEP = replace(_RUNNER, places=frozenset({"a/b"}), instances=(replace(_INSTANCE, state="gone"),), can_wake=True)
 _FULL = replace(_RUNNER, places=frozenset({"a/b"}), instances=(replace(_INSTANCE, capacity=1, held=("a/bb",)),))
+_EMPTY = tuple(replace(each, instances=()) for each in GOOD.runners)
 _CHANGES = (
     [(None, None, field, value) for field, values in _OF_WORLD.items() for value in values for _ in range(4)]
     + [(n, None, field, value) for n in range(4) for field, values in _OF_RUNNER.items() for value in values]
@@ -230,6 +231,7 @@ _CHANGES = (
         for value in values
     ]
     + [(None, None, "caps", {"": 1}), (3, 0, "held", ("a/b",))] * 5
+    + [(None, None, "runners", _EMPTY)] * 6
     + [(None, None, "runners", (_FULL, *GOOD.runners[1:]))] * 10
     + [(None, None, "runners", (each, *GOOD.runners[1:])) for each in (_ASLEEP, replace(_ASLEEP, instances=()))] * 8
 )
