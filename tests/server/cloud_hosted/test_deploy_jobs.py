@@ -237,6 +237,8 @@ async def test_a_failed_update_leaves_the_deployment_as_it_was(fleet: Fleet) -> 
     after = await fleet.deployment(first["runner"]["id"])
     assert after is not None
     assert (after.status, after.facts) == ("deployed", FACTS)
+    assert after.settings.capacity == 1, "and the next start is made with the settings that work"
+    assert (await fleet.application.admin.get(RUNNER)).json()["max_jobs"] == 1
 
 
 async def test_a_stolen_token_is_replaced_by_an_update(fleet: Fleet) -> None:
@@ -315,6 +317,17 @@ async def test_a_removal_that_waits_for_a_deployment_can_be_taken_back(fleet: Fl
     assert after is not None
     assert (after.status, after.facts) == ("deployed", FACTS)
     assert not (await fleet.application.admin.get(RUNNER)).json()["is_draining"], "it would never be woken"
+
+
+async def test_a_canceled_removal_leaves_a_drain_that_somebody_had_begun(fleet: Fleet) -> None:
+    _, instance = await deployed(fleet)
+    await instance.claimed(await fleet.rows.job(await fleet.rows.module()))
+    assert (await fleet.application.admin.post(f"{RUNNER}/drain", json={})).status_code == 200
+    gone = await fleet.ask(f"{RUNNER}/destroy", {})
+    await until(lambda: fleet.steps(gone), {"drain": "running"})
+    await fleet.cancel(gone)
+    assert (await fleet.ended(gone)).startswith("CANCELED")
+    assert (await fleet.application.admin.get(RUNNER)).json()["is_draining"]
 
 
 async def test_a_removal_that_the_cloud_refuses_keeps_the_record(fleet: Fleet) -> None:

@@ -54,7 +54,6 @@ async def test_a_deployment_makes_a_record_of_its_type_and_region_and_queues_a_j
         (with_settings(credential="federated"), "service_account: instances that are federated"),
         (with_settings(cpu_units=1), "cpu_units"),
         (with_settings(job_role="arn:aws:iam::123456789012:role/*"), "job_role: "),
-        (NEW | {"region": "eu-central-1 --aud other"}, "is not the region of the identity"),
         (NEW | {"identity": "other"}, "there is no cloud identity 'other'"),
     ],
 )

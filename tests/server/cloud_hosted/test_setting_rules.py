@@ -65,11 +65,3 @@ def test_what_people_have_made_for_their_jobs_is_used() -> None:
     setting_rules.check(chosen, ACCOUNT)
     setting_rules.check(DeploymentSettings(), ACCOUNT)
     setting_rules.check(DeploymentSettings(job_role="team.deployer"), CLUSTER)
-
-
-def test_a_runner_is_in_the_region_of_its_identity() -> None:
-    assert setting_rules.region_of(ACCOUNT, None) == setting_rules.region_of(ACCOUNT, "eu-central-1") == "eu-central-1"
-    assert setting_rules.region_of(CLUSTER, None) == ""
-    for region in ("us-east-1", "eu-central-1.example.com", "eu-central-1 --aud other"):
-        with pytest.raises(Invalid, match="is not the region of the identity"):
-            setting_rules.region_of(ACCOUNT, region)

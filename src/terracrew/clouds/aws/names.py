@@ -33,7 +33,6 @@ class AwsNames(msgspec.Struct, frozen=True, kw_only=True):
     secret: str
     family: str
     """The family of its task definitions."""
-    service: str
     started_by: str
     """The mark of its tasks, by which they are listed. The tags of a task are lost when it is stopped."""
 
@@ -50,7 +49,6 @@ def names_of(runner_id: str) -> AwsNames:
         security_group=stem,
         secret=f"{SECRET_PREFIX}{short}/worker-token",
         family=stem,
-        service=stem,
         started_by=f"{STARTED_BY_PREFIX}{runner_id}",
     )
 

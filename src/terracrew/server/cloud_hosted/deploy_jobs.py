@@ -7,11 +7,18 @@ import msgspec
 
 from terracrew import ids
 from terracrew.clouds.contract import Canceled, CloudRefused
-from terracrew.clouds.model import CloudIdentity, Deployment, InstanceRefused, InstanceState, StartRequest
+from terracrew.clouds.model import (
+    CloudIdentity,
+    Deployment,
+    DeploymentSettings,
+    InstanceRefused,
+    InstanceState,
+    StartRequest,
+)
 from terracrew.errors import Conflict, Superseded, TerracrewError
 from terracrew.fleet.messages import DeployWork, DestroyWork
 from terracrew.server.cloud_hosted.cloud_calls import CloudCalls
-from terracrew.server.cloud_hosted.deploying import NEW_TOKEN
+from terracrew.server.cloud_hosted.deploying import FORMER, NEW_TOKEN
 from terracrew.server.cloud_hosted.describing import Described, ServerFacts, describe
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import reads, store
@@ -19,7 +26,9 @@ from terracrew.server.deployments.model import CloudInstance
 from terracrew.server.fleet_jobs.handlers import FleetGrant, ServerReporter
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobType
 from terracrew.server.fleet_process.link import FleetLost
+from terracrew.server.principals.model import SYSTEM
 from terracrew.server.runners import service as runners
+from terracrew.server.runners.model import RunnerChange
 from terracrew.server.secrets.keyring import Keyring
 
 FIRST_INSTANCE, HELLO = "first_instance", "hello"
@@ -181,7 +190,10 @@ class DeployHandler:
         elif is_first(job):
             after = msgspec.structs.replace(before, status="failed", facts={})
         else:
-            return
+            former = msgspec.json.decode(job.spec[FORMER], type=DeploymentSettings)
+            after = msgspec.structs.replace(before, settings=former)
+            if former.capacity != before.settings.capacity:
+                await runners.change(tx, SYSTEM, job.target_id, RunnerChange(max_jobs=former.capacity))
         await store.save(tx, before, after)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from terracrew.clouds.model import DeploymentSettings
+from terracrew.clouds.model import AwsAccount, DeploymentSettings
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.cloud_hosted import setting_rules, starting
@@ -37,6 +37,10 @@ FORCE = "force"
 """The word in the specification of a DESTROY_WORKER that does not wait for jobs."""
 NEW_TOKEN = "new_token"  # noqa: S105 - the name of a choice
 """The word in the specification of an UPDATE_WORKER that replaces the worker token."""
+FORMER = "former_settings"
+"""The settings before an UPDATE_WORKER, which apply again if it does not succeed."""
+WAS_DRAINING = "was_draining"
+"""The word in the specification of a DESTROY_WORKER of a runner that somebody had drained before."""
 
 
 async def deploy(tx: Tx, who: Principal, new: NewCloudRunner, default_image: str) -> DeployedRunner:
@@ -56,7 +60,9 @@ async def deploy(tx: Tx, who: Principal, new: NewCloudRunner, default_image: str
         service_account=new.service_account,
         assign=new.assign,
     )
-    runner = await runners.create_cloud_hosted(tx, who, record, setting_rules.region_of(identity.settings, new.region))
+    cloud = identity.settings
+    region = cloud.region if isinstance(cloud, AwsAccount) else ""  # a cluster has none
+    runner = await runners.create_cloud_hosted(tx, who, record, region)
     await store.insert(
         tx, CloudDeployment(runner_id=runner.id, identity_id=identity.id, settings=new.settings, status="new")
     )
@@ -72,6 +78,7 @@ async def deploy_again(
         raise Conflict(f"`{runner.path}` is being removed: cancel that job first")
     given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
     spec = {NEW_TOKEN: "true"} if given.pop("new_token") else {}
+    spec[FORMER] = msgspec.json.encode(before.settings).decode()
     settings = _changed(before.settings, given)
     identity = await identity_store.get(tx, before.identity_id)
     _check(settings, identity, runner.service_account_id, default_image)
@@ -91,6 +98,7 @@ async def destroy(tx: Tx, who: Principal, reference: str, wanted: DestroyRequest
         await runners.change(tx, who, runner.id, RunnerChange(is_draining=True))
     await store.save(tx, before, msgspec.structs.replace(before, status="removing"))
     spec = {FORCE: "true"} if wanted.force else {}
+    spec |= {WAS_DRAINING: "true"} if runner.is_draining else {}
     return await _queued(tx, who, runner, identity, FleetJobType.DESTROY_WORKER, spec)
 
 

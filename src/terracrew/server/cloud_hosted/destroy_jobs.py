@@ -8,7 +8,7 @@ from terracrew.errors import Conflict
 from terracrew.fleet.messages import DestroyWork
 from terracrew.server.cloud_hosted import starting
 from terracrew.server.cloud_hosted.deploy_jobs import described
-from terracrew.server.cloud_hosted.deploying import FORCE
+from terracrew.server.cloud_hosted.deploying import FORCE, WAS_DRAINING
 from terracrew.server.cloud_hosted.describing import ServerFacts
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
@@ -70,7 +70,8 @@ class DestroyHandler:
         if job.status is FleetJobStatus.CANCELED and (before.facts or job.started_at is None):
             status: DeploymentStatus = "deployed" if before.facts else "failed"
             await store.save(tx, before, msgspec.structs.replace(before, status=status))
-            await runners.change(tx, SYSTEM, job.target_id, RunnerChange(is_draining=False))
+            if WAS_DRAINING not in job.spec:
+                await runners.change(tx, SYSTEM, job.target_id, RunnerChange(is_draining=False))
             return
         await store.save(tx, before, msgspec.structs.replace(before, status="failed"))
 

@@ -20,9 +20,8 @@ class NewCloudRunner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     group: str = ""
     """Path or id of the group that it belongs to; empty: the whole organization."""
     identity: str
-    """Path or id of the cloud identity with which it is deployed. It belongs to the runner's group or to one above it."""
-    region: str | None = None
-    """Where it runs: the region of the identity, which is also the default."""
+    """Path or id of the cloud identity with which it is deployed. It belongs to the runner's group or to one above it, and says where the
+    runner runs."""
     description: Description = ""
     tags: Tags = []
     assign: bool = True

@@ -33,19 +33,6 @@ def check(settings: DeploymentSettings, cloud: CloudSettings) -> None:
         _check_service_account(settings.job_role)
 
 
-def region_of(cloud: CloudSettings, wanted: str | None) -> str:
-    """Return the region of a runner, which is that of its identity. A cluster has none."""
-    if not isinstance(cloud, AwsAccount):
-        if wanted:
-            raise Invalid("region: a cluster has no regions; the identity says which cluster it is")
-        return ""
-    if wanted and wanted != cloud.region:
-        raise _wrong(
-            "region", wanted, f"is not the region of the identity, which is {cloud.region}: create another identity"
-        )
-    return cloud.region
-
-
 def _check_aws(settings: DeploymentSettings, account: AwsAccount) -> None:
     if settings.job_role:
         _check_role(settings.job_role, account)

@@ -122,7 +122,6 @@ def _settings_options(command: Callable[..., None]) -> Callable[..., None]:
     shell_complete=name_completion.groups,
     help="The group that it belongs to; by default the organization.",
 )
-@click.option("--region", help="Where it runs [the region of the identity].")
 @click.option("--description", help="A description.")
 @click.option("--tag", "tags", multiple=True, help="A tag. Can be repeated.")
 @click.option("--no-assign", is_flag=True, help="Assign it to nothing yet, instead of to its whole group.")
@@ -139,7 +138,7 @@ def _settings_options(command: Callable[..., None]) -> Callable[..., None]:
 @pass_target
 def deploy(target: Target, name: str, no_assign: bool, wait: bool, as_json: bool, **given: Any) -> None:
     """Deploy a runner called NAME in the account of a cloud identity. It sleeps while there are no jobs."""
-    kept = ("identity", "group", "region", "description", "tags", "service_account")
+    kept = ("identity", "group", "description", "tags", "service_account")
     body = {"name": name} | {field: given[field] for field in kept if given[field]}
     body |= {"settings": _chosen(given)} | ({"assign": False} if no_assign else {})
     made = target.api().post("/runners/deploy", body)

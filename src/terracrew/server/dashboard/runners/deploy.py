@@ -96,7 +96,6 @@ def _wanted(form: DeployForm) -> NewCloudRunner:
             "name": form.name.strip(),
             "group": form.group,
             "identity": form.identity,
-            "region": form.region.strip() or None,
             "description": form.description.strip(),
             "tags": edit.split(form.tags),
             "assign": form.assign,
@@ -151,7 +150,7 @@ def _costs(form: DeployForm, offered: list[IdentityChoice]) -> Costs:
         wanted = deployment_form.settings(form)
     except Invalid:
         wanted = deployment_form.settings(FIRST)
-    kind, region = (chosen.kind, form.region.strip() or chosen.region) if chosen else ("aws", "")
+    kind, region = (chosen.kind, chosen.region) if chosen else ("aws", "")
     return deployment_form.costs(kind, region, wanted)
 
 

@@ -46,7 +46,6 @@ class DeployForm(DeploymentForm, frozen=True):
     name: str = ""
     group: str = ""
     identity: str = ""
-    region: str = ""
     description: str = ""
     tags: str = ""
     assign: bool = False
