@@ -65,7 +65,7 @@ def test_a_reason_becomes_a_sentence() -> None:
     assert words.sentence("the module is busy with job #4") == "The module is busy with job #4."
     assert words.sentence("what? ") == "What?"
     assert words.sentence("") == ""
-    assert words.job_type(JobType.DEPLOY_WORKER) == "Deploy worker"
+    assert words.job_type(JobType.DESTROY) == "Destroy"
 
 
 def test_everything_that_an_input_can_say_about_a_job_has_words() -> None:

@@ -371,7 +371,7 @@ def activity(step: Step) -> str:
 
 
 def job_type(kind: JobType) -> str:
-    return kind.value.replace("_", " ").capitalize()
+    return kind.value.capitalize()
 
 
 class _Called(Protocol):

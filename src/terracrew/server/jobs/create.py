@@ -11,7 +11,7 @@ import msgspec
 
 from terracrew import ids
 from terracrew.errors import Conflict, Invalid, TerracrewError
-from terracrew.protocol.spec import STEPS_OF, ImportedResource, JobLimits, JobType, Source
+from terracrew.protocol.spec import ImportedResource, JobLimits, JobType, Source
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups import limits as group_limits
@@ -265,8 +265,6 @@ async def _check_secrets(tx: Tx, may_use: authorize.Visible, who: Principal, mod
 
 async def _check(tx: Tx, keys: Keyring, wanted: JobRequest, module: Module, roots: Sequence[Path]) -> _Checked:
     asked = wanted.asked
-    if asked.type not in STEPS_OF:
-        raise Invalid(f"{asked.type} is not a job for a module: use PLAN, APPLY or DESTROY")
     if asked.is_destroy_plan and asked.type is not JobType.PLAN:
         raise Invalid(
             f"is_destroy_plan is allowed only with the type PLAN, not {asked.type}; to destroy everything, use the type DESTROY"
