@@ -47,6 +47,17 @@ Isolation = Literal["", "landlock", "none", "unavailable"]
 """How engines are isolated from the rest of their machine. It is empty if the runner did not report it."""
 
 
+class Installation(msgspec.Struct, frozen=True):
+    """How a runner was installed. A hello is sent before a version is agreed on, so values that are not known are possible."""
+
+    kind: str = ""
+    """`pip`, `pipx`, `uv`, `systemd`, `container`, `helm`, `source` or `server` (the built-in runner); empty if it is not known."""
+    place: str = ""
+    """The environment that it runs from, the image of its container, or the name of its Helm release."""
+    detail: str = ""
+    """The unit of systemd, or the namespace of the Helm release."""
+
+
 class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=False):
     runner_id: str
     """Empty if the runner knows only its path."""
@@ -83,6 +94,12 @@ class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=F
     """A digest of the id of the machine, by which the server notices that an instance has moved; empty if it has no id."""
     may_leave: bool = False
     """Whether the runner asks to leave when it was idle for a while."""
+    installation: Installation = Installation()
+    """How it was installed, from which follows how people update it."""
+    is_self_updating: bool = False
+    """Whether it updates itself when the server sends `Update`. An older runner does not know that message."""
+    is_on_trial: bool = False
+    """Whether it takes no jobs yet, but proves first that it can run them, and then sends `TrialReport`."""
 
 
 class WaitingStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -165,7 +182,29 @@ class Leave(_FromClient, frozen=True, tag="leave"):
     """For how long it has had no attempt. After a refusal it asks again, and this number is larger."""
 
 
-FromRunner = RunnerHello | Heartbeat | Claim | HandBack | Gone | Renew | StandingClaims | Leave
+class UpdateReport(_FromClient, frozen=True, tag="update_report"):
+    """How far an update of this runner is, or how it ended. The last report of an update is repeated on every new connection, until
+    the server sends no `Update` with this id any more."""
+
+    update_id: str
+    status: Literal["running", "done", "failed"]
+    step: str = ""
+    """What it does or where it failed: `fetch`, `verify`, `install`, `check`, `switch`, `trial`."""
+    words: str = ""
+
+
+class TrialReport(_FromClient, frozen=True, tag="trial_report"):
+    """Whether a runner that was started on trial can run jobs. It takes jobs from then on, or ends."""
+
+    is_passed: bool
+    words: str
+    """What it did to prove it, or what went wrong."""
+    seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+
+
+FromRunner = (
+    RunnerHello | Heartbeat | Claim | HandBack | Gone | Renew | StandingClaims | Leave | UpdateReport | TrialReport
+)
 
 
 # ---- server → runner
@@ -193,6 +232,8 @@ class RunnerWelcome(_FromServer, frozen=True, tag="welcome"):
     """Whether the server reads `StandingClaims`. An older one would refuse them."""
     reads_leave: bool = False
     """Whether the server reads `Leave`. An older one would refuse it."""
+    reads_updates: bool = False
+    """Whether the server reads `UpdateReport` and `TrialReport`. An older one would refuse them."""
 
 
 class Offer(_FromServer, frozen=True, tag="offer"):
@@ -248,6 +289,30 @@ class LeaveAnswer(_FromServer, frozen=True, tag="leave_answer"):
     """Why it is refused."""
 
 
+class ArtifactRef(msgspec.Struct, frozen=True):
+    """A file of a release, which a runner fetches from its server."""
+
+    name: str
+    size_bytes: int
+    sha256: str
+    signature: str
+    """In the format of minisign. The runner checks it with the key that its own settings have."""
+
+
+class Update(_FromServer, frozen=True, tag="update"):
+    """Asks a runner to update itself. It is sent again on every new connection until its end was reported."""
+
+    update_id: str
+    version: str
+    artifacts: list[ArtifactRef]
+
+
+class Retire(_FromServer, frozen=True, tag="retire"):
+    """Asks a runner to take no more jobs and to end after its last one, because a newer one has taken its place."""
+
+    reason: str
+
+
 class Settled(_FromServer, frozen=True, tag="settled"):
     """The server has processed a hand-back or a `Gone`; the runner may remove the attempt's directory."""
 
@@ -273,6 +338,8 @@ FromServerToRunner = (
     | HistoryPoint
     | Drain
     | LeaveAnswer
+    | Update
+    | Retire
     | Settled
     | Refused
 )

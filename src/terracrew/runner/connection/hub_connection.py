@@ -270,6 +270,8 @@ class HubConnection:
                 self._update_claims()
             case messages.LeaveAnswer(is_granted, reason):
                 self.on_leave_answer(is_granted, reason)
+            case messages.Update() | messages.Retire():
+                log.warning("the server sent a message that this runner did not announce to read; it is ignored")
             case messages.ConfigureRunner(heartbeat_seconds, log_level):
                 self._configure(heartbeat_seconds, log_level)
             case messages.Refused(code, text):

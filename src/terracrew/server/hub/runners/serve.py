@@ -93,6 +93,8 @@ async def _take(hub: RunnerContext, session: RunnerSession, message: messages.Fr
             if not session.may_leave:
                 raise Invalid("a runner that asks to leave must say so in its hello")
             hub.tasks.start(leaving.answer(hub, session, message.idle_seconds))
+        case messages.UpdateReport() | messages.TrialReport():
+            raise Invalid("this server does not read reports of updates, and its welcome does not say so")
         case messages.Renew():
             await _renew(hub, session, message)
         case messages.RunnerHello():
