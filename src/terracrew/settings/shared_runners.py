@@ -119,9 +119,10 @@ _OF_REMOTE = frozenset(RemoteRunner.model_fields) - frozenset(BuiltInRunner.mode
 
 def _with_kind(value: Any) -> Any:
     """Make a runner a built-in one if it says nothing else. One with settings of a remote runner must say what it is."""
-    is_section = isinstance(value, dict)
-    given = cast("dict[str, Any]", value) if is_section else {}
-    return {"kind": "built-in", **given} if is_section and not given.keys() & {"kind", *_OF_REMOTE} else value
+    if not isinstance(value, dict):
+        return value
+    given = cast("dict[str, Any]", value)
+    return given if given.keys() & {"kind", *_OF_REMOTE} else {"kind": "built-in", **given}
 
 
 SharedRunner = Annotated[BuiltInRunner | RemoteRunner, Field(discriminator="kind"), BeforeValidator(_with_kind)]
