@@ -31,7 +31,7 @@ HELLO = specs.Spec(
     go="1.19",
     programs=(specs.GoProgram(module="golang.org/x/example/hello", package=".", binary="hello"),),
     ask=("-g", "v0.0.0-20240205180059-32022caedd6a"),
-    release=specs.Release("http://127.0.0.1:9", "{version}", "hello.zip", "SUMS", ("SUMS.sig",), "opentofu"),
+    release=specs.EngineRelease("http://127.0.0.1:9", "{version}", "hello.zip", "SUMS", ("SUMS.sig",), "opentofu"),
 )
 
 

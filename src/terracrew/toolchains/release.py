@@ -28,7 +28,7 @@ _MAX_ARCHIVE_BYTES = 1 << 29
 _MAX_BINARY_BYTES = 1 << 30
 
 
-def base_url(spec: specs.Spec, release: specs.Release) -> str:
+def base_url(spec: specs.Spec, release: specs.EngineRelease) -> str:
     """Return where releases are: a mirror named by TERRACREW_<ENGINE>_RELEASES, else their own site."""
     return os.environ.get(f"TERRACREW_{spec.name.upper()}_RELEASES", release.base).rstrip("/")
 
@@ -58,7 +58,9 @@ def fetch(spec: specs.Spec, version: str, workplace: Path, report: Report) -> li
     return [_extract(archive, spec.programs[0].binary, workplace)]
 
 
-def _signed_sum(spec: specs.Spec, release: specs.Release, folder: str, names: dict[str, str], report: Report) -> str:
+def _signed_sum(
+    spec: specs.Spec, release: specs.EngineRelease, folder: str, names: dict[str, str], report: Report
+) -> str:
     """Return the SHA-256 of the archive from the list that the publisher signed."""
     url = f"{folder}/{release.sums.format(**names)}"
     sums = b"".join(chunk for chunk, _ in get(url, _MAX_SUMS_BYTES))
@@ -78,7 +80,7 @@ def _signed_sum(spec: specs.Spec, release: specs.Release, folder: str, names: di
     return expected
 
 
-def _signature(release: specs.Release, folder: str, names: dict[str, str]) -> tuple[str, bytes]:
+def _signature(release: specs.EngineRelease, folder: str, names: dict[str, str]) -> tuple[str, bytes]:
     """Return the first signature that exists, with its address. Raises NotFound if there is none: the release is then not used."""
     missing: list[str] = []
     for name in release.signatures:

@@ -10,7 +10,7 @@ _NUMBERS = re.compile(r"(\d+)\.(\d+)")
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?")
 
 
-class Release(Struct, frozen=True):
+class EngineRelease(Struct, frozen=True):
     """A released zip archive, its file of SHA-256 sums, and the signatures of that file, of which the first one that exists is
     used. The names are templates with {version}, {os} and {arch}."""
 
@@ -46,7 +46,7 @@ class Spec(Struct, frozen=True):
     oldest: tuple[int, int] = (0, 0)
     """The oldest version that has every option and variable that Terracrew uses."""
     ask: tuple[str, ...] = ("version", "-json")
-    release: Release | None = None
+    release: EngineRelease | None = None
     newest: str | None = None
     newest_because: str = ""
 
@@ -65,7 +65,7 @@ TOFU = Spec(
             variables=("github.com/opentofu/opentofu/version.dev=no",),
         ),
     ),
-    release=Release(
+    release=EngineRelease(
         base="https://github.com/opentofu/opentofu/releases/download",
         folder="v{version}",
         archive="tofu_{version}_{os}_{arch}.zip",
@@ -88,7 +88,7 @@ TERRAFORM = Spec(
             variables=("github.com/hashicorp/terraform/version.dev=no",),
         ),
     ),
-    release=Release(
+    release=EngineRelease(
         base="https://releases.hashicorp.com/terraform",
         folder="{version}",
         archive="terraform_{version}_{os}_{arch}.zip",
