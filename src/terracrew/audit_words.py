@@ -51,6 +51,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "organization.rename": ("renamed the organization", " {before}", " to {name}"),
     "outputs.read": ("read the outputs of {place}",),
     "password.fail": ("gave a wrong password", " {count} times"),
+    "release.publish": ("published the release {version}",),
+    "release.withdraw": ("withdrew the release {version}", ": {reason}"),
     "retention.pass": ("removed what is older than the server keeps it",),
     "retention.sweep": ("removed objects that nothing referred to",),
     "role.expire": ("ended the role {role} of {name} in {place}: it had expired",),

@@ -26,6 +26,8 @@ KINDS = {
     "alr": "alert about a runner",
     "key": "key",
     "srv": "server",
+    "rel": "release",
+    "rtk": "release token",
     "rol": "role binding",
     "upl": "upload",
     "inp": "version of an input",

@@ -26,6 +26,7 @@ Topic: TypeAlias = (
         "jobs",  # a job: something that people see of it has changed
         "queue",  # a job: it waits for a runner now, or no longer
         "rekey",  # no key: the master key is being changed
+        "releases",  # a release: it was published or withdrawn
         "roles",  # a principal: its roles have changed
         "runners",  # a runner: its record has changed
         "states",  # a module: a state of it has arrived or was decided about

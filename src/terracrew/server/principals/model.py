@@ -7,7 +7,7 @@ import msgspec
 
 AUDIENCE = "terracrew"
 """The audience of the access tokens that this server gives to machines, so no token for a cloud may have it."""
-PrincipalKind = Literal["user", "service_account", "runner", "executor", "engine", "system", "anonymous"]
+PrincipalKind = Literal["user", "service_account", "runner", "executor", "engine", "publisher", "system", "anonymous"]
 
 
 class AttemptScope(msgspec.Struct, frozen=True):

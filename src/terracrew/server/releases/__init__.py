@@ -1,0 +1,1 @@
+"""Releases: the published versions of Terracrew, which the whole server knows."""
