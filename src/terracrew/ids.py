@@ -38,6 +38,7 @@ KINDS = {
     "cid": "cloud identity",
     "cin": "cloud instance",
     "fjb": "fleet job",
+    "rlo": "roll-out",
 }
 _NAMES = UUID("6f8f2f0e-4c1b-5d0a-9d57-0b8c7f4a2e61")
 """The namespace of ids that are made from names. Changing it would change them."""
