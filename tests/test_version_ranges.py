@@ -1,5 +1,6 @@
 """Semantic versions are ordered as their specification says, and ranges mean what they mean in Terraform."""
 
+import packaging.version
 import pytest
 
 from terracrew.errors import Invalid
@@ -18,6 +19,13 @@ def test_versions_are_ordered_by_the_rules_of_their_specification() -> None:
     assert sorted(map(version, reversed(ordered)), key=lambda each: each.order) == [version(each) for each in ordered]
     assert version("v1.2") == version("1.2.0+build.5")
     assert str(version("v1.2.3-rc.1+5")) == "1.2.3-rc.1"
+
+
+def test_a_version_is_written_as_packages_of_python_write_it() -> None:
+    for text in ("0.1.0", "1.2.3-rc.1", "1.2.3-alpha.0", "1.0.0-beta.12"):
+        assert version(text).python_form == str(packaging.version.Version(text))
+    for text in ("1.0.0-rc", "1.0.0-nightly.1", "1.0.0-rc.1.2", "1.0.0-rc.x", "1.0.0-rc.01"):
+        assert version(text).python_form is None
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ _VERSION = re.compile(
     r"(0|[1-9][0-9]{0,17})(?:\.(0|[1-9][0-9]{0,17}))?(?:\.(0|[1-9][0-9]{0,17}))?"
     r"(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
 )
+_PYTHON_WORDS = {"alpha": "a", "beta": "b", "rc": "rc"}
 _CONDITION = re.compile(r"(~>|>=|<=|!=|=|>|<|)\s*v?(\S+)")
 
 
@@ -33,6 +34,18 @@ class Version(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         plain = ".".join(map(str, self.numbers))
         return f"{plain}-{'.'.join(self.prerelease)}" if self.prerelease else plain
+
+    @property
+    def python_form(self) -> str | None:
+        """The same version as packages of Python write it: 0.1.0rc1 for 0.1.0-rc.1. None if they cannot."""
+        plain = ".".join(map(str, self.numbers))
+        match self.prerelease:
+            case ():
+                return plain
+            case ("alpha" | "beta" | "rc" as word, number) if re.fullmatch("0|[1-9][0-9]*", number):
+                return f"{plain}{_PYTHON_WORDS[word]}{number}"
+            case _:
+                return None
 
 
 class _Condition(NamedTuple):

@@ -125,7 +125,7 @@ class ServerFile(SettingsSection):
     cloud_runner_image: str = Field(
         default="",
         description="The image of cloud-hosted runners whose deployment names none, where their cloud can pull it, for example "
-        "`registry.example.com/terracrew-runner:0.1.0`.",
+        "`registry.example.com/terracrew-runner:0.1.0-rc.1`.",
     )
     issuer_url: Annotated[str, AfterValidator(_is_own_issuer)] = Field(
         default="",

@@ -2,16 +2,13 @@
 
 import json
 import re
-import tomllib
 from typing import Any
 
 import jsonschema_rs
 import pytest
-import yaml
 
 from terracrew.settings import variables
 from tests.deploy.charts.helm import chart, values
-from tests.deploy.containers import ROOT
 
 CHARTS = ("runner", "server")
 VARIABLE = re.compile(r"name: (TERRACREW_[A-Z_]+)$", re.MULTILINE)
@@ -30,13 +27,6 @@ def changed(name: str, path: str, value: Any) -> dict[str, Any]:
         place = place[folder]
     place[last] = value
     return found
-
-
-@pytest.mark.parametrize("name", CHARTS)
-def test_the_version_of_a_chart_is_that_of_the_product(name: str) -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    about = yaml.safe_load((chart(name) / "Chart.yaml").read_text())
-    assert (about["version"], about["appVersion"]) == (project["version"], project["version"])
 
 
 @pytest.mark.parametrize("name", CHARTS)
