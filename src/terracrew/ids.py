@@ -39,6 +39,7 @@ KINDS = {
     "cin": "cloud instance",
     "fjb": "fleet job",
     "rlo": "roll-out",
+    "upd": "update of a runner instance",
 }
 _NAMES = UUID("6f8f2f0e-4c1b-5d0a-9d57-0b8c7f4a2e61")
 """The namespace of ids that are made from names. Changing it would change them."""
@@ -59,7 +60,7 @@ def parse(kind: str, text: str) -> str:
     """Return an id, given with or without its kind, in the form that is stored; raise Invalid if it is not an id."""
     head, _, tail = text.rpartition("_")
     if head and head != kind:
-        article = "an" if KINDS[kind].startswith(("a", "A", "o", "upload")) else "a"
+        article = "an" if KINDS[kind].startswith(("a", "A", "o", "up")) else "a"
         raise Invalid(f"{text!r} is not the id of {article} {KINDS[kind]}: such an id starts with `{kind}_`")
     if not _UUID.match(tail.lower()):
         raise Invalid(f"{text!r} is not an id: expected `{kind}_` and a UUID")

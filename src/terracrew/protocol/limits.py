@@ -8,6 +8,8 @@ MAX_ENGINE_VERSIONS = 20
 """How many versions of one engine a runner announces."""
 MAX_LABEL_CHARACTERS = 100
 """The length of other short texts in a hello: versions, and names of engines."""
+MAX_PLACE_CHARACTERS = 500
+"""The length of what a runner says about where it is installed: a directory, or the reference of an image."""
 MAX_LOG_BATCH_EVENTS = 10_000
 MAX_LOG_PERIOD_SECONDS = 3_600
 

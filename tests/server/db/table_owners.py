@@ -29,6 +29,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "holds": ("history/store.py",),
     "inputs": ("inputs/store.py",),
     "instance_engines": ("engines/store.py",),
+    "instance_updates": ("runner_updates/store.py",),
     "instances": ("connections/store.py",),
     "job_inputs": ("jobs/input_store.py",),
     "jobs": ("jobs/store.py", "jobs/attempts/claim_store.py"),

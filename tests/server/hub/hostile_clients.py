@@ -23,6 +23,7 @@ from terracrew.server.principals.model import AUDIENCE
 from terracrew.testing.job_rows import JobRows as Jobs
 from tests.e2e.simulated_runner import batch
 from tests.server.application import Person
+from tests.server.hub.asked_updates import asked
 from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Client, Hub, ref_of
 
 VOLATILE = {"last_used_at", "heard_at", "seen_at", "executor_heard_at"}
@@ -40,6 +41,8 @@ class AttackedHub:
     waiting: Granted
     superseded: Granted
     queued: str
+    update_id: str
+    """The update that the victim was asked for."""
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
@@ -168,6 +171,7 @@ async def staged(hub: Hub) -> AsyncGenerator[AttackedHub]:
         await attacked.victim.get("settled")
         await attacked.victim.granted(job, 2)
         attacked.queued = await hub.job("APPLY")
+        attacked.update_id = (await asked(hub)).id
         await _strangers(attacked)
         await _machines(attacked)
         yield attacked

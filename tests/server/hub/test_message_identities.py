@@ -53,6 +53,14 @@ FROM_RUNNER: dict[type[msgspec.Struct], Attack] = {
     messages.Gone: lambda it: [messages.Gone(*_of(ref), saw, LEAVE_IT) for ref in it.refs for saw in (True, False)],
     messages.StandingClaims: lambda _: [messages.StandingClaims(1000, 0), messages.StandingClaims(1 << 50, 1 << 50)],
     messages.Leave: lambda _: [messages.Leave(), messages.Leave(1e300)],
+    messages.UpdateReport: lambda it: [
+        messages.UpdateReport(it.update_id, "done", "trial", LEAVE_IT),
+        messages.UpdateReport(it.queued, "failed", "fetch", LEAVE_IT),
+    ],
+    messages.TrialReport: lambda _: [
+        messages.TrialReport(True, LEAVE_IT),
+        messages.TrialReport(False, LEAVE_IT, 1e300),
+    ],
     messages.Renew: lambda it: [messages.Renew(it.working.credentials.hub), messages.Renew(it.working.credentials.api)],
 }
 FROM_EXECUTOR: dict[type[msgspec.Struct], Attack] = {

@@ -7,7 +7,7 @@ import msgspec
 
 from terracrew import ids
 from terracrew.protocol.dispatcher_choice import OfferedDispatcher
-from terracrew.protocol.messages import AttemptRef, Heartbeat
+from terracrew.protocol.messages import AttemptRef, Heartbeat, Installation
 from terracrew.server.db.seam import Columns, Param, Row, Tx
 from terracrew.server.db.statements.mapping import to_params
 from terracrew.server.db.statements.table import Table, batch_assignments, excluded_assignments, values
@@ -41,6 +41,11 @@ class Connecting(msgspec.Struct, frozen=True):
     """What the process says about the machine that it runs on; empty if it does not know."""
     resume_sha256: str
     """With the secret of this digest, the same process takes its place again at once."""
+    installation: Installation = Installation()
+    """How the process was installed."""
+    is_self_updating: bool = False
+    is_on_trial: bool = False
+    """Whether it takes no jobs until it has reported that its trial has passed."""
     once_token_id: str | None = None
     """The once token that it came with, which its claim uses up; None if its credential is for any number of jobs."""
 
@@ -71,10 +76,18 @@ _REPLACED: tuple[LiteralString, ...] = (
     "heard_at",
 )
 """The columns that each connection of an instance sets anew."""
+
+
+def _kept_trial(new: LiteralString) -> LiteralString:
+    """A process on trial has no result yet. Later connections keep the one that was reported, and whether it was asked to end."""
+    return f"""trial_passed = CASE WHEN {new}.is_on_trial THEN NULL ELSE instances.trial_passed END,
+    trial_words = CASE WHEN {new}.is_on_trial THEN '' ELSE instances.trial_words END"""
+
+
 _CONNECT: LiteralString = (
     INSTANCES.insert("id", "epoch", "is_connected", "connected_at", "heard_at")
     + f""" ON CONFLICT (runner_id, name) DO UPDATE SET {excluded_assignments(*_REPLACED)},
-    epoch = instances.epoch + 1, disconnected_at = NULL, asked_at = NULL, is_leaving = false
+    {_kept_trial("excluded")}, epoch = instances.epoch + 1, disconnected_at = NULL, asked_at = NULL, is_leaving = false
 WHERE NOT instances.is_connected
     OR (instances.key_sha256 = excluded.key_sha256 AND instances.resume_sha256 = :resumed)
 RETURNING id, epoch"""
@@ -104,7 +117,7 @@ _CONNECT_NEW: LiteralString = (
 )
 _CONNECT_AGAIN: LiteralString = f"""
 UPDATE instances SET {batch_assignments(*_REPLACED)}, address = batch.address,
-    epoch = instances.epoch + 1, disconnected_at = NULL, asked_at = NULL, is_leaving = false
+    {_kept_trial("batch")}, epoch = instances.epoch + 1, disconnected_at = NULL, asked_at = NULL, is_leaving = false
 FROM batch WHERE instances.id = batch.id AND instances.epoch = batch.epoch AND (NOT instances.is_connected
     OR (instances.key_sha256 = batch.key_sha256 AND instances.resume_sha256 = batch.resumed))
 RETURNING instances.id, instances.epoch"""
@@ -248,6 +261,19 @@ async def set_reported(tx: Tx, runner_id: str, instance_id: str, epoch: int, bea
         is_disk_full=beat.is_disk_full,
         drain_reason=beat.drain_reason,
         ends_at=beat.ends_at,
+        id=instance_id,
+        epoch=epoch,
+    )
+    _changed(tx, runner_id, instance_id)
+
+
+async def set_trial(tx: Tx, runner_id: str, instance_id: str, epoch: int, *, is_passed: bool, words: str) -> None:
+    """Note how the trial of the process of a connection ended."""
+    await tx.run(
+        """UPDATE instances SET trial_passed = :is_passed, trial_words = :words,
+            is_on_trial = is_on_trial AND NOT CAST(:is_passed AS boolean) WHERE id = :id AND epoch = :epoch""",
+        is_passed=is_passed,
+        words=words,
         id=instance_id,
         epoch=epoch,
     )

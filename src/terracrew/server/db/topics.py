@@ -31,6 +31,7 @@ Topic: TypeAlias = (
         "runners",  # a runner: its record has changed
         "states",  # a module: a state of it has arrived or was decided about
         "triggers",  # a module: an output that it uses has changed
+        "updates",  # `job instance`: the update of an instance was asked for, reported about or withdrawn
         "tree",  # a group or module: it was created, changed or deleted
     ]
     | LogTopic

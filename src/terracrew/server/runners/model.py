@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from terracrew.protocol.dispatcher_choice import OfferedDispatcher
+from terracrew.protocol.messages import Installation
 from terracrew.server.assignments.model import PlaceKind
 from terracrew.server.connections.configuration import UNCONFIGURED, Configuration, ConfigurationChange
 from terracrew.server.groups.model import Description
@@ -98,6 +99,10 @@ class Instance(msgspec.Struct, frozen=True):
     """The engines of which it installs a version that a job needs and that it does not have."""
     dispatchers: list[OfferedDispatcher] = []
     """The dispatchers that jobs may ask for, the default one first; empty if the instance runs an older version of Terracrew."""
+    installation: Installation = Installation()
+    """How it was installed, as far as it says, from which follows how it is updated."""
+    is_self_updating: bool = False
+    """Whether it updates itself when a person asks for that here."""
     jobs: int = 0
     """How many it has now."""
     status: RunnerStatus = RunnerStatus.OFFLINE

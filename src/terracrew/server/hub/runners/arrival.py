@@ -167,6 +167,7 @@ async def welcome(hub: RunnerContext, session: RunnerSession, place: InstanceRow
             reads_starting=True,
             reads_standing_claims=True,
             reads_leave=True,
+            reads_updates=True,
         )
     )
     await ended_attempts.requeue_missing(hub, place.current - session.reported_attempts)

@@ -9,7 +9,8 @@ import msgspec
 
 from terracrew import ids
 from terracrew.errors import Removed, Superseded, Unauthenticated, Unavailable
-from terracrew.protocol import messages
+from terracrew.protocol import limits, messages
+from terracrew.protocol.messages import Installation
 from terracrew.server.connections import heartbeats, reads
 from terracrew.server.connections import store as instance_store
 from terracrew.server.connections.reads import ServedRunner
@@ -94,8 +95,20 @@ def connecting(
         ends_at=hello.ends_at,
         isolation=hello.isolation,
         machine=hello.machine,
+        installation=_readable(hello.installation),
+        is_self_updating=hello.is_self_updating,
+        is_on_trial=hello.is_on_trial,
         resume_sha256=credentials.digest(resume),
         once_token_id=once_token_id,
+    )
+
+
+def _readable(installation: Installation) -> Installation:
+    """Leave out what is too long or cannot be shown: a runner at an unusual place still takes jobs."""
+    return Installation(
+        kind=installation.kind if limits.is_label(installation.kind) else "",
+        place=installation.place if limits.is_label(installation.place, limits.MAX_PLACE_CHARACTERS) else "",
+        detail=installation.detail if limits.is_label(installation.detail, limits.MAX_PLACE_CHARACTERS) else "",
     )
 
 

@@ -1,0 +1,72 @@
+"""Rows of the updates of instances. A status is written by compare-and-set, because a report and a withdrawal can come at once."""
+
+from collections.abc import Sequence
+
+from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.table import Table
+from terracrew.server.runner_updates.model import InstanceUpdate
+
+UPDATES = Table("instance_updates", InstanceUpdate)
+
+
+async def insert(tx: Tx, update: InstanceUpdate) -> None:
+    await tx.run(UPDATES.insert(), **to_params(update))
+    _changed(tx, update)
+
+
+async def get(tx: Tx, update_id: str) -> InstanceUpdate | None:
+    row = await tx.one("SELECT " + UPDATES.columns + " FROM instance_updates WHERE id = :id", id=update_id)
+    return None if row is None else row_to(InstanceUpdate, row)
+
+
+async def of_job(tx: Tx, job_id: str) -> list[InstanceUpdate]:
+    """Return the updates that a fleet job has asked for, in the order in which it asked."""
+    rows = await tx.all(
+        "SELECT " + UPDATES.columns + " FROM instance_updates WHERE job_id = :job_id ORDER BY id", job_id=job_id
+    )
+    return rows_to(InstanceUpdate, rows)
+
+
+async def open_of_instances(tx: Tx, instance_ids: Sequence[str]) -> list[InstanceUpdate]:
+    """Return the open updates of these instances; each has at most one."""
+    rows = await tx.each(
+        "SELECT "
+        + UPDATES.columns
+        + """ FROM batch JOIN instance_updates ON instance_updates.instance_id = batch.id
+            AND instance_updates.status IN ('asked', 'running')""",
+        {"id": "text"},
+        [(each,) for each in instance_ids],
+    )
+    return rows_to(InstanceUpdate, rows)
+
+
+async def save(tx: Tx, before: InstanceUpdate, after: InstanceUpdate) -> bool:
+    """Write what became of an update. Returns False if it has changed since it was read."""
+    done = await tx.run(
+        """UPDATE instance_updates SET status = :status, step = :step, words = :words, changed_at = :changed_at
+        WHERE id = :id AND status = :was AND step = :was_step AND words = :was_words""",
+        **to_params(after, "id", "status", "step", "words", "changed_at"),
+        was=before.status,
+        was_step=before.step,
+        was_words=before.words,
+    )
+    if done:
+        _changed(tx, after)
+    return bool(done)
+
+
+async def withdraw(tx: Tx, job_id: str) -> None:
+    """Withdraw the updates of a fleet job that have not ended. Reports about them change nothing from then on."""
+    for update in await of_job(tx, job_id):
+        if update.is_open and await tx.run(
+            """UPDATE instance_updates SET status = 'withdrawn', changed_at = :now
+            WHERE id = :id AND status IN ('asked', 'running')""",
+            id=update.id,
+            now=tx.now,
+        ):
+            _changed(tx, update)
+
+
+def _changed(tx: Tx, update: InstanceUpdate) -> None:
+    tx.wake("updates", f"{update.job_id} {update.instance_id}")
