@@ -23,12 +23,14 @@ from terracrew.server.dashboard import (
     deployment_words,
     dispatchers,
     limits,
+    markdown,
     nav,
     place_words,
     words,
 )
 from terracrew.server.dashboard.access import words as access_words
 from terracrew.server.dashboard.context import DashboardCall
+from terracrew.server.dashboard.releases import words as release_words
 from terracrew.server.dashboard.runners.menus import RunnerMenus
 from terracrew.server.http.authentication import Authentication
 
@@ -172,6 +174,7 @@ _FILTERS: dict[str, Any] = {
     "span": _span,
     "seconds": duration,
     "limits": limits.phrases,
+    "markdown": markdown.to_html,
     "clouds": clouds.names,
     "given": clouds.given,
     "dispatcher": dispatchers.phrases,
@@ -187,6 +190,7 @@ _GLOBALS: dict[str, Any] = {
     "place_words": place_words,
     "cloud_words": clouds,
     "access_words": access_words,
+    "release_words": release_words,
     "approval_words": approval_words,
     "dependency_words": dependency_words,
     "plan_words": plan_words,

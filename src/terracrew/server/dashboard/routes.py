@@ -27,6 +27,7 @@ from terracrew.server.dashboard.module_settings.handlers import pages as module_
 from terracrew.server.dashboard.module_source import pages as module_source
 from terracrew.server.dashboard.modules import pages as modules
 from terracrew.server.dashboard.overview import pages as overview
+from terracrew.server.dashboard.releases.handlers import pages as releases
 from terracrew.server.dashboard.runners.handlers import pages as runners
 from terracrew.server.dashboard.state_import import pages as state_import
 from terracrew.server.dashboard.states import pages as states
@@ -43,6 +44,7 @@ routers: list[ControllerRouterHandler] = [
     account,
     overview,
     runners,
+    releases,
     cloud_identities,
     jobs,
     fleet_jobs,

@@ -18,6 +18,7 @@ from terracrew.server.group_runs.model import NewGroupRun
 from terracrew.server.identity.people import service
 from terracrew.server.principals.model import SYSTEM
 from tests.server.dashboard.browser import accessibility, keyboard
+from tests.server.dashboard.company import releases
 from tests.server.dashboard.company.access import access
 from tests.server.dashboard.company.fleet import FleetCompany
 from tests.server.dashboard.company.stage import Stage
@@ -51,6 +52,7 @@ MORE = [
     "/dashboard/runners?group=platform",
     "/dashboard/runners?q=nothing-has-this-name",
     "/dashboard/cloud-identities/create?cloud=kubernetes",
+    "/dashboard/releases/notes?since=1.4.0",
     "/dashboard/jobs?module=nothing-has-this-name&type=PLAN",
     "/dashboard/modules?q=nothing-has-this-name&status=FAILED",
     "/dashboard/modules?attention=true",
@@ -93,6 +95,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
 
     A page about one thing is visited with things in several conditions.
     """
+    await releases.publish_all(stage.server.db)
     actor = msgspec.structs.replace(SYSTEM, organization_id=stage.server.organization_id)
     run = NewGroupRun("APPLY")  # the page of a group with a run has one more panel
     begun = await stage.server.db.write(lambda tx: group_runs.begin(tx, actor, "payments/prod", run))
@@ -118,6 +121,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
         "identity": [row["id"] for row in identities],
         "place": ["payments%2Fprod"],
         "version": [row["id"] for row in states],
+        "release": ["1.5.0"],
     }
     paths: dict[str, bool] = {}
     for path in sorted(set(page_paths()) - BEFORE_LOGIN):

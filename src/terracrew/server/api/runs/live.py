@@ -16,9 +16,11 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads as runners
 
-TOPICS: tuple[Topic, ...] = ("access", "fleet", "jobs", "runners", "tree")
+TOPICS: tuple[Topic, ...] = ("access", "fleet", "jobs", "releases", "runners", "tree")
 """The topics that pages receive. A change of an instance, whose key is `<runner> <instance>`, or of a deployment is sent as one of its
 runner."""
+_UNNAMED: tuple[Topic, ...] = ("fleet", "releases", "tree")
+"""The topics whose events name nothing."""
 _OF_ACCESS: tuple[Topic, ...] = ("access", "access_log", "roles")
 """The topics that are sent as `access`: their keys name an organization or a principal."""
 _LISTENED: tuple[Topic, ...] = (*TOPICS, "access_log", "deployments", "instances", "roles")
@@ -33,8 +35,8 @@ GATHER_SECONDS = 0.05
 
 @get("/events", media_type="text/event-stream", summary="Follow changes")
 async def events(request: RunsCall) -> Stream:
-    """Server-sent events: `jobs`, `runners`, `fleet`, `tree` or `access`, with the id of what has changed; `all` where everything may
-    have. `fleet` and `tree` name nothing."""
+    """Server-sent events: `jobs`, `runners`, `fleet`, `releases`, `tree` or `access`, with the id of what has changed; `all` where
+    everything may have. `fleet`, `releases` and `tree` name nothing."""
     authorize.require_reader(request.user)
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     context = request.context
@@ -88,7 +90,7 @@ async def visible_changes(db: Database, reader: Principal, woken: set[tuple[str,
     the organization.
     """
     keys = {topic: sorted(key for of, key in woken if of == topic and key) for topic in ("jobs", "runners")}
-    seen = {(topic, "") for topic, key in woken if topic in ("tree", "fleet") or not key}  # these wake-ups name nothing
+    seen = {(topic, "") for topic, key in woken if topic in _UNNAMED or not key}  # these wake-ups name nothing
     for topic in list(keys):
         if len(keys[topic]) > MAX_NAMED_CHANGES:
             del keys[topic]

@@ -79,13 +79,14 @@ function isOutside({ target, clientX, clientY }) {
 }
 
 async function copy(button) {
-  const text = byId(button.dataset.copy).textContent;
+  const source = byId(button.dataset.copy);
   const said = button.textContent;
   try {
-    await navigator.clipboard.writeText(text);
+    await navigator.clipboard.writeText(source.textContent);
     button.textContent = "Copied";
   } catch {
-    getSelection().selectAllChildren(byId(button.dataset.copy)); // the clipboard is not permitted: ready for Ctrl-C
+    source.hidden = false;
+    getSelection().selectAllChildren(source); // the clipboard is not permitted: ready for Ctrl-C
     button.textContent = "Selected";
   }
   setTimeout(() => (button.textContent = said), 1600);
