@@ -24,6 +24,7 @@ VALUES: dict[str, Any] = {
     "runner.idle_seconds": 300.0,
     "runner.max_lifetime_seconds": 86_400.0,
     "runner.notices": "ec2",
+    "runner.on_trial": True,
     "working_directory.working_directory": "/srv/crew",
     "working_directory.temp_directory": "/srv/scratch",
     "working_directory.cgroup": "off",

@@ -79,6 +79,8 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     """After this long the runner takes no further jobs and ends after the last one; 0: it has no such end."""
     notices: NoticeSource = "auto"
     """What announces the end of the machine."""
+    is_on_trial: bool = False
+    """Whether the runner proves that it can run jobs before it takes one (`runner/trial.py`)."""
     is_for_one_job: bool = False
     """Whether the runner ends after one job."""
     dispatcher: str = "local"

@@ -31,6 +31,8 @@ class LocalInstance:
         self.attempts = self.root / "attempts"
         self.undelivered = self.root / "undelivered"
         """Directories of ended attempts that the server did not accept. A person looks at them."""
+        self.trials = self.root / "trials"
+        """Directories of attempts that no server knows (`runner/trial.py`)."""
         self.cache = self.root / "cache"
         self.outputs = self.root / "outputs"
         """The outputs of each module's last job on this machine, without sensitive ones, for programs of the machine."""
@@ -39,7 +41,7 @@ class LocalInstance:
         # Engines see the resolved path, and another instance must find the workspace of a saved plan at the same path.
         self.workspaces = self.root.resolve() / "workspaces"
         self.engine_directories = self.root.resolve() / "engine-files"
-        own = (self.root, self.attempts, self.undelivered, self.cache, self.outputs)
+        own = (self.root, self.attempts, self.trials, self.undelivered, self.cache, self.outputs)
         try:
             for folder in (*own, self.workspaces, self.engine_directories):
                 durable.make_directory(folder)

@@ -6,10 +6,12 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from terracrew.errors import CredentialEnded, Invalid, Removed, TerracrewError
+from terracrew.protocol.messages import TrialReport
 from terracrew.runner import engine_user_claims, engine_users, environment, isolation
 from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.interruption import Interruption
@@ -27,8 +29,17 @@ from terracrew.runner.stop import Stop
 
 log = logging.getLogger(__name__)
 
+
+class TrialFailed(TerracrewError):
+    """The no-op job of a runner that was started on trial has failed. The process exits with the code 1."""
+
+    code = "trial_failed"
+
+
 _MIN_CLAIMED_USERS = 8
 """With more users than attempts, the processes of the machine are looked at less often (`EngineUsers.take`)."""
+_REPORT_SECONDS = 30.0
+"""How long a runner whose no-op job has failed waits for a connection to say so."""
 _POLL_SECONDS = 0.25
 """How often a runner that is stopping looks whether its attempts have ended."""
 
@@ -81,7 +92,11 @@ async def run(
                 background.append(tasks.create_task(watch.run()))
             connecting = tasks.create_task(connection.run())
             stopping = tasks.create_task(_stop_on_signal(stop, instance, connection, supervisor, claims))
-            ends = {connecting, stopping}
+            ends: set[asyncio.Task[Any]] = {connecting, stopping}
+            proving = None
+            if config.is_on_trial:
+                proving = tasks.create_task(_prove(config, connection, supervisor))
+                ends.add(proving)
             if one_job is not None:
                 ends.add(tasks.create_task(_end_after_one_job(one_job, stop, supervisor)))
             try:
@@ -96,12 +111,29 @@ async def run(
                 supervisor.stop_watching()
                 for task in (*ends, *background):
                     task.cancel()
+        if proving is not None and not proving.cancelled():
+            raise proving.result()
         if not connecting.cancelled() and not _is_expected(connecting.result(), one_job):
             raise connecting.result()
     finally:
         await dispatchers.close()
         if instance is not None:
             instance.release()
+
+
+async def _prove(config: RunnerConfig, connection: HubConnection, supervisor: AttemptSupervisor) -> TrialFailed:
+    """Run the no-op job once a server has answered, and let the runner take jobs if it passes. Returns why it has to end if it fails."""
+    from terracrew.runner import trial  # few runners are on trial, and it takes memory
+
+    await connection.welcomed.wait()
+    log.info("on trial: this runner takes no job before a no-op job has passed")
+    proved = await trial.prove(supervisor, connection.engines, is_engine_installed=config.is_engine_installed)
+    connection.end_trial(TrialReport(proved.is_passed, proved.words, proved.seconds))
+    if proved.is_passed:
+        log.info("the no-op job has passed: %s", proved.words)
+        await asyncio.Event().wait()
+    await connection.send_rest(_REPORT_SECONDS)
+    return TrialFailed(f"this runner cannot run jobs: {proved.words}")
 
 
 async def _with_users(config: RunnerConfig) -> RunnerConfig:

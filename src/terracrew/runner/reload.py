@@ -51,6 +51,7 @@ NEED_RESTART = {
     "idle_seconds": "runner.idle_seconds",
     "max_lifetime_seconds": "runner.max_lifetime_seconds",
     "notices": "runner.notices",
+    "is_on_trial": "runner.on_trial",
     "cgroup": "working_directory.cgroup",
     "engine_accounts": "executor.user",
     "claims_engine_users": "executor.user",

@@ -153,6 +153,12 @@ class RunnerSection(SettingsSection):
         "not end in time: `ec2` for the instance metadata of EC2 (spot and rebalance notices, scheduled events, termination by an "
         "Auto Scaling group), which is asked every 5 s; `auto`: the same, if the machine is an instance of EC2; `none`.",
     )
+    on_trial: bool = Field(
+        default=False,
+        description="Take no job before a no-op job has passed: the default engine runs `init`, `plan` and `apply` on a configuration "
+        "that changes nothing, isolated as in every job. The server is told how it ended; if it failed, the process logs the reason and "
+        "exits with the code 1. For a new version that must prove itself, such as the first instance of a deployment.",
+    )
     rotate_worker_token: bool = Field(
         default=True,
         description="Replace the worker token every 24 hours; the new one is kept in the working directory. Set it to false "
@@ -315,6 +321,7 @@ class RunnerSettings(SettingsSection):
             idle_seconds=self.runner.idle_seconds,
             max_lifetime_seconds=self.runner.max_lifetime_seconds,
             notices=self.runner.notices,
+            is_on_trial=self.runner.on_trial,
             cgroup=self.working_directory.cgroup,
             dispatcher=self.job_dispatcher.type,
             dispatcher_data=self.job_dispatcher.own_data,

@@ -46,7 +46,7 @@ from terracrew.runner.attempts.temp_directories import TempDirectories
 from terracrew.runner.attempts.workspaces import Workspaces
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.departure import Departure
-from terracrew.runner.dispatch.dispatchers import Dispatchers
+from terracrew.runner.dispatch.dispatchers import Dispatchers, OpenedDispatcher
 from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted
 from terracrew.runner.engine_users import EngineUsers
 from terracrew.runner.instance import LocalInstance
@@ -141,6 +141,11 @@ class AttemptSupervisor:
         return self._dispatchers
 
     @property
+    def default_dispatcher(self) -> str:
+        """The type of the dispatcher that a job gets which asks for none."""
+        return self._dispatchers.opened[0].type
+
+    @property
     def starting(self) -> list[WaitingStart]:
         """The attempts that have no process yet, with what their starts wait for, and those whose executor may not have connected."""
         waiting = {ref: self.dispatchers.waits_for(handle) for ref, handle in self._handles.items()}
@@ -159,6 +164,8 @@ class AttemptSupervisor:
                 self._config.warm_bytes >> 20,
                 self._instance.warm_workspaces,
             )
+        for ref, directory in directories.scan(self._instance.trials).items():
+            self._background_tasks.add(self._tasks.create_task(self._end_leftover(ref, directory)))
         found = directories.scan(self._instance.attempts)
         self._temp_directories.sweep(found)
         self._workspaces.sweep(found)
@@ -310,11 +317,18 @@ class AttemptSupervisor:
         opened = self._dispatchers.chosen(granted.spec.choice)
         server_url = opened.executor_server_url or self._config.url_for_executors
         self._executors.connect_to(ref, server_url)
+        handle = await self._start_executor(ref, granted, self._instance.attempts, opened, server_url)
+        job_events.started(granted, opened.type)
+        return handle
+
+    async def _start_executor(
+        self, ref: AttemptRef, granted: Granted, root: Path, opened: OpenedDispatcher, server_url: str
+    ) -> Any:
         is_local = opened.type == engine_users.DISPATCHER
         try:
             # An executor on this disk makes the directory durable itself, beside its other work.
             create = directories.make if is_local else directories.create
-            directory = await asyncio.to_thread(create, self._instance.attempts, granted, server_url)
+            directory = await asyncio.to_thread(create, root, granted, server_url)
             temp_directory = self._temp_directories.make(ref)
             account = await self._users.take(directory) if is_local else None
             if account is not None:
@@ -322,12 +336,37 @@ class AttemptSupervisor:
         except TimeoutError as error:
             raise NotStarted("every user of executor.user belongs to another attempt of this runner") from error
         except OSError as error:
-            raise NotStarted(f"the grant cannot be written to {self._instance.attempts}: {error}") from error
-        handle = await self._dispatchers.start(
+            raise NotStarted(f"the grant cannot be written to {root}: {error}") from error
+        return await self._dispatchers.start(
             self._starts.for_grant(directory, granted, temp_directory, server_url, account)
         )
-        job_events.started(granted, opened.type)
-        return handle
+
+    async def run_unknown(self, granted: Granted, server_url: str, max_seconds: float) -> AttemptEnd:
+        """Run an attempt that the server of this runner does not know, and remove what is left of it. Raises TimeoutError after it
+        was killed, and NotStarted."""
+        ref = AttemptRef(granted.spec.job_id, granted.spec.attempt)
+        directory, handle = directories.path_of(self._instance.trials, ref), None
+        try:
+            async with asyncio.timeout(max_seconds):
+                opened = self._dispatchers.chosen(granted.spec.choice)
+                handle = await self._start_executor(ref, granted, self._instance.trials, opened, server_url)
+                return await self._dispatchers.watch(handle)
+        finally:
+            await self._end_unknown(ref, directory, handle)
+
+    async def _end_unknown(self, ref: AttemptRef, directory: Path, handle: Any) -> None:
+        if handle is not None:
+            await self._dispatchers.stop(handle, "kill")
+        (directory / files.LAST_OUTPUTS).unlink(missing_ok=True)
+        await self._remove(ref, directory)
+        self._users.release(directory.name)
+
+    async def _end_leftover(self, ref: AttemptRef, directory: Path) -> None:
+        """End an attempt of `run_unknown` that an earlier process left: nobody takes what it delivers any more."""
+        try:
+            await self._end_unknown(ref, directory, self._dispatchers.adopt(directory))
+        except NotStarted:
+            await self._end_unknown(ref, directory, None)
 
     async def _hand_back(self, ref: AttemptRef, directory: Path, reason: str, granted: Granted | None = None) -> None:
         """Return a job that has no process to the server. If this process was granted it, the server is told to let it wait."""

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -46,6 +46,7 @@ from terracrew.runner.stop import Stop
 log = logging.getLogger(__name__)
 
 _HANDSHAKE_SECONDS = 15.0
+_REST_POLL_SECONDS = 0.1
 _REJECTIONS = (Unauthenticated, Forbidden, RateLimited)
 """A person has to correct the cause of these, and servers count them, so the runner retries them less often."""
 
@@ -74,6 +75,14 @@ class HubConnection:
         self._runner_id = config.runner_id
         self._is_drained_by_server = False
         self._reads_leave = False
+        self._is_on_trial = config.is_on_trial
+        """Whether this process has still to prove that it can run jobs."""
+        self._trial_report: messages.TrialReport | None = None
+        self._reads_updates = False
+        self.engines: Mapping[str, str] = {}
+        """The engines that were announced last, each with its default version."""
+        self.welcomed = asyncio.Event()
+        """Whether a server has ever answered the hello."""
         self._disk = Disk(config.working_directory, instance.warm_folder(config.working_directory))
         self._announcements = Announcements(supervisor.dispatchers.opened)
         self.on_leave_answer: Callable[[bool, str], None] = lambda _granted, _reason: None
@@ -110,6 +119,7 @@ class HubConnection:
         """Open one connection and use it until it ends. Always raises the reason for its end."""
         token = await self._tokens.current()
         found = await self._announcements.find(self._config.engine_paths)
+        self.engines = found.engines.defaults
         connection = await hub.connect(self._config.server_url, token)
         try:
             welcome = await self._greet(connection, found)
@@ -140,6 +150,26 @@ class HubConnection:
     def is_welcome(self) -> bool:
         """Whether there is a connection on which the server has answered the hello, and reads `Leave`."""
         return self._queue is not None and self._reads_leave
+
+    def end_trial(self, report: messages.TrialReport) -> None:
+        """Tell the server how the no-op job ended, and claim jobs if it has passed. A new connection says it again: whether the
+        report has arrived is not known."""
+        self._trial_report = report
+        self._report_trial()
+        self._is_on_trial = not report.is_passed
+        self.drain()
+
+    async def send_rest(self, seconds: float) -> None:
+        """Return when everything that is to be sent was written to a connection, or after this time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while (queue := self._queue) is None:  # noqa: ASYNC110 - a new connection has no event
+                    await asyncio.sleep(_REST_POLL_SECONDS)
+                await queue.join()
+
+    def _report_trial(self) -> None:
+        if self._trial_report is not None and self._reads_updates:
+            self._send(self._trial_report)
 
     def ask_to_leave(self, idle_seconds: float) -> None:
         self._send(messages.Leave(round(idle_seconds, 1)))
@@ -176,6 +206,7 @@ class HubConnection:
             machine=machine.digest(),
             may_leave=self._config.idle_seconds > 0,
             history=self._supervisor.history.points,
+            is_on_trial=self._is_on_trial,
         )
         try:
             async with asyncio.timeout(_HANDSHAKE_SECONDS):
@@ -215,7 +246,9 @@ class HubConnection:
         )
         self._is_drained_by_server = welcome.is_draining
         self._claims.is_ahead = welcome.reads_standing_claims
-        self._reads_leave = welcome.reads_leave
+        self._reads_leave, self._reads_updates = welcome.reads_leave, welcome.reads_updates
+        self.welcomed.set()
+        self._report_trial()
         self._update_claims()
         self._reports.repeat()
         async with asyncio.TaskGroup() as tasks:
@@ -296,6 +329,10 @@ class HubConnection:
             self._claims.missed(ref)
             self._send(messages.HandBack(ref.job_id, ref.attempt, f"this runner ends soon: {departure.reason}"))
             return
+        if self._is_on_trial:
+            self._claims.missed(ref)
+            self._send(messages.HandBack(ref.job_id, ref.attempt, "this runner takes no new jobs: it is on trial"))
+            return
         if self._claims.granted(ref, now, is_ahead=message.is_ahead):
             self._supervisor.take(message)
             if self._claims.is_used_up:
@@ -326,10 +363,10 @@ class HubConnection:
         is_disk_full = not self._disk.has_room()
         departure = self._stop.departures.current
         is_leaving = self._stop.drain.is_set() or departure is not None
-        is_draining = is_leaving or is_disk_full or self._claims.is_used_up
+        is_draining = is_leaving or is_disk_full or self._claims.is_used_up or self._is_on_trial
         self._claims.is_open = not (self._is_drained_by_server or is_draining)
         if departure is None:
-            return DrainState(is_draining, is_disk_full)
+            return DrainState(is_draining, is_disk_full, "on trial" if self._is_on_trial else "")
         survives = self._supervisor.dispatchers.survives(departure.ending)
         return DrainState(is_draining, is_disk_full, departure.reason, None if survives else departure.ends_at)
 
@@ -364,6 +401,7 @@ class HubConnection:
         with contextlib.suppress(ConnectionClosed):  # `_receive` notices it, too
             while True:
                 await connection.send(messages.encode(await queue.get()), text=True)
+                queue.task_done()
 
     async def _announce_again(self, connection: ClientConnection) -> None:
         """Connect again when there is more to announce: the hello says what a runner offers. Attempts are not affected."""
