@@ -194,5 +194,5 @@ async def test_jobs_get_no_secret_that_an_earlier_or_a_later_reading_named(runne
 
 @pytest.mark.feature("T3.reload")
 def test_every_setting_either_applies_or_needs_a_restart() -> None:
-    not_settings = {"is_built_in", "environment_patterns", "is_for_one_job", "executor_entry"}
+    not_settings = {"is_built_in", "environment_patterns", "is_for_one_job", "executor_entry", "installation"}
     assert set(RunnerConfig.__struct_fields__) == {*reload.APPLIED, *reload.NEED_RESTART, *not_settings}

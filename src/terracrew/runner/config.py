@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from terracrew.protocol.dispatcher_choice import AllowedChoices
+from terracrew.protocol.messages import Installation
 from terracrew.protocol.start import EngineAccount, IsolationSettings, LogStreamSettings
 
 NoticeSource = Literal["auto", "ec2", "none"]
@@ -98,6 +99,7 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     """Variables that settings were read from. Engines do not get them."""
     reread_seconds: float | None = None
     """After how long the settings must be read again, so that the token for a vault does not expire; None: only if asked."""
+    installation: Installation = Installation()
     executor_entry: str = "terracrew.executor.main:run"
 
     def __repr__(self) -> str:

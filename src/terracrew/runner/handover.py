@@ -6,7 +6,8 @@ from typing import NamedTuple, NoReturn
 
 import msgspec
 
-from terracrew.runner import engine_users, environment
+from terracrew import own_program
+from terracrew.runner import engine_users, environment, installation
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.one_job import OneJobSettings
 
@@ -65,6 +66,7 @@ def become(
     kept = environment.for_zygote(without, is_built_in=False)
     removed = {name: value for name, value in os.environ.items() if name not in kept}
     source = SettingsSource(file, options, flags, removed)
+    config = msgspec.structs.replace(config, installation=installation.find(os.environ))
     arguments = command(config, offer(config, source, one_job))
     sys.stdout.flush()
     sys.stderr.flush()
@@ -74,4 +76,4 @@ def become(
 def command(config: RunnerConfig, settings: int) -> list[str]:
     """Return the command line of the runner process. It forks a zygote before it reads its settings, if it needs one."""
     local = [config.executor_entry, *config.engine_paths] if config.dispatcher == engine_users.DISPATCHER else []
-    return [sys.executable, "-P", "-m", "terracrew.runner", str(settings), *local]
+    return own_program.command("terracrew.runner", str(settings), *local)

@@ -3,11 +3,11 @@
 import asyncio
 import contextlib
 import logging
-import sys
 from collections.abc import Callable
 
 import msgspec
 
+from terracrew import own_program
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.handover import SettingsSource
 
@@ -139,10 +139,7 @@ def _still_hiding(before: RunnerConfig, after: RunnerConfig) -> RunnerConfig:
 async def _read(source: SettingsSource) -> Reread:
     """Have a process read the settings. It gets what may be secret when no other process can inspect it any more."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-P",
-        "-m",
-        MODULE,
+        *own_program.command(MODULE),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,  # a traceback could hold a value

@@ -53,8 +53,9 @@ JOBS = (
 )
 """What an executor sets for its engine, and what a command inside a job therefore inherits; and what its pod has."""
 ENGINES = ("TERRACREW_CACHE",)
-CONTAINERS = ("TERRACREW_START_TICKET",)
-"""What a dispatcher sets for the first process of a container, which takes it away before anything else runs."""
+CONTAINERS = ("TERRACREW_INSTALLATION", "TERRACREW_START_TICKET")
+"""What our images say about themselves (`runner.installation`), and what a dispatcher sets for the first process of a container,
+which takes it away before anything else runs."""
 OPEN = ("TERRACREW_JOB_DISPATCHER_DATA_", "TERRACREW_OIDC_TOKEN_FILE_", "TERRACREW_STATEFUL_", "TERRACREW_TEST_")
 """Beginnings of names whose rest is free: data of a dispatcher, audiences of tokens, and options of our tests."""
 _SERVICE_HOST = "_SERVICE_HOST"

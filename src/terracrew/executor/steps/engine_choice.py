@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-import sys
 
+from terracrew import own_program
 from terracrew.errors import EngineMissing
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.steps.context import StepContext
@@ -43,7 +43,7 @@ async def _install(context: StepContext, version: str) -> None:
     name = context.engine.name
     await asyncio.sleep(0)  # see `run_before_loop`: when there is a loop, the start of the attempt is durable
     context.recorder.say(f"This runner does not have {name} {version}, so it is installed first")
-    command = [sys.executable, "-m", "terracrew.cli", "engine", "install", name, "--version", version]
+    command = own_program.command("terracrew.cli", "engine", "install", name, "--version", version)
     process = EngineProcess(
         command,
         cwd=context.directory,

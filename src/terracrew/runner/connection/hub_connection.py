@@ -205,6 +205,7 @@ class HubConnection:
             resume=self._resume,
             machine=machine.digest(),
             may_leave=self._config.idle_seconds > 0,
+            installation=self._config.installation,
             history=self._supervisor.history.points,
             is_on_trial=self._is_on_trial,
         )

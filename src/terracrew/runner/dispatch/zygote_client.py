@@ -7,12 +7,12 @@ import logging
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from terracrew import own_program
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch import early_zygote, zygote
@@ -124,7 +124,7 @@ class ZygoteClient:
         arguments = ["--entry", self._entry, *(f"--engine-path={path}" for path in self._engine_paths)]
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", zygote.__name__, *arguments, "--socket", str(theirs.fileno())],
+                own_program.command(zygote.__name__, *arguments, "--socket", str(theirs.fileno())),
                 pass_fds=[theirs.fileno()],
                 env=self._environment,
                 stdin=subprocess.DEVNULL,

@@ -15,6 +15,7 @@ import msgspec
 
 from terracrew.errors import Removed
 from terracrew.logging import get_logger
+from terracrew.protocol.messages import Installation
 from terracrew.protocol.start import IsolationSettings
 from terracrew.runner import engine_users
 from terracrew.runner import main as runner_process
@@ -137,6 +138,7 @@ def _config(
         claims_engine_users=settings.runner_user == engine_users.AUTO,
         discovery_host=urlsplit(settings.public_url).netloc.rpartition("@")[2],
         is_built_in=True,
+        installation=Installation("server"),
         environment_patterns=list(settings.runner_environment),
         secret_variables=list(settings.secret_variables),
     )
