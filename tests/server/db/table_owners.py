@@ -52,6 +52,8 @@ STORES: dict[str, tuple[str, ...]] = {
     "removed": ("runners/store.py",),
     "retention_runs": ("retention/store.py",),
     "role_bindings": ("identity/access/role_store.py",),
+    "rollout_runners": ("rollouts/store.py",),
+    "rollouts": ("rollouts/store.py",),
     "runner_alerts": ("runner_alerts/store.py",),
     "runners": ("runners/store.py",),
     "service_account_holders": ("identity/access/holder_store.py",),
@@ -183,6 +185,11 @@ READERS = (
         "cloud_hosted/reporting_reads.py",
         "cloud_deployments fleet_jobs removed runners",
         "who owns what is in an account comes from several packages, all below `cloud_hosted`",
+    ),
+    _reader(
+        "rollouts/reads.py",
+        "cloud_deployments fleet_jobs fleet_steps groups instances runners",
+        "which version a runner has, and what changes it now, comes from several packages, all below `rollouts`",
     ),
     _reader(
         "engines/store.py",

@@ -28,6 +28,7 @@ Topic: TypeAlias = (
         "rekey",  # no key: the master key is being changed
         "releases",  # a release: it was published or withdrawn
         "roles",  # a principal: its roles have changed
+        "rollouts",  # a roll-out: it or one of its runners has changed
         "runners",  # a runner: its record has changed
         "states",  # a module: a state of it has arrived or was decided about
         "triggers",  # a module: an output that it uses has changed

@@ -39,6 +39,8 @@ class CloudDeployment(msgspec.Struct, frozen=True, kw_only=True):
     settings: DeploymentSettings
     facts: dict[str, str] = {}
     """What the last deployment made, by the name of its step."""
+    version: str = ""
+    """The version of Terracrew that the last deployment gave its instances; empty if it is not known."""
     status: DeploymentStatus = "new"
     epoch: int = 0
     """Counts the decisions to start instances."""

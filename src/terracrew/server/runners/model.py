@@ -103,6 +103,8 @@ class Instance(msgspec.Struct, frozen=True):
     """How it was installed, as far as it says, from which follows how it is updated."""
     is_self_updating: bool = False
     """Whether it updates itself when a person asks for that here."""
+    retire_reason: str = ""
+    """Why it was asked to end after its last job, for example because a newer version was deployed; empty if it was not."""
     jobs: int = 0
     """How many it has now."""
     status: RunnerStatus = RunnerStatus.OFFLINE
@@ -143,7 +145,12 @@ class RunnerView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     status: RunnerStatus
     version: str | None
-    """The value of the instance with the latest contact."""
+    """The lowest version of its connected instances that take jobs. Without one: the version that was deployed for a cloud-hosted
+    runner, or that of the instance with the latest contact."""
+    latest_version: str | None
+    """The latest release that suits this server; null if there is none."""
+    is_outdated: bool
+    """Whether its version is lower than the latest release. A version that is not a semantic one is unknown, not outdated."""
     last_seen_at: datetime | None
     jobs: int
     """How many it has now, all instances together."""

@@ -33,6 +33,7 @@ _DISCONNECTED: LiteralString = (
 _FACTS: LiteralString = (
     f"""SELECT runners.id, runners.worker_token_sha256 IS NOT NULL AS has_worker_token, runners.worker_token_expires_at,
     EXISTS (SELECT 1 FROM assignments WHERE runner_id = runners.id AND place_id = runners.group_id) AS is_assigned,
+    coalesce((SELECT version FROM cloud_deployments WHERE cloud_deployments.runner_id = runners.id), '') AS deployed_version,
     (SELECT count(*) FROM jobs WHERE jobs.runner_id = runners.id AND jobs.status IN {ACTIVE_STATUSES}) AS jobs,
     (SELECT CAST(coalesce(sum(CASE WHEN instances.capacity < runners.max_jobs THEN instances.capacity ELSE runners.max_jobs END), 0)
         AS bigint) FROM instances WHERE instances.runner_id = runners.id AND instances.is_connected) AS capacity, """

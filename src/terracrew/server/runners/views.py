@@ -5,10 +5,13 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from terracrew import __version__
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.releases import rules as release_rules
+from terracrew.server.releases import store as releases
 from terracrew.server.runner_alerts import store as alert_store
-from terracrew.server.runners import store, view_reads
+from terracrew.server.runners import outdated, store, view_reads
 from terracrew.server.runners.model import Instance, Runner, RunnerStatus, RunnerView, instance_status
 
 
@@ -22,8 +25,12 @@ async def views(tx: Tx, runners: Sequence[Runner]) -> list[RunnerView]:
         instances.setdefault(instance.runner_id, []).append(instance)
     facts = {row["id"]: row for row in await view_reads.facts(tx, runner_ids)}
     alerts = await alert_store.urgent_counts(tx, runner_ids)
+    newest = release_rules.latest(await releases.versions(tx), __version__)
     return [
-        _view(runner, instances.get(runner.id, []), facts[runner.id], alerts.get(runner.id, 0)) for runner in runners
+        _view(
+            runner, instances.get(runner.id, []), facts[runner.id], alerts.get(runner.id, 0), newest and newest.version
+        )
+        for runner in runners
     ]
 
 
@@ -36,8 +43,10 @@ async def view(tx: Tx, runner: Runner) -> RunnerView:
     return (await views(tx, [runner]))[0]
 
 
-def _view(runner: Runner, instances: list[Instance], facts: Row, alerts: int) -> RunnerView:
+def _view(runner: Runner, instances: list[Instance], facts: Row, alerts: int, latest_version: str | None) -> RunnerView:
     latest = max(instances, key=lambda instance: instance.heard_at, default=None)
+    serving = [each.version for each in instances if each.is_connected and not each.retire_reason]
+    version = outdated.current_version(serving, facts["deployed_version"], latest.version if latest else "")
     return RunnerView(
         **msgspec.structs.asdict(runner),
         group=runner.group,
@@ -45,7 +54,9 @@ def _view(runner: Runner, instances: list[Instance], facts: Row, alerts: int) ->
         worker_token_expires_at=_moment(facts["worker_token_expires_at"]),
         is_assigned_to_all_modules=runner.is_shared or bool(facts["is_assigned"]),
         status=RunnerStatus(facts["status"]),
-        version=latest and latest.version,
+        version=version or None,
+        latest_version=latest_version,
+        is_outdated=outdated.is_outdated(version, latest_version or ""),
         last_seen_at=latest and latest.heard_at,
         jobs=facts["jobs"],
         capacity=facts["capacity"],
