@@ -7,6 +7,7 @@
 #   make test-engines   the tests of the engines beside OpenTofu, which it installs first (minutes, once)
 #   make test-platforms   the tests with Docker and others, which it installs and starts   (PLATFORMS=docker: some of them)
 #   make images    the images of server, executor and runner, with their bills of materials (ARGS="--base …": see --help)
+#   make release   packages, images, checksums and signatures, into build/release (RELEASE_KEY_FILE=…; docs/releasing.md)
 #   make check     format, lint, types, imports
 #   make settings  the pages and schemas of settings in docs/
 #   make picture   the picture of the README, docs/dashboard.png, by the test of approvals in a browser
@@ -25,13 +26,16 @@ WORKERS ?= $(shell expr $$(nproc) + 2)
 # The tests start hundreds of processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo images test test-user test-thorough test-engines test-platforms check lint format types imports settings picture features explore bench chaos day powercut
+.PHONY: demo images release test test-user test-thorough test-engines test-platforms check lint format types imports settings picture features explore bench chaos day powercut
 
 demo: .venv/.run
 	@$(PYTHON) -m terracrew.cli demo $(if $(EXIT),--exit) $(if $(PORT),--port $(PORT)) $(if $(FRESH),--fresh)
 
 images: .venv/.run
 	@$(PYTHON) scripts/images.py $(ARGS)
+
+release: .venv/.dev
+	@$(PYTHON) scripts/release.py $(ARGS)
 
 test: .venv/.dev
 	@scripts/system-packages

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from steps import step
+
 from terracrew import __version__
 from terracrew.cli.commands.engine import showing_progress
 from terracrew.toolchains import install, specs
@@ -38,10 +40,32 @@ def main(arguments: Sequence[str]) -> None:
     print(f"base {base}", flush=True)
     for target in options.target or TARGETS:
         image = f"{options.name}-{target}:{options.tag}"
-        _build(target, image, base, options.network)
+        with step(f"building {image}"):
+            _build(target, image, base, options.network)
         (made / f"{target}.cdx.json").write_text(_output("run", "--rm", "--entrypoint", "cat", image, _SBOM))
         size = int(_output("image", "inspect", "--format", "{{.Size}}", image))
         print(f"{image}: {size / 1e6:.0f} MB", flush=True)
+
+
+def push(image: str) -> str:
+    """Push an image to its registry, and return the reference with the digest that the registry gave it."""
+    with step(f"pushing {image}"):
+        done = subprocess.run(["docker", "push", "--quiet", image], check=False, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{image} was not pushed:\n{done.stderr[-2000:]}")
+    digests: list[str] = json.loads(_output("image", "inspect", "--format", "{{json .RepoDigests}}", image))
+    name = image.rpartition(":")[0]
+    digest = next((each.rpartition("@")[2] for each in digests if each.rpartition("@")[0] == name), None)
+    if digest is None:
+        sys.exit(f"{image} was pushed, but the registry gave no digest for it")
+    return f"{image}@{digest}"
+
+
+def is_docker_there() -> bool:
+    try:
+        return not subprocess.run(["docker", "version"], check=False, capture_output=True, timeout=30).returncode
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 def _copy_engines(names: Sequence[str], folder: Path) -> None:

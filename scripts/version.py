@@ -35,7 +35,7 @@ def main() -> None:
     if options.version:
         _write(options.root, version)
     elif options.check:
-        if wrong := sorted(_different(options.root, version)):
+        if wrong := sorted(different(options.root, version)):
             sys.exit("\n".join([*wrong, f"the version is {version}: run scripts/version.py {version}"]))
     else:
         print(version)
@@ -84,7 +84,7 @@ def _replaced(root: Path, version: str, report: Callable[[str], None]) -> Iterat
             yield file, text
 
 
-def _different(root: Path, version: str) -> list[str]:
+def different(root: Path, version: str) -> list[str]:
     found: list[str] = []
     list(_replaced(root, version, found.append))
     return found

@@ -185,6 +185,7 @@ def test_the_program_signs_with_our_keys(program: str, tmp_path: Path, password:
 def test_a_secret_key_opens_with_its_password_only() -> None:
     text = KEY.to_file("right", operations=SMALL_OPERATION_COUNT, memory_bytes=SMALL_MEMORY_BYTES)
     assert SecretKey.parse(text, "right") == KEY
+    assert (minisign.has_password(text), minisign.has_password(KEY.to_file())) == (True, False)
     for password in ("", "wrong"):
         with pytest.raises(Invalid, match="password of the secret key is wrong"):
             SecretKey.parse(text, password)

@@ -228,6 +228,11 @@ class SecretKey(msgspec.Struct, frozen=True):
         return whole + hashlib.blake2b(_UNHASHED + self.id + whole, digest_size=32).digest()
 
 
+def has_password(text: str) -> bool:
+    """Return whether the file of a secret key is encrypted, so that its password must be asked for."""
+    return _decode(_without_comment(text, "secret key"), 158, "secret key")[2:4] == _WITH_PASSWORD
+
+
 def sign(key: SecretKey, content: Content, trusted_comment: str, untrusted_comment: str = "") -> str:
     """Return the content of the file with the signature, which has the name of the signed file and `.minisig`."""
     untrusted_comment = untrusted_comment or f"signature by key {key.id_text}"

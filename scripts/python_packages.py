@@ -1,0 +1,57 @@
+"""Builds the wheel and the source distribution of a commit twice, and fails unless every byte is the same.
+
+The second build is in another folder, with another clock zone, language, umask and order of hashes, as it would be on the machine of
+somebody who wants to check what was published. Both have only the files of the commit. hatchling is the one that uv.lock names.
+"""
+
+import filecmp
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from io import BytesIO
+from pathlib import Path
+
+from steps import step
+
+_OTHER_SURROUNDINGS = {"TZ": "Asia/Kathmandu", "LC_ALL": "C", "PYTHONHASHSEED": "7", "HOME": "/nonexistent"}
+
+
+def build(root: Path, commit: str, made: Path) -> list[Path]:
+    """Put wheel and source distribution of a commit into a folder."""
+    epoch = subprocess.check_output(["git", "log", "-1", "--format=%ct", commit], cwd=root, text=True).strip()
+    with tempfile.TemporaryDirectory(prefix="terracrew-release-") as folder:
+        first, second = Path(folder, "a"), Path(folder, "another", "place")
+        with step("building wheel and source distribution"):
+            _build_once(_export(root, commit, first), {"SOURCE_DATE_EPOCH": epoch}, 0o022)
+        with step("building them again, elsewhere"):
+            _build_once(_export(root, commit, second), _OTHER_SURROUNDINGS | {"SOURCE_DATE_EPOCH": epoch}, 0o077)
+        names = sorted(each.name for each in (first / "dist").iterdir())
+        _, different, missing = filecmp.cmpfiles(first / "dist", second / "dist", names, shallow=False)
+        if different or missing:
+            kept = Path(tempfile.mkdtemp(prefix="terracrew-different-"))
+            for number, place in enumerate((first, second)):
+                shutil.copytree(place / "dist", kept / str(number))
+            sys.exit(
+                f"not reproducible: {', '.join([*different, *missing])} differ between two builds; both are in {kept}"
+            )
+        return [Path(shutil.copy(first / "dist" / name, made)) for name in names]
+
+
+def _export(root: Path, commit: str, place: Path) -> Path:
+    """Write the files of the commit into a new folder, without what lies beside them in the checkout."""
+    archive = subprocess.check_output(["git", "archive", "--format=tar", commit], cwd=root)
+    place.mkdir(parents=True)
+    with tarfile.open(fileobj=BytesIO(archive)) as tar:
+        tar.extractall(place, filter="data")
+    return place
+
+
+def _build_once(place: Path, variables: dict[str, str], umask: int) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "--directory", str(place / "dist")]
+    env = os.environ | variables
+    done = subprocess.run(command, cwd=place, env=env, umask=umask, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"the packages were not built:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
