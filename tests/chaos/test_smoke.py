@@ -1,4 +1,4 @@
-"""A short chaos run of a minute: real processes, and faults whose outcome is known soon. `make chaos` is the whole run."""
+"""A short chaos run of half a minute: real processes, and faults whose outcome is known soon. `make chaos` is the whole run."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def test_a_short_storm_costs_no_job_no_line_no_state_and_no_lock(tmp_path: Path,
         modules=8,
         real_modules=1,
         busy=6,
-        storm_seconds=25,
+        storm_seconds=15,
         settle_seconds=60,
         longest=6,
         slowest=4,

