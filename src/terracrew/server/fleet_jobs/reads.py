@@ -1,5 +1,6 @@
 """Reads the jobs of the fleet as people see them: lists by filters, steps, and the log from any line on."""
 
+from collections.abc import Iterable
 from typing import LiteralString
 
 import msgspec
@@ -53,6 +54,16 @@ async def listing(
     if seen.is_everything(organization_id):
         return rows_to(FleetJob, await tx.all(_OF_ORGANIZATION, **given))
     return rows_to(FleetJob, await tx.all(_OF_READER, **given, **visibility.params(seen)))
+
+
+async def some(tx: Tx, job_ids: Iterable[str]) -> dict[str, FleetJob]:
+    """Return these jobs by their ids. Those that were deleted are left out."""
+    rows = await tx.each(
+        "SELECT " + FLEET_JOBS.columns + " FROM batch JOIN fleet_jobs ON fleet_jobs.id = batch.wanted",
+        {"wanted": "text"},
+        [(each,) for each in sorted(job_ids)],
+    )
+    return {each.id: each for each in rows_to(FleetJob, rows)}
 
 
 async def newest(tx: Tx, target_id: str, *types: FleetJobType) -> FleetJob | None:

@@ -143,18 +143,23 @@ class RolloutCounts(msgspec.Struct, frozen=True, kw_only=True):
     skipped: int = 0
 
 
-class RolloutView(Rollout, frozen=True, kw_only=True):
-    """A roll-out as far as the caller sees its runners."""
+class RolloutSummary(Rollout, frozen=True, kw_only=True):
+    """A roll-out in a list. Only runners that the caller may see count."""
 
     counts: RolloutCounts
     wave: int | None
     """The wave that is being updated, or is next; null once no runner waits or is updated."""
     waves: int
     """How many waves there are, with the first."""
-    runners: list[RolloutRunnerView]
-    """By wave and path; those that are updated by hand are last."""
     is_changeable: bool = False
     """Whether the caller may pause, resume and stop it: they may change all of its runners."""
+
+
+class RolloutView(RolloutSummary, frozen=True, kw_only=True):
+    """A roll-out as far as the caller sees its runners."""
+
+    runners: list[RolloutRunnerView]
+    """By wave and path; those that are updated by hand are last."""
 
 
 class BreakingChange(msgspec.Struct, frozen=True):

@@ -6,15 +6,15 @@ from typing import LiteralString
 import msgspec
 
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.db.statements.mapping import rows_to
+from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.rollouts.model import Rollout, RolloutRunner
 from terracrew.server.rollouts.store import ROLLOUT_RUNNERS, ROLLOUTS
 from terracrew.server.runners import outdated
+from terracrew.server.runners.model import Runner
 
 NEWEST_ROLLOUT_ID = "rlo_zzzz"
 """Sorts after the id of every roll-out."""
-_RECORD: LiteralString = """SELECT runners.id, runners.organization_id, coalesce(runners.group_id, '') AS group_id, runners.path,
-    runners.type = 'cloud-hosted' AS is_cloud_hosted, runners.is_disabled,
+_RECORD: LiteralString = """SELECT runners.*,
     runners.removing_since IS NOT NULL OR coalesce(cloud_deployments.status, '') = 'removing' AS is_removing,
     coalesce(cloud_deployments.version, '') AS deployed_version,
     coalesce((SELECT gone.version FROM instances AS gone WHERE gone.runner_id = runners.id AND NOT gone.is_connected
@@ -49,28 +49,19 @@ _AWAITING: LiteralString = """SELECT DISTINCT runners.organization_id FROM cloud
     ORDER BY runners.organization_id LIMIT :count"""
 
 
-class RunnerState(msgspec.Struct, frozen=True, kw_only=True):
-    """What an update needs to know of a runner."""
+class RunnerState(msgspec.Struct, frozen=True):
+    """A runner, and what an update needs to know of it beside its record."""
 
-    id: str
-    organization_id: str | None
-    group_id: str
-    path: str
-    is_cloud_hosted: bool
-    is_disabled: bool
+    runner: Runner
     is_removing: bool
     version: str
     """The lowest version that it takes jobs with; empty if it is not known."""
-
-    @property
-    def group(self) -> str:
-        return self.path.rpartition("/")[0]
 
 
 async def states(tx: Tx, runner_ids: Iterable[str]) -> dict[str, RunnerState]:
     """Return what is known of these runners, by their ids. Those that were removed are left out."""
     rows = await tx.each(_RECORDS, {"id": "text"}, [(each,) for each in sorted(runner_ids)])
-    return {each.id: each for each in await _with_versions(tx, rows)}
+    return {each.runner.id: each for each in await _with_versions(tx, rows)}
 
 
 async def states_of_organization(tx: Tx, organization_id: str) -> list[RunnerState]:
@@ -89,16 +80,9 @@ async def _with_versions(tx: Tx, rows: Sequence[Row]) -> list[RunnerState]:
         connected.setdefault(row["runner_id"], []).append(row["version"])
     return [
         RunnerState(
-            id=row["id"],
-            organization_id=row["organization_id"],
-            group_id=row["group_id"],
-            path=row["path"],
-            is_cloud_hosted=bool(row["is_cloud_hosted"]),
-            is_disabled=bool(row["is_disabled"]),
-            is_removing=bool(row["is_removing"]),
-            version=outdated.current_version(
-                connected.get(row["id"], ()), row["deployed_version"], row["last_version"]
-            ),
+            row_to(Runner, row),
+            bool(row["is_removing"]),
+            outdated.current_version(connected.get(row["id"], ()), row["deployed_version"], row["last_version"]),
         )
         for row in rows
     ]

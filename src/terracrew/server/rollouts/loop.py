@@ -1,0 +1,156 @@
+"""Moves roll-outs on: it starts the updates of the next wave, notes how they ended, and begins automatic roll-outs."""
+
+from collections.abc import Sequence
+
+from terracrew.errors import Conflict, Superseded, TerracrewError, Unavailable
+from terracrew.logging import get_logger
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.fleet_jobs import reads as fleet_reads
+from terracrew.server.fleet_jobs.model import plain_text
+from terracrew.server.principals.model import SYSTEM, Principal
+from terracrew.server.releases import rules as release_rules
+from terracrew.server.releases import store as releases
+from terracrew.server.releases.model import Release
+from terracrew.server.rollouts import decide, reads, service, store
+from terracrew.server.rollouts.decide import End, Queue, ReleaseFacts, RunnerFacts, Save
+from terracrew.server.rollouts.model import Rollout, RolloutRunner, RolloutRunnerStatus
+from terracrew.server.rollouts.planning import RolloutRules
+from terracrew.server.supervise import FailedRows
+
+SWEEP_SECONDS = 60.0
+"""How long the loop waits at most for something to change."""
+MAX_ROLLOUTS_PER_STEP = 100
+MAX_STEPS_PER_ROLLOUT = 10_000
+_S = RolloutRunnerStatus
+log = get_logger("terracrew.rollouts")
+
+
+class Rollouts:
+    """Several servers may run it on one database: each step is decided while the roll-out's row is locked, and a step that queues
+    an update writes the job and the runner's row in one transaction."""
+
+    def __init__(self, db: Database, rules: RolloutRules) -> None:
+        self._db, self._rules = db, rules
+        self._failed = FailedRows("roll-outs")
+
+    async def run(self) -> None:
+        with self._db.listen("rollouts", "fleet", "releases") as wakeups:
+            while True:
+                await self.step()
+                await wakeups.get(timeout=SWEEP_SECONDS)
+
+    async def step(self) -> None:
+        """Do everything that can be done now."""
+        if self._rules.updates_cloud_runners:
+            await self._start_automatic()
+        count = MAX_ROLLOUTS_PER_STEP + len(self._failed)
+        found = await self._db.read(lambda tx: store.at_work(tx, count))
+        for rollout_id in sorted(self._failed.due([each.id for each in found])):
+            with self._failed.handling(rollout_id):
+                for _ in range(MAX_STEPS_PER_ROLLOUT):
+                    if not await self.advance(rollout_id):
+                        break
+
+    async def _start_automatic(self) -> None:
+        for organization_id in await self._db.read(self._awaiting):
+            try:
+                await self._db.write(lambda tx, id_=organization_id: service.start_automatic(tx, self._rules, id_))
+            except Conflict as error:
+                if error.details.get("constraint") != "rollouts_open":
+                    raise
+
+    async def _awaiting(self, tx: Tx) -> Sequence[str]:
+        latest = release_rules.latest(await releases.versions(tx), self._rules.server_version)
+        return [] if latest is None else await reads.awaiting(tx, latest.version, MAX_ROLLOUTS_PER_STEP)
+
+    async def advance(self, rollout_id: str) -> bool:
+        """Take the next steps of a roll-out, up to the first one that queues an update. Returns False if there was none to take."""
+        queued: list[RolloutRunner] = []
+
+        async def work(tx: Tx) -> bool:
+            queued.clear()
+            return await self._advance(tx, rollout_id, queued)
+
+        try:
+            return await self._db.write(work)
+        except (Unavailable, Superseded):
+            raise
+        except TerracrewError as error:
+            if not queued:
+                raise
+            if "job_id" in error.details:  # somebody has just queued another job for this runner: it is waited for
+                return False
+            runner, words = queued[0], error.message
+            await self._db.write(lambda tx: self._refuse(tx, runner, words))
+            return True
+
+    async def _advance(self, tx: Tx, rollout_id: str, queued: list[RolloutRunner]) -> bool:
+        rollout = await store.hold(tx, rollout_id)
+        members = {each.runner_id: each for each in await store.runners(tx, rollout_id)}
+        release = await releases.find(tx, rollout.version)
+        facts = await _runner_facts(tx, [each.runner_id for each in members.values() if each.status is _S.WAITING])
+        jobs = await fleet_reads.some(tx, [each.job_id for each in members.values() if each.job_id])
+        about = await self._release_facts(tx, rollout, release)
+        has_changed = False
+        while True:
+            next_ = decide.step(rollout, list(members.values()), facts, jobs, about, service.moment(tx))
+            match next_:
+                case None:
+                    return has_changed
+                case Save(before, after):
+                    await store.save_runner(tx, before, after)
+                    members[after.runner_id] = after
+                case End(after):
+                    await store.save(tx, rollout, after)
+                    await service.record(
+                        tx, SYSTEM, "rollout.end", after, status=after.status.value, reason=after.stop_reason
+                    )
+                    rollout = after
+                case Queue(runner, wave):
+                    assert release is not None
+                    queued.append(runner)
+                    await self._queue(tx, rollout, release, runner, wave)
+                    return True
+            has_changed = True
+
+    async def _queue(self, tx: Tx, rollout: Rollout, release: Release, runner: RolloutRunner, wave: int) -> None:
+        """Queue the update of a runner, unless only a person can update it by now."""
+        now = service.moment(tx)
+        record = (await reads.states(tx, [runner.runner_id]))[runner.runner_id].runner
+        by_hand = (await self._rules.updaters.by_hand(tx, [record], release)).get(record.id)
+        if by_hand is not None:
+            after = runner.to(_S.BY_HAND, now, words=by_hand.reason, command=by_hand.command)
+        else:
+            starter = Principal("system", rollout.started_by, rollout.started_by_name, None)
+            job = await self._rules.updaters.update(tx, starter, record, rollout.version)
+            after = runner.to(_S.UPDATING, now, wave=wave, job_id=job.id, job_number=job.number)
+        await store.save_runner(tx, runner, after)
+
+    async def _refuse(self, tx: Tx, runner: RolloutRunner, words: str) -> None:
+        """Note that a runner could not be updated, unless somebody has changed it meanwhile."""
+        await store.hold(tx, runner.rollout_id)
+        after = runner.to(_S.FAILED, service.moment(tx), words=plain_text(words))
+        if runner in await store.runners(tx, runner.rollout_id):
+            await store.save_runner(tx, runner, after)
+
+    async def _release_facts(self, tx: Tx, rollout: Rollout, release: Release | None) -> ReleaseFacts:
+        if release is None:
+            return ReleaseFacts(withdrawn_reason="")
+        latest = release_rules.latest(await releases.versions(tx), self._rules.server_version)
+        is_newer = latest is not None and bool(release_rules.is_lower(rollout.version, latest.version))
+        withdrawn = release.withdrawn_reason if release.is_withdrawn else None
+        return ReleaseFacts(withdrawn, latest.version if latest is not None and is_newer else "")
+
+
+async def _runner_facts(tx: Tx, runner_ids: Sequence[str]) -> dict[str, RunnerFacts]:
+    open_jobs = await reads.open_jobs(tx, runner_ids)
+    return {
+        each.runner.id: RunnerFacts(
+            each.runner.path,
+            is_disabled=each.runner.is_disabled,
+            is_removing=each.is_removing,
+            version=each.version,
+            open_job=open_jobs.get(each.runner.id),
+        )
+        for each in (await reads.states(tx, runner_ids)).values()
+    }

@@ -1,0 +1,9 @@
+import pytest
+
+from terracrew.testing.job_rows import JobRows
+from tests.server.rollouts.rollout_rows import RolloutRows
+
+
+@pytest.fixture
+async def rollouts(rows: JobRows) -> RolloutRows:
+    return RolloutRows(rows)
