@@ -196,6 +196,12 @@ LARGE_COUNTS: KeptAnswers[tuple[str, bool], dict[str, int]] = KeptAnswers(
 """The counts by organization, with or without the shared runners."""
 
 
+def own(seen: Visible, within: RunnerScope) -> tuple[LiteralString, dict[str, Param]]:
+    """Return the start of a statement that has the runners of the scope which the reader sees as `own`, and its parameters."""
+    source, given = _source(seen, within)
+    return _SOURCES[source], given
+
+
 def _is_search(words: dict[str, Param]) -> bool:
     return any(word != UNUSED for word in words.values())
 

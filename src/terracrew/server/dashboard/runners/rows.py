@@ -5,6 +5,8 @@ import msgspec
 from terracrew.server.dashboard import words
 from terracrew.server.dashboard.groups import page as group_page
 from terracrew.server.dashboard.groups.page import GroupHead
+from terracrew.server.dashboard.releases import outdated
+from terracrew.server.dashboard.releases.outdated import OutdatedRunners
 from terracrew.server.dashboard.runners import cloud
 from terracrew.server.dashboard.runners.cloud import CloudState
 from terracrew.server.dashboard.words import Badge
@@ -66,6 +68,8 @@ class RunnersPage(msgspec.Struct, frozen=True):
     pages: int
     head: GroupHead | None = None
     """The group whose runners are shown; None for the whole organization and the shared runners."""
+    outdated: OutdatedRunners | None = None
+    """The runners that have a lower version than the latest release, whatever the page is limited to."""
 
     @property
     def group(self) -> str:
@@ -87,7 +91,8 @@ async def read_page(
     page = min(max(1, page), pages)
     ids = await reads.by_path(tx, seen, within, status and status.value, typed, (page - 1) * PAGE_ROWS, PAGE_ROWS)
     rows = await _rows(tx, who, await views.views_of(tx, ids))
-    return RunnersPage(rows, counts, status, search, page, pages, head)
+    old = await outdated.read(tx, seen, within)
+    return RunnersPage(rows, counts, status, search, page, pages, head, old)
 
 
 async def _rows(tx: Tx, who: Principal, runners: list[RunnerView]) -> list[RunnerRow]:

@@ -1,0 +1,62 @@
+"""The alert of the runners page: which runners are outdated, as far as the reader sees them."""
+
+import msgspec
+
+from terracrew import __version__
+from terracrew.server.dashboard.words import counted
+from terracrew.server.db.seam import Tx
+from terracrew.server.principals.authorize import Visible
+from terracrew.server.releases import rules, store
+from terracrew.server.rollouts import reads as rollouts
+from terracrew.server.runners import outdated, version_reads
+from terracrew.server.runners.reads import RunnerScope
+from terracrew.version_ranges import parse_version
+
+MAX_COUNTED = 1_000
+MAX_NAMED = 3
+
+
+class OutdatedRunners(msgspec.Struct, frozen=True):
+    latest: str
+    count: int
+    """At most one more than MAX_COUNTED."""
+    named: list[tuple[str, str]]
+    """The paths and versions of the first ones."""
+    oldest: str
+    """The lowest version that one of them has."""
+
+    @property
+    def title(self) -> str:
+        if self.count > MAX_COUNTED:
+            return f"More than {MAX_COUNTED:,} runners are outdated"
+        return f"{counted(self.count, 'runner')} {'is' if self.count == 1 else 'are'} outdated"
+
+    @property
+    def names(self) -> str:
+        """Return which ones they are, in words."""
+        by_version: dict[str, list[str]] = {}
+        for path, version in self.named:
+            by_version.setdefault(version, []).append(path)
+        parts = [f"{' and '.join(each)} {'runs' if len(each) == 1 else 'run'} {v}" for v, each in by_version.items()]
+        more = f", and {self.count - len(self.named):,} more" if len(self.named) < self.count <= MAX_COUNTED else ""
+        return "; ".join(parts) + more
+
+
+async def read(tx: Tx, seen: Visible, within: RunnerScope) -> OutdatedRunners | None:
+    """Return the outdated runners of a part of the tree; None if there are none."""
+    latest = rules.latest(await store.versions(tx), __version__)
+    if latest is None:
+        return None
+    versions = await version_reads.known(tx, seen, within)
+    old = [each for each in versions if outdated.is_outdated(each, latest.version)]
+    if not old:
+        return None
+    # An instance that is gone can have had an old version, so that the runner itself decides.
+    paths = await version_reads.having(tx, seen, within, old, MAX_COUNTED + 1)
+    now = {runner_id: each.version for runner_id, each in (await rollouts.states(tx, paths)).items()}
+    found = sorted((paths[each], have) for each, have in now.items() if outdated.is_outdated(have, latest.version))
+    if not found:
+        return None
+    parsed = [version for _, each in found if (version := parse_version(each))]
+    lowest = str(min(parsed, key=lambda each: each.order))
+    return OutdatedRunners(latest.version, min(len(found), MAX_COUNTED + 1), found[:MAX_NAMED], lowest)

@@ -1,0 +1,71 @@
+"""What the pages of runners say about runners that have a lower version than the latest release."""
+
+import html
+import re
+
+import pytest
+
+from tests.server.application import Application
+from tests.server.dashboard.company import releases
+from tests.server.dashboard.visitor import logged_in
+
+pytestmark = [pytest.mark.feature("V2.outdated", "U1.list"), pytest.mark.usefixtures("jobs")]
+HERE = "/dashboard/runners"
+HOSTILE = "9<script>alert(1)</script>"
+
+
+def alert(page: str) -> str:
+    found = re.search(r'<div class="notice" id="outdated".*?</div>', page, re.DOTALL)
+    return html.unescape(re.sub(r"<[^>]+>", "", found[0])) if found else ""
+
+
+async def set_version(application: Application, version: str, path: str = "%") -> None:
+    sql = "UPDATE instances SET version = :version WHERE runner_id IN (SELECT id FROM runners WHERE path LIKE :path)"
+    await application.server.db.write(lambda tx: tx.run(sql, version=version, path=path))
+
+
+async def test_the_alert_counts_and_names_outdated_runners_until_they_have_the_latest_release(
+    application: Application,
+) -> None:
+    someone = await logged_in(application)
+    assert alert(await someone.see(HERE)) == "", "nothing was published"
+    await releases.publish_all(application.server.db)
+    page = await someone.see(HERE)
+    assert alert(page).startswith("5 runners are outdated: 1.5.0 is the latest release.")
+    assert "built-in and data/warehouse run 1.4.0; frankfurt-prod runs 1.3.2, and 2 more." in alert(page)
+    assert "since=1.3.2&amp;until=1.5.0" in page
+    assert page.count('class="outdated"') == 5
+    await set_version(application, "1.5.0")
+    page = await someone.see(HERE)
+    assert alert(page) == ""
+    assert 'class="outdated"' not in page
+    await set_version(application, "1.4.1", "frankfurt-prod")
+    assert alert(await someone.see(HERE)).startswith("1 runner is outdated: 1.5.0 is the latest release.")
+
+
+async def test_a_group_has_the_alert_of_its_own_runners(application: Application) -> None:
+    await releases.publish_all(application.server.db)
+    someone = await logged_in(application)
+    assert alert(await someone.see(f"{HERE}?group=platform")).startswith("1 runner is outdated")
+    assert "platform/network/runner runs 1.4.0." in alert(await someone.see(f"{HERE}?group=platform"))
+
+
+async def test_a_version_that_is_none_is_shown_as_text_and_is_not_outdated(application: Application) -> None:
+    await releases.publish_all(application.server.db)
+    await set_version(application, HOSTILE)
+    someone = await logged_in(application)
+    page = await someone.see(HERE)
+    assert alert(page) == ""
+    assert "<script>alert" not in page
+    assert html.escape(HOSTILE) in page
+
+
+async def test_readers_are_told_only_of_runners_that_they_see(application: Application) -> None:
+    await releases.publish_all(application.server.db)
+    await application.person("vera", "viewer", "platform")
+    await application.person("otto", "owner", organization="second")
+    page = await (await logged_in(application, "vera")).see(HERE)
+    assert "built-in and platform/network/runner run 1.4.0." in alert(page)
+    page = await (await logged_in(application, "otto")).see(HERE)
+    assert "1 runner is outdated: 1.5.0 is the latest release. built-in runs 1.4.0." in alert(page)
+    assert "platform" not in page
