@@ -16,7 +16,7 @@
     ├── Unavailable           503  try again
     ├── Undecryptable         500  stored content that none of the server's master keys decrypts
     ├── Damaged               500  a stored row that is not what a server writes
-    ├── Incompatible          426  the two ends speak different protocol versions
+    ├── Incompatible          426  the two ends, or a server and its database, have versions that do not fit
     ├── EngineMissing         —    no such engine on this machine
     ├── ProgramFailed         —    a program that the settings name (a credential helper) could not be used
     └── Unreachable           —    the server does not answer

@@ -16,6 +16,7 @@ from litestar.types import ControllerRouterHandler, Message, Scope
 from terracrew import __version__, durable, ids
 from terracrew.clouds.model import CloudIdentity
 from terracrew.logging import get_logger
+from terracrew.server import membership
 from terracrew.server.api import routes as api
 from terracrew.server.cloud_hosted.cloud_calls import CloudCalls
 from terracrew.server.cloud_hosted.connection_tests import ConnectionTestHandler
@@ -94,7 +95,9 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
     metrics_token.ensure(settings.directory)
     objects = open_objects(settings.objects)
     db = await open_database(settings.database, clock)
+    server_id = ids.new("srv")
     try:
+        await membership.join(db, server_id)
         keys = await open_keyring(db, settings.master_key, settings.master_key_file, settings.directory)
         await key_holders.require_key(db, keys)
         if count := await contents.convert_earlier(db, keys):
@@ -111,9 +114,10 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
             issuer=settings.issuer,
         )
     except BaseException:
+        await membership.leave(db, server_id)
         await db.close()
         raise
-    server_id, registry, tasks = ids.new("srv"), Registry(), Tasks()
+    registry, tasks = Registry(), Tasks()
     history = History(keys, settings.directory / FILE_NAME)
     scheduler = Scheduler(db, registry, settings.precedence)
     grants = Grants(db, registry, Archives(objects), tasks)
@@ -177,6 +181,7 @@ async def close(server: Server) -> None:
     """Let go of everything, once nothing is being served any more."""
     server.closing.set()
     await server.fleet.close()
+    await membership.leave(server.db, server.id)
     await server.db.close()
 
 

@@ -1,6 +1,5 @@
 """Everything that a running server is made of. `app.build` makes it; each face gets only the context that it needs."""
 
-import asyncio
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
@@ -37,6 +36,7 @@ from terracrew.server.jobs.apply_plan import Apply
 from terracrew.server.jobs.attempts.claims import Claims
 from terracrew.server.jobs.attempts.ingest import Ingest
 from terracrew.server.jobs.create import Create
+from terracrew.server.membership import Closing
 from terracrew.server.objects import Objects
 from terracrew.server.readiness import Readiness
 from terracrew.server.retention.surveys import Surveys
@@ -78,7 +78,7 @@ class Server:
     """What the types of fleet jobs mean."""
     counts: Counts = field(default_factory=Counts)
     diffs: DiffProcess = field(default_factory=DiffProcess)
-    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    closing: Closing = field(default_factory=Closing)
     """Set when the server begins to stop. A stream that never ends by itself ends when it sees this."""
 
     @cached_property

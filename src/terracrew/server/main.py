@@ -31,6 +31,7 @@ from terracrew.server.jobs.set_back.loop import HistoryLoop
 from terracrew.server.jobs.triggers import Triggers
 from terracrew.server.logs.mover import Mover
 from terracrew.server.maintenance import backup, local_token, object_store
+from terracrew.server.membership import Membership
 from terracrew.server.metrics.process import watch_loop_lag
 from terracrew.server.objects import open_objects
 from terracrew.server.process import builtin, diagnostics, serve, shared_runners
@@ -81,6 +82,8 @@ async def _run(
         reload = SettingsReload(server, reread, given)
         with serve.stopped_by_signals(server.closing, reload.request):
             await _serve(server, listener, runners, link, reload)
+        if server.closing.error is not None:
+            raise server.closing.error
     finally:
         await server.tasks.stop()
         await app.close(server)
@@ -138,6 +141,7 @@ async def _serve(
         "cloud-hosted runners": scaling.run,
         "fleet process": lambda: server.fleet.stay_ready(lambda: scaling.has_any),
         "fleet jobs": FleetJobs(server.db, server.id, server.fleet, server.fleet_handlers).run,
+        **({} if server.db.kind == "sqlite" else {"membership": Membership(server.db, server.id, server.closing).run}),
         "lost resources": LostResourceSearch(server.db, server.objects, server.keys).run,
         "heartbeats": server.heartbeats.run,
         "history": HistoryLoop(server.db, server.history).run,

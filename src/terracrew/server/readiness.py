@@ -7,6 +7,7 @@ import time
 from terracrew.errors import Unavailable
 from terracrew.server.db import stored_values
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.membership import Closing
 from terracrew.server.objects import Objects
 
 TIMEOUT_SECONDS = 1.0
@@ -21,7 +22,7 @@ _log = logging.getLogger("terracrew.server")
 
 
 class Readiness:
-    def __init__(self, db: Database, objects: Objects, closing: asyncio.Event) -> None:
+    def __init__(self, db: Database, objects: Objects, closing: Closing) -> None:
         self._db, self._objects, self._closing = db, objects, closing
         self._lock = asyncio.Lock()
         self._checked_at = float("-inf")
@@ -30,6 +31,8 @@ class Readiness:
     async def check(self, *, needs_objects: bool) -> str:
         """Return if requests can be served; raise with the reason otherwise. Without `needs_objects`, a problem of the object store is
         returned: most of what people do needs only the database."""
+        if self._closing.error is not None:
+            raise Unavailable(f"this server ends: {self._closing.error.message}")
         if self._closing.is_set():
             raise Unavailable("the server is being stopped")
         async with self._lock:

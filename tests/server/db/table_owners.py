@@ -56,6 +56,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "rollouts": ("rollouts/store.py",),
     "runner_alerts": ("runner_alerts/store.py",),
     "runners": ("runners/store.py",),
+    "servers": ("db/servers.py",),
     "service_account_holders": ("identity/access/holder_store.py",),
     "service_account_secrets": ("identity/access/store.py",),
     "service_accounts": ("identity/access/store.py",),

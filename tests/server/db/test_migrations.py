@@ -1,6 +1,7 @@
 """One set of migrations makes the same tables on both databases."""
 
 import asyncio
+import re
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from terracrew.errors import Incompatible
 from terracrew.server.db import Database, Tx, open_database
-from terracrew.server.db.migrate import Migration, known, migrate, split
+from terracrew.server.db.migrate import FIRST_MARKED_VERSION, Migration, known, migrate, parse, split
 from tests.machine.postgres_server import PostgresServer
 
 FUTURE = known()[-1].number + 1
@@ -58,9 +59,72 @@ async def test_a_database_of_a_newer_version_is_refused_and_says_what_to_do(data
     db = await open_database(database_url)
     await migrate(db.write, [*known(), Migration(FUTURE, "of_tomorrow", ("CREATE TABLE tomorrow (id text)",))])
     await db.close()
-    with pytest.raises(Incompatible, match="install a newer Terracrew") as caught:
+    with pytest.raises(Incompatible, match=r"install a newer Terracrew here.* is a backup of the database") as caught:
         await open_database(database_url)
     assert caught.value.details == {"database": FUTURE, "program": FUTURE - 1}
+
+
+async def test_a_database_of_a_newer_version_is_used_if_every_newer_migration_lets_older_servers_continue(
+    database_url: str,
+) -> None:
+    db = await open_database(database_url)
+    additions = [
+        Migration(FUTURE, "of_tomorrow", ("ALTER TABLE groups ADD COLUMN mood text",), lets_older_continue=True),
+        Migration(FUTURE + 1, "of_the_day_after", ("CREATE TABLE later (id text)",), lets_older_continue=True),
+    ]
+    assert await migrate(db.write, [*known(), *additions]) == additions
+    await db.close()
+    await (await open_database(database_url)).close()
+    db = await open_database(database_url)
+    await migrate(db.write, [*known(), *additions, Migration(FUTURE + 2, "of_the_week_after", ("DROP TABLE later",))])
+    await db.close()
+    with pytest.raises(Incompatible) as caught:
+        await open_database(database_url)
+    assert caught.value.details == {"database": FUTURE + 2, "program": FUTURE - 1}
+
+
+def test_the_first_migration_that_can_be_marked_is_the_one_that_adds_the_marks() -> None:
+    assert [each.number for each in known() if each.name == "servers"] == [FIRST_MARKED_VERSION]
+    assert not [each.name for each in known() if each.lets_older_continue and each.number < FIRST_MARKED_VERSION]
+
+
+ADDITION = re.compile(
+    r"CREATE TABLE |CREATE INDEX |ALTER TABLE \w+ ADD COLUMN (?!.*\bUNIQUE\b|.*\bCHECK\b)(?!.*NOT NULL(?!.*DEFAULT))",
+    re.DOTALL,
+)
+"""What cannot disturb a server that does not know it: it neither writes nor reads the new table or column."""
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_addition"),
+    [
+        ("CREATE TABLE a (id text NOT NULL)", True),
+        ("CREATE INDEX a_b ON a (b)", True),
+        ("ALTER TABLE a ADD COLUMN b text", True),
+        ("ALTER TABLE a ADD COLUMN b boolean NOT NULL DEFAULT false", True),
+        ("ALTER TABLE a ADD COLUMN b text NOT NULL", False),
+        ("ALTER TABLE a ADD COLUMN b text CHECK (b <> '')", False),
+        ("CREATE UNIQUE INDEX a_b ON a (b)", False),
+        ("ALTER TABLE a DROP COLUMN b", False),
+        ("UPDATE a SET b = 1", False),
+        ("INSERT INTO a VALUES (1)", False),
+    ],
+)
+def test_only_additions_let_older_servers_continue(statement: str, is_addition: bool) -> None:
+    assert (ADDITION.match(statement) is not None) is is_addition
+
+
+def test_a_migration_that_lets_older_servers_continue_only_adds() -> None:
+    marked = parse("0999", "more", "-- More.\n-- older servers: continue\nSELECT 1;\n")
+    assert marked == Migration(999, "more", ("SELECT 1",), lets_older_continue=True)
+    wrong = [
+        (each.name, statement)
+        for each in known()
+        if each.lets_older_continue
+        for statement in each.statements
+        if not ADDITION.match(statement)
+    ]
+    assert wrong == []
 
 
 async def test_a_migration_that_fails_leaves_nothing_behind(database: Database) -> None:

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from terracrew import __version__
 from terracrew.protocol.events import Result
 from terracrew.server.api.operations.metrics import gauges
 from terracrew.server.jobs import service
@@ -62,6 +63,7 @@ async def test_jobs_their_waits_and_what_they_deliver_are_counted(runner: Simula
     assert after["terracrew_database_up", ()] == 1
     assert after["terracrew_database_waiting_writes", ()] == 0
     assert after["terracrew_jobs", ("QUEUED",)] == 0
+    assert after["terracrew_servers", (__version__,)] == 1
     assert after["terracrew_runners", ("ONLINE",)] == 1
     assert after["terracrew_runner_slots", ()] == 100
     assert after["terracrew_gauges_age_seconds", ()] < 5

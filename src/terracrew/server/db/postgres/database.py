@@ -249,26 +249,38 @@ async def open_postgres(url: str, clock: Callable[[], float] | None = None) -> P
 async def _migrate(url: str) -> None:
     connection = await _connect(url, statement_timeout="0", idle_in_transaction_session_timeout="0")
 
-    async def write(work: Work[T]) -> T:
-        return await _transact(connection, PostgresTx(connection, await Clock(has_tables=False).read(connection)), work)
+    async def once(work: Work[T]) -> T:
+        async with connection.transaction():
+            await connection.execute(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK_KEY})")
+            has_clock = await connection.fetchval("SELECT to_regclass('clock') IS NOT NULL")
+            tx = PostgresTx(connection, await Clock(has_tables=has_clock).read(connection))
+            return await _transact(connection, tx, work)
 
-    async def lock(tx: Tx) -> None:
-        await tx.one("SELECT pg_advisory_xact_lock(:key)", key=_MIGRATION_LOCK_KEY)
+    async def write(work: Work[T]) -> T:
+        """Run a unit of work while no other server that starts runs one. Run it again after a deadlock with a server that uses the
+        tables meanwhile."""
+        for retry in range(MAX_DEADLOCK_RETRIES * 2):
+            try:
+                return await once(work)
+            except Unavailable as error:
+                if not error.details.get("rolled_back"):
+                    raise
+                await asyncio.sleep(backoff.below(0.1 * 2**retry))
+        return await once(work)
 
     try:
-        await migrate(write, lock=lock)
-        await write(lambda tx: _leave_room(tx, lock))
+        await migrate(write, has_other_servers=True)
+        await write(_leave_room)
     finally:
         await connection.close()
 
 
-async def _leave_room(tx: Tx, lock: Callable[[Tx], Awaitable[None]]) -> None:
+async def _leave_room(tx: Tx) -> None:
     """Let each page of `instances` have room for two versions of its rows, unless the owner of the table has chosen otherwise.
 
     Instances that connect together send their heartbeats together, so that one transaction updates all rows of a page. Without
     room for their new versions, each of them moves to another page and to a new entry of every index.
     """
-    await lock(tx)
     is_chosen = "EXISTS (SELECT 1 FROM unnest(reloptions) AS option WHERE option LIKE 'fillfactor=%')"
     is_own = "oid = 'instances'::regclass AND pg_has_role(relowner, 'USAGE')"
     if await tx.one(f"SELECT 1 AS yes FROM pg_class WHERE {is_own} AND NOT {is_chosen}"):

@@ -114,6 +114,7 @@ def _shared(figures: Figures) -> "Iterator[Metric]":
         "terracrew_modules_in_doubt", "Modules on which a change may be unaccounted for", found.modules_in_doubt
     )
     yield _gauge("terracrew_states_quarantined", "States that a person must adopt or discard", found.states_quarantined)
+    yield _gauge("terracrew_servers", "Servers that use the database", _by(figures.servers), "version")
     yield _gauge("terracrew_runners", "Runners that are not disabled", _by(fleet.runners), "status")
     yield _gauge("terracrew_runners_disabled", "Runners that are disabled", fleet.disabled)
     yield _gauge(

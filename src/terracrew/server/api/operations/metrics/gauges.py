@@ -9,10 +9,12 @@ import time
 
 import msgspec
 
+from terracrew import __version__
 from terracrew.errors import Unavailable
 from terracrew.logging import get_logger
 from terracrew.server.connections import reads as instance_reads
 from terracrew.server.connections.registry import Registry
+from terracrew.server.db import servers
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.metrics.process import loop_failures
 from terracrew.server.retention import store as retention_store
@@ -55,6 +57,8 @@ class Storage(msgspec.Struct, frozen=True):
 
 class Figures(msgspec.Struct, frozen=True):
     backlog: Backlog
+    servers: dict[str, int]
+    """The number of servers by version. SQLite has one, which writes no row."""
     fleet: Fleet
     storage: Storage
     read_at: float
@@ -83,7 +87,8 @@ class Gauges:
 
     async def _work(self, tx: Tx) -> Figures:
         jobs = await backlog(tx, self._registry, self._precedence)
-        return Figures(jobs, await _fleet(tx), await _storage(tx), time.monotonic())
+        by_version = {__version__: 1} if self._db.kind == "sqlite" else await servers.count_by_version(tx)
+        return Figures(jobs, by_version, await _fleet(tx), await _storage(tx), time.monotonic())
 
 
 def _note_failure(reading: "asyncio.Task[None]") -> None:
