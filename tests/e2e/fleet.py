@@ -81,6 +81,13 @@ class Fleet(System):
         (self.data / "admin.token").write_text(asyncio.run(_token(self.database_url)))
 
     def start_one(self, index: int) -> Process:
+        server = self.launch(index)
+        api = Api(f"http://127.0.0.1:{self.ports[index]}")
+        eventually(api.is_ready, what=f"the readiness of server {index}: {server.log}")
+        return server
+
+    def launch(self, index: int) -> Process:
+        """Start a server, and do not wait for it."""
         arguments = [
             "server",
             "--data-dir",
@@ -96,10 +103,7 @@ class Fleet(System):
             "--object-store",
             f"file://{self.directory}/objects",
         ]
-        server = self._start(f"server-{index}", arguments, self.env)
-        api = Api(f"http://127.0.0.1:{self.ports[index]}")
-        eventually(api.is_ready, what=f"the readiness of server {index}: {server.log}")
-        return server
+        return self._start(f"server-{index}", arguments, self.env)
 
     def close(self) -> None:
         super().close()
