@@ -53,6 +53,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "password.fail": ("gave a wrong password", " {count} times"),
     "release.publish": ("published the release {version}",),
     "release.withdraw": ("withdrew the release {version}", ": {reason}"),
+    "release_token.create": ("created the release token {name}",),
+    "release_token.revoke": ("revoked the release token {name}",),
     "retention.pass": ("removed what is older than the server keeps it",),
     "retention.sweep": ("removed objects that nothing referred to",),
     "role.expire": ("ended the role {role} of {name} in {place}: it had expired",),

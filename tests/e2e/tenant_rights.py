@@ -14,7 +14,16 @@ PUBLIC = {
     "POST /runnerhub/starts",
 }
 """Anybody may call these. Other tests check what they answer."""
-_OWN = {
+_RELEASES = {
+    "GET /releases",
+    "GET /releases/notes",
+    "GET /releases/key",
+    "GET /releases/{release}",
+    "GET /dashboard/releases",
+    "GET /dashboard/releases/notes",
+}
+"""Everybody who is logged in may read these, and so may runners. Our release has no file, so its download is refused by 404."""
+_OWN = _RELEASES | {
     "GET /me",
     "GET /tokens",
     "POST /tokens",
@@ -177,7 +186,7 @@ MAY: dict[str, set[str]] = {
     "viewer": _SEES,
     "guest": _SEES,
     "sibling's operator": _OWN | _LISTS | {"POST /archives", "PUT /uploads", "GET /dashboard/groups"},
-    "runner": {"GET /me"} | _LISTS - {"GET /events"},
+    "runner": {"GET /me"} | _RELEASES | _LISTS - {"GET /events"},
     "engine": {"GET /me"} | _LISTS - {"GET /events"},
     "executor": {"GET /me"} | _LISTS - {"GET /events"},
 }
@@ -290,6 +299,10 @@ BODIES: dict[str, Any] = {
     },
     "POST /organizations": {"name": "made-by-{who}"},
     "PATCH /organizations/{organization}": {"name": "renamed-by-{who}"},
+    "POST /releases": {"version": "9.0.0"},
+    "POST /releases/{release}/files": b"mine",
+    "POST /releases/{release}/withdraw": {"reason": "mine"},
+    "POST /release-tokens": {"name": "made-by-{who}"},
     "POST /hold": {"reason": "mine"},
     "POST /hold/release": {},
     "POST /roles": {"principal": "{user_id}", "role": "owner", "path": ""},

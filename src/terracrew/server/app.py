@@ -71,7 +71,11 @@ MAX_BODY_BYTES = 1024 * 1024
 ROUTERS: list[ControllerRouterHandler] = [
     *api.ROUTERS,
     Router("/", route_handlers=[*api_reference.handlers, *pages.routers], request_class=DashboardCall),
-    Router("/", route_handlers=[transfer.router, transfer.fetch_start], request_class=TransferCall),
+    Router(
+        "/",
+        route_handlers=[transfer.router, transfer.fetch_start, transfer.get_release_file],
+        request_class=TransferCall,
+    ),
 ]
 
 _HANDLERS: dict[int | type[Exception], Any] = {**problem.HANDLERS, HTTPException: from_unrouted}

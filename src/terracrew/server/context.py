@@ -9,6 +9,7 @@ from terracrew.server.api.context import ApiContext
 from terracrew.server.api.operations.context import OperationsContext
 from terracrew.server.api.operations.metrics.exposition import Measured
 from terracrew.server.api.operations.metrics.gauges import Gauges
+from terracrew.server.api.operations.releases.publishing import PublishingContext
 from terracrew.server.api.runs.context import RunsContext
 from terracrew.server.api.tree.context import TreeContext
 from terracrew.server.cloud_hosted.waking_ahead import WakingAhead
@@ -39,6 +40,7 @@ from terracrew.server.jobs.create import Create
 from terracrew.server.membership import Closing
 from terracrew.server.objects import Objects
 from terracrew.server.readiness import Readiness
+from terracrew.server.releases.service import OnPublished
 from terracrew.server.retention.surveys import Surveys
 from terracrew.server.runs.follow import Watchers
 from terracrew.server.runs.reasons import Watch
@@ -76,6 +78,8 @@ class Server:
     """The fleet process, which makes the calls to clouds. It is started when it is needed."""
     fleet_handlers: FleetHandlers
     """What the types of fleet jobs mean."""
+    on_published: tuple[OnPublished, ...] = ()
+    """What else happens in the transaction that publishes a release."""
     counts: Counts = field(default_factory=Counts)
     diffs: DiffProcess = field(default_factory=DiffProcess)
     closing: Closing = field(default_factory=Closing)
@@ -114,6 +118,9 @@ class Server:
                 self.registry,
                 self.counts,
                 Gauges(self.db, self.registry, self.settings.precedence),
+            ),
+            publishing=PublishingContext(
+                self.staging, self.settings.uploads, self.settings.release_key, self.on_published
             ),
         )
         runs = RunsContext(

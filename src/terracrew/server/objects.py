@@ -34,7 +34,7 @@ CHECK_SECONDS = 5.0
 _PROBES = "probes"
 ID_NAME = "store/id"
 """The object that has the id of the store."""
-KINDS = ("archives", "logs", "parts", "plans", "states")
+KINDS = ("archives", "logs", "parts", "plans", "releases", "states")
 """The first parts of the names of the objects that databases refer to."""
 _RETRIES: "RetryConfig" = {"max_retries": 3, "retry_timeout": timedelta(seconds=10)}
 """By default, requests to a store that is away are repeated for up to three minutes, in which nobody gets an answer."""

@@ -42,6 +42,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """How browsers, runners and executors reach this server. Empty: by its host and port."""
     cloud_runner_image: str = ""
     """The image of cloud-hosted runners whose deployment names none."""
+    release_key: str = ""
+    """The public key, in the form of minisign, with which the artifacts of releases are checked. Empty: none are accepted."""
     issuer_url: str = ""
     """The `iss` of the tokens that clouds are shown. Empty: the URL of this server."""
     trusted_proxies: tuple[str, ...] = ()

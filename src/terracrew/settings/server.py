@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr
 
 from terracrew.client import address
+from terracrew.errors import Invalid
 from terracrew.settings.external.section import External
 from terracrew.settings.shared_runners import SharedRunners
 from terracrew.settings.values import Directories, PathText, SettingsSection, Words, split_words
@@ -31,6 +32,17 @@ def _is_issuer(text: str) -> str:
     if not text:
         raise ValueError("an issuer is an address like https://kubernetes.default.svc")
     return _is_http(text)
+
+
+def _is_release_key(text: str) -> str:
+    if not text:
+        return text
+    from terracrew import minisign  # it loads a library, and few servers have a key
+
+    try:
+        return str(minisign.PublicKey.parse(text))
+    except Invalid as error:
+        raise ValueError(error.message) from None
 
 
 def _is_own_issuer(text: str) -> str:
@@ -126,6 +138,11 @@ class ServerFile(SettingsSection):
         default="",
         description="The image of cloud-hosted runners whose deployment names none, where their cloud can pull it, for example "
         "`registry.example.com/terracrew-runner:0.1.0-rc.1`.",
+    )
+    release_key: Annotated[str, AfterValidator(_is_release_key)] = Field(
+        default="",
+        description="The public key with which the artifacts of published releases are checked, as the line that `minisign -P` takes. "
+        "Without it, releases can be published only without artifacts, so that no runner can update itself.",
     )
     issuer_url: Annotated[str, AfterValidator(_is_own_issuer)] = Field(
         default="",

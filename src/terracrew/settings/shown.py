@@ -68,6 +68,7 @@ SHOWN = frozenset(
         "database_url",
         "public_url",
         "cloud_runner_image",
+        "release_key",
         "issuer_url",
         "trusted_proxies",
         "allowed_hosts",

@@ -19,6 +19,7 @@ SOURCE = {"kind": "local", "path": "/srv/sources/m"}
 ELSEWHERE = {
     "PUT /uploads": "begins an upload; what is made of it is recorded",
     "PUT /uploads/{upload}/{index}": "is a part of an upload",
+    "POST /releases/{release}/files": "is an upload; the release that is made of it is recorded",
     "POST /cloud-identities/{identity}/report": "asks a cloud, and keeps what it answers",
 }
 """The operations that this test does not try, each with the reason."""
@@ -239,6 +240,10 @@ async def _access(change: Changes, application: Application, elena: Person) -> N
     await change("POST /organizations", {"name": "second"})
     await change("PATCH /organizations/{organization}", {"name": "third"}, "second")
     await change("DELETE /organizations/{organization}", None, "third")
+    await change("POST /releases", {"version": "0.0.1"})
+    await change("POST /releases/{release}/withdraw", {"reason": "broken"}, "0.0.1")
+    made = await change("POST /release-tokens", {"name": "ci"})
+    await change("DELETE /release-tokens/{release_token}", None, made["id"])
     await change("POST /hold", {"reason": "a failover"})
     await change("POST /hold/release", {})
     await change("POST /rekey")

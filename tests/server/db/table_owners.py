@@ -204,7 +204,7 @@ READERS = (
     ),
     _reader(
         "retention/usage_reads.py",
-        "archives audit jobs log_chunks log_objects modules outputs plan_diffs plans states",
+        "archives audit jobs log_chunks log_objects modules outputs plan_diffs plans release_artifacts states",
         "the survey counts every table that grows",
     ),
     _reader(

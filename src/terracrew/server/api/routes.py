@@ -17,6 +17,8 @@ from terracrew.server.api.access import (
 from terracrew.server.api.access.context import AccessCall
 from terracrew.server.api.operations import health, holds, issuer, rekey, retention, schemas
 from terracrew.server.api.operations.context import OperationsCall
+from terracrew.server.api.operations.releases import handlers as release_handlers
+from terracrew.server.api.operations.releases import token_handlers as release_token_handlers
 from terracrew.server.api.runs import diffs, fleet_jobs, group_runs, jobs, live, logs
 from terracrew.server.api.runs.context import RunsCall
 from terracrew.server.api.tree import (
@@ -54,6 +56,8 @@ _OPERATIONS: list[ControllerRouterHandler] = [
     holds.router,
     issuer.router,
     rekey.router,
+    release_handlers.router,
+    release_token_handlers.router,
     retention.router,
 ]
 _RUNS: list[ControllerRouterHandler] = [

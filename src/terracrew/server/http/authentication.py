@@ -4,7 +4,7 @@ A handler that anybody may call has `public=True` in its decorator. Its `request
 every change that has only a cookie, so it never acts for a session. A handler with `takes_metrics_token=True` also accepts
 the token for metrics, without a query. A handler with `ignores_credentials=True` answers without a query, so it works while
 the database is unavailable. An address alone never authenticates anybody, and a once token of a runner opens
-nothing but the hub.
+nothing but the hub. A release token is accepted only by handlers with `takes_release_token=True`.
 A request may name the organization that it is about by a header; otherwise it is about that of its principal or its session.
 A page names the organization that it shows in its token against forgery. A change by a page of another organization than that
 of the session is refused, unless its handler has `in_any_organization=True`: what it changes then does not depend on it.
@@ -19,7 +19,7 @@ from litestar.enums import ScopeType
 from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from terracrew.errors import Unauthenticated
+from terracrew.errors import Forbidden, Unauthenticated
 from terracrew.server.http.client import address_of, identity_of, is_on_this_machine
 from terracrew.server.identity.access import organizations
 from terracrew.server.identity.bearer import principal_from_bearer
@@ -49,6 +49,8 @@ class AuthenticationMiddleware(ASGIMiddleware):
         user, auth = await authenticate(identity_of(request), request, is_public=is_public)
         if user is not None and user.once_token_id is not None:
             raise Unauthenticated("a token for one job is for the hub of runners alone")
+        if user is not None and user.kind == "publisher" and not options.get("takes_release_token"):
+            raise Forbidden("a release token can publish releases, and nothing else")
         if user is None and not is_public:
             raise Unauthenticated("log in, or send a token: `Authorization: Bearer …`")
         if user is not None:

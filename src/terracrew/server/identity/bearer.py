@@ -12,6 +12,7 @@ from terracrew.server.identity.people import store
 from terracrew.server.identity.people.model import User
 from terracrew.server.identity.people.sessions import person
 from terracrew.server.principals.model import Principal
+from terracrew.server.releases import tokens
 from terracrew.server.secrets import credentials
 
 
@@ -27,6 +28,8 @@ async def principal_from_bearer(identity: Identity, token: str) -> Principal:
         return await identity.tokens.principal(token)
     if separator and kind == "tcu":
         principal = await _user(identity, credentials.digest(token))
+    elif separator and kind == "tcr":
+        principal = await tokens.principal(identity.db, token)
     elif separator and kind in ("tch", "tcj"):
         principal = await _attempt(identity, kind, credentials.digest(token))
     if principal is None:

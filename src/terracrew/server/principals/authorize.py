@@ -174,7 +174,7 @@ async def decide(source: Tx | Database, principal: Principal, verb: Verb, place:
         return AccessDecision("system" if principal.kind == "system" else "administrator")
     if place.kind == "server":
         return AccessDecision("server")
-    if place.organization_id != principal.organization_id or principal.kind == "runner":
+    if place.organization_id != principal.organization_id or principal.kind in ("runner", "publisher"):
         return AccessDecision("unseen")
     return decide_by_roles(await _bindings(source, principal), verb, place)
 
@@ -266,7 +266,7 @@ async def visible(source: Tx | Database, principal: Principal, verb: Verb) -> Vi
 
 async def visible_by_verb(source: Tx | Database, principal: Principal, *verbs: Verb) -> dict[Verb, Visible]:
     """Return the same for several verbs, of which the roles are read once."""
-    if principal.attempt is not None or principal.kind == "runner":
+    if principal.attempt is not None or principal.kind in ("runner", "publisher"):
         return dict.fromkeys(verbs, Visible(""))
     if principal.kind == "system" or principal.is_system_admin:
         return {verb: Visible("" if verb in MACHINE_ONLY else None) for verb in verbs}

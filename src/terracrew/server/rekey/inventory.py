@@ -195,6 +195,7 @@ NOT_ENCRYPTED: Mapping[str, str] = {
 """Binary columns without a ciphertext, and why."""
 OTHER_FOLDERS: Mapping[str, str] = {
     "archives": "sources are not encrypted",
+    "releases": "published files are not encrypted, and their signatures are checked",
     "plans": "encrypted under the key of their attempt, which is in attempts.state_key",
     "logs": "logs are masked, compressed, and not encrypted",
 }

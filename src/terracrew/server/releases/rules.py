@@ -1,4 +1,4 @@
-"""Decides which release is the latest one, which versions lie between two, and what a release may contain. Pure functions."""
+"""Decides which release is the latest one, and which versions lie between two. Pure functions."""
 
 import re
 from collections.abc import Iterable

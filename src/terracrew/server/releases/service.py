@@ -6,28 +6,26 @@ in may read, and so may every runner.
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from terracrew.errors import Conflict, Forbidden, Invalid
+from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import SERVER, Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.releases import rules, store
-from terracrew.server.releases.model import Release
+from terracrew.server.releases.model import Release, ReleaseArtifact
 
 OnPublished = Callable[[Tx, Release], Awaitable[None]]
 """What else happens in the transaction that publishes a release."""
 MAX_REASON_CHARACTERS = 1_000
 _TAKEN = "exists already: a version is published once, so publish another version"
+_TARGET = "release "
 _READERS = frozenset({"user", "service_account", "runner", "system"})
 
 
 async def publish(tx: Tx, who: Principal, release: Release, hooks: Sequence[OnPublished] = ()) -> Release:
     """Make a release visible, whose files are stored and were checked. Raises Conflict if its version was published before."""
-    await require_publisher(tx, who)
-    before = await store.find(tx, release.version)
-    if before is not None:
-        raise _published_before(before)
+    await require_unpublished(tx, who, release.version)
     try:
         await store.insert(tx, release)
     except Conflict as error:  # another server has published it at the same moment
@@ -65,6 +63,19 @@ async def get(tx: Tx, who: Principal, version: str) -> Release:
     return await store.get(tx, version)
 
 
+async def file(tx: Tx, who: Principal, version: str, name: str, *, is_installed: bool = False) -> ReleaseArtifact:
+    """Return a file of a release to download. With `is_installed`, it is about to be installed, so it may not be withdrawn."""
+    found = await get(tx, who, version)
+    if is_installed and found.is_withdrawn:
+        raise as_withdrawn_refusal(found)
+    wanted = next((each for each in found.artifacts if each.name == name), None)
+    if wanted is None:
+        raise NotFound(f"the release {found.version} has no file {name[:100]!r}")
+    if wanted.kind == "image":
+        raise NotFound(f"{wanted.name} is an image, which is not stored here: pull {wanted.reference}")
+    return wanted
+
+
 async def latest(tx: Tx, server_version: str) -> Release | None:
     """Return the release that the runners of a server with this version should have, with its artifacts."""
     found = rules.latest(await store.versions(tx), server_version)
@@ -84,6 +95,24 @@ async def require_publisher(tx: Tx, who: Principal) -> None:
         await authorize.require(tx, who, Verb.SERVER_ADMIN, SERVER)
 
 
+async def require_unpublished(tx: Tx, who: Principal, version: str) -> None:
+    """Raise an error unless the principal may publish this version, and nobody has."""
+    rules.parse(version)
+    await require_publisher(tx, who)
+    if before := await store.find(tx, version):
+        raise _published_before(before)
+
+
+def upload_target(version: str) -> str:
+    """Return the target of uploads in parts that are files of a release."""
+    return f"{_TARGET}{version}"
+
+
+def version_of_target(target: str) -> str | None:
+    """Return the version that an upload in parts is a file of; None if the upload is for something else."""
+    return target.removeprefix(_TARGET) if target.startswith(_TARGET) else None
+
+
 def require_reader(who: Principal) -> None:
     """Raise an error for the credential of a job, which is for its own job only."""
     if who.kind not in _READERS:
@@ -100,5 +129,5 @@ def _published_before(release: Release) -> Conflict:
 
 
 def as_withdrawn_refusal(release: Release) -> Conflict:
-    """Return the error for a runner that asks for a file of a withdrawn release."""
+    """Return the error for somebody who wants to install a withdrawn release."""
     return Conflict(f"the release {release.version} was withdrawn: {release.withdrawn_reason}")

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from terracrew import ids
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
@@ -104,6 +105,11 @@ async def named_objects(tx: Tx, names: Sequence[str]) -> set[str]:
         [(each,) for each in names],
     )
     return {row["name"] for row in rows}
+
+
+def new_object() -> str:
+    """Return a name for an object that has the content of a file."""
+    return f"releases/{ids.new('upl')}"
 
 
 def moment(tx: Tx) -> datetime:

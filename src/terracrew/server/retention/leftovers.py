@@ -20,6 +20,7 @@ from terracrew.server.identity.federation import store as federation
 from terracrew.server.identity.people import store as people
 from terracrew.server.jobs import store as jobs
 from terracrew.server.once_tokens import store as once_tokens
+from terracrew.server.releases import token_store as release_tokens
 from terracrew.server.runner_alerts import store as runner_alerts
 from terracrew.server.runners import pruning as runners
 from terracrew.server.starts import store as starts
@@ -50,6 +51,7 @@ RULES = (
     LeftoverRule("service account secrets", access.prune_secrets),
     LeftoverRule("replaced worker tokens", credentials.prune_ended_tokens),
     LeftoverRule("once tokens", once_tokens.prune),
+    LeftoverRule("release tokens", release_tokens.prune),
     LeftoverRule("trust policies", federation.prune_policies),
     LeftoverRule("exchanged tokens", federation.prune_exchanged, is_kept_for_days=False),
     LeftoverRule("instances", runners.prune_instances),

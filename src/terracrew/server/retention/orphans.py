@@ -19,6 +19,7 @@ from terracrew.server.jobs.plans import diff_store
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.logs import object_reads as log_objects
 from terracrew.server.objects import Listed, Objects
+from terracrew.server.releases import store as releases
 from terracrew.server.retention import store
 from terracrew.server.retention.policy import DAY_SECONDS, Tally
 from terracrew.server.state import object_names
@@ -90,12 +91,24 @@ async def _parts(tx: Tx, names: Sequence[str], _: float) -> set[str]:
     return {name for name in names if name.split("/")[1] in kept}
 
 
+async def _releases(tx: Tx, names: Sequence[str], _: float) -> set[str]:
+    """A file of a release that is published, or that was uploaded for one and is not forgotten yet."""
+    return await releases.named_objects(tx, names) | await uploads.results(tx, names)
+
+
 async def _probes(_: Tx, __: Sequence[str], ___: float) -> set[str]:
     """Test objects of servers that were stopped before they deleted them."""
     return set()
 
 
-KINDS: dict[str, Needed] = {"logs": _logs, "plans": _plans, "states": _states, "parts": _parts, "probes": _probes}
+KINDS: dict[str, Needed] = {
+    "logs": _logs,
+    "plans": _plans,
+    "states": _states,
+    "parts": _parts,
+    "probes": _probes,
+    "releases": _releases,
+}
 _OF_JOBS = frozenset({"logs", "plans", "states"})
 
 

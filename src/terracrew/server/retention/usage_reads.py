@@ -10,6 +10,7 @@ _TOTALS: dict[str, LiteralString] = {
     "states": "SELECT count(*) AS count, sum(size) AS bytes FROM states",
     "plans": "SELECT count(*) AS count, sum(size) AS bytes FROM plans WHERE is_kept",
     "archives": "SELECT count(*) AS count, sum(size) AS bytes FROM archives",
+    "files of releases": "SELECT count(*) AS count, sum(size_bytes) AS bytes FROM release_artifacts WHERE object_name <> ''",
     "outputs": "SELECT count(*) AS count, sum(length(content)) AS bytes FROM outputs",
     "diffs of plans": "SELECT count(*) AS count, sum(length(content)) AS bytes FROM plan_diffs",
     "audit": "SELECT count(*) AS count, sum(length(details) + length(action) + length(target_id)) AS bytes FROM audit",
@@ -24,6 +25,8 @@ SELECT modules.path, CAST(sum(found.bytes) AS bigint) AS bytes FROM (
 GROUP BY modules.id, modules.path ORDER BY sum(found.bytes) DESC LIMIT :count"""
 _NEWEST_OBJECTS: LiteralString = """
 SELECT name FROM (SELECT 'archives/' || id AS name FROM archives ORDER BY id DESC LIMIT :count) AS newest_archives
+UNION ALL SELECT object_name FROM (
+    SELECT object_name FROM release_artifacts WHERE object_name <> '' ORDER BY object_name DESC LIMIT :count) AS newest_files
 UNION ALL SELECT object FROM (
     SELECT object FROM states WHERE object IS NOT NULL ORDER BY id DESC LIMIT :count) AS newest_states
 UNION ALL SELECT object FROM (SELECT object FROM log_objects ORDER BY job_id DESC LIMIT :count) AS newest_logs"""
@@ -52,7 +55,7 @@ async def database_bytes(tx: Tx, kind: str) -> int:
 
 
 async def newest_objects(tx: Tx, count: int) -> list[str]:
-    """Return the names of the newest archives, large states and moved logs, so many of each."""
+    """Return the names of the newest archives, files of releases, large states and moved logs, so many of each."""
     return [row["name"] for row in await tx.all(_NEWEST_OBJECTS, count=count)]
 
 

@@ -157,6 +157,25 @@ async def body(staging: Staging, received: AsyncIterator[bytes], owner: str, upl
     return Body(staging, received, upload)
 
 
+async def record(staging: Staging, owner: str, wanted: UploadWanted, result: str) -> Upload:
+    """Record a body that arrived whole and is stored under this name, as if it had been uploaded in parts."""
+
+    async def work(tx: Tx) -> Upload:
+        upload = await store.stage(tx, owner, wanted)
+        await store.finish(tx, upload.id, result)
+        return upload
+
+    return await staging.db.write(work)
+
+
+async def finished(tx: Tx, owner: str, upload_id: str, target: str) -> Upload:
+    """Return an upload for this target whose content is stored as an object. In a write, it keeps the object from being removed."""
+    upload = await store.find(tx, owner, upload_id) if ids.is_id("upl", upload_id) else None
+    if upload is None or upload.result is None or upload.target != target:
+        raise Incomplete(f"the upload {upload_id[:50]!r} for {target} does not exist (any more): send the file again")
+    return upload
+
+
 async def sweep(db: Database, objects: Objects) -> int:
     """Remove uploads that have not been used for long, and return how many."""
     count = 0

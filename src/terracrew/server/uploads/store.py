@@ -92,3 +92,13 @@ async def known(tx: Tx, upload_ids: Sequence[str]) -> set[str]:
         [(each,) for each in upload_ids],
     )
     return {row["id"] for row in rows}
+
+
+async def results(tx: Tx, names: Sequence[str]) -> set[str]:
+    """Return those of these objects that were made from an upload that is not forgotten yet."""
+    rows = await tx.each(
+        "SELECT uploads.result FROM batch JOIN uploads ON uploads.result = batch.name",
+        {"name": "text"},
+        [(each,) for each in names],
+    )
+    return {row["result"] for row in rows}

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from terracrew.server.api.operations.metrics.exposition import Measured
+from terracrew.server.api.operations.releases.publishing import PublishingContext
 from terracrew.server.db.seam import Database
 from terracrew.server.disk_reserve import DiskReserve
 from terracrew.server.http import request
@@ -19,6 +20,7 @@ class OperationsContext:
     disk: DiskReserve
     readiness: Readiness
     measured: Measured
+    publishing: PublishingContext
 
 
 class OperationsCall(request.Call):

@@ -1,4 +1,4 @@
-"""Staging a body in parts, for people and scripts: an archive or a state that is too large for one request through a proxy."""
+"""Staging a body in parts: an archive, a state or a file of a release that is too large for one request through a proxy."""
 
 from litestar import Router, put
 from litestar.params import FromPath, JSONBody
@@ -7,6 +7,8 @@ from terracrew.errors import Invalid
 from terracrew.protocol.uploads import PART_BYTES, UploadStaged, UploadWanted
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.modules import archives
+from terracrew.server.releases import checks
+from terracrew.server.releases import service as releases
 from terracrew.server.state import importing
 from terracrew.server.uploads import service
 
@@ -14,24 +16,36 @@ _MAX_BYTES = {archives.TARGET: archives.MAX_ARCHIVE_BYTES, importing.TARGET: imp
 """What can be uploaded in parts, and how large it may be."""
 
 
-@put("/uploads", summary="Stage a large body")
+@put("/uploads", summary="Stage a large body", takes_release_token=True)
 async def stage(request: TreeCall, data: JSONBody[UploadWanted]) -> UploadStaged:
     """Announce a body by its SHA-256 and size, or ask which of its parts are missing.
 
     Send the missing parts, then make the actual request with the header `X-Upload: <id>` and no body. The target is
-    `archive`, for `POST /archives`, or `state`, for `POST /modules/{module}/states`.
+    `archive`, for `POST /archives`, `state`, for `POST /modules/{module}/states`, or `release VERSION`, for
+    `POST /releases/{release}/files`.
     """
+    version = releases.version_of_target(data.target)
+    if version is not None:
+        await request.context.db.read(lambda tx: releases.require_unpublished(tx, request.user, version))
+        return await service.stage(request.context.staging, request.user.id, data, checks.MAX_ARTIFACT_BYTES)
     await archives.require(request.context.db, request.user)
     max_bytes = _MAX_BYTES.get(data.target)
     if max_bytes is None:
-        raise Invalid(f"the target of an upload must be {' or '.join(map(repr, _MAX_BYTES))} here")
+        raise Invalid(f"the target of an upload must be {', '.join(map(repr, _MAX_BYTES))} or 'release VERSION' here")
     return await service.stage(request.context.staging, request.user.id, data, max_bytes)
 
 
-@put("/uploads/{upload:str}/{index:int}", summary="Send a part", status_code=204, request_max_body_size=PART_BYTES)
+@put(
+    "/uploads/{upload:str}/{index:int}",
+    summary="Send a part",
+    status_code=204,
+    request_max_body_size=PART_BYTES,
+    takes_release_token=True,
+)
 async def put_part(request: TreeCall, upload: FromPath[str], index: FromPath[int]) -> None:
     """Send the part that begins at byte `index * part_bytes` and has up to `part_bytes`. The same part may be sent again."""
-    await archives.require(request.context.db, request.user)
+    if request.user.kind != "publisher":  # one has only uploads for releases
+        await archives.require(request.context.db, request.user)
     await service.put_part(request.context.staging, request.user.id, upload, index, await request.body())
 
 

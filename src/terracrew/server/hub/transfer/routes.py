@@ -2,7 +2,7 @@
 
 from litestar import Router
 
-from terracrew.server.hub.transfer import archives, cloud_tokens, outcomes, parts, plans, starts, states
+from terracrew.server.hub.transfer import archives, cloud_tokens, outcomes, parts, plans, releases, starts, states
 
 router = Router(
     "/runnerhub/attempts/{job_id:str}/{attempt:int}",
@@ -24,3 +24,6 @@ router = Router(
 
 fetch_start = starts.fetch_start
 """A task has no credential of its attempt before it has fetched its start, so this address is not below the attempt's."""
+
+get_release_file = releases.get_file
+"""It belongs to no attempt either: a runner fetches it with its own access token."""

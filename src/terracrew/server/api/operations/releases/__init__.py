@@ -1,0 +1,1 @@
+"""Releases over HTTP: publishing, reading, withdrawing, and the tokens with which they are published."""

@@ -1,0 +1,138 @@
+"""Takes the files of a release, one after another, and publishes the release once all of them are there and were checked.
+
+A file that has arrived is an object, and the row of its upload names it. A release that is never published leaves such objects, which
+retention removes. The rows of a release are written in one transaction, so nobody ever sees a part of one.
+"""
+
+import hashlib
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from terracrew import ids
+from terracrew.errors import Incomplete, Invalid, NotFound
+from terracrew.minisign import PublicKey
+from terracrew.protocol.uploads import UploadWanted
+from terracrew.server.db.seam import Tx
+from terracrew.server.principals.model import Principal
+from terracrew.server.releases import checks, rules, service, store
+from terracrew.server.releases.model import NewArtifact, NewRelease, Release, ReleaseArtifact
+from terracrew.server.releases.service import OnPublished
+from terracrew.server.uploads import service as uploads
+from terracrew.server.uploads.service import Body, Staging
+
+
+@dataclass(frozen=True)
+class PublishingContext:
+    """What publishing needs of a running server."""
+
+    staging: Staging
+    folder: Path
+    """Where a file is written while it arrives."""
+    key: str
+    """The setting `release_key`."""
+    hooks: tuple[OnPublished, ...] = ()
+    """What else happens in the transaction that publishes a release."""
+
+
+class AddedFile(msgspec.Struct, frozen=True):
+    """A file that has arrived, for a release that is not published yet."""
+
+    upload: str
+    """The id by which the release names it."""
+    sha256: str
+    size_bytes: int
+
+
+async def add_file(context: PublishingContext, who: Principal, version: str, body: Body, staged: str) -> AddedFile:
+    """Store a file for a release. `staged` is the upload that the body was staged as; empty if the request contained it."""
+    target, staging = service.upload_target(version), context.staging
+    if body.result is not None:
+        found = await staging.db.read(lambda tx: uploads.finished(tx, who.id, staged, target))
+        return AddedFile(found.id, found.sha256, found.size)
+    with tempfile.NamedTemporaryFile(dir=context.folder, prefix="release-") as file:
+        digest, size = hashlib.sha256(), 0
+        async for piece in body.pieces():
+            digest.update(piece)
+            file.write(piece)
+            size += len(piece)
+        if not size:
+            raise Invalid("the body is empty: send a file of the release")
+        file.flush()
+        name = store.new_object()
+        await staging.objects.put(name, Path(file.name))
+    if staged:
+        await body.finish(name)
+        return AddedFile(staged, digest.hexdigest(), size)
+    made = await uploads.record(staging, who.id, UploadWanted(target, digest.hexdigest(), size), name)
+    return AddedFile(made.id, digest.hexdigest(), size)
+
+
+async def publish(context: PublishingContext, who: Principal, wanted: NewRelease) -> Release:
+    """Check everything about a release, and make it visible."""
+    db = context.staging.db
+    checks.check(wanted)
+    await db.read(lambda tx: service.require_unpublished(tx, who, wanted.version))
+    key = checks.require_key(context.key, wanted)
+    artifacts = [await _checked(context, who, key, wanted.version, each) for each in wanted.artifacts] if key else []
+    if sum(each.size_bytes for each in artifacts) > checks.MAX_RELEASE_BYTES:
+        raise Invalid(f"artifacts: the files of a release have at most {checks.MAX_RELEASE_BYTES:,} bytes together")
+    target = service.upload_target(wanted.version)
+
+    async def work(tx: Tx) -> Release:
+        for each in wanted.artifacts:  # again: an object whose upload is forgotten may be removed at any moment
+            if each.upload:
+                await uploads.finished(tx, who.id, each.upload, target)
+        return await service.publish(tx, who, _release(who, wanted, artifacts, store.moment(tx)), context.hooks)
+
+    return await db.write(work)
+
+
+async def _checked(
+    context: PublishingContext, who: Principal, key: PublicKey, version: str, wanted: NewArtifact
+) -> ReleaseArtifact:
+    if wanted.kind == "image":
+        return ReleaseArtifact(
+            name=wanted.name,
+            kind="image",
+            sha256=checks.check_image(key, version, wanted),
+            signature=wanted.signature,
+            reference=wanted.reference,
+        )
+    staging, target = context.staging, service.upload_target(version)
+    upload = await staging.db.read(lambda tx: uploads.finished(tx, who.id, wanted.upload, target))
+    name = upload.result or ""
+    try:
+        size = await checks.check_file(key, version, wanted, staging.objects.stream(name))
+    except NotFound:
+        raise Incomplete(f"{wanted.name} has been removed meanwhile: send the file again") from None
+    return ReleaseArtifact(
+        name=wanted.name,
+        kind=wanted.kind,
+        size_bytes=size,
+        sha256=wanted.sha256,
+        signature=wanted.signature,
+        object_name=name,
+    )
+
+
+def _release(who: Principal, wanted: NewRelease, artifacts: list[ReleaseArtifact], now: datetime) -> Release:
+    return Release(
+        id=ids.new("rel"),
+        version=wanted.version,
+        base_version=str(rules.parse(wanted.version)),
+        notes=wanted.notes,
+        released_at=(wanted.released_at or now).astimezone(UTC),
+        commit_id=wanted.commit_id,
+        link=wanted.link,
+        is_breaking=wanted.is_breaking,
+        breaking_words=wanted.breaking_words.strip(),
+        min_server_version=wanted.min_server_version,
+        published_by=who.id,
+        published_by_name=who.name,
+        published_at=now,
+        artifacts=artifacts,
+    )
