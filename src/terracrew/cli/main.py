@@ -40,6 +40,10 @@ COMMANDS = {
         "terracrew.cli.commands.fleet_job:fleet_job",
         "Show and cancel jobs that deploy and remove cloud-hosted runners.",
     ),
+    "release": (
+        "terracrew.cli.commands.release.release:release",
+        "Publish, show and withdraw releases of Terracrew.",
+    ),
     "organization": (
         "terracrew.cli.commands.access.organization:organization",
         "Create and manage organizations.",

@@ -62,6 +62,18 @@ def tokens(context: click.Context, parameter: click.Parameter, typed: str) -> li
     return _named(context, "/tokens", typed, lambda each: (each["name"], ""))
 
 
+def releases(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Complete the version of a release."""
+    del parameter
+    return _named(context, "/releases", typed, lambda each: (each["version"], each["released_at"][:10]))
+
+
+def release_tokens(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Complete the name of a release token."""
+    del parameter
+    return _named(context, "/release-tokens", typed, lambda each: (each["name"], ""))
+
+
 def users(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     """Complete the name of a user."""
     del parameter

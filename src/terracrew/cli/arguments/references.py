@@ -21,6 +21,11 @@ def token_of(api: "Api", owner: str, named: str) -> str:
     return _id(api, f"/users/{segment(owner)}/tokens", named, "tok_", "token", lambda each: [each["name"]])
 
 
+def release_token(api: "Api", named: str) -> str:
+    """Return the id of a release token, given its id or name."""
+    return _id(api, "/release-tokens", named, "rtk_", "release token", lambda each: [each["name"]])
+
+
 def user(api: "Api", named: str) -> str:
     """Return the id of a user, given their id or name."""
     return _id(api, "/users", named, "usr_", "user", lambda each: [each["name"]])

@@ -1,0 +1,1 @@
+"""`terracrew release`: publishes, shows and withdraws releases of Terracrew."""

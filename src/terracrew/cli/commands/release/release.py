@@ -1,0 +1,190 @@
+"""`terracrew release`: lists, shows and withdraws releases, and downloads their files."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from terracrew.cli.arguments import name_completion
+from terracrew.cli.commands.release.notes import show_notes
+from terracrew.cli.commands.release.publish import publish
+from terracrew.cli.commands.release.tokens import token
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.lazy import LazyGroup
+from terracrew.cli.printing import output
+from terracrew.errors import Invalid, NotFound
+
+
+@click.group(cls=LazyGroup)
+def release() -> None:
+    """Publish, show and withdraw releases of Terracrew, which the runners of a server are updated to.
+
+    VERSION is a version such as 0.1.0-rc.2, or `latest`, which is the one that the server's runners should have.
+    """
+
+
+release.add_command(publish)
+release.add_command(show_notes)
+release.add_command(token)
+
+
+@release.command("list")
+@output.json_option
+@pass_target
+def list_releases(target: Target, as_json: bool) -> None:
+    """List all releases, the highest version first."""
+    items = list(target.api().list("/releases"))
+    if as_json:
+        return output.as_json(items)
+    rows = [
+        (
+            each["version"],
+            _standing(each),
+            each["released_at"][:10],
+            "yes" if each["is_breaking"] else "",
+            len(each["artifacts"]),
+            each["published_by_name"],
+        )
+        for each in items
+    ]
+    empty = "no releases: `terracrew release publish VERSION --notes CHANGELOG.md`"
+    return output.table(("VERSION", "", "RELEASED", "BREAKING", "ARTIFACTS", "PUBLISHED BY"), rows, empty=empty)
+
+
+@release.command("show")
+@click.argument("version", shell_complete=name_completion.releases)
+@output.json_option
+@pass_target
+def show(target: Target, version: str, as_json: bool) -> None:
+    """Show a release and its artifacts. `terracrew release notes` prints what is written about it."""
+    from terracrew.client.http import segment
+
+    found = target.api().get(f"/releases/{segment(version)}")
+    if as_json:
+        return output.as_json(found)
+    output.facts(
+        [
+            ("version", found["version"]),
+            ("standing", _standing(found)),
+            ("withdrawn", _withdrawn(found)),
+            ("released", found["released_at"][:10]),
+            ("published", f"{output.age(found['published_at'])} by {output.text(found['published_by_name'])}"),
+            ("commit", found["commit_id"]),
+            ("link", found["link"]),
+            ("breaking", "yes" if found["is_breaking"] else ""),
+            ("before an update", found["breaking_words"]),
+            ("least server version", found["min_server_version"]),
+        ]
+    )
+    rows = [
+        (
+            each["name"],
+            each["kind"],
+            f"{each['size_bytes']:,}" if each["size_bytes"] else "",
+            each["reference"] or each["sha256"],
+        )
+        for each in found["artifacts"]
+    ]
+    click.echo()
+    return output.table(("ARTIFACT", "KIND", "BYTES", "SHA-256 OR REFERENCE"), rows, empty="no artifacts", wide=True)
+
+
+@release.command("key")
+@output.json_option
+@pass_target
+def show_key(target: Target, as_json: bool) -> None:
+    """Print the public key with which the server checks releases, as `minisign -P` takes it."""
+    found = target.api().get("/releases/key")
+    if as_json:
+        return output.as_json(found)
+    if not found["key"]:
+        raise NotFound("this server has no key of releases", hint="its setting is `release_key`: see docs/releases.md")
+    return click.echo(found["key"])
+
+
+@release.command("download", epilog=output.examples("terracrew release download latest SHA256SUMS"))
+@click.argument("version", shell_complete=name_completion.releases)
+@click.argument("artifact")
+@click.option(
+    "--output",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Where to write it [the name of the artifact, in the current folder].",
+)
+@output.json_option
+@pass_target
+def download(target: Target, version: str, artifact: str, file: Path | None, as_json: bool) -> None:
+    """Download the file ARTIFACT of a release, and its signature beside it. A file that exists is not replaced.
+
+    The hash is compared with the one of the release. `minisign -V` verifies the signature.
+    """
+    import hashlib
+
+    from terracrew import release_files
+    from terracrew.client.http import segment
+
+    api = target.api()
+    found = api.get(f"/releases/{segment(version)}")
+    wanted = next((each for each in found["artifacts"] if each["name"] == artifact), None)
+    if wanted is None:
+        names = ", ".join(each["name"] for each in found["artifacts"]) or "none"
+        raise Invalid(f"the release {found['version']} has no artifact {artifact!r}", hint=f"it has: {names}")
+    place = file or Path(release_files.checked_name(artifact))
+    signature = place.with_name(f"{place.name}{release_files.SIGNATURE_SUFFIX}")
+    for each in (place, signature):
+        if each.exists():
+            raise Invalid(f"{each} exists already: remove it, or choose another name with --output")
+    content = bytearray()
+    api.download(f"/releases/{segment(found['version'])}/artifacts/{segment(artifact)}", _Sink(content))
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != wanted["sha256"]:
+        raise Invalid(f"{artifact} has another hash than the release says: it has {digest}, not {wanted['sha256']}")
+    place.write_bytes(content)
+    signature.write_text(wanted["signature"])
+    if as_json:
+        return output.as_json({"file": str(place), "signature": str(signature), "sha256": digest})
+    return click.echo(f"{place} has the hash that the release says; its signature is {signature}")
+
+
+@release.command(
+    "withdraw", epilog=output.examples("terracrew release withdraw 0.1.0-rc.2 --reason 'it does not start'")
+)
+@click.argument("version", shell_complete=name_completion.releases)
+@click.option("--reason", required=True, metavar="TEXT", help="Why, for people whose runners have this version.")
+@click.option("--yes", "is_confirmed", is_flag=True, help="Do not ask.")
+@output.json_option
+@pass_target
+def withdraw(target: Target, version: str, reason: str, is_confirmed: bool, as_json: bool) -> None:
+    """Withdraw a release: it is no longer the latest one, and runners do not get its files any more.
+
+    Runners that have it keep it. It cannot be undone, and the version cannot be published again.
+    """
+    from terracrew.client.http import segment
+
+    if not is_confirmed:
+        output.ask(f"Withdraw the release {version} for good?", "nothing was withdrawn")
+    done = target.api().post(f"/releases/{segment(version)}/withdraw", {"reason": reason})
+    if as_json:
+        return output.as_json(done)
+    return click.echo(f"withdrew {done['version']}")
+
+
+class _Sink:
+    """Collects the pieces of a download."""
+
+    def __init__(self, content: bytearray) -> None:
+        self._content = content
+
+    def write(self, piece: bytes, /) -> None:
+        self._content += piece
+
+
+def _standing(found: dict[str, Any]) -> str:
+    return "withdrawn" if found["withdrawn_at"] else "latest" if found["is_latest"] else ""
+
+
+def _withdrawn(found: dict[str, Any]) -> str:
+    if not found["withdrawn_at"]:
+        return ""
+    return f"{output.age(found['withdrawn_at'])} by {found['withdrawn_by_name']}: {found['withdrawn_reason']}"
