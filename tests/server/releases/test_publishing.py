@@ -29,7 +29,7 @@ LARGE = bytes(range(256)) * 8192  # 2 MiB
 REFERENCE = f"registry.example/terracrew-runner:{VERSION}@sha256:{'ab' * 32}"
 
 
-@pytest.mark.feature("V1.publish", "V1.artifacts")
+@pytest.mark.feature("V1.releases")
 async def test_a_release_is_published_with_files_and_images_and_downloaded(releasing: Application) -> None:
     ci = await publisher(releasing)
     upload = await sent_in_parts(ci, LARGE)
@@ -152,7 +152,7 @@ async def test_a_server_without_a_key_takes_releases_without_artifacts_only(appl
     assert (await application.admin.get(f"{API}/releases/key")).json() == {"key": ""}
 
 
-@pytest.mark.feature("V1.publish")
+@pytest.mark.feature("V1.releases")
 async def test_files_of_a_release_that_was_never_published_are_removed_and_others_stay(
     releasing: Application, clock: ShiftedClock
 ) -> None:
@@ -185,7 +185,7 @@ async def test_a_file_that_somebody_else_sent_or_for_another_version_is_not_used
 
 
 @on_one
-@pytest.mark.feature("V1.artifacts")
+@pytest.mark.feature("V1.releases")
 @pytest.mark.parametrize(
     ("asked", "status", "part"),
     [

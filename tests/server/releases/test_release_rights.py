@@ -97,7 +97,7 @@ async def test_only_administrators_of_the_server_publish_withdraw_and_make_token
     await releasing.stranger().refused("GET", f"{API}/releases", 401)
 
 
-@pytest.mark.feature("V3.fetch", "V1.withdraw")
+@pytest.mark.feature("V1.releases", "V1.withdraw")
 async def test_a_runner_fetches_files_of_releases_until_they_are_withdrawn(releasing: Application) -> None:
     await published(releasing.admin, b"a wheel")
     runner = await runner_client(releasing)
@@ -113,7 +113,7 @@ async def test_a_runner_fetches_files_of_releases_until_they_are_withdrawn(relea
     assert (await releasing.admin.get(f"{API}/releases/{VERSION}/artifacts/{WHEEL}")).content == b"a wheel"
 
 
-@pytest.mark.feature("V1.order", "V4.between")
+@pytest.mark.feature("V1.latest", "V4.notes")
 async def test_releases_and_their_notes_are_listed_from_the_highest_version_page_by_page(
     application: Application,
 ) -> None:

@@ -31,7 +31,7 @@ def version_of(release: Release | None) -> str | None:
     return release and release.version
 
 
-@pytest.mark.feature("V1.order")
+@pytest.mark.feature("V1.latest")
 def test_releases_are_in_the_order_of_semantic_versions() -> None:
     assert [each.version for each in rules.newest_first(shuffled(*ORDERED))] == ORDERED[::-1]
 
@@ -65,7 +65,7 @@ def test_a_withdrawn_release_and_one_for_a_newer_server_are_not_the_latest() -> 
     assert rules.latest([second], "0.2.0") is None
 
 
-@pytest.mark.feature("V4.between")
+@pytest.mark.feature("V4.notes")
 def test_the_first_version_is_left_out_and_the_last_one_is_included() -> None:
     releases = shuffled(*ORDERED)
     found = [each.version for each in rules.between(releases, "0.1.0-rc.2", "v0.1.1")]
@@ -77,7 +77,7 @@ def test_the_first_version_is_left_out_and_the_last_one_is_included() -> None:
         rules.between(releases, "yesterday")
 
 
-@pytest.mark.feature("V4.between")
+@pytest.mark.feature("V4.notes")
 def test_breaking_releases_on_the_way_are_found_and_withdrawn_ones_are_not() -> None:
     releases = [
         new_release("0.1.0", is_breaking=True),

@@ -26,7 +26,7 @@ async def audited(tx: Tx) -> list[tuple[str, str]]:
     return [(row["action"], row["actor_name"]) for row in rows]
 
 
-@pytest.mark.feature("V1.publish", "V1.withdraw")
+@pytest.mark.feature("V1.releases", "V1.withdraw")
 async def test_a_release_is_stored_with_its_artifacts_and_audited(database: Database) -> None:
     version = "0.1.0-rc.1"
     made = new_release(version, is_breaking=True, artifacts=[runner_image(version), wheel(version)])
@@ -41,7 +41,7 @@ async def test_a_release_is_stored_with_its_artifacts_and_audited(database: Data
     assert await database.read(audited) == [("release.publish", "ci"), ("release.withdraw", "ada")]
 
 
-@pytest.mark.feature("V1.duplicate")
+@pytest.mark.feature("V1.releases")
 @pytest.mark.parametrize("again", ["0.1.0", "0.1.0+linux"])
 async def test_a_version_is_published_once_even_if_it_was_withdrawn(database: Database, again: str) -> None:
     await publish(database, new_release("0.1.0+other"))
@@ -54,7 +54,7 @@ async def test_a_version_is_published_once_even_if_it_was_withdrawn(database: Da
         await database.write(lambda tx: service.withdraw(tx, ADMIN, "0.1.0", "again"))
 
 
-@pytest.mark.feature("V1.duplicate")
+@pytest.mark.feature("V1.releases")
 async def test_of_two_that_publish_the_same_version_at_once_one_is_refused(database: Database) -> None:
     both = [publish(database, new_release("0.1.0")) for _ in range(2)]
     answers = await asyncio.gather(*both, return_exceptions=True)
@@ -63,7 +63,7 @@ async def test_of_two_that_publish_the_same_version_at_once_one_is_refused(datab
     assert len(await database.read(store.versions)) == 1
 
 
-@pytest.mark.feature("V1.publish")
+@pytest.mark.feature("V1.releases")
 async def test_what_else_happens_at_publication_happens_with_it_or_not_at_all(database: Database) -> None:
     seen: list[str] = []
 
